@@ -1,0 +1,8 @@
+add_library(muster SHARED)
+foreach(room IN LISTS MUSTER_ROOMS)
+  target_sources(muster PRIVATE $<TARGET_OBJECTS:muster_room_${room}>)
+endforeach()
+add_library(Muster::muster ALIAS muster)
+target_link_libraries(muster PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
+target_include_directories(muster PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+set_target_properties(muster PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C)

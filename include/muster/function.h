@@ -1,0 +1,92 @@
+/* muster/function.h: register once, call, read the result. */
+#ifndef MUSTER_FUNCTION_H
+#define MUSTER_FUNCTION_H
+
+#include "muster/variable.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct muster_function muster_function;
+
+/* What a worker runs. in[i]: the worker's rows of scattered input i, or all of a broadcast input. out[i]: where output i goes; a reduced
+ * output has the shape of the caller's tensor, a gathered one the caller's trailing dimensions and the rows of this share; out[i].dtype is
+ * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body returns. */
+typedef muster_status (*muster_body)(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
+
+/* A body for one backend ("host", "cuda"); backend NULL: worker operations only, runs on every backend. */
+typedef struct muster_backend_body {
+    const char *backend;
+    muster_body body;
+} muster_backend_body;
+
+/* create: one body of worker operations. create_with: one body per backend; a backend's own goes before the NULL one.
+ * A device of the runtime for which no body exists is refused, naming it. `user` is passed to every body and never touched.
+ * Names of functions are unique in a runtime. destroy waits for a running call. Threads: any. */
+MUSTER_API muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
+                                                muster_function **function);
+MUSTER_API muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
+                                                     int32_t body_count, void *user, muster_function **function);
+MUSTER_API muster_status muster_function_destroy(muster_function *function);
+
+/* The description, in the order in which calls pass inputs and outputs. Complete before the first call; later it is refused.
+ * Scattered inputs have ndim >= 1. Names are unique among the inputs (outputs) of the function. Threads: owner. */
+typedef int32_t muster_input_mode;
+enum { MUSTER_SCATTER = 1, MUSTER_BROADCAST = 2,
+       /* scattered, and already holding just the selected batch: row 0 belongs to the lowest selected position */
+       MUSTER_MINIBATCH = 3 };
+typedef int32_t muster_collect_mode; /* MUSTER_SUM .. MUSTER_AVG of ops.h, and: */
+enum { MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
+       MUSTER_MASTER = 7  /* "none": the master's own value */ };
+MUSTER_API muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
+                                               muster_input_mode mode);
+MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
+                                                muster_collect_mode mode);
+/* The body reads (and may write, in place) this variable with muster_worker_variable. sliceable: batch_s applies to its rows, and slices
+ * cut them. */
+typedef int32_t muster_variable_use;
+enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
+MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
+/* The body writes a new value with muster_worker_update. Every slice sees the original value; the pieces accumulate over the slices by
+ * `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER: the last slice's) and are applied on each worker after all workers have
+ * succeeded. No communication between workers. A worker without rows keeps its value. */
+MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
+
+/* Zero in a field means its default. Only grows, at the end. */
+typedef struct muster_call_options {
+    size_t struct_size;           /* sizeof(muster_call_options), set by muster_call_options_init */
+    muster_selection batch;       /* rows of the scattered inputs, before the scatter; must not be empty */
+    const muster_selection *batch_s; /* rows of the sliceable variables, after the scatter, inside each worker */
+    int32_t batch_s_count;        /* 0: none; 1: the same for all workers; N: one per worker, all of one kind */
+    int32_t reserved;
+    int64_t slices;               /* in how many pieces a worker computes its share; 0: 1 */
+    int64_t queue_timeout_ns;     /* how long this call may wait behind calls of other threads; 0: for ever */
+} muster_call_options;
+MUSTER_API void muster_call_options_init(muster_call_options *options);
+
+/* Scatters the inputs, runs on every device, collects the outputs into the caller's tensors, which must not overlap the inputs.
+ * inputs[input_count], outputs[output_count]: in the order of the description; an output given as muster_tensor_none() is not computed or
+ * collected. options may be NULL. A call that is refused has touched nothing; a call that fails later leaves the outputs undefined, applies
+ * no update, and the runtime is usable again. Calls from several threads are served in order. The tensors' memory must stay valid until the call returns.
+ * Errors: INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_RANGE, BAD_STATE (inside a function, after fork), TIMEOUT, and what the
+ * body returned, with its rank. Threads: any. */
+MUSTER_API muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
+/* Inputs by name, in any order; outputs by name, others are not wanted. */
+MUSTER_API muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
+                                                    int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
+                                                    int32_t output_count, const muster_call_options *options);
+/* On the master's device alone, in the caller's thread; no other worker wakes. */
+MUSTER_API muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                                     const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
+
+/* Inside a body. output_rows: this worker (slice) has `rows` rows of gathered output `index`; *output becomes a view of that many rows to write.
+ * update: where the new value of the variable goes, in the shape of the replica. Threads: worker. */
+MUSTER_API muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output);
+MUSTER_API muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

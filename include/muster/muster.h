@@ -1,0 +1,15 @@
+/* muster/muster.h: everything. */
+#ifndef MUSTER_H
+#define MUSTER_H
+
+#include "muster/buffer.h"
+#include "muster/communicator.h"
+#include "muster/function.h"
+#include "muster/ops.h"
+#include "muster/runtime.h"
+#include "muster/status.h"
+#include "muster/tensor.h"
+#include "muster/variable.h"
+#include "muster/worker.h"
+
+#endif

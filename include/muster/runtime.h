@@ -1,0 +1,52 @@
+/* muster/runtime.h: opens the devices of the machine. */
+#ifndef MUSTER_RUNTIME_H
+#define MUSTER_RUNTIME_H
+
+#include "muster/communicator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct muster_runtime muster_runtime;
+
+/* Zero in a field means its default. Only grows, at the end. */
+typedef struct muster_runtime_options {
+    size_t struct_size; /* sizeof(muster_runtime_options), set by muster_runtime_options_init */
+    /* Which devices, for example "host:4" (four workers on the CPU cores) or "host". NULL: the environment's MUSTER_DEVICES, else
+     * one host device per physical core that the CPU affinity and the cgroup quota allow. Copied. */
+    const char *devices;
+    int64_t spin_ns;          /* longest spin before a wait sleeps; 0: 50,000; negative: never spin. Ignored (no spin) with more workers than CPUs */
+    int64_t warn_after_ns;    /* a wait this long prints a report; 0: 30 s; negative: never */
+    int64_t fail_after_ns;    /* a wait in a collective this long without progress of the late rank fails; 0: 600 s; negative: never */
+    int32_t keep_blas_threads; /* 1: leave OpenBLAS's process-wide thread count alone (default: set to 1 at open, restored at close) */
+    int32_t no_pinning;       /* 1: do not pin worker threads to cores */
+    void (*log)(void *user, const char *line); /* receives warnings and reports; NULL: standard error. Any thread may call it */
+    void *log_user;
+} muster_runtime_options;
+
+MUSTER_API void muster_runtime_options_init(muster_runtime_options *options);
+
+/* Opens the devices and starts their workers. options may be NULL. Close it from any thread when no call runs; close waits for
+ * calls in progress, and destroys the functions and variables that are left. Several runtimes may live in one process.
+ * After fork() the child may only close (which then frees nothing of the parent's threads); everything else is BAD_STATE.
+ * Errors: INVALID_ARGUMENT (a device text that cannot be read), UNAVAILABLE (no such device), OUT_OF_MEMORY, SYSTEM.
+ * Threads: any. */
+MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
+MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
+
+/* Number of devices (-1 for NULL); a device's description, for example "host cpu 3"; NULL for a rank out of range.
+ * Threads: any. */
+MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
+MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
+
+/* What this runtime found and decided, one "key: value" line each (devices, BLAS, topology, spin). Owned by the runtime. */
+MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime);
+
+/* Writes what each worker did last (newest last), as text, to the log of the runtime; at most `events` per worker. Threads: any. */
+MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* muster/tensor.h: element types and the plain view that carries every array in and out of Muster. */
+#ifndef MUSTER_TENSOR_H
+#define MUSTER_TENSOR_H
+
+#include "muster/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Frozen numbers. f16 is IEEE binary16, bf16 the upper half of binary32: both are stored, arithmetic on them is in f32 and
+ * rounds once, ties to even. bool is one byte, 0 or 1. */
+typedef int32_t muster_dtype;
+enum {
+    MUSTER_DTYPE_NONE = 0,
+    MUSTER_F16 = 1,
+    MUSTER_BF16 = 2,
+    MUSTER_F32 = 3,
+    MUSTER_F64 = 4,
+    MUSTER_I8 = 5,
+    MUSTER_U8 = 6,
+    MUSTER_I16 = 7,
+    MUSTER_I32 = 8,
+    MUSTER_I64 = 9,
+    MUSTER_U32 = 10,
+    MUSTER_U64 = 11,
+    MUSTER_BOOL = 12,
+    MUSTER_DTYPE_COUNT = 13,
+};
+
+enum { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
+
+/* A view: it owns nothing. Its layout is frozen.
+ * shape and strides are in elements; strides[i] may be 0 or negative; entries at and beyond ndim are 0.
+ * The first element lies at (char *)data + byte_offset. device is the rank whose memory `data` points into, or
+ * MUSTER_DEVICE_HOST for memory that any thread of the program may read.
+ * The zero value (dtype MUSTER_DTYPE_NONE) means "no tensor". */
+typedef struct muster_tensor {
+    muster_dtype dtype;
+    int32_t ndim;
+    int64_t shape[MUSTER_MAX_DIMS];
+    int64_t strides[MUSTER_MAX_DIMS];
+    void *data;
+    int64_t byte_offset;
+    int32_t device;
+    int32_t reserved0;
+    int64_t reserved[2];
+} muster_tensor;
+
+/* Bytes of one element, 0 for a number that is no dtype. Name such as "f32". Threads: any. */
+MUSTER_API int64_t muster_dtype_size(muster_dtype dtype);
+MUSTER_API const char *muster_dtype_name(muster_dtype dtype);
+
+/* A contiguous row-major host view of `data`. ndim above MUSTER_MAX_DIMS, a negative ndim or size, an unknown dtype or a size
+ * that overflows 64 bits gives a tensor that every function refuses with its reason. Threads: any. */
+MUSTER_API muster_tensor muster_tensor_make(muster_dtype dtype, void *data, int32_t ndim, const int64_t *shape);
+
+/* "No tensor": an output that this call does not want. */
+MUSTER_API muster_tensor muster_tensor_none(void);
+
+/* Number of elements (1 for ndim 0). Number of rows: shape[0], 1 for ndim 0. Threads: any. */
+MUSTER_API int64_t muster_tensor_count(muster_tensor tensor);
+MUSTER_API int64_t muster_tensor_rows(muster_tensor tensor);
+
+/* The rows [begin, end) of axis 0, a view of the same memory. Bounds are the caller's to keep. Threads: any. */
+MUSTER_API muster_tensor muster_tensor_slice(muster_tensor tensor, int64_t begin, int64_t end);
+
+/* The same elements with another shape. A tensor that is not contiguous, or another element count, gives "no tensor".
+ * Threads: any. */
+MUSTER_API muster_tensor muster_tensor_reshape(muster_tensor tensor, int32_t ndim, const int64_t *shape);
+
+/* The axes in reverse order: the transpose of a matrix. A view. Threads: any. */
+MUSTER_API muster_tensor muster_tensor_transpose(muster_tensor tensor);
+
+/* The first element's address: data + byte_offset. Only to be read by host code where device is MUSTER_DEVICE_HOST, or inside a
+ * body on a device of the host backend. Threads: any. */
+static inline void *muster_tensor_address(muster_tensor tensor) {
+    return (void *)((char *)tensor.data + tensor.byte_offset);
+}
+
+/* f16 and bf16 bit patterns to and from float; rounding to nearest, ties to even; NaN stays NaN. Threads: any. */
+MUSTER_API float muster_f16_to_f32(uint16_t bits);
+MUSTER_API uint16_t muster_f32_to_f16(float value);
+MUSTER_API float muster_bf16_to_f32(uint16_t bits);
+MUSTER_API uint16_t muster_f32_to_bf16(float value);
+
+/* muster_f32(x, n, k): an n x k host view of float *x; muster_f32(&r): a scalar. Likewise f64, i32, i64, u8. */
+#define MUSTER_TENSOR_SHAPE_(...) ((const int64_t[]){0, ##__VA_ARGS__} + 1)
+#define MUSTER_TENSOR_NDIM_(...) ((int32_t)(sizeof((int64_t[]){0, ##__VA_ARGS__}) / sizeof(int64_t) - 1))
+#define MUSTER_TENSOR_(dtype, pointer, ...) \
+    muster_tensor_make(dtype, (void *)(pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
+#if !defined(__cplusplus)
+#define muster_f32(...) MUSTER_TENSOR_(MUSTER_F32, __VA_ARGS__)
+#define muster_f64(...) MUSTER_TENSOR_(MUSTER_F64, __VA_ARGS__)
+#define muster_i32(...) MUSTER_TENSOR_(MUSTER_I32, __VA_ARGS__)
+#define muster_i64(...) MUSTER_TENSOR_(MUSTER_I64, __VA_ARGS__)
+#define muster_u8(...) MUSTER_TENSOR_(MUSTER_U8, __VA_ARGS__)
+#endif
+
+#ifdef __cplusplus
+}
+
+/* C++ has no compound literals: the same names as functions, muster_f32(x, {n, k}). */
+#include <initializer_list>
+static inline muster_tensor muster_f32(const float *p, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(MUSTER_F32, const_cast<float *>(p), (int32_t)shape.size(), shape.begin());
+}
+static inline muster_tensor muster_f64(const double *p, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(MUSTER_F64, const_cast<double *>(p), (int32_t)shape.size(), shape.begin());
+}
+static inline muster_tensor muster_i64(const int64_t *p, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(MUSTER_I64, const_cast<int64_t *>(p), (int32_t)shape.size(), shape.begin());
+}
+#endif
+#endif

@@ -1,0 +1,40 @@
+#include "status_impl.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char last_error[MST_MESSAGE_SIZE];
+
+const char *muster_last_error(void) { return last_error; }
+
+muster_status mst_error(muster_status code, const char *format, ...) {
+    char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    memcpy(last_error, message, sizeof message);
+    return code;
+}
+
+void mst_error_save(char message[MST_MESSAGE_SIZE]) { memcpy(message, last_error, MST_MESSAGE_SIZE); }
+
+muster_status mst_error_restore(muster_status code, const char *message) {
+    if (message != last_error) snprintf(last_error, sizeof last_error, "%s", message);
+    return code;
+}
+
+muster_status muster_fail(muster_status status, const char *message) {
+    return mst_error(status == MUSTER_OK ? MUSTER_USER : status, "%s", message ? message : "the function body gave no reason");
+}
+
+const char *muster_status_name(muster_status status) {
+    static const char *const names[] = {
+        "OK",          "INVALID_ARGUMENT", "SHAPE_MISMATCH", "DTYPE_MISMATCH", "OUT_OF_RANGE", "OVERFLOW", "OUT_OF_MEMORY", "UNSUPPORTED",
+        "UNAVAILABLE", "BAD_STATE",        "ABORTED",        "TIMEOUT",        "USER",         "DEVICE_LOST", "SYSTEM",      "INTERNAL",
+    };
+    return status >= 0 && status < (muster_status)(sizeof names / sizeof *names) ? names[status] : "UNKNOWN";
+}
+
+int32_t muster_version(void) { return MUSTER_VERSION_MAJOR * 10000 + MUSTER_VERSION_MINOR * 100 + MUSTER_VERSION_PATCH; }

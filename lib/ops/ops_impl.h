@@ -1,0 +1,25 @@
+/* What other rooms need of the operations. */
+#ifndef MST_OPS_IMPL_H
+#define MST_OPS_IMPL_H
+
+#include "muster/ops.h"
+#include "pool_impl.h"
+#include "tensor_impl.h"
+
+/* Is `op` defined on `dtype`? The one table of dtype x reduction; refuses with "<where>: avg of i32 is refused: ..." */
+muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where);
+const char *mst_reduction_name(muster_reduction op);
+
+/* Host memory, contiguous. accumulator (in mst_dtype_compute(dtype)) = identity of op (0 for sum and avg, 1, lowest, highest). */
+void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count);
+/* accumulator[i] = op(accumulator[i], scale * values[i]); values in `dtype`, accumulator in its compute dtype. scale is used by MUSTER_AVG only
+ * (float dtypes). first: accumulator[i] = scale * values[i] without reading it. */
+void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale, bool first);
+
+/* The same on the worker's device, in its order: accumulator and values are device addresses. */
+muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count,
+                                    double scale, bool first);
+/* Device addresses, contiguous: to (dtype) = converted from (from_dtype). */
+muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count);
+
+#endif

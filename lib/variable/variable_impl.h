@@ -1,0 +1,34 @@
+/* A variable as functions see it. */
+#ifndef MST_VARIABLE_IMPL_H
+#define MST_VARIABLE_IMPL_H
+
+#include "muster/variable.h"
+#include "runtime_impl.h"
+
+typedef struct mst_replica {
+    void *address;    /* on the device, contiguous */
+    int64_t capacity; /* bytes allocated */
+    int64_t shape[MUSTER_MAX_DIMS];
+} mst_replica;
+
+struct muster_variable {
+    mst_object object; /* first */
+    muster_dtype dtype;
+    int32_t ndim;
+    int32_t users;         /* functions that declared it */
+    mst_replica *replicas; /* [size] */
+};
+
+/* A device tensor over the replica of `rank`. */
+muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank);
+
+/* A selection (of function calls and scatters): checked against `rows` rows, with the public function and argument for messages. count out. */
+muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count);
+/* Row edges: edge r = floor(r * count / size); r in [0, size]. Exact for all int64_t. */
+int64_t mst_edge(int64_t count, int32_t size, int32_t rank);
+/* Copies rows [begin, end) of the selection of `from` (host, any strides) to contiguous host memory. */
+void mst_selection_pack(const muster_selection *selection, muster_tensor from, int64_t begin, int64_t end, void *to);
+/* Position p of the selection -> row. */
+int64_t mst_selection_row(const muster_selection *selection, int64_t position);
+
+#endif
