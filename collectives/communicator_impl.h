@@ -16,6 +16,8 @@ typedef struct mst_communicator_table {
     /* output holds the sum of counts[size]; uneven */
     muster_status (*all_gather)(mst_communicator *, muster_worker *, muster_dtype dtype, const void *input, void *output, const int64_t *counts);
     muster_status (*barrier)(mst_communicator *, muster_worker *);
+    /* This rank's next collectives of at most `bytes` (of all_gather: its whole output) allocate nothing. NULL: they never do. */
+    muster_status (*reserve)(mst_communicator *, muster_worker *, int64_t bytes);
 } mst_communicator_table;
 
 struct mst_communicator {

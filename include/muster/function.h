@@ -38,13 +38,14 @@ enum { MUSTER_SCATTER = 1, MUSTER_BROADCAST = 2,
        MUSTER_MINIBATCH = 3 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM .. MUSTER_AVG of ops.h, and: */
 enum { MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
-       MUSTER_MASTER = 7  /* "none": the master's own value */ };
+       MUSTER_MASTER = 7  /* "none": the master's own value (of its last slice); refused when the master has no rows */ };
 MUSTER_API muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                muster_input_mode mode);
 MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                 muster_collect_mode mode);
 /* The body reads (and may write, in place) this variable with muster_worker_variable. sliceable: batch_s applies to its rows, and slices
- * cut them. */
+ * cut them. In a function that scatters nothing the rows of the sliceable variables are the worker's rows (its weight, first row and total);
+ * they must then agree on each worker. */
 typedef int32_t muster_variable_use;
 enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
 MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
@@ -52,6 +53,10 @@ MUSTER_API muster_status muster_function_variable(muster_function *function, mus
  * `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER: the last slice's) and are applied on each worker after all workers have
  * succeeded. No communication between workers. A worker without rows keeps its value. */
 MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
+
+/* By default a worker without rows does not run the body. With 1 it does, with inputs of 0 rows: for bodies that enter collectives, which every
+ * worker must. What it leaves in its outputs enters no collection. */
+MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
 /* Zero in a field means its default. Only grows, at the end. */
 typedef struct muster_call_options {

@@ -67,7 +67,9 @@ MUSTER_API muster_status muster_softmax_cross_entropy(muster_worker *w, muster_t
 /* Counter-based random numbers: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011).
  * Element i of row r of y is number (first_index + linear index in y) of the stream `seed`, so that a value depends only on the
  * seed and its global index, never on the number of devices: pass first_index = muster_worker_first_row(w) * (elements of a row).
+ * Block b has the counter (low b, high b, 0, 0) and the key (low seed, high seed), halves of 64 bits.
  * f32: number i is lane i % 4 of block i / 4, uniform in [0, 1) with 24 bits; f64: two lanes, 53 bits, block i / 2.
+ * Lane 2 (i % 2) of it is the low half of the f64, the next lane the high half.
  * normal: Box-Muller on the pairs (2 i, 2 i + 1). f32 and f64. */
 MUSTER_API muster_status muster_random_uniform(muster_worker *w, uint64_t seed, uint64_t first_index, muster_tensor y);
 MUSTER_API muster_status muster_random_normal(muster_worker *w, uint64_t seed, uint64_t first_index, double mean, double deviation,

@@ -66,7 +66,7 @@ MUSTER_API muster_status muster_fail(muster_status status, const char *message);
 MUSTER_API int32_t muster_version(void);
 
 /* The value of a public constant or the size in bytes of a public struct by its C name ("MUSTER_F32", "sizeof(muster_tensor)"),
- * for languages that cannot read a header; -1 if the name is unknown. Threads: any. */
+ * for languages that cannot read a header; INT64_MIN if the name is unknown (NULL too). Threads: any. */
 MUSTER_API int64_t muster_constant(const char *name);
 
 /* Returns the status from the enclosing function when `expression` fails. */

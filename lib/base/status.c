@@ -5,6 +5,9 @@
 #include <string.h>
 
 static _Thread_local char last_error[MST_MESSAGE_SIZE];
+static _Thread_local uint64_t error_count;
+
+uint64_t mst_error_count(void) { return error_count; }
 
 const char *muster_last_error(void) { return last_error; }
 
@@ -15,6 +18,7 @@ muster_status mst_error(muster_status code, const char *format, ...) {
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     memcpy(last_error, message, sizeof message);
+    error_count++;
     return code;
 }
 
@@ -22,6 +26,7 @@ void mst_error_save(char message[MST_MESSAGE_SIZE]) { memcpy(message, last_error
 
 muster_status mst_error_restore(muster_status code, const char *message) {
     if (message != last_error) snprintf(last_error, sizeof last_error, "%s", message);
+    error_count++;
     return code;
 }
 

@@ -13,4 +13,7 @@ muster_status mst_error(muster_status code, const char *format, ...) __attribute
 void mst_error_save(char message[MST_MESSAGE_SIZE]);
 muster_status mst_error_restore(muster_status code, const char *message);
 
+/* How many messages this thread has set: tells whether a callback that failed said why. */
+uint64_t mst_error_count(void);
+
 #endif

@@ -16,6 +16,7 @@ typedef struct mst_object {
 
 struct muster_runtime {
     int32_t size;
+    int32_t process; /* id of the process that opened it: a child after fork has another */
     mst_device **devices;
     mst_pool *pool;
     mst_communicator *communicator;
@@ -24,7 +25,8 @@ struct muster_runtime {
     bool blas_open;
 };
 
-/* Between mst_pool_enter and leave. add: takes a copy of the name; refuses an empty or a doubled one (where: public function). remove: unlinks, frees the name. */
+/* Between mst_pool_enter and leave. add: takes a copy of the name; refuses an empty or a doubled one (where: public function). remove: unlinks, frees the name; of an object
+ * that is not linked: does nothing. At close functions go first (they count their variables), each removed before its destroy runs. */
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where);
 void mst_runtime_remove(mst_object *object);
 

@@ -1,0 +1,101 @@
+#include "bench.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void bench_sort(double *values, int64_t count) { qsort(values, (size_t)count, sizeof(double), compare); }
+
+double bench_percentile(const double *sorted, int64_t count, double percent) {
+    if (count <= 0) return NAN;
+    int64_t index = (int64_t)ceil(percent / 100 * (double)count) - 1;
+    return sorted[index < 0 ? 0 : index];
+}
+
+double bench_typical(const double *sorted, int64_t count) {
+    int64_t outer = count / 20;
+    if (outer == 0) return bench_percentile(sorted, count, 50);
+    double sum = 0;
+    for (int64_t i = outer; i < count - outer; i++) sum += sorted[i];
+    return sum / (double)(count - 2 * outer);
+}
+
+static const bench_contender *of_kind(const bench_row *row, bench_kind kind) {
+    for (int32_t i = 0; i < row->count; i++)
+        if (row->contenders[i].kind == kind && !row->contenders[i].lost) return &row->contenders[i];
+    return NULL;
+}
+
+/* The quotient of each round; the median of them and where the middle 80 % lie. */
+static void paired(double out[3], const bench_contender *over, const bench_contender *under, int32_t rounds) {
+    out[0] = out[1] = out[2] = NAN;
+    double *quotients = over && under ? calloc((size_t)rounds, sizeof(double)) : NULL;
+    if (!quotients) return;
+    for (int32_t i = 0; i < rounds; i++) quotients[i] = over->rounds[i] / under->rounds[i];
+    bench_sort(quotients, rounds);
+    out[0] = bench_percentile(quotients, rounds, 50);
+    out[1] = bench_percentile(quotients, rounds, 10);
+    out[2] = bench_percentile(quotients, rounds, 90);
+    free(quotients);
+}
+
+void bench_analyse(bench_row *row) {
+    const bench_contender *limit = of_kind(row, BENCH_LIMIT), *muster = of_kind(row, BENCH_MUSTER);
+    int64_t count = (int64_t)row->round_count * row->block.calls;
+    for (int32_t i = 0; i < row->count; i++) {
+        bench_contender *contender = &row->contenders[i];
+        if (contender->lost) continue;
+        bench_sort(contender->samples, count);
+        contender->least = contender->samples[0];
+        contender->p50 = bench_percentile(contender->samples, count, 50);
+        contender->p95 = bench_percentile(contender->samples, count, 95);
+        contender->p99 = bench_percentile(contender->samples, count, 99);
+        paired(contender->limit_ratio, contender, limit, row->round_count);
+        paired(contender->muster_ratio, muster, contender, row->round_count);
+    }
+}
+
+/* The median over the rounds of what Muster takes longer. */
+static double difference(const bench_contender *muster, const bench_contender *reference, int32_t rounds) {
+    double *all = calloc((size_t)rounds, sizeof(double)), median = NAN;
+    if (!all) return median;
+    for (int32_t i = 0; i < rounds; i++) all[i] = muster->rounds[i] - reference->rounds[i];
+    bench_sort(all, rounds);
+    median = bench_percentile(all, rounds, 50);
+    free(all);
+    return median;
+}
+
+static double figure(const bench_target *target, const bench_contender *muster, const bench_contender *reference, int32_t rounds) {
+    switch (target->measure) {
+    case BENCH_RATIO: return reference->muster_ratio[0];
+    case BENCH_RATIO_P99: return muster->p99 / reference->p99;
+    case BENCH_DIFFERENCE_NS: return difference(muster, reference, rounds);
+    case BENCH_MEDIAN_NS: return muster->p50;
+    case BENCH_SPEEDUP: return 1 / reference->muster_ratio[0];
+    }
+    return NAN;
+}
+
+bool bench_target_value(const bench_row *row, const bench_target *target, double *value, const char **reference) {
+    const bench_contender *muster = of_kind(row, BENCH_MUSTER), *best = NULL;
+    if (!muster) return false;
+    for (int32_t i = 0; i < row->count; i++) {
+        const bench_contender *contender = &row->contenders[i];
+        if (contender->lost || strncmp(contender->name, target->reference, strlen(target->reference)) != 0) continue;
+        if (!best || contender->p50 < best->p50) best = contender;
+    }
+    if (!best) return false;
+    *value = figure(target, muster, best, row->round_count);
+    *reference = best->name;
+    return true;
+}
+
+bool bench_target_met(const bench_target *target, double value) {
+    return target->measure == BENCH_SPEEDUP ? value >= target->bound : value <= target->bound;
+}

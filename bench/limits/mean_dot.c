@@ -1,0 +1,91 @@
+#include "mean_dot.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LANES = 16, MOST_K = 1024, CHUNK = 512 };
+typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+
+struct bench_mean_dot {
+    bench_pair *pair;
+    const float *x;
+    int64_t n, k;
+    double expected, mean;
+    _Alignas(128) double part[2][16];
+    _Alignas(128) float y[MOST_K + LANES]; /* 0 beyond k, so that whole vectors may be read from a row */
+};
+
+#if defined(__x86_64__)
+#define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("O3", "fp-contract=fast")))
+#else
+#define EVERY_X86
+#endif
+
+/* The sum over rows x sum over columns of x[i][j] y[j]. No sum over the lanes before the end of a chunk, and a chunk is short enough for f32. The
+ * last vector of a row reads into the next row times 0, so the row behind the last one must exist. */
+EVERY_X86 static double sum_of_dots(const float *x, const float *y, int64_t rows, int64_t k) {
+    double total = 0;
+    for (int64_t begin = 0; begin < rows; begin += CHUNK) {
+        int64_t end = begin + CHUNK < rows ? begin + CHUNK : rows, i = begin;
+        lanes a = {0}, b = {0}, c = {0}, d = {0};
+        for (; i + 4 <= end; i += 4) {
+            const float *row = x + i * k;
+            for (int64_t j = 0; j < k; j += LANES) {
+                lanes factor = *(const lanes *)(y + j);
+                a += *(const lanes *)(row + j) * factor;
+                b += *(const lanes *)(row + k + j) * factor;
+                c += *(const lanes *)(row + 2 * k + j) * factor;
+                d += *(const lanes *)(row + 3 * k + j) * factor;
+            }
+        }
+        for (; i < end; i++)
+            for (int64_t j = 0; j < k; j += LANES) a += *(const lanes *)(x + i * k + j) * *(const lanes *)(y + j);
+        a += b + (c + d);
+        float sum = 0;
+        for (int l = 0; l < LANES; l++) sum += a[l];
+        total += sum;
+    }
+    return total;
+}
+
+static void half(void *argument, int32_t rank) {
+    bench_mean_dot *self = argument;
+    int64_t begin = rank * self->n / 2, end = (rank + 1) * self->n / 2, k = self->k;
+    int64_t whole = end < self->n ? end : end - (LANES + k - 1) / k; /* the last rows must not be read beyond their end */
+    if (whole < begin) whole = begin;
+    double sum = sum_of_dots(self->x + begin * k, self->y, whole - begin, k);
+    for (int64_t i = whole; i < end; i++)
+        for (int64_t j = 0; j < k; j++) sum += (double)(self->x[i * k + j] * self->y[j]);
+    self->part[rank][0] = sum;
+}
+
+bench_mean_dot *bench_mean_dot_open(bench_pair *pair, const float *x, const float *y, int64_t n, int64_t k, double expected) {
+    if (k > MOST_K) return NULL;
+    bench_mean_dot *self = aligned_alloc(128, sizeof *self);
+    if (!self) return NULL;
+    memset(self, 0, sizeof *self);
+    self->pair = pair;
+    self->x = x;
+    self->n = n;
+    self->k = k;
+    self->expected = expected;
+    memcpy(self->y, y, (size_t)k * sizeof(float));
+    return self;
+}
+
+void bench_mean_dot_close(void *self) { free(self); }
+
+bool bench_mean_dot_right(double result, double expected) { return fabs(result - expected) <= 1e-4 * fabs(expected); }
+
+bool bench_mean_dot_block(void *argument, const bench_block *block, double *ns, int64_t *wrong) {
+    bench_mean_dot *self = argument;
+    bench_pair_begin(self->pair, half, self);
+    BENCH_TIME(block, ns, {
+        bench_pair_call(self->pair);
+        self->mean = (self->part[0][0] + self->part[1][0]) / (double)self->n;
+    });
+    bench_pair_end(self->pair);
+    *wrong += !bench_mean_dot_right(self->mean, self->expected);
+    return true;
+}

@@ -1,0 +1,109 @@
+"""Serves timing blocks of NumPy or PyTorch over its standard input and output; process.h has the protocol.
+
+usage: peer.py numpy|torch call ROWS COLUMNS
+       peer.py torch train INPUTS HIDDEN CLASSES BATCH
+The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
+"""
+import os
+import struct
+import sys
+import time
+
+ANSWERS = os.fdopen(os.dup(1), "wb", buffering=0)
+os.dup2(2, 1)  # whatever a library prints must not get between the answers
+
+
+def say(line):
+    ANSWERS.write((line.replace("\n", " ") + "\n").encode())
+
+
+def load(library):
+    if library == "numpy":
+        import numpy
+        return numpy, "NumPy " + numpy.__version__
+    import torch
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+    return torch, "PyTorch " + torch.__version__
+
+
+def call_case(name, library, rows, columns):
+    """mean(x @ y) of the data that the other contenders have: x[i] = (7919 i mod 17) / 16, y[j] = (31 j mod 11) / 8."""
+    import numpy
+    pattern = ((7919 * numpy.arange(17)) % 17 / 16).astype(numpy.float32)
+    x = numpy.resize(pattern, rows * columns).reshape(rows, columns)
+    y = ((31 * numpy.arange(columns)) % 11 / 8).astype(numpy.float32)
+    # sum over i of x[i] @ y = (sum over i of x[i]) @ y, in double precision
+    right = float(x.sum(axis=0, dtype=numpy.float64) @ y.astype(numpy.float64)) / rows
+    if name == "torch":
+        x, y = library.from_numpy(x), library.from_numpy(y)
+        step = lambda: (x @ y).mean().item()
+    else:
+        step = lambda: (x @ y).mean()
+    return step, lambda result: abs(float(result) - right) > 1e-4 * abs(right)
+
+
+def train_case(torch, inputs, hidden, classes, batch):
+    """A step of the perceptron as the training loop of a PyTorch program has it: gather, forward, backward, SGD with momentum."""
+    torch.manual_seed(1)
+    count = 20 * batch
+    data = torch.rand(count, inputs)
+    labels = torch.randint(0, classes, (count,))
+    model = torch.nn.Sequential(torch.nn.Linear(inputs, hidden), torch.nn.ReLU(), torch.nn.Linear(hidden, hidden), torch.nn.ReLU(),
+                                torch.nn.Linear(hidden, classes))
+    loss_of = torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    order = torch.randperm(count)
+    position = 0
+
+    def step():
+        nonlocal position
+        rows = order[position:position + batch]
+        position = (position + batch) % count
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(model(data[rows]), labels[rows])
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    return step, lambda loss: not 0 < loss < 10
+
+
+def block(step, wrong, warm, calls, pause_ns):
+    now = time.perf_counter_ns
+    times = []
+    result = None
+    for i in range(-warm, calls):
+        if pause_ns:
+            end = now() + pause_ns
+            while now() < end:
+                pass
+        begin = now()
+        result = step()
+        end = now()
+        if i >= 0:
+            times.append(float(end - begin))
+    return struct.pack("=q%dd" % calls, int(wrong(result)), *times)
+
+
+def main():
+    name, case = sys.argv[1:3]
+    sizes = [int(size) for size in sys.argv[3:]]
+    try:
+        library, description = load(name)
+        step, wrong = call_case(name, library, *sizes) if case == "call" else train_case(library, *sizes)
+        step()
+    except Exception as error:  # a missing library, or one too old for this
+        say("no %s" % error)
+        return
+    say("ok " + description)
+    request = struct.Struct("=iiq")
+    while True:
+        message = os.read(0, request.size)
+        if len(message) < request.size:
+            return
+        answer = block(step, wrong, *request.unpack(message))
+        while answer:
+            answer = answer[ANSWERS.write(answer):]
+
+
+main()

@@ -1,0 +1,248 @@
+/* What the protocol of a call costs on this machine: one round trip between two threads and its variants, calls after a pause, and more workers
+ * than cores. All variants of a question are measured in turns in the same run; their ratio is taken turn by turn.
+ *
+ * protocol_bench [turns]    (default 60)  */
+#include "pool_impl.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_TURNS = 1000, CALLS = 2000, WORKERS = 4, FAR_LINES = 64 };
+
+static const int64_t SPIN_NS = 20000;
+
+/* ---- statistics ---- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts `values`. */
+static double quantile(double *values, int32_t count, double q) {
+    qsort(values, (size_t)count, sizeof(*values), by_value);
+    return values[(int32_t)(q * (count - 1) + 0.5)];
+}
+
+static double ns_since(uint64_t begin) { return (double)(mst_ticks() - begin) / mst_ticks_per_ns(); }
+
+/* ---- teams: the dispatch and the end of a run, written out, so that one thing at a time can be changed ---- */
+
+typedef enum { INLINE_DESCRIPTOR, POINTED_DESCRIPTOR } placement;
+typedef enum { BY_SPIN_THEN_FUTEX, BY_FUTEX, BY_YIELD } waiting;
+
+typedef struct descriptor {
+    void (*task)(void *argument);
+    void *argument;
+} descriptor;
+
+typedef struct team {
+    _Alignas(MST_CACHE_LINE) mst_gate dispatch;
+    descriptor in_line;
+    descriptor *pointed;
+    _Alignas(MST_CACHE_LINE) mst_gate done;
+    _Alignas(MST_CACHE_LINE) struct { _Alignas(MST_CACHE_LINE) descriptor descriptor; } lines[FAR_LINES];
+    placement placement;
+    waiting waiting;
+    int32_t size;
+    uint64_t epoch;
+    pthread_t threads[WORKERS];
+} team;
+
+static void nothing(void *argument) { (void)argument; }
+
+static void wait_for(mst_gate *gate, uint64_t target, waiting how) {
+    mst_wait wait = {.spin_ns = how == BY_SPIN_THEN_FUTEX ? SPIN_NS : 0, .timeout_ns = -1};
+    /* A yield that is not bounded would never let an idle program rest: 200 of them, then sleep. */
+    for (int32_t i = 0; how == BY_YIELD && i < 200; i++) {
+        if (atomic_load(&gate->value) >= target) return;
+        sched_yield();
+    }
+    mst_gate_wait(gate, target, &wait);
+}
+
+static void *team_main(void *context) {
+    team *t = context;
+    for (uint64_t epoch = 1;; epoch++) {
+        wait_for(&t->dispatch, epoch, t->waiting);
+        descriptor d = t->placement == INLINE_DESCRIPTOR ? t->in_line : *t->pointed;
+        if (!d.task) return NULL;
+        d.task(d.argument);
+        uint64_t target = epoch * (uint64_t)(t->size - 1);
+        if (atomic_fetch_add(&t->done.value, 1) + 1 == target) mst_gate_kick(&t->done);
+    }
+}
+
+static void team_dispatch(team *t, descriptor d) {
+    t->epoch++;
+    t->pointed = &t->lines[t->epoch % FAR_LINES].descriptor;
+    if (t->placement == INLINE_DESCRIPTOR) t->in_line = d;
+    else *t->pointed = d;
+    mst_gate_publish(&t->dispatch, t->epoch);
+}
+
+static void team_run(team *t) {
+    team_dispatch(t, (descriptor){nothing, t});
+    nothing(t);
+    wait_for(&t->done, t->epoch * (uint64_t)(t->size - 1), t->waiting);
+}
+
+static team *team_open(int32_t size, placement placement, waiting waiting) {
+    team *t = mst_alloc(sizeof(*t));
+    if (!t) exit(1);
+    t->size = size;
+    t->placement = placement;
+    t->waiting = waiting;
+    for (int32_t i = 1; i < size; i++) {
+        if (pthread_create(&t->threads[i], NULL, team_main, t) != 0) exit(1);
+    }
+    return t;
+}
+
+static void team_close(team *t) {
+    team_dispatch(t, (descriptor){NULL, NULL});
+    for (int32_t i = 1; i < t->size; i++) pthread_join(t->threads[i], NULL);
+    mst_free(t);
+}
+
+/* ---- the pool itself ---- */
+
+static muster_status no_sync(mst_device *device) {
+    (void)device;
+    return MUSTER_OK;
+}
+static const mst_device_table bench_table = {.backend = "bench", .flags = MST_DEVICE_HOST_MEMORY, .sync = no_sync};
+static void print_line(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "%s\n", line);
+}
+static muster_status empty_task(muster_worker *worker, void *argument) {
+    (void)worker, (void)argument;
+    return MUSTER_OK;
+}
+
+static mst_pool *pool_open(int32_t size, int64_t spin_ns, bool pin) {
+    static mst_device made[WORKERS];
+    mst_device *devices[WORKERS];
+    int32_t cpus[WORKERS], cores = mst_topology_cores(cpus, WORKERS);
+    for (int32_t i = 0; i < size; i++) {
+        made[i] = (mst_device){.table = &bench_table, .name = "bench", .cpu = size <= cores ? cpus[i] : -1};
+        devices[i] = &made[i];
+    }
+    mst_pool_options options = {.spin_ns = spin_ns, .pin = pin, .warn_after_ns = 30000000000, .fail_after_ns = 600000000000, .log = print_line};
+    mst_pool *pool = NULL;
+    if (mst_pool_create(&options, devices, size, &pool) != MUSTER_OK) exit(1);
+    return pool;
+}
+
+static void pool_run(mst_pool *pool) {
+    if (mst_pool_enter(pool, "protocol_bench", 0) != MUSTER_OK || mst_pool_run(pool, empty_task, NULL) != MUSTER_OK) exit(1);
+    mst_pool_leave(pool);
+}
+
+/* ---- measuring ---- */
+
+typedef struct variant {
+    const char *name;
+    team *team;
+    mst_pool *pool;
+    double medians[MOST_TURNS], p99[MOST_TURNS], ratios[MOST_TURNS];
+} variant;
+
+static void run_once(variant *v) {
+    if (v->pool) pool_run(v->pool);
+    else team_run(v->team);
+}
+
+static void take_turn(variant *v, int32_t turn, int32_t calls, int64_t pause_ns) {
+    static double times[CALLS];
+    for (int32_t warm = 0; pause_ns == 0 && warm < 50; warm++) run_once(v);
+    for (int32_t i = 0; i < calls; i++) {
+        if (pause_ns > 0) nanosleep(&(struct timespec){0, pause_ns}, NULL);
+        uint64_t begin = mst_ticks();
+        run_once(v);
+        times[i] = ns_since(begin);
+    }
+    v->medians[turn] = quantile(times, calls, 0.5);
+    v->p99[turn] = quantile(times, calls, 0.99);
+}
+
+/* Ratios are to variant 0, of the same turn. The order changes from turn to turn. */
+static void compare(const char *title, variant *variants, int32_t count, int32_t turns, int32_t calls, int64_t pause_ns) {
+    for (int32_t turn = 0; turn < turns; turn++) {
+        for (int32_t i = 0; i < count; i++) take_turn(&variants[(i + turn) % count], turn, calls, pause_ns);
+        for (int32_t i = 0; i < count; i++) variants[i].ratios[turn] = variants[i].medians[turn] / variants[0].medians[turn];
+    }
+    printf("%s\n  %-44s %10s %10s %8s %17s\n", title, "", "median us", "p99 us", "ratio", "its 10%..90%");
+    for (int32_t i = 0; i < count; i++) {
+        variant *v = &variants[i];
+        printf("  %-44s %10.3f %10.3f %8.3f %8.3f..%-8.3f\n", v->name, quantile(v->medians, turns, 0.5) / 1000, quantile(v->p99, turns, 0.5) / 1000,
+               quantile(v->ratios, turns, 0.5), quantile(v->ratios, turns, 0.1), quantile(v->ratios, turns, 0.9));
+    }
+    fflush(stdout);
+}
+
+static void close_all(variant *variants, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        if (variants[i].team) team_close(variants[i].team);
+        mst_pool_destroy(variants[i].pool);
+    }
+}
+
+static variant of_team(const char *name, int32_t size, placement placement, waiting waiting) {
+    return (variant){.name = name, .team = team_open(size, placement, waiting)};
+}
+static variant of_pool(const char *name, int32_t size, int64_t spin_ns, bool pin) {
+    return (variant){.name = name, .pool = pool_open(size, spin_ns, pin)};
+}
+
+static void round_trips(int32_t turns) {
+    static variant v[4];
+    v[0] = of_team("bare round trip, descriptor in the line", 2, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
+    v[1] = of_team("the same program again", 2, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
+    v[2] = of_team("descriptor in a line of its own", 2, POINTED_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
+    v[3] = of_pool("the pool: enter, empty run, leave", 2, SPIN_NS, true);
+    compare("round trip of 2 spinning threads", v, 4, turns, CALLS, 0);
+    close_all(v, 4);
+}
+
+static void cold_calls(int32_t turns) {
+    static const struct { const char *title; int64_t pause_ns; int32_t calls; } pauses[] = {
+        {"2 workers, call after a pause of 10 us", 10000, 200}, {"2 workers, call after a pause of 1 ms", 1000000, 40}, {"2 workers, call after a pause of 100 ms", 100000000, 2}};
+    for (int32_t i = 0; i < 3; i++) {
+        static variant v[4];
+        v[0] = of_pool("pool, pinned, futex at once", 2, 0, true);
+        v[1] = of_pool("pool, pinned, spins 20 us, then futex", 2, SPIN_NS, true);
+        v[2] = of_pool("pool, pinned, spins 200 us, then futex", 2, 200000, true);
+        v[3] = of_pool("pool, not pinned, spins 20 us, then futex", 2, SPIN_NS, false);
+        compare(pauses[i].title, v, 4, i == 2 ? (turns < 10 ? turns : 10) : turns / 2 + 1, pauses[i].calls, pauses[i].pause_ns);
+        close_all(v, 4);
+    }
+}
+
+static void crowded(int32_t turns) {
+    static variant v[4];
+    v[0] = of_team("bare fork-join by futex", WORKERS, INLINE_DESCRIPTOR, BY_FUTEX);
+    v[1] = of_team("bare fork-join by yield (200), then futex", WORKERS, INLINE_DESCRIPTOR, BY_YIELD);
+    v[2] = of_team("bare fork-join by spin (20 us), then futex", WORKERS, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
+    v[3] = of_pool("the pool", WORKERS, SPIN_NS, true);
+    compare("4 workers on the CPUs of this process", v, 4, turns / 2 + 1, 300, 0);
+    close_all(v, 4);
+}
+
+int main(int argc, char **argv) {
+    int32_t turns = argc > 1 ? atoi(argv[1]) : 60;
+    if (turns < 1 || turns > MOST_TURNS) {
+        fprintf(stderr, "protocol_bench: turns: expected 1 to %d\n", MOST_TURNS);
+        return 2;
+    }
+    printf("%d CPUs allowed, topology from %s\n", (int)mst_topology_allowed(), mst_topology_source());
+    round_trips(turns);
+    cold_calls(turns);
+    crowded(turns);
+    return 0;
+}

@@ -1,0 +1,143 @@
+/* OpenBLAS, opened at run time. Everything foreign that is called stands in one list. */
+#include "device_impl.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Only this soname: libopenblas64.so.0 has the same names of functions with 64-bit integers in some builds, which would read garbage from
+ * our 32-bit arguments. The configuration string is looked at as well, for a library that was named by path. */
+static const char default_soname[] = "libopenblas.so.0";
+
+/* X(member, symbol) with the member's type declared in mst_blas. */
+#define CALCULATION_SYMBOLS(X) \
+    X(sgemm, "cblas_sgemm")    \
+    X(dgemm, "cblas_dgemm")    \
+    X(sgemv, "cblas_sgemv")    \
+    X(dgemv, "cblas_dgemv")    \
+    X(saxpy, "cblas_saxpy")    \
+    X(daxpy, "cblas_daxpy")    \
+    X(sdot, "cblas_sdot")      \
+    X(ddot, "cblas_ddot")
+
+#define CONTROL_SYMBOLS(X)                            \
+    X(get_config, "openblas_get_config")              \
+    X(get_parallel, "openblas_get_parallel")          \
+    X(get_num_threads, "openblas_get_num_threads")    \
+    X(set_num_threads, "openblas_set_num_threads")
+
+typedef struct blas_control {
+    char *(*get_config)(void);
+    int (*get_parallel)(void);
+    int (*get_num_threads)(void);
+    void (*set_num_threads)(int count);
+} blas_control;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int64_t opened_count;
+static int threads_found; /* what the last close puts back; 0: the setting was left alone */
+static blas_control control;
+static char description[256] = "BLAS is not open";
+static mst_blas blas = {.description = description};
+
+/* The handle is kept until the process ends: OpenBLAS starts threads of its own and registers fork handlers, and unloading their code while
+ * one of them may still run crashes the program. */
+static void *library;
+static char library_path[256];
+
+static void forget_functions(void) {
+    memset(&blas, 0, sizeof blas);
+    memset(&control, 0, sizeof control);
+    blas.description = description;
+}
+
+/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to function. */
+static const char *find_symbol(void *handle, const char *symbol, void *pointer) {
+    void *address = dlsym(handle, symbol);
+    memcpy(pointer, &address, sizeof address);
+    return address ? NULL : symbol;
+}
+
+static const char *find_symbols(void *handle) {
+    const char *missing = NULL;
+#define FIND_IN_BLAS(member, symbol) \
+    if (!missing) missing = find_symbol(handle, symbol, &blas.member);
+#define FIND_IN_CONTROL(member, symbol) \
+    if (!missing) missing = find_symbol(handle, symbol, &control.member);
+    CALCULATION_SYMBOLS(FIND_IN_BLAS)
+    CONTROL_SYMBOLS(FIND_IN_CONTROL)
+#undef FIND_IN_BLAS
+#undef FIND_IN_CONTROL
+    return missing;
+}
+
+static bool open_library(const char *path) {
+    if (library && strcmp(library_path, path) == 0) return true;
+    void *handle = dlopen(path, RTLD_LOCAL | RTLD_NOW);
+    if (!handle) {
+        const char *reason = dlerror();
+        snprintf(description, sizeof description, "no BLAS: %s", reason ? reason : path);
+        return false;
+    }
+    library = handle; /* one library per path that was asked for: the one before stays loaded, see above */
+    snprintf(library_path, sizeof library_path, "%s", path);
+    return true;
+}
+
+/* Fills the table, or leaves it empty with the reason. */
+static void load(void) {
+    const char *asked = getenv("MUSTER_BLAS");
+    const char *path = asked && asked[0] ? asked : default_soname;
+    if (strcmp(path, "none") == 0) {
+        snprintf(description, sizeof description, "no BLAS: MUSTER_BLAS is \"none\"");
+        return;
+    }
+    if (!open_library(path)) return;
+    const char *missing = find_symbols(library);
+    if (missing) {
+        forget_functions();
+        snprintf(description, sizeof description, "no BLAS: %.150s lacks %s", path, missing);
+        return;
+    }
+    const char *config = control.get_config();
+    bool wide = strstr(config, "USE64BITINT") != NULL, serial = control.get_parallel() == 0;
+    if (wide || serial) {
+        snprintf(description, sizeof description, "no BLAS: %.100s (%.60s) %s", path, config,
+                 wide ? "has 64-bit integers, Muster calls the variant with 32-bit integers"
+                      : "is a serial build, which gives wrong results when called from several threads");
+        forget_functions();
+        return;
+    }
+    snprintf(description, sizeof description, "%.200s", config);
+}
+
+muster_status mst_blas_open(bool keep_threads) {
+    pthread_mutex_lock(&lock);
+    if (opened_count++ == 0) {
+        forget_functions();
+        load();
+        threads_found = 0;
+    }
+    /* The first open that does not decline makes the setting, so that a runtime with keep_threads does not take it from the others. */
+    if (!keep_threads && threads_found == 0 && control.set_num_threads) {
+        threads_found = control.get_num_threads();
+        control.set_num_threads(1);
+    }
+    pthread_mutex_unlock(&lock);
+    return MUSTER_OK;
+}
+
+void mst_blas_close(void) {
+    pthread_mutex_lock(&lock);
+    if (opened_count > 0 && --opened_count == 0) {
+        if (threads_found > 0) control.set_num_threads(threads_found);
+        threads_found = 0;
+        forget_functions();
+        snprintf(description, sizeof description, "BLAS is not open");
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+const mst_blas *mst_blas_get(void) { return &blas; }

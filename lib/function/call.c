@@ -1,0 +1,95 @@
+/* The life of a call. */
+#include "function_impl.h"
+
+#include <string.h>
+
+/* A body's failure keeps its message, after the function's name. */
+static muster_status body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {
+    const char *name = mst_function_name(call->function);
+    char reason[MST_MESSAGE_SIZE];
+    if (status == MUSTER_ABORTED) return status;
+    if (mst_error_count() == errors_before) snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
+    else mst_error_save(reason);
+    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    return mst_error(status, "function '%s': %.400s", name, reason);
+}
+
+static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
+    muster_function *function = call->function;
+    const mst_plan *plan = &function->plan;
+    mst_rank *rank = mst_call_rank(call, worker);
+    const int64_t begin = mst_slice_edge(rank->rows, plan->slices, slice), end = mst_slice_edge(rank->rows, plan->slices, slice + 1);
+    if (begin == end && !function->runs_without_rows) return MUSTER_OK;
+    worker->first_row = rank->first_row + begin;
+    worker->rows = end - begin;
+    worker->slice = slice;
+    worker->weight = (double)(end - begin);
+    MUSTER_TRY(mst_stage(call, worker, slice, begin, end));
+    MUSTER_TRY(mst_outputs_prepare(call, worker, begin, end));
+    mst_updates_prepare(call, worker);
+    const uint64_t errors = mst_error_count();
+    muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
+    if (status) return body_failed(call, status, errors);
+    if (begin == end) return MUSTER_OK; /* what a body leaves for no rows enters nothing */
+    MUSTER_TRY(mst_outputs_accumulate(call, worker));
+    return mst_updates_accumulate(call, worker);
+}
+
+static muster_status run_share(mst_call *call, muster_worker *worker) {
+    const mst_plan *plan = &call->function->plan;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->staged_whole = false;
+    worker->call = call;
+    worker->total_rows = plan->count;
+    worker->slices = plan->slices;
+    MUSTER_TRY(mst_outputs_reset(call, worker));
+    mst_updates_reset(call, worker);
+    for (int64_t slice = 0; rank->runs && slice < plan->slices; slice++) MUSTER_TRY(run_slice(call, worker, slice));
+    MUSTER_TRY(mst_outputs_finish(call, worker));
+    MUSTER_TRY(mst_updates_finish(call, worker));
+    return mst_outputs_combine(call, worker);
+}
+
+static muster_status call_task(muster_worker *worker, void *argument) {
+    mst_call *call = argument;
+    const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, mst_function_name(call->function), worker->epoch, 0);
+    const muster_status status = run_share(call, worker);
+    worker->call = NULL;
+    mst_record_end(&worker->recorder, event);
+    return status;
+}
+
+static muster_status run(muster_function *function, const char *where, bool single) {
+    const muster_runtime *runtime = function->object.runtime;
+    mst_call call = {.function = function, .size = single ? 1 : runtime->size};
+    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, &call) : mst_pool_run(runtime->pool, call_task, &call));
+    MUSTER_TRY(mst_outputs_collect(&call, where));
+    mst_updates_apply(&call);
+    return MUSTER_OK;
+}
+
+muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
+    MUSTER_TRY(mst_plan_make(function, where, inputs, input_count, outputs, output_count, options, single));
+    return run(function, where, single);
+}
+
+static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                                   int32_t output_count, const muster_call_options *options, bool single) {
+    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
+    muster_status status = mst_function_call_entered(function, where, inputs, input_count, outputs, output_count, options, single);
+    mst_pool_leave(pool);
+    return status;
+}
+
+muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                                   int32_t output_count, const muster_call_options *options) {
+    return call_function(function, "muster_function_call", inputs, input_count, outputs, output_count, options, false);
+}
+
+muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                                          int32_t output_count, const muster_call_options *options) {
+    return call_function(function, "muster_function_call_single", inputs, input_count, outputs, output_count, options, true);
+}

@@ -1,0 +1,218 @@
+/* Outputs: where a body writes, how slices accumulate, how the ranks' parts become the caller's result.
+ * A part holds  sum over its slices of (weight / nominal) * value  for averages, and the plain reduction otherwise; the result is
+ * sum over ranks of (nominal / total weight) * part. No sum of more than weighted means is ever formed, so an average cannot overflow. */
+#include "function_impl.h"
+
+#include <string.h>
+
+enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
+
+/* The one contributor of a contiguous output writes straight into the caller's memory; so does the master of its own value. */
+static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
+    const mst_plan *plan = &call->function->plan;
+    const mst_rank *rank = mst_call_rank(call, worker);
+    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !rank->contributes || !mst_tensor_contiguous(plan->outputs[i])) return false;
+    return call->function->outputs[i].mode == MUSTER_MASTER ? worker->rank == 0 : plan->contributors == 1;
+}
+
+muster_status mst_outputs_reset(mst_call *call, muster_worker *worker) {
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->weight = 0;
+    rank->nominal = 1;
+    for (int64_t i = 0; i < call->function->output_count; i++) {
+        mst_part *part = &rank->parts[i];
+        part->visible = NULL;
+        part->direct = part->begun = false;
+        part->rows = part->pending = 0;
+    }
+    return MUSTER_OK;
+}
+
+static void *output_address(const mst_call *call, int64_t i) {
+    return call->function->plan.addresses[call->function->input_count + i];
+}
+
+static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
+    muster_tensor view = call->function->plan.outputs[i];
+    mst_part *part = &rank->parts[i];
+    part->direct = writes_directly(call, worker, i);
+    view.byte_offset = 0;
+    view.device = worker->rank;
+    view.data = output_address(call, i);
+    if (!part->direct) {
+        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(view)));
+        view = muster_tensor_make(view.dtype, part->value.address, view.ndim, view.shape);
+        view.device = worker->rank;
+    }
+    rank->out[i] = view;
+    return MUSTER_OK;
+}
+
+muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end) {
+    mst_rank *rank = mst_call_rank(call, worker);
+    for (int64_t i = 0; i < call->function->output_count; i++) {
+        if (!mst_wanted(&call->function->plan, i)) rank->out[i] = muster_tensor_none();
+        else if (call->function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_prepare(call, worker, i, begin, end));
+        else MUSTER_TRY(prepare_reduced(call, worker, rank, i));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_part_accumulate(mst_call *call, muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
+    const mst_rank *rank = mst_call_rank(call, worker);
+    if (mode == MUSTER_MASTER) { /* the last slice's value stays where it is */
+        part->begun = true;
+        return MUSTER_OK;
+    }
+    const double scale = mode == MUSTER_AVG ? worker->weight / rank->nominal : 1;
+    if (scale == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
+    int64_t bytes = count * muster_dtype_size(mst_dtype_compute(dtype));
+    MUSTER_TRY(mst_device_store_reserve(worker->device, &part->sum, bytes));
+    MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, scale, !part->begun));
+    part->begun = true;
+    return MUSTER_OK;
+}
+
+muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
+    muster_function *function = call->function;
+    mst_rank *rank = mst_call_rank(call, worker);
+    if (function->plan.slices == 1) rank->nominal = worker->weight;
+    rank->weight += worker->weight;
+    for (int64_t i = 0; i < function->output_count; i++) {
+        mst_part *part = &rank->parts[i];
+        if (!mst_wanted(&function->plan, i)) continue;
+        if (function->outputs[i].mode == MUSTER_GATHER) part->rows += part->pending;
+        else if (function->plan.slices == 1) part->begun = true;
+        else
+            MUSTER_TRY(mst_part_accumulate(call, worker, part, function->outputs[i].mode, function->outputs[i].dtype,
+                                           muster_tensor_count(function->plan.outputs[i])));
+    }
+    return MUSTER_OK;
+}
+
+/* Where host code finds the part after the worker's sync. */
+static muster_status expose(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
+    const muster_function *function = call->function;
+    mst_part *part = &rank->parts[i];
+    if (part->direct || !part->begun) return MUSTER_OK;
+    const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
+    const mst_store *store = summed ? &part->sum : &part->value;
+    part->dtype = summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype;
+    part->visible = store->address;
+    if (mst_device_is_host(worker->device)) return MUSTER_OK;
+    const int64_t bytes = muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype);
+    MUSTER_TRY(mst_host_store_reserve(&part->host, bytes, "muster_function_call: output"));
+    part->visible = part->host.address;
+    return worker->device->table->copy_out(worker->device, part->host.address, store->address, bytes);
+}
+
+muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
+    mst_rank *rank = mst_call_rank(call, worker);
+    for (int64_t i = 0; i < call->function->output_count; i++) {
+        if (!mst_wanted(&call->function->plan, i)) continue;
+        if (call->function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_finish(call, worker, i));
+        else if (rank->contributes) MUSTER_TRY(expose(call, worker, rank, i));
+    }
+    return MUSTER_OK;
+}
+
+static double total_weight(const mst_call *call) {
+    double total = 0;
+    for (int32_t r = 0; r < call->size; r++)
+        if (call->function->ranks[r].contributes) total += call->function->ranks[r].weight;
+    return total;
+}
+
+/* accumulator[0, count) = the combination of all ranks' elements from `begin` on, in rank order; false if no rank has any. */
+static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
+    const muster_collect_mode mode = call->function->outputs[i].mode;
+    bool first = true;
+    for (int32_t r = 0; r < call->size; r++) {
+        const mst_rank *rank = &call->function->ranks[r];
+        const mst_part *part = &rank->parts[i];
+        if (!rank->contributes || !part->begun || (mode == MUSTER_MASTER && r > 0)) continue;
+        const double scale = mode == MUSTER_AVG ? rank->nominal / total : 1;
+        if (scale == 0) continue;
+        const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
+        mst_reduction_accumulate(mode == MUSTER_MASTER ? MUSTER_MAX : mode, part->dtype, accumulator, values, count, scale, first);
+        first = false;
+    }
+    return !first;
+}
+
+/* Elements [begin, end) of the result, contiguous at `result`. */
+static void combine_range(const mst_call *call, int64_t i, void *result, int64_t begin, int64_t end, double total) {
+    const muster_dtype dtype = call->function->outputs[i].dtype, compute = mst_dtype_compute(dtype);
+    const muster_reduction op = call->function->outputs[i].mode == MUSTER_MASTER ? MUSTER_MAX : call->function->outputs[i].mode;
+    char *target = (char *)result + begin * muster_dtype_size(dtype);
+    if (compute == dtype) {
+        if (!combine_into(call, i, target, begin, end - begin, total)) mst_reduction_identity(op, dtype, target, end - begin);
+        return;
+    }
+    float chunk[CHUNK];
+    for (int64_t at = begin; at < end; at += CHUNK) {
+        const int64_t count = end - at < CHUNK ? end - at : CHUNK;
+        if (!combine_into(call, i, chunk, at, count, total)) mst_reduction_identity(op, compute, chunk, count);
+        mst_convert(dtype, (char *)result + at * muster_dtype_size(dtype), compute, chunk, count);
+    }
+}
+
+static bool is_parallel(const mst_call *call, int64_t i) {
+    const mst_plan *plan = &call->function->plan;
+    return plan->parallel && call->function->outputs[i].mode < MUSTER_GATHER && mst_wanted(plan, i) && mst_tensor_contiguous(plan->outputs[i]);
+}
+
+muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
+    const muster_function *function = call->function;
+    if (!function->plan.parallel) return MUSTER_OK;
+    MUSTER_TRY(worker->device->table->sync(worker->device));
+    mst_communicator *communicator = mst_worker_communicator(worker);
+    MUSTER_TRY(communicator->table->barrier(communicator, worker));
+    const double total = total_weight(call);
+    for (int64_t i = 0; i < function->output_count; i++) {
+        if (!is_parallel(call, i)) continue;
+        const int64_t count = muster_tensor_count(function->plan.outputs[i]);
+        if (function->outputs[i].mode == MUSTER_AVG && total == 0) continue; /* refused by the collection */
+        combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank), mst_edge(count, call->size, worker->rank + 1), total);
+    }
+    return MUSTER_OK;
+}
+
+static bool all_direct(const mst_call *call, int64_t i) {
+    const muster_function *function = call->function;
+    if (function->outputs[i].mode == MUSTER_MASTER) return function->ranks[0].parts[i].direct;
+    for (int32_t r = 0; r < call->size; r++)
+        if (function->ranks[r].contributes) return function->ranks[r].parts[i].direct;
+    return false;
+}
+
+static muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
+    muster_function *function = call->function;
+    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call) : 1;
+    if (total == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
+                         function->outputs[i].name, mst_function_name(function));
+    if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
+    muster_tensor target = function->plan.outputs[i];
+    target.data = output_address(call, i);
+    target.byte_offset = 0;
+    const int64_t count = muster_tensor_count(target);
+    if (mst_tensor_contiguous(target)) {
+        combine_range(call, i, target.data, 0, count, total);
+        return MUSTER_OK;
+    }
+    MUSTER_TRY(mst_host_store_reserve(&function->results[i], mst_tensor_bytes(target), where));
+    combine_range(call, i, function->results[i].address, 0, count, total);
+    mst_tensor_unpack(target, function->results[i].address);
+    return MUSTER_OK;
+}
+
+muster_status mst_outputs_collect(mst_call *call, const char *where) {
+    const muster_function *function = call->function;
+    for (int64_t i = 0; i < function->output_count; i++) {
+        if (!mst_wanted(&function->plan, i)) continue;
+        if (function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_collect(call, i, where));
+        else MUSTER_TRY(collect_reduced(call, i, where));
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,201 @@
+/* Registering and describing functions. */
+#include "function_impl.h"
+
+#include <string.h>
+
+const char *mst_function_name(const muster_function *function) { return function->object.name; }
+
+void mst_host_store_free(mst_store *store) {
+    mst_free(store->address);
+    *store = (mst_store){0};
+}
+
+muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what) {
+    if (bytes <= store->capacity && store->address) return MUSTER_OK;
+    void *address = mst_alloc_uninitialised((size_t)bytes);
+    if (!address) return mst_out_of_memory(what, bytes);
+    mst_free(store->address);
+    *store = (mst_store){.address = address, .capacity = bytes};
+    return MUSTER_OK;
+}
+
+void mst_device_store_free(mst_device *device, mst_store *store) {
+    device->table->release(device, store->address);
+    *store = (mst_store){0};
+}
+
+muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes) {
+    if (bytes <= store->capacity && store->address) return MUSTER_OK;
+    void *address;
+    MUSTER_TRY(device->table->sync(device)); /* queued work may still use the old block */
+    MUSTER_TRY(device->table->allocate(device, bytes, &address));
+    device->table->release(device, store->address);
+    *store = (mst_store){.address = address, .capacity = bytes};
+    return MUSTER_OK;
+}
+
+static void free_part(mst_device *device, mst_part *part) {
+    mst_device_store_free(device, &part->value);
+    mst_device_store_free(device, &part->sum);
+    mst_host_store_free(&part->host);
+}
+
+static void free_rank(muster_function *function, int32_t r) {
+    mst_rank *rank = &function->ranks[r];
+    mst_device *device = function->object.runtime->devices[r];
+    for (int64_t i = 0; rank->staged && i < function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
+    for (int64_t i = 0; rank->bounce && i < function->input_count; i++) mst_host_store_free(&rank->bounce[i]);
+    for (int64_t i = 0; rank->parts && i < function->output_count; i++) free_part(device, &rank->parts[i]);
+    for (int64_t i = 0; rank->updates && i < function->use_count; i++) free_part(device, &rank->updates[i]);
+    for (int64_t i = 0; rank->picked && i < function->use_count; i++) mst_device_store_free(device, &rank->picked[i]);
+    mst_free(rank->in);
+    mst_free(rank->out);
+    mst_free(rank->staged);
+    mst_free(rank->bounce);
+    mst_free(rank->parts);
+    mst_free(rank->updates);
+    mst_free(rank->picked);
+    mst_free(rank->views);
+    *rank = (mst_rank){0};
+}
+
+/* What sealing made; the description stays. */
+static void unseal(muster_function *function) {
+    for (int32_t r = 0; function->ranks && r < function->object.runtime->size; r++) free_rank(function, r);
+    for (int64_t i = 0; function->results && i < function->output_count; i++) mst_host_store_free(&function->results[i]);
+    mst_free(function->ranks);
+    mst_free(function->plan.inputs);
+    mst_free(function->plan.outputs);
+    mst_free(function->plan.addresses);
+    mst_free(function->named);
+    mst_free(function->results);
+    function->ranks = NULL;
+    function->plan = (mst_plan){0};
+    function->named = NULL;
+    function->results = NULL;
+}
+
+static void destroy_ports(mst_port *ports, int64_t count) {
+    for (int64_t i = 0; i < count; i++) mst_free(ports[i].name);
+    mst_free(ports);
+}
+
+static void destroy_function(mst_object *object) {
+    muster_function *function = (muster_function *)object;
+    unseal(function);
+    for (int64_t i = 0; i < function->use_count; i++) function->uses[i].variable->users--;
+    mst_runtime_remove(object);
+    destroy_ports(function->inputs, function->input_count);
+    destroy_ports(function->outputs, function->output_count);
+    mst_free(function->uses);
+    mst_free(function->bodies);
+    mst_free(function);
+}
+
+static muster_body find_body(const muster_backend_body *bodies, int32_t count, const char *backend) {
+    for (int32_t i = 0; i < count; i++)
+        if (bodies[i].backend && strcmp(bodies[i].backend, backend) == 0) return bodies[i].body;
+    for (int32_t i = 0; i < count; i++)
+        if (!bodies[i].backend) return bodies[i].body;
+    return NULL;
+}
+
+static muster_status create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user, const char *where,
+                            muster_function **result) {
+    muster_function *function = mst_alloc(sizeof *function);
+    if (!function) return mst_out_of_memory(where, (int64_t)sizeof *function);
+    muster_status status = MUSTER_OK;
+    function->user = user;
+    function->object.destroy = destroy_function;
+    function->bodies = mst_alloc((size_t)runtime->size * sizeof *function->bodies);
+    if (!function->bodies) {
+        status = mst_out_of_memory(where, (int64_t)runtime->size * (int64_t)sizeof *function->bodies);
+        goto fail;
+    }
+    for (int32_t r = 0; r < runtime->size; r++) {
+        const mst_device *device = runtime->devices[r];
+        function->bodies[r] = find_body(bodies, body_count, device->table->backend);
+        if (function->bodies[r]) continue;
+        status = mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend", where,
+                           name, (int)r, device->name, device->table->backend);
+        goto fail;
+    }
+    status = mst_runtime_add(runtime, &function->object, "function", name, where);
+    if (status) goto fail;
+    *result = function;
+    return MUSTER_OK;
+fail:
+    mst_free(function->bodies);
+    mst_free(function);
+    return status;
+}
+
+static muster_status create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
+                                    const char *where, muster_function **function) {
+    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a place for the result, received NULL", where);
+    *function = NULL;
+    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected an open runtime, received NULL", where);
+    if (!name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received NULL", where);
+    for (int32_t i = 0; i < body_count; i++)
+        if (!bodies[i].body) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    muster_status status = create(runtime, name, bodies, body_count, user, where, function);
+    mst_pool_leave(runtime->pool);
+    return status;
+}
+
+muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user, muster_function **function) {
+    return create_checked(runtime, name, &(muster_backend_body){NULL, body}, 1, user, "muster_function_create", function);
+}
+
+muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
+                                          muster_function **function) {
+    const char *where = "muster_function_create_with";
+    if (!bodies || body_count < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where, bodies ? (int)body_count : 0);
+    return create_checked(runtime, name, bodies, body_count, user, where, function);
+}
+
+muster_status muster_function_destroy(muster_function *function) {
+    if (!function) return MUSTER_OK;
+    mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, "muster_function_destroy", 0));
+    destroy_function(&function->object);
+    mst_pool_leave(pool);
+    return MUSTER_OK;
+}
+
+/* The arrays that a call needs, made once when the description is complete. */
+static muster_status seal_rank(muster_function *function, mst_rank *rank) {
+    const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, uses = (size_t)function->use_count;
+    rank->in = mst_alloc(inputs * sizeof *rank->in);
+    rank->out = mst_alloc(outputs * sizeof *rank->out);
+    rank->staged = mst_alloc(inputs * sizeof *rank->staged);
+    rank->bounce = mst_alloc(inputs * sizeof *rank->bounce);
+    rank->parts = mst_alloc(outputs * sizeof *rank->parts);
+    rank->updates = mst_alloc(uses * sizeof *rank->updates);
+    rank->picked = mst_alloc(uses * sizeof *rank->picked);
+    rank->views = mst_alloc(uses * sizeof *rank->views);
+    if (rank->in && rank->out && rank->staged && rank->bounce && rank->parts && rank->updates && rank->picked && rank->views) return MUSTER_OK;
+    return mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
+}
+
+muster_status mst_function_seal(muster_function *function) {
+    const int32_t size = function->object.runtime->size;
+    const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count;
+    function->ranks = mst_alloc((size_t)size * sizeof *function->ranks);
+    function->plan.inputs = mst_alloc(inputs * sizeof(muster_tensor));
+    function->plan.outputs = mst_alloc(outputs * sizeof(muster_tensor));
+    function->plan.addresses = mst_alloc((inputs + outputs) * sizeof(void *));
+    function->named = mst_alloc((inputs + outputs) * sizeof(muster_tensor));
+    function->results = mst_alloc(outputs * sizeof(mst_store));
+    muster_status status = MUSTER_OK;
+    if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->named || !function->results)
+        status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
+    for (int32_t r = 0; r < size && !status; r++) status = seal_rank(function, &function->ranks[r]);
+    if (status) {
+        unseal(function);
+        return status;
+    }
+    function->sealed = true;
+    return MUSTER_OK;
+}

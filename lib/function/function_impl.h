@@ -1,0 +1,145 @@
+/* A function, its plan, and what each rank keeps between calls. The life of a call: plan.c checks and plans on the caller's thread; call.c hands the
+ * plan to the pool; on each worker stage.c brings the rows, the body runs, collect.c accumulates over the slices; collect.c then combines the ranks'
+ * parts, update.c applies the updates. Everything here grows to what the largest call needed, so that a repeated call allocates nothing. */
+#ifndef MST_FUNCTION_IMPL_H
+#define MST_FUNCTION_IMPL_H
+
+#include "muster/function.h"
+#include "runtime_impl.h"
+#include "variable_impl.h"
+
+typedef struct mst_port {
+    char *name;
+    muster_dtype dtype;
+    int32_t ndim;
+    int32_t mode; /* muster_input_mode or muster_collect_mode */
+} mst_port;
+
+typedef struct mst_use {
+    muster_variable *variable;
+    bool sliceable, updated;
+    muster_collect_mode mode; /* of the update */
+} mst_use;
+
+/* Memory that grows: on the rank's device, or of the host. */
+typedef struct mst_store {
+    void *address;
+    int64_t capacity;
+} mst_store;
+
+/* What one rank has of one output (or update). */
+typedef struct mst_part {
+    const void *visible;   /* host-readable contribution, contiguous */
+    muster_dtype dtype;    /* of it: the output's, or its compute dtype after slices */
+    bool direct;           /* the body wrote into the caller's memory */
+    bool begun;            /* something has been accumulated */
+    bool touched;          /* update: the body asked for it in this slice */
+    int64_t rows, pending; /* gathered: rows so far, rows of this slice */
+    mst_store value;       /* where the body writes */
+    mst_store sum;         /* accumulated over slices */
+    mst_store host;        /* copy of a device's contribution */
+} mst_part;
+
+typedef struct mst_rank {
+    _Alignas(MST_CACHE_LINE) int64_t first_row;
+    int64_t rows;
+    bool runs, contributes; /* runs the body; its outputs enter the collection */
+    bool staged_whole;      /* the broadcast inputs are on the device in this call */
+    double weight;          /* sum of the slices' weights */
+    double nominal;         /* what one unit of its part weighs: part = sum of weight / nominal * value */
+    muster_tensor *in, *out;
+    mst_store *staged, *bounce; /* [inputs] device copies, packed host rows */
+    mst_part *parts;            /* [outputs] */
+    mst_part *updates;          /* [uses] */
+    mst_store *picked;          /* [uses] rows chosen by batch_s */
+    muster_tensor *views;       /* [uses] this slice's view of the variable */
+} mst_rank;
+
+/* The last call that was checked: one that looks the same needs no check. */
+typedef struct mst_plan {
+    bool valid, single;
+    muster_tensor *inputs, *outputs; /* as the caller gave them; their data pointers are not part of the comparison */
+    void **addresses;                /* [inputs + outputs] of this call */
+    muster_selection batch;
+    const muster_selection *batch_s;
+    int32_t batch_s_count;
+    int64_t slices;
+    int64_t count;        /* rows selected */
+    int32_t contributors; /* ranks whose parts are collected */
+    bool parallel;        /* some output is large enough to be combined by all workers */
+} mst_plan;
+
+struct muster_function {
+    mst_object object; /* first */
+    muster_body *bodies; /* [size] */
+    void *user;
+    bool sealed; /* has been called: the description is complete */
+    bool runs_without_rows;
+    bool scatters, slices_variables;
+    mst_port *inputs, *outputs;
+    int64_t input_count, input_capacity, output_count, output_capacity;
+    mst_use *uses;
+    int64_t use_count, use_capacity;
+    mst_rank *ranks; /* [size] */
+    mst_plan plan;
+    muster_tensor *named; /* [inputs + outputs] for calls by name */
+    mst_store *results;   /* [outputs] contiguous results for strided callers */
+};
+
+/* One call in progress; worker->call points to it. */
+typedef struct mst_call {
+    muster_function *function;
+    int32_t size;
+} mst_call;
+
+/* function.c */
+muster_status mst_function_seal(muster_function *function);
+const char *mst_function_name(const muster_function *function);
+void mst_host_store_free(mst_store *store);
+muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what);
+muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes);
+void mst_device_store_free(mst_device *device, mst_store *store);
+
+/* plan.c: checks the call and fills function->plan and the ranks' shares. where: the public function. */
+muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                            int32_t output_count, const muster_call_options *options, bool single);
+/* How long the call may queue: options that are too short to say so wait for ever. */
+int64_t mst_call_timeout(const muster_call_options *options);
+/* The range of positions [begin, end) of slice `slice` in a share of `rows` rows. */
+static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice) {
+    return slices == 1 ? (slice ? rows : 0) : (int64_t)((__int128)rows * slice / slices);
+}
+
+/* call.c: a call whose turn has come. */
+muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
+
+/* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. */
+muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);
+
+/* collect.c, on the worker: prepare outputs before the body, accumulate after it, finish after the last slice (makes parts host-visible; large outputs are
+ * combined here by all workers). On the caller's thread after the run: combine the rest. */
+muster_status mst_outputs_reset(mst_call *call, muster_worker *worker);
+muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end);
+muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker);
+muster_status mst_outputs_finish(mst_call *call, muster_worker *worker);
+muster_status mst_outputs_combine(mst_call *call, muster_worker *worker);
+muster_status mst_outputs_collect(mst_call *call, const char *where);
+/* gather.c: the gathered outputs' part of the same. */
+muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t output, int64_t begin, int64_t end);
+muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t output);
+muster_status mst_gather_collect(mst_call *call, int64_t output, const char *where);
+/* Adds one slice's values to a part, by `mode`; elements of `dtype` at part->value. */
+muster_status mst_part_accumulate(mst_call *call, muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count);
+
+/* update.c */
+void mst_updates_reset(mst_call *call, muster_worker *worker);
+void mst_updates_prepare(mst_call *call, muster_worker *worker);
+muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker);
+muster_status mst_updates_finish(mst_call *call, muster_worker *worker);
+void mst_updates_apply(mst_call *call);
+
+static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker *worker) { return &call->function->ranks[worker->rank]; }
+static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }
+
+#endif

@@ -1,0 +1,225 @@
+/* Checking a call and planning it. Everything that can be refused is refused here, before any worker starts. */
+#include "function_impl.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { PARALLEL_COMBINE_BYTES = 64 << 10 }; /* above it a barrier costs less than one thread reading every part */
+
+static bool looks_like(const muster_tensor *a, const muster_tensor *b) {
+    return memcmp(a, b, offsetof(muster_tensor, data)) == 0 && a->device == b->device && a->reserved0 == b->reserved0;
+}
+
+static bool same_batch(const muster_selection *a, const muster_selection *b) {
+    return a->kind == b->kind && a->start == b->start && a->stop == b->stop && a->index_count == b->index_count;
+}
+
+/* Lists are looked through in every call: their indices may have changed behind the same pointer. */
+static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs, const muster_call_options *options,
+                        bool single) {
+    const mst_plan *plan = &function->plan;
+    if (!plan->valid || plan->single != single || function->slices_variables || options->batch_s_count) return false;
+    if (options->batch.kind == MUSTER_LIST || !same_batch(&options->batch, &plan->batch) || options->slices != plan->slices) return false;
+    for (int64_t i = 0; i < function->input_count; i++)
+        if (!looks_like(&inputs[i], &plan->inputs[i]) || !inputs[i].data) return false;
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (!looks_like(&outputs[i], &plan->outputs[i]) || (plan->outputs[i].dtype && !outputs[i].data)) return false;
+    return true;
+}
+
+static muster_status check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind, const char *where) {
+    char what[160];
+    snprintf(what, sizeof what, "%s '%s' of function '%s'", kind, port->name, mst_function_name(function));
+    MUSTER_TRY(mst_tensor_check(tensor, where, what));
+    if (tensor.dtype != port->dtype)
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s", where, what, muster_dtype_name(port->dtype), muster_dtype_name(tensor.dtype));
+    if (tensor.ndim != port->ndim)
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim, (int)tensor.ndim);
+    if (tensor.device != MUSTER_DEVICE_HOST)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received memory of device %d", where, what, (int)tensor.device);
+    return MUSTER_OK;
+}
+
+/* The number of selected rows of the scattered inputs; every full-size input must hold them, every minibatch exactly as many. */
+static muster_status check_rows(muster_function *function, const char *where, const muster_tensor *inputs, const muster_selection *batch, int64_t *count) {
+    const mst_port *first = NULL;
+    int64_t first_rows = 0;
+    *count = -1;
+    for (int64_t i = 0; i < function->input_count; i++) {
+        const mst_port *port = &function->inputs[i];
+        const int64_t rows = inputs[i].shape[0];
+        if (port->mode != MUSTER_SCATTER) continue;
+        if (first && batch->kind == MUSTER_ALL && rows != first_rows)
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input '%s' of function '%s': expected %lld rows as input '%s' has, received %lld", where, port->name,
+                             mst_function_name(function), (long long)first_rows, first->name, (long long)rows);
+        if (batch->kind == MUSTER_ALL) *count = rows;
+        else MUSTER_TRY(mst_selection_check(batch, rows, where, port->name, count));
+        if (!first) first = port, first_rows = rows;
+    }
+    if (*count < 0 && batch->kind != MUSTER_ALL)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch: function '%s' has no scattered full-size input to choose rows from", where, mst_function_name(function));
+    for (int64_t i = 0; i < function->input_count; i++) {
+        const mst_port *port = &function->inputs[i];
+        if (port->mode != MUSTER_MINIBATCH) continue;
+        if (*count < 0) *count = inputs[i].shape[0];
+        if (inputs[i].shape[0] != *count)
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: minibatch input '%s' of function '%s': expected the %lld selected rows, received %lld", where, port->name,
+                             mst_function_name(function), (long long)*count, (long long)inputs[i].shape[0]);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options, int32_t size) {
+    if (options->batch_s_count == 0) return MUSTER_OK;
+    if (!function->slices_variables)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where, mst_function_name(function));
+    if (!options->batch_s || (options->batch_s_count != 1 && options->batch_s_count != size))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d workers, received %d", where, (int)size,
+                         options->batch_s ? (int)options->batch_s_count : 0);
+    for (int32_t r = 1; r < options->batch_s_count; r++)
+        if (options->batch_s[r].kind != options->batch_s[0].kind)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected selections of one kind, received kind %d for rank 0 and kind %d for rank %d", where,
+                             (int)options->batch_s[0].kind, (int)options->batch_s[r].kind, (int)r);
+    return MUSTER_OK;
+}
+
+/* Rows that the sliceable variables give to `rank`: all of them must agree where they are what is counted. */
+static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options, int32_t rank, int64_t *rows) {
+    const mst_use *first = NULL;
+    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : rank] : NULL;
+    for (int64_t u = 0; u < function->use_count; u++) {
+        const mst_use *use = &function->uses[u];
+        if (!use->sliceable) continue;
+        int64_t count = use->variable->replicas[rank].shape[0];
+        char what[160];
+        snprintf(what, sizeof what, "batch_s of rank %d, variable '%s'", (int)rank, use->variable->object.name);
+        if (chosen) MUSTER_TRY(mst_selection_check(chosen, count, where, what, &count));
+        if (first && !function->scatters && count != *rows)
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%s': expected %lld rows on rank %d as variable '%s' has, received %lld", where,
+                             use->variable->object.name, (long long)*rows, (int)rank, first->variable->object.name, (long long)count);
+        if (!first) first = use, *rows = count;
+    }
+    return MUSTER_OK;
+}
+
+/* Each rank's share: of the scattered rows; else of the sliceable variables' own rows; else one row each. */
+static muster_status plan_shares(muster_function *function, const char *where, const muster_call_options *options, int64_t count, int32_t size) {
+    mst_plan *plan = &function->plan;
+    int64_t next = 0;
+    plan->contributors = 0;
+    for (int32_t r = 0; r < size; r++) {
+        mst_rank *rank = &function->ranks[r];
+        int64_t rows = 1;
+        if (function->slices_variables) MUSTER_TRY(check_variable_rows(function, where, options, r, &rows));
+        if (function->scatters) {
+            next = mst_edge(count, size, r);
+            rows = mst_edge(count, size, r + 1) - next;
+        }
+        rank->first_row = next;
+        rank->rows = rows;
+        rank->contributes = rows > 0;
+        rank->runs = rows > 0 || function->runs_without_rows;
+        plan->contributors += rank->contributes;
+        next += rows;
+    }
+    plan->count = next;
+    return MUSTER_OK;
+}
+
+static muster_status check_output(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *where) {
+    const mst_plan *plan = &function->plan;
+    MUSTER_TRY(check_tensor(function, port, tensor, "output", where));
+    if (port->mode == MUSTER_MASTER && !function->ranks[0].contributes)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is the master's own value, but the master has none of the %lld rows", where,
+                         port->name, mst_function_name(function), (long long)plan->count);
+    if (plan->contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name, mst_function_name(function),
+                         mst_reduction_name(port->mode));
+    return MUSTER_OK;
+}
+
+static muster_status check_outputs(muster_function *function, const char *where, const muster_tensor *outputs) {
+    function->plan.parallel = false;
+    for (int64_t i = 0; i < function->output_count; i++) {
+        const mst_port *port = &function->outputs[i];
+        if (outputs[i].dtype == MUSTER_DTYPE_NONE && outputs[i].reserved0 == 0) continue;
+        MUSTER_TRY(check_output(function, port, outputs[i], where));
+        function->plan.parallel |= port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, const muster_tensor *outputs,
+                          const muster_call_options *options, bool single) {
+    mst_plan *plan = &function->plan;
+    const int32_t size = single ? 1 : function->object.runtime->size;
+    int64_t count = 0;
+    plan->valid = false;
+    if (options->slices < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 1, received %lld", where, (long long)options->slices);
+    if (options->slices > 1 && !function->scatters && !function->slices_variables)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where,
+                         (long long)options->slices, mst_function_name(function));
+    for (int64_t i = 0; i < function->input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
+    MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
+    MUSTER_TRY(check_batch_s(function, where, options, function->object.runtime->size));
+    MUSTER_TRY(plan_shares(function, where, options, count, size));
+    MUSTER_TRY(check_outputs(function, where, outputs));
+    memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
+    memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
+    plan->single = single;
+    plan->batch = options->batch;
+    plan->batch_s = options->batch_s;
+    plan->batch_s_count = options->batch_s_count;
+    plan->slices = options->slices;
+    plan->parallel &= size > 1 && plan->contributors > 1;
+    plan->valid = true;
+    return MUSTER_OK;
+}
+
+static muster_status check_counts(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                  const muster_tensor *outputs, int32_t output_count) {
+    if (input_count != function->input_count || (input_count && !inputs))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: inputs: function '%s' takes %lld, received %s%d", where, mst_function_name(function),
+                         (long long)function->input_count, inputs || !input_count ? "" : "NULL for ", (int)input_count);
+    if (output_count != function->output_count || (output_count && !outputs))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: outputs: function '%s' gives %lld, received places for %s%d", where, mst_function_name(function),
+                         (long long)function->output_count, outputs || !output_count ? "" : "NULL, ", (int)output_count);
+    return MUSTER_OK;
+}
+
+/* The known part of the caller's options over the defaults. */
+static muster_status read_options(const muster_call_options *given, const char *where, muster_call_options *options) {
+    *options = (muster_call_options){.struct_size = sizeof *options, .slices = 1};
+    if (!given) return MUSTER_OK;
+    const size_t known = sizeof *options;
+    if (given->struct_size < offsetof(muster_call_options, batch_s))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size from muster_call_options_init (%zu), received %zu", where, known,
+                         given->struct_size);
+    for (size_t i = known; i < given->struct_size; i++)
+        if (((const char *)given)[i]) return mst_error(MUSTER_UNSUPPORTED, "%s: options: this version knows %zu bytes, and byte %zu is set", where, known, i);
+    memcpy(options, given, given->struct_size < known ? given->struct_size : known);
+    if (options->slices == 0) options->slices = 1;
+    return MUSTER_OK;
+}
+
+muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                            int32_t output_count, const muster_call_options *given, bool single) {
+    muster_call_options options;
+    mst_plan *plan = &function->plan;
+    MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
+    MUSTER_TRY(read_options(given, where, &options));
+    if (!function->sealed) MUSTER_TRY(mst_function_seal(function));
+    if (!plan_serves(function, inputs, outputs, &options, single)) MUSTER_TRY(make(function, where, inputs, outputs, &options, single));
+    for (int64_t i = 0; i < function->input_count; i++) plan->addresses[i] = muster_tensor_address(inputs[i]);
+    for (int64_t i = 0; i < function->output_count; i++) plan->addresses[function->input_count + i] = muster_tensor_address(outputs[i]);
+    return MUSTER_OK;
+}
+
+int64_t mst_call_timeout(const muster_call_options *options) {
+    const size_t needed = offsetof(muster_call_options, queue_timeout_ns) + sizeof options->queue_timeout_ns;
+    return options && options->struct_size >= needed ? options->queue_timeout_ns : 0;
+}
+
+void muster_call_options_init(muster_call_options *options) {
+    if (options) *options = (muster_call_options){.struct_size = sizeof *options};
+}

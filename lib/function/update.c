@@ -1,0 +1,126 @@
+/* Updates: every slice sees the variable's value from before the call; the new value is gathered beside it and takes its place, by exchanging the two
+ * memories, only after every worker has succeeded. */
+#include "function_impl.h"
+
+#include <string.h>
+
+static int64_t replica_count(const muster_variable *variable, int32_t rank) { return muster_tensor_count(mst_variable_tensor(variable, rank)); }
+
+void mst_updates_reset(mst_call *call, muster_worker *worker) {
+    mst_rank *rank = mst_call_rank(call, worker);
+    for (int64_t u = 0; u < call->function->use_count; u++) rank->updates[u].begun = rank->updates[u].touched = false;
+}
+
+void mst_updates_prepare(mst_call *call, muster_worker *worker) {
+    mst_rank *rank = mst_call_rank(call, worker);
+    for (int64_t u = 0; u < call->function->use_count; u++) rank->updates[u].touched = false;
+}
+
+static int64_t find_use(const muster_function *function, const muster_variable *variable) {
+    for (int64_t u = 0; u < function->use_count; u++)
+        if (function->uses[u].variable == variable) return u;
+    return -1;
+}
+
+/* A failure of a view reaches the operation that gets "no tensor". */
+static muster_tensor refuse(muster_worker *worker, muster_status status) {
+    if (worker) worker->scratch_status = status;
+    return muster_tensor_none();
+}
+
+static muster_status find_declared(muster_worker *worker, const muster_variable *variable, const char *where, int64_t *use) {
+    if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
+    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
+    const muster_function *function = ((mst_call *)worker->call)->function;
+    *use = find_use(function, variable);
+    if (*use >= 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where, mst_function_name(function));
+}
+
+muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {
+    int64_t use;
+    muster_status status = find_declared(worker, variable, "muster_worker_variable", &use);
+    return status ? refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
+}
+
+static muster_status prepare_update(muster_worker *worker, muster_variable *variable, muster_tensor *view) {
+    const char *where = "muster_worker_update";
+    int64_t use;
+    MUSTER_TRY(find_declared(worker, variable, where, &use));
+    const muster_function *function = ((mst_call *)worker->call)->function;
+    if (!function->uses[use].updated)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' reads variable '%s' but has declared no update of it", where,
+                         mst_function_name(function), variable->object.name);
+    mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
+    const muster_tensor whole = mst_variable_tensor(variable, worker->rank);
+    MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(whole)));
+    *view = muster_tensor_make(whole.dtype, part->value.address, whole.ndim, whole.shape);
+    view->device = worker->rank;
+    part->touched = true;
+    return MUSTER_OK;
+}
+
+muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable) {
+    muster_tensor view;
+    muster_status status = prepare_update(worker, variable, &view);
+    return status ? refuse(worker, status) : view;
+}
+
+muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
+    const muster_function *function = call->function;
+    mst_rank *rank = mst_call_rank(call, worker);
+    for (int64_t u = 0; u < function->use_count; u++) {
+        mst_part *part = &rank->updates[u];
+        const mst_use *use = &function->uses[u];
+        if (!part->touched) continue;
+        if (function->plan.slices == 1) part->begun = true;
+        else MUSTER_TRY(mst_part_accumulate(call, worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
+    }
+    return MUSTER_OK;
+}
+
+/* The accumulated value, back in the variable's dtype at part->value. */
+static muster_status settle(muster_worker *worker, mst_rank *rank, mst_part *part, const mst_use *use) {
+    const muster_dtype dtype = use->variable->dtype, compute = mst_dtype_compute(dtype);
+    const int64_t count = replica_count(use->variable, worker->rank);
+    const double scale = rank->nominal / rank->weight;
+    if (use->mode == MUSTER_AVG && scale != 1) {
+        mst_store scaled = {0};
+        MUSTER_TRY(mst_device_store_reserve(worker->device, &scaled, count * muster_dtype_size(compute)));
+        muster_status status = mst_worker_accumulate(worker, MUSTER_AVG, compute, scaled.address, part->sum.address, count, scale, true);
+        mst_store old = part->sum;
+        part->sum = scaled;
+        muster_status synced = worker->device->table->sync(worker->device);
+        mst_device_store_free(worker->device, &old);
+        if (!status) status = synced;
+        MUSTER_TRY(status);
+    }
+    return mst_worker_convert(worker, dtype, part->value.address, compute, part->sum.address, count);
+}
+
+muster_status mst_updates_finish(mst_call *call, muster_worker *worker) {
+    const muster_function *function = call->function;
+    mst_rank *rank = mst_call_rank(call, worker);
+    if (function->plan.slices == 1) return MUSTER_OK;
+    for (int64_t u = 0; u < function->use_count; u++) {
+        mst_part *part = &rank->updates[u];
+        if (part->begun && function->uses[u].mode != MUSTER_MASTER) MUSTER_TRY(settle(worker, rank, part, &function->uses[u]));
+    }
+    return MUSTER_OK;
+}
+
+void mst_updates_apply(mst_call *call) {
+    muster_function *function = call->function;
+    for (int32_t r = 0; r < call->size; r++) {
+        for (int64_t u = 0; u < function->use_count; u++) {
+            mst_part *part = &function->ranks[r].updates[u];
+            mst_replica *replica = &function->uses[u].variable->replicas[r];
+            if (!part->begun) continue;
+            mst_store old = {.address = replica->address, .capacity = replica->capacity};
+            replica->address = part->value.address;
+            replica->capacity = part->value.capacity;
+            part->value = old;
+            part->begun = false;
+        }
+    }
+}

@@ -1,0 +1,53 @@
+#include "../op_impl.h"
+
+typedef struct argmax_parameters {
+    muster_tensor x, index;
+} argmax_parameters;
+
+/* The first of the largest; the first NaN is larger than all. */
+#define LOOP(name, T, C, LOAD)                                                  \
+    static int64_t argmax_##name(const char *row, int64_t step, int64_t k) {    \
+        int64_t best = 0;                                                       \
+        C largest = LOAD(*(const T *)(const void *)row);                        \
+        for (int64_t j = 1; j < k && largest == largest; j++) {                 \
+            C value = LOAD(*(const T *)(const void *)(row + j * step));         \
+            if (value > largest || value != value) {                            \
+                largest = value;                                                \
+                best = j;                                                       \
+            }                                                                   \
+        }                                                                       \
+        return best;                                                            \
+    }
+#define FLOAT_LOOP(NAME, name, T, C, LOAD, STORE) LOOP(name, T, C, LOAD)
+#define INTEGER_LOOP(NAME, name, T) LOOP(name, T, T, MST_LOAD_PLAIN)
+MST_EACH_FLOAT(FLOAT_LOOP)
+MST_EACH_SIGNED(INTEGER_LOOP)
+MST_EACH_UNSIGNED(INTEGER_LOOP)
+LOOP(bool, uint8_t, uint8_t, 0 !=)
+
+static muster_status argmax_kernel(const void *parameters) {
+#define ROW(NAME, name, ...) [MUSTER_##NAME] = argmax_##name,
+    static int64_t (*const loops[MUSTER_DTYPE_COUNT])(const char *row, int64_t step, int64_t k) = {
+        MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = argmax_bool};
+    const argmax_parameters *p = parameters;
+    const char *x = muster_tensor_address(p->x);
+    int64_t *index = muster_tensor_address(p->index), size = muster_dtype_size(p->x.dtype);
+    for (int64_t i = 0; i < p->x.shape[0]; i++)
+        index[i * p->index.strides[0]] = loops[p->x.dtype](x + i * p->x.strides[0] * size, p->x.strides[1] * size, p->x.shape[1]);
+    return MUSTER_OK;
+}
+
+muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tensor index) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, x);
+    MST_OP_TENSOR(worker, index);
+    if (index.dtype != MUSTER_I64)
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: index: expected i64, received %s", __func__, muster_dtype_name(index.dtype));
+    MUSTER_TRY(mst_op_ndim(__func__, "x", &x, 2));
+    MUSTER_TRY(mst_op_shape(__func__, "index", &index, 1, &x.shape[0]));
+    if (x.shape[1] == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", __func__, (long long)x.shape[0]);
+    argmax_parameters p = {x, index};
+    static const int32_t offsets[] = {MST_AT(argmax_parameters, x), MST_AT(argmax_parameters, index)};
+    return mst_op_launch(worker, argmax_kernel, &p, sizeof p, offsets, 2);
+}

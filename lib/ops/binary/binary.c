@@ -1,0 +1,79 @@
+#include "../op_impl.h"
+
+typedef struct binary_parameters {
+    muster_tensor a, b, y;
+    muster_binary op;
+} binary_parameters;
+
+#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                              \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                              \
+        (void)context;                                                                                                         \
+        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {                 \
+            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                              \
+            T *y = (T *)(void *)at[2];                                                                                         \
+            MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
+                C a = (C)LOAD(p[i]), b = (C)LOAD(q[i]);                                                                        \
+                y[i] = (T)STORE(EXPRESSION);                                                                                   \
+            }                                                                                                                  \
+            return;                                                                                                            \
+        }                                                                                                                      \
+        for (int64_t i = 0; i < n; i++) {                                                                                      \
+            C a = (C)LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = (C)LOAD(*(const T *)(void *)(at[1] + i * step[1])); \
+            *(T *)(void *)(at[2] + i * step[2]) = (T)STORE(EXPRESSION);                                                        \
+        }                                                                                                                      \
+    }
+
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                             \
+    LOOP(add_##name, T, C, LOAD, STORE, a + b)                                 \
+    LOOP(sub_##name, T, C, LOAD, STORE, a - b)                                 \
+    LOOP(mul_##name, T, C, LOAD, STORE, a *b)                                  \
+    LOOP(div_##name, T, C, LOAD, STORE, a / b)                                 \
+    LOOP(maximum_##name, T, C, LOAD, STORE, (a > b || a != a) ? a : b)         \
+    LOOP(minimum_##name, T, C, LOAD, STORE, (a < b || a != a) ? a : b)
+/* Integers wrap: computed as uint64_t, of which the low bits are kept. */
+#define COMMON_LOOPS(name, T)                                                              \
+    LOOP(add_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a + b)                  \
+    LOOP(sub_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a - b)                  \
+    LOOP(mul_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a *b)                   \
+    LOOP(maximum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a > b ? a : b)             \
+    LOOP(minimum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a < b ? a : b)
+#define SIGNED_LOOPS(NAME, name, T) \
+    COMMON_LOOPS(name, T)           \
+    LOOP(div_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, b == 0 ? 0 : b == -1 ? (T)(0 - (uint64_t)a) : a / b)
+#define UNSIGNED_LOOPS(NAME, name, T) \
+    COMMON_LOOPS(name, T)             \
+    LOOP(div_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, b == 0 ? 0 : a / b)
+MST_EACH_FLOAT(FLOAT_LOOPS)
+MST_EACH_SIGNED(SIGNED_LOOPS)
+MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
+
+/* The table of operation x dtype; an empty place (bool) is refused. */
+#define ROWS(NAME, name, ...)                                                                                                     \
+    [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name,                   \
+                       [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
+enum { OPERATIONS = MUSTER_MINIMUM + 1 };
+static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
+
+static muster_status binary_kernel(const void *parameters) {
+    const binary_parameters *p = parameters;
+    mst_walk walk;
+    mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
+    mst_walk_run(&walk, loops[p->y.dtype][p->op], NULL);
+    return MUSTER_OK;
+}
+
+muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    if (op <= 0 || op >= OPERATIONS) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", __func__, op);
+    MST_OP_TENSOR(worker, a);
+    MST_OP_TENSOR(worker, b);
+    MST_OP_TENSOR(worker, y);
+    MUSTER_TRY(mst_op_same_dtype(__func__, "b", b.dtype, "a", a.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "a", a.dtype));
+    if (!loops[a.dtype][op]) return mst_op_refuse_dtype(__func__, "a", "a number dtype", a.dtype);
+    MUSTER_TRY(mst_op_broadcasts(__func__, "a", &a, "y", &y));
+    MUSTER_TRY(mst_op_broadcasts(__func__, "b", &b, "y", &y));
+    binary_parameters p = {a, b, y, op};
+    static const int32_t offsets[] = {MST_AT(binary_parameters, a), MST_AT(binary_parameters, b), MST_AT(binary_parameters, y)};
+    return mst_op_launch(worker, binary_kernel, &p, sizeof p, offsets, 3);
+}

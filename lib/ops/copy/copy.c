@@ -1,0 +1,66 @@
+#include "../op_impl.h"
+
+#include <string.h>
+
+typedef struct copy_parameters {
+    muster_tensor x, y;
+} copy_parameters;
+
+typedef struct copy_state {
+    muster_dtype from, to;
+    int64_t from_size, to_size;
+} copy_state;
+
+static void move_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t size, int64_t n) {
+    if (to_step == size && from_step == size) {
+        memmove(to, from, (size_t)(n * size));
+        return;
+    }
+    switch (size) {
+    case 1: for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step]; break;
+    case 2: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 2); break;
+    case 4: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 4); break;
+    default: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 8); break;
+    }
+}
+
+static void copy_same(void *context, char *const *at, const int64_t *step, int64_t n) {
+    const copy_state *state = context;
+    move_elements(at[1], step[1], at[0], step[0], state->from_size, n);
+}
+
+/* Strided rows are converted through a block on the stack. */
+static void copy_converted(void *context, char *const *at, const int64_t *step, int64_t n) {
+    enum { BLOCK = 256 };
+    const copy_state *state = context;
+    if (step[0] == state->from_size && step[1] == state->to_size) {
+        mst_convert(state->to, at[1], state->from, at[0], n);
+        return;
+    }
+    _Alignas(8) char before[BLOCK * 8], after[BLOCK * 8];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        int64_t count = n - i < BLOCK ? n - i : BLOCK;
+        move_elements(before, state->from_size, at[0] + i * step[0], step[0], state->from_size, count);
+        mst_convert(state->to, after, state->from, before, count);
+        move_elements(at[1] + i * step[1], step[1], after, state->to_size, state->to_size, count);
+    }
+}
+
+static muster_status copy_kernel(const void *parameters) {
+    const copy_parameters *p = parameters;
+    copy_state state = {p->x.dtype, p->y.dtype, muster_dtype_size(p->x.dtype), muster_dtype_size(p->y.dtype)};
+    mst_walk walk;
+    mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
+    mst_walk_run(&walk, state.from == state.to ? copy_same : copy_converted, &state);
+    return MUSTER_OK;
+}
+
+muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, x);
+    MST_OP_TENSOR(worker, y);
+    MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
+    copy_parameters p = {x, y};
+    static const int32_t offsets[] = {MST_AT(copy_parameters, x), MST_AT(copy_parameters, y)};
+    return mst_op_launch(worker, copy_kernel, &p, sizeof p, offsets, 2);
+}

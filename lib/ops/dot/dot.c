@@ -1,0 +1,52 @@
+#include "../op_impl.h"
+
+typedef struct dot_parameters {
+    muster_tensor x, y, result;
+} dot_parameters;
+
+/* Sixteen running sums, flushed to double every block, so that the error does not grow with the length. */
+#define DEFINE(name, T)                                                                                                \
+    MST_CLONES static double dot_##name(const T *x, int64_t x_step, const T *y, int64_t y_step, int64_t n) {           \
+        enum { LANES = 16, BLOCK = 2048 };                                                                             \
+        double total = 0;                                                                                              \
+        int64_t i = 0;                                                                                                 \
+        while (x_step == 1 && y_step == 1 && n - i >= LANES) {                                                         \
+            T lanes[LANES] = {0};                                                                                      \
+            int64_t end = n - i < BLOCK ? n : i + BLOCK;                                                               \
+            for (; i + LANES <= end; i += LANES)                                                                       \
+                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j] * y[i + j];                                   \
+            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j];                                             \
+        }                                                                                                              \
+        for (; i < n; i++) total += (double)x[i * x_step] * (double)y[i * y_step];                                     \
+        return total;                                                                                                  \
+    }
+DEFINE(f32, float)
+DEFINE(f64, double)
+
+static muster_status dot_kernel(const void *parameters) {
+    const dot_parameters *p = parameters;
+    const void *x = muster_tensor_address(p->x), *y = muster_tensor_address(p->y);
+    void *result = muster_tensor_address(p->result);
+    int64_t n = p->x.shape[0];
+    if (p->x.dtype == MUSTER_F32)
+        *(float *)result = (float)dot_f32(x, p->x.strides[0], y, p->y.strides[0], n);
+    else
+        *(double *)result = dot_f64(x, p->x.strides[0], y, p->y.strides[0], n);
+    return MUSTER_OK;
+}
+
+muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y, muster_tensor result) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, x);
+    MST_OP_TENSOR(worker, y);
+    MST_OP_TENSOR(worker, result);
+    MUSTER_TRY(mst_op_blas_dtype(__func__, "x", x.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "result", result.dtype, "x", x.dtype));
+    MUSTER_TRY(mst_op_ndim(__func__, "x", &x, 1));
+    MUSTER_TRY(mst_op_same_shape(__func__, "y", &y, "x", &x));
+    MUSTER_TRY(mst_op_ndim(__func__, "result", &result, 0));
+    dot_parameters p = {x, y, result};
+    static const int32_t offsets[] = {MST_AT(dot_parameters, x), MST_AT(dot_parameters, y), MST_AT(dot_parameters, result)};
+    return mst_op_launch(worker, dot_kernel, &p, sizeof p, offsets, 3);
+}

@@ -1,0 +1,126 @@
+/* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it is; any other is packed into scratch. */
+#include "../op_impl.h"
+
+int64_t mst_gemm_limit = INT32_MAX;
+
+enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
+
+typedef struct gemm_parameters {
+    muster_tensor a, b, c;
+    void *pack_a, *pack_b, *pack_c; /* NULL: the view goes to BLAS as it is */
+    double alpha, beta;
+} gemm_parameters;
+
+/* A matrix as BLAS takes it: element (i, j) at data[i * ld + j], or data[j * ld + i] when transposed. */
+typedef struct operand {
+    char *data;
+    int64_t ld, size;
+    int transpose;
+} operand;
+
+static bool blas_layout(const muster_tensor *matrix, int64_t *ld, int *transpose) {
+    int64_t rows = matrix->shape[0], columns = matrix->shape[1], down = matrix->strides[0], across = matrix->strides[1];
+    *transpose = NO_TRANSPOSE;
+    *ld = rows <= 1 ? columns : down;
+    if ((across == 1 || columns <= 1) && *ld >= columns && *ld >= 1 && *ld <= INT32_MAX) return true;
+    *transpose = TRANSPOSE;
+    *ld = columns <= 1 ? rows : across;
+    return (down == 1 || rows <= 1) && *ld >= rows && *ld >= 1 && *ld <= INT32_MAX;
+}
+
+/* C must lie in rows: BLAS transposes its inputs only. */
+static bool fits(const muster_tensor *matrix, bool output) {
+    int64_t ld;
+    int transpose;
+    return blas_layout(matrix, &ld, &transpose) && !(output && transpose == TRANSPOSE);
+}
+
+static operand operand_of(const muster_tensor *matrix, void *pack, bool fill) {
+    operand result = {.size = muster_dtype_size(matrix->dtype), .transpose = NO_TRANSPOSE};
+    if (!pack) {
+        result.data = muster_tensor_address(*matrix);
+        blas_layout(matrix, &result.ld, &result.transpose);
+        return result;
+    }
+    if (fill) mst_tensor_pack(pack, *matrix);
+    result.data = pack;
+    result.ld = matrix->shape[1];
+    return result;
+}
+
+static char *element(const operand *matrix, int64_t i, int64_t j) {
+    return matrix->data + (matrix->transpose == TRANSPOSE ? j * matrix->ld + i : i * matrix->ld + j) * matrix->size;
+}
+
+static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, const operand *a, const char *at_a, const operand *b, const char *at_b, double beta,
+                     const operand *c, char *at_c) {
+    const mst_blas *blas = mst_blas_get();
+    int lda = (int)a->ld, ldb = (int)b->ld, ldc = (int)c->ld;
+    if (dtype == MUSTER_F32)
+        blas->sgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, (float)alpha, (const float *)at_a, lda, (const float *)at_b, ldb, (float)beta,
+                    (float *)at_c, ldc);
+    else
+        blas->dgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, alpha, (const double *)at_a, lda, (const double *)at_b, ldb, beta, (double *)at_c, ldc);
+}
+
+static int piece(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
+
+/* BLAS counts in int: larger extents go in pieces, those of k adding to the first. */
+static void multiply_in_pieces(const gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
+    int64_t m = p->c.shape[0], n = p->c.shape[1], k = p->a.shape[1];
+    for (int64_t i = 0; i < m; i += mst_gemm_limit)
+        for (int64_t j = 0; j < n; j += mst_gemm_limit)
+            for (int64_t l = 0; l < k; l += mst_gemm_limit)
+                multiply(p->c.dtype, piece(i, m), piece(j, n), piece(l, k), p->alpha, a, element(a, i, l), b, element(b, l, j), l == 0 ? p->beta : 1, c,
+                         element(c, i, j));
+}
+
+static muster_status gemm_kernel(const void *parameters) {
+    const gemm_parameters *p = parameters;
+    operand a = operand_of(&p->a, p->pack_a, true), b = operand_of(&p->b, p->pack_b, true), c = operand_of(&p->c, p->pack_c, p->beta != 0);
+    multiply_in_pieces(p, &a, &b, &c);
+    if (p->pack_c) mst_tensor_unpack(p->c, p->pack_c);
+    return MUSTER_OK;
+}
+
+static muster_status pack_space(muster_worker *worker, const muster_tensor *matrix, bool output, void **pack) {
+    *pack = NULL;
+    if (fits(matrix, output)) return MUSTER_OK;
+    if (matrix->shape[1] > INT32_MAX) {
+        char shape[128];
+        return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: a view of shape %s: expected rows or columns behind each other, as BLAS takes them, at most 2^31 - 1 apart",
+                         mst_shape_text(shape, 2, matrix->shape));
+    }
+    return mst_worker_scratch_bytes(worker, mst_tensor_bytes(*matrix), pack);
+}
+
+static muster_status check(muster_worker *w, const muster_tensor *a, const muster_tensor *b, const muster_tensor *c, const char *where) {
+    MUSTER_TRY(mst_op_check(w, a, where, "a"));
+    MUSTER_TRY(mst_op_check(w, b, where, "b"));
+    MUSTER_TRY(mst_op_check(w, c, where, "c"));
+    MUSTER_TRY(mst_op_blas_dtype(where, "a", a->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "c", c->dtype, "a", a->dtype));
+    MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
+    MUSTER_TRY(mst_op_ndim(where, "b", b, 2));
+    MUSTER_TRY(mst_op_shape(where, "b", b, 2, (int64_t[]){a->shape[1], b->shape[1]}));
+    return mst_op_shape(where, "c", c, 2, (int64_t[]){a->shape[0], b->shape[1]});
+}
+
+muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c) {
+    MST_OP_WORKER(worker);
+    MUSTER_TRY(check(worker, &a, &b, &c, __func__));
+    if (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm)
+        return mst_error(MUSTER_UNAVAILABLE, "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread", __func__,
+                         mst_blas_get()->description ? mst_blas_get()->description : "not opened");
+    if (c.shape[0] == 0 || c.shape[1] == 0) return MUSTER_OK;
+    if (a.shape[1] == 0) /* no products: only the scaling is left */
+        return beta == 0 ? muster_fill(worker, 0, c) : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
+    gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
+    MUSTER_TRY(pack_space(worker, &a, false, &p.pack_a));
+    MUSTER_TRY(pack_space(worker, &b, false, &p.pack_b));
+    MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
+    static const int32_t offsets[] = {MST_AT(gemm_parameters, a),          MST_AT(gemm_parameters, b),          MST_AT(gemm_parameters, c),
+                                      offsetof(gemm_parameters, pack_a), offsetof(gemm_parameters, pack_b), offsetof(gemm_parameters, pack_c)};
+    return mst_op_launch(worker, gemm_kernel, &p, sizeof p, offsets, 6);
+}

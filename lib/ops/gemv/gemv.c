@@ -1,0 +1,128 @@
+/* y = alpha A x + beta y. One pass over A by loops of its own: it is read at the speed of memory, and a small product costs no call into BLAS.
+ * Rows behind each other: each row a dot product, four at a time. Columns behind each other: sums of four columns at a time. */
+#include "../op_impl.h"
+
+#include <string.h>
+
+typedef struct gemv_parameters {
+    muster_tensor a, x, y;
+    double alpha, beta;
+} gemv_parameters;
+
+enum { BLOCK = 512 };
+
+#define DEFINE(name, T, LANES, MASK)                                                                                                       \
+    typedef T vector_##name __attribute__((vector_size(LANES * sizeof(T))));                                                               \
+    typedef T loose_##name __attribute__((vector_size(LANES * sizeof(T)), aligned(_Alignof(T)), may_alias));                              \
+    typedef MASK mask_##name __attribute__((vector_size(LANES * sizeof(T))));                                                              \
+    static inline T name##_sum(const vector_##name *v) {                                                                                   \
+        T half[LANES / 2];                                                                                                                 \
+        for (int i = 0; i < LANES / 2; i++) half[i] = (*v)[i] + (*v)[i + LANES / 2];                                                       \
+        for (int width = LANES / 4; width > 0; width /= 2)                                                                                 \
+            for (int i = 0; i < width; i++) half[i] += half[i + width];                                                                    \
+        return half[0];                                                                                                                    \
+    }                                                                                                                                      \
+    /* sums[r] = row r . x for four rows; the last LANES elements overlap what is done, which the mask leaves out */                     \
+    static inline void name##_four(const T *a, int64_t ld, const T *x, int64_t k, const mask_##name *mask, T sums[4]) {                    \
+        vector_##name s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                                              \
+        int64_t j = 0;                                                                                                                     \
+        for (; j + LANES <= k; j += LANES) {                                                                                               \
+            vector_##name v = *(const loose_##name *)(x + j);                                                                              \
+            s0 += *(const loose_##name *)(a + j) * v;                                                                                      \
+            s1 += *(const loose_##name *)(a + ld + j) * v;                                                                                 \
+            s2 += *(const loose_##name *)(a + 2 * ld + j) * v;                                                                             \
+            s3 += *(const loose_##name *)(a + 3 * ld + j) * v;                                                                             \
+        }                                                                                                                                  \
+        if (j < k) {                                                                                                                       \
+            j = k - LANES;                                                                                                                 \
+            vector_##name v = (vector_##name)((mask_##name) * (const loose_##name *)(x + j) & *mask);                                      \
+            s0 += (vector_##name)((mask_##name) * (const loose_##name *)(a + j) & *mask) * v;                                              \
+            s1 += (vector_##name)((mask_##name) * (const loose_##name *)(a + ld + j) & *mask) * v;                                         \
+            s2 += (vector_##name)((mask_##name) * (const loose_##name *)(a + 2 * ld + j) & *mask) * v;                                     \
+            s3 += (vector_##name)((mask_##name) * (const loose_##name *)(a + 3 * ld + j) & *mask) * v;                                     \
+        }                                                                                                                                  \
+        sums[0] = name##_sum(&s0), sums[1] = name##_sum(&s1), sums[2] = name##_sum(&s2), sums[3] = name##_sum(&s3);                        \
+    }                                                                                                                                      \
+    MST_CLONES static void rows_##name(const T *a, int64_t ld, const T *x, int64_t n, int64_t k, T *sums) {                                \
+        mask_##name mask;                                                                                                                  \
+        for (int i = 0; i < LANES; i++) mask[i] = i >= LANES - k % LANES ? -1 : 0;                                                         \
+        int64_t i = 0;                                                                                                                     \
+        if (k >= LANES)                                                                                                                    \
+            for (; i + 4 <= n; i += 4) name##_four(a + i * ld, ld, x, k, &mask, sums + i);                                                 \
+        for (; i < n; i++) {                                                                                                               \
+            T sum = 0;                                                                                                                     \
+            if (k >= LANES) {                                                                                                              \
+                T four[4];                                                                                                                 \
+                name##_four(a + i * ld, 0, x, k, &mask, four);                                                                             \
+                sum = four[0];                                                                                                             \
+            } else                                                                                                                         \
+                for (int64_t j = 0; j < k; j++) sum += a[i * ld + j] * x[j];                                                               \
+            sums[i] = sum;                                                                                                                 \
+        }                                                                                                                                  \
+    }                                                                                                                                      \
+    MST_CLONES static void columns_##name(const T *a, int64_t ld, const T *x, int64_t step, int64_t n, int64_t k, T *restrict sums) {      \
+        memset(sums, 0, (size_t)n * sizeof(T));                                                                                            \
+        int64_t j = 0;                                                                                                                     \
+        for (; j + 4 <= k; j += 4) {                                                                                                       \
+            const T *c0 = a + j * ld, *c1 = c0 + ld, *c2 = c1 + ld, *c3 = c2 + ld;                                                         \
+            T x0 = x[j * step], x1 = x[(j + 1) * step], x2 = x[(j + 2) * step], x3 = x[(j + 3) * step];                                    \
+            for (int64_t i = 0; i < n; i++) sums[i] += (c0[i] * x0 + c1[i] * x1) + (c2[i] * x2 + c3[i] * x3);                              \
+        }                                                                                                                                  \
+        for (; j < k; j++)                                                                                                                 \
+            for (int64_t i = 0; i < n; i++) sums[i] += a[j * ld + i] * x[j * step];                                                        \
+    }                                                                                                                                      \
+    static void finish_##name(const gemv_parameters *p, int64_t begin, int64_t n, const T *sums) {                                         \
+        T *y = (T *)muster_tensor_address(p->y) + begin * p->y.strides[0], alpha = (T)p->alpha, beta = (T)p->beta;                         \
+        int64_t step = p->y.strides[0];                                                                                                    \
+        if (p->beta == 0)                                                                                                                  \
+            for (int64_t i = 0; i < n; i++) y[i * step] = alpha * sums[i];                                                                 \
+        else                                                                                                                               \
+            for (int64_t i = 0; i < n; i++) y[i * step] = alpha * sums[i] + beta * y[i * step];                                            \
+    }                                                                                                                                      \
+    static void gemv_##name(const gemv_parameters *p) {                                                                                    \
+        const T *a = muster_tensor_address(p->a), *x = muster_tensor_address(p->x);                                                        \
+        int64_t n = p->a.shape[0], k = p->a.shape[1], down = p->a.strides[0], across = p->a.strides[1], step = p->x.strides[0];            \
+        for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                                               \
+            T sums[BLOCK];                                                                                                                 \
+            int64_t count = n - begin < BLOCK ? n - begin : BLOCK;                                                                         \
+            const T *rows = a + begin * down;                                                                                              \
+            if ((across == 1 && step == 1) || k == 0)                                                                                      \
+                rows_##name(rows, down, x, count, k, sums);                                                                                \
+            else if (down == 1)                                                                                                            \
+                columns_##name(rows, across, x, step, count, k, sums);                                                                     \
+            else                                                                                                                           \
+                for (int64_t i = 0; i < count; i++) {                                                                                      \
+                    T sum = 0;                                                                                                             \
+                    for (int64_t j = 0; j < k; j++) sum += rows[i * down + j * across] * x[j * step];                                      \
+                    sums[i] = sum;                                                                                                         \
+                }                                                                                                                          \
+            finish_##name(p, begin, count, sums);                                                                                          \
+        }                                                                                                                                  \
+    }
+DEFINE(f32, float, 8, int32_t)
+DEFINE(f64, double, 4, int64_t)
+
+static muster_status gemv_kernel(const void *parameters) {
+    const gemv_parameters *p = parameters;
+    if (p->a.dtype == MUSTER_F32)
+        gemv_f32(p);
+    else
+        gemv_f64(p);
+    return MUSTER_OK;
+}
+
+muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, a);
+    MST_OP_TENSOR(worker, x);
+    MST_OP_TENSOR(worker, y);
+    MUSTER_TRY(mst_op_blas_dtype(__func__, "a", a.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "x", x.dtype, "a", a.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "a", a.dtype));
+    MUSTER_TRY(mst_op_ndim(__func__, "a", &a, 2));
+    MUSTER_TRY(mst_op_shape(__func__, "x", &x, 1, &a.shape[1]));
+    MUSTER_TRY(mst_op_shape(__func__, "y", &y, 1, &a.shape[0]));
+    gemv_parameters p = {a, x, y, alpha, beta};
+    static const int32_t offsets[] = {MST_AT(gemv_parameters, a), MST_AT(gemv_parameters, x), MST_AT(gemv_parameters, y)};
+    return mst_op_launch(worker, gemv_kernel, &p, sizeof p, offsets, 3);
+}

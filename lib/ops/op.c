@@ -1,0 +1,79 @@
+#include "op_impl.h"
+
+muster_status mst_op_no_worker(const char *where) {
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running function, received NULL", where);
+}
+
+muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {
+    if (tensor->dtype == MUSTER_DTYPE_NONE) {
+        /* the message of the scratch request is still this thread's last error */
+        if (worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received no tensor", where, what);
+    }
+    MUSTER_TRY(mst_tensor_check(*tensor, where, what));
+    if (mst_device_is_host(worker->device) || tensor->device == worker->rank) return MUSTER_OK;
+    if (tensor->device == MUSTER_DEVICE_HOST)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected memory of the worker's device (%s, rank %d), received host memory", where, what,
+                         worker->device->name, worker->rank);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected memory of the worker's device (%s, rank %d), received memory of rank %d", where, what,
+                     worker->device->name, worker->rank, tensor->device);
+}
+
+muster_status mst_op_refuse_dtype(const char *where, const char *what, const char *expected, muster_dtype received) {
+    return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected %s, received %s", where, what, expected, muster_dtype_name(received));
+}
+
+muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype) {
+    if (__builtin_expect(dtype == MUSTER_F32 || dtype == MUSTER_F64, 1)) return MUSTER_OK;
+    return mst_op_refuse_dtype(where, what, "f32 or f64", dtype);
+}
+
+muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype) {
+    return mst_dtype_is_float(dtype) ? MUSTER_OK : mst_op_refuse_dtype(where, what, "f16, bf16, f32 or f64", dtype);
+}
+
+muster_status mst_op_same_dtype(const char *where, const char *what, muster_dtype dtype, const char *other_what, muster_dtype other) {
+    if (__builtin_expect(dtype == other, 1)) return MUSTER_OK;
+    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected the dtype of %s, %s, received %s", where, what, other_what, muster_dtype_name(other),
+                     muster_dtype_name(dtype));
+}
+
+muster_status mst_op_same_shape(const char *where, const char *what, const muster_tensor *tensor, const char *other_what, const muster_tensor *other) {
+    bool same = tensor->ndim == other->ndim;
+    for (int32_t d = 0; same && d < tensor->ndim; d++) same = tensor->shape[d] == other->shape[d];
+    if (__builtin_expect(same, 1)) return MUSTER_OK;
+    char expected[128], received[128];
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected the shape of %s, %s, received %s", where, what, other_what,
+                     mst_shape_text(expected, other->ndim, other->shape), mst_shape_text(received, tensor->ndim, tensor->shape));
+}
+
+muster_status mst_op_shape(const char *where, const char *what, const muster_tensor *tensor, int32_t ndim, const int64_t *expected) {
+    bool same = tensor->ndim == ndim;
+    for (int32_t d = 0; same && d < ndim; d++) same = tensor->shape[d] == expected[d];
+    if (__builtin_expect(same, 1)) return MUSTER_OK;
+    char wanted[128], received[128];
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected shape %s, received %s", where, what, mst_shape_text(wanted, ndim, expected),
+                     mst_shape_text(received, tensor->ndim, tensor->shape));
+}
+
+muster_status mst_op_ndim(const char *where, const char *what, const muster_tensor *tensor, int32_t ndim) {
+    if (__builtin_expect(tensor->ndim == ndim, 1)) return MUSTER_OK;
+    char received[128];
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received shape %s", where, what, ndim,
+                     mst_shape_text(received, tensor->ndim, tensor->shape));
+}
+
+muster_status mst_op_broadcasts(const char *where, const char *what, const muster_tensor *x, const char *other_what, const muster_tensor *y) {
+    bool fits = x->ndim <= y->ndim;
+    for (int32_t d = 0; fits && d < x->ndim; d++) fits = x->shape[d] == 1 || x->shape[d] == y->shape[d + y->ndim - x->ndim];
+    if (fits) return MUSTER_OK;
+    char expected[128], received[128];
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected a shape that broadcasts to that of %s, %s, received %s", where, what, other_what,
+                     mst_shape_text(expected, y->ndim, y->shape), mst_shape_text(received, x->ndim, x->shape));
+}
+
+muster_status mst_op_launch_far(muster_worker *worker, mst_host_kernel kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count) {
+    const mst_device_table *table = worker->device->table;
+    if (!table->launch) return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
+    return table->launch(worker->device, kernel, parameters, bytes, offsets, count);
+}

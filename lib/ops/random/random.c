@@ -1,0 +1,95 @@
+/* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). Block b of stream `seed` has the counter (low b, high b, 0, 0) and the key (low seed,
+ * high seed), low and high being halves of 64 bits. f64 number i: lanes 2 (i % 2) (low half) and 2 (i % 2) + 1 (high half) of block i / 2. */
+#include "../op_impl.h"
+
+#include <math.h>
+
+void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
+    uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)p1;
+        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)p0;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+}
+
+typedef struct random_parameters {
+    muster_tensor y;
+    uint64_t seed, first;
+    double mean, deviation;
+    bool normal;
+} random_parameters;
+
+/* The stream, with the block that was used last. */
+typedef struct stream {
+    const random_parameters *p;
+    uint64_t index, block;
+    uint32_t lanes[4];
+    bool filled;
+} stream;
+
+static const uint32_t *block_of(stream *s, uint64_t block) {
+    if (!s->filled || s->block != block) {
+        muster_philox4x32((const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), 0, 0},
+                          (const uint32_t[]){(uint32_t)s->p->seed, (uint32_t)(s->p->seed >> 32)}, s->lanes);
+        s->block = block;
+        s->filled = true;
+    }
+    return s->lanes;
+}
+
+static double uniform_f32(stream *s, uint64_t i) { return (double)(block_of(s, i / 4)[i % 4] >> 8) * 0x1p-24; }
+
+static double uniform_f64(stream *s, uint64_t i) {
+    const uint32_t *lanes = block_of(s, i / 2) + 2 * (i % 2);
+    return (double)(((uint64_t)lanes[1] << 32 | lanes[0]) >> 11) * 0x1p-53;
+}
+
+/* Box-Muller: numbers 2 j and 2 j + 1 from the uniform pair u, v of the same places; 1 - u is in (0, 1]. */
+#define DEFINE(name, T)                                                                          \
+    static T value_##name(stream *s, uint64_t i) {                                               \
+        if (!s->p->normal) return (T)uniform_##name(s, i);                                       \
+        double u = uniform_##name(s, i & ~(uint64_t)1), v = uniform_##name(s, i | 1);            \
+        double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;                             \
+        return (T)(s->p->mean + s->p->deviation * radius * (i % 2 ? sin(angle) : cos(angle)));   \
+    }                                                                                            \
+    static void fill_##name(void *context, char *const *at, const int64_t *step, int64_t n) {    \
+        stream *s = context;                                                                     \
+        for (int64_t i = 0; i < n; i++) *(T *)(void *)(at[0] + i * step[0]) = value_##name(s, s->index++); \
+    }
+DEFINE(f32, float)
+DEFINE(f64, double)
+
+static muster_status random_kernel(const void *parameters) {
+    const random_parameters *p = parameters;
+    stream s = {.p = p, .index = p->first};
+    mst_walk walk;
+    mst_walk_make(&walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
+    mst_walk_run(&walk, p->y.dtype == MUSTER_F32 ? fill_f32 : fill_f64, &s);
+    return MUSTER_OK;
+}
+
+static muster_status launch(muster_worker *worker, const random_parameters *p, const char *where) {
+    MUSTER_TRY(mst_op_check(worker, &p->y, where, "y"));
+    MUSTER_TRY(mst_op_blas_dtype(where, "y", p->y.dtype));
+    static const int32_t offsets[] = {MST_AT(random_parameters, y)};
+    return mst_op_launch(worker, random_kernel, p, sizeof *p, offsets, 1);
+}
+
+muster_status muster_random_uniform(muster_worker *worker, uint64_t seed, uint64_t first_index, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    return launch(worker, &(random_parameters){.y = y, .seed = seed, .first = first_index}, __func__);
+}
+
+muster_status muster_random_normal(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean, double deviation, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    if (!(deviation >= 0) || !isfinite(deviation) || !isfinite(mean))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: deviation: expected a finite mean and a finite deviation of at least 0, received %g and %g", __func__, mean,
+                         deviation);
+    return launch(worker, &(random_parameters){.y = y, .seed = seed, .first = first_index, .mean = mean, .deviation = deviation, .normal = true}, __func__);
+}

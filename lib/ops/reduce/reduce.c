@@ -1,0 +1,213 @@
+/* Reduction over an axis or over everything. The elements are walked in row-major order, each into the accumulator of its result: an
+ * accumulator's step is 0 along the reduced axis. Floats accumulate in double, integers in 64 bits, which wrap to the same result. */
+#include "../op_impl.h"
+
+#include <string.h>
+
+typedef struct reduce_parameters {
+    muster_tensor x, y;
+    void *sums; /* 8 bytes per result; NULL for a single result */
+    int64_t length;
+    muster_reduction op;
+    int32_t axis;
+} reduce_parameters;
+
+/* at[0]: values; at[1]: accumulators, whose step is 0 (a run into one) or 8 (side by side) in nearly every walk. */
+#define LOOP(NAME, T, A, LOAD, EXPRESSION)                                                                \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {         \
+        (void)context;                                                                                    \
+        A *to = (A *)(void *)at[1];                                                                       \
+        if (step[1] == 0) {                                                                               \
+            A a = *to;                                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                             \
+                A v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                                 \
+                a = EXPRESSION;                                                                           \
+            }                                                                                             \
+            *to = a;                                                                                      \
+        } else if (step[1] == (int64_t)sizeof(A) && step[0] == (int64_t)sizeof(T)) {                      \
+            const T *from = (const T *)(void *)at[0];                                                     \
+            MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                             \
+                A a = to[i], v = (A)LOAD(from[i]);                                                        \
+                to[i] = EXPRESSION;                                                                       \
+            }                                                                                             \
+        } else                                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                             \
+                A *one = (A *)(void *)(at[1] + i * step[1]);                                              \
+                A a = *one, v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                       \
+                *one = EXPRESSION;                                                                        \
+            }                                                                                             \
+    }
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                        \
+    LOOP(sum_##name, T, double, LOAD, a + v)                              \
+    LOOP(prod_##name, T, double, LOAD, a *v)                              \
+    LOOP(max_##name, T, double, LOAD, (v > a || v != v) ? v : a)          \
+    LOOP(min_##name, T, double, LOAD, (v < a || v != v) ? v : a)
+#define INTEGER_LOOPS(name, T, A)                                    \
+    LOOP(sum_##name, T, uint64_t, MST_LOAD_PLAIN, a + v)             \
+    LOOP(prod_##name, T, uint64_t, MST_LOAD_PLAIN, a *v)             \
+    LOOP(max_##name, T, A, MST_LOAD_PLAIN, v > a ? v : a)            \
+    LOOP(min_##name, T, A, MST_LOAD_PLAIN, v < a ? v : a)
+#define SIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, int64_t)
+#define UNSIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, uint64_t)
+MST_EACH_FLOAT(FLOAT_LOOPS)
+MST_EACH_SIGNED(SIGNED_LOOPS)
+MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
+LOOP(and_bool, uint8_t, uint64_t, 0 !=, a & v)
+LOOP(or_bool, uint8_t, uint64_t, 0 !=, a | v)
+
+#define ROW(NAME, name, ...) \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_AVG] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name},
+static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1] = {
+    MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {
+        [MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
+
+/* Sums of contiguous floats: running sums side by side, flushed to double every block. */
+#define CONTIGUOUS_SUM(name, T)                                                        \
+    MST_CLONES static double contiguous_##name(const T *x, int64_t n) {                \
+        enum { LANES = 16, BLOCK = 1024 };                                             \
+        double total = 0;                                                              \
+        int64_t i = 0;                                                                 \
+        while (n - i >= LANES) {                                                       \
+            T lanes[LANES] = {0};                                                      \
+            int64_t end = n - i < BLOCK ? n : i + BLOCK;                               \
+            for (; i + LANES <= end; i += LANES)                                       \
+                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j];              \
+            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j];             \
+        }                                                                              \
+        for (; i < n; i++) total += (double)x[i];                                      \
+        return total;                                                                  \
+    }
+CONTIGUOUS_SUM(f32, float)
+CONTIGUOUS_SUM(f64, double)
+
+static void sum_run_f32(void *context, char *const *at, const int64_t *step, int64_t n) {
+    if (step[0] != sizeof(float) || step[1] != 0) {
+        sum_f32(context, at, step, n);
+        return;
+    }
+    *(double *)(void *)at[1] += contiguous_f32((const float *)(void *)at[0], n);
+}
+
+static void sum_run_f64(void *context, char *const *at, const int64_t *step, int64_t n) {
+    if (step[0] != sizeof(double) || step[1] != 0) {
+        sum_f64(context, at, step, n);
+        return;
+    }
+    *(double *)(void *)at[1] += contiguous_f64((const double *)(void *)at[0], n);
+}
+
+static mst_walk_inner loop_of(muster_reduction op, muster_dtype dtype) {
+    bool sums = op == MUSTER_SUM || op == MUSTER_AVG;
+    if (sums && dtype == MUSTER_F32) return sum_run_f32;
+    if (sums && dtype == MUSTER_F64) return sum_run_f64;
+    return loops[dtype][op];
+}
+
+static muster_dtype accumulator_dtype(muster_dtype dtype) {
+    if (mst_dtype_is_float(dtype)) return MUSTER_F64;
+    return dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64 ? MUSTER_I64 : MUSTER_U64;
+}
+
+/* The result of one accumulator, in y's dtype. 64-bit sums keep their low bits, where the conversion would saturate. */
+static void store(muster_dtype dtype, char *to, const void *accumulator, double divisor) {
+    double value;
+    memcpy(&value, accumulator, sizeof value);
+    value /= divisor;
+    if (dtype == MUSTER_F64) *(double *)(void *)to = value;
+    else if (dtype == MUSTER_F32) *(float *)(void *)to = (float)value;
+    else if (dtype == MUSTER_F16) *(uint16_t *)(void *)to = muster_f32_to_f16((float)value);
+    else if (dtype == MUSTER_BF16) *(uint16_t *)(void *)to = muster_f32_to_bf16((float)value);
+    else {
+        uint64_t bits;
+        memcpy(&bits, accumulator, sizeof bits);
+        uint8_t low8 = (uint8_t)bits;
+        uint16_t low16 = (uint16_t)bits;
+        uint32_t low32 = (uint32_t)bits;
+        int64_t size = muster_dtype_size(dtype);
+        memcpy(to, size == 1 ? (void *)&low8 : size == 2 ? (void *)&low16 : size == 4 ? (void *)&low32 : (void *)&bits, (size_t)size);
+    }
+}
+
+typedef struct store_state {
+    muster_dtype dtype;
+    double divisor;
+} store_state;
+
+static void store_all(void *context, char *const *at, const int64_t *step, int64_t n) {
+    const store_state *state = context;
+    for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * step[1], at[0] + i * step[0], state->divisor);
+}
+
+static muster_status reduce_kernel(const void *parameters) {
+    const reduce_parameters *p = parameters;
+    double single;
+    void *sums = p->sums ? p->sums : &single;
+    muster_tensor to = muster_tensor_make(accumulator_dtype(p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
+    along.dtype = to.dtype, along.data = sums, along.byte_offset = 0;
+    for (int32_t d = 0, own = 0; d < p->x.ndim; d++) along.strides[d] = p->axis < 0 || d == p->axis ? 0 : to.strides[own++];
+    mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
+    mst_walk walk;
+    mst_walk_make(&walk, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
+    mst_walk_run(&walk, loop_of(p->op, p->x.dtype), NULL);
+    store_state state = {p->y.dtype, p->op == MUSTER_AVG ? (double)p->length : 1};
+    mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
+    mst_walk_run(&walk, store_all, &state);
+    return MUSTER_OK;
+}
+
+/* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors cost. */
+static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y, int64_t count) {
+    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device)) return false;
+    if (!(x->ndim == 1 && x->strides[0] == 1) && !mst_tensor_contiguous(*x)) return false;
+    *(float *)muster_tensor_address(*y) = (float)(contiguous_f32(muster_tensor_address(*x), count) / (op == MUSTER_AVG ? (double)count : 1));
+    return true;
+}
+
+static muster_status check(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, const char *where,
+                           int64_t *length) {
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    if (axis < -1 || axis >= x->ndim)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected -1 (all) or an axis of x below %d, received %d", where, x->ndim, axis);
+    int64_t shape[MUSTER_MAX_DIMS] = {0};
+    int32_t ndim = 0;
+    *length = axis < 0 ? 1 : x->shape[axis];
+    for (int32_t d = 0; d < x->ndim; d++) {
+        if (axis < 0) *length *= x->shape[d];
+        else if (d != axis) shape[ndim++] = x->shape[d];
+    }
+    MUSTER_TRY(mst_op_shape(where, "y", y, ndim, shape));
+    if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return MUSTER_OK;
+    char text[128];
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one element to take the %s of, received shape %s", where, mst_reduction_name(op),
+                     mst_shape_text(text, x->ndim, x->shape));
+}
+
+static muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, const char *where) {
+    int64_t length = 0;
+    MUSTER_TRY(check(worker, op, x, axis, y, where, &length));
+    if (axis < 0 && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;
+    reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axis = axis};
+    int64_t results = muster_tensor_count(*y);
+    if (results == 0) return MUSTER_OK;
+    if (results > 1) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
+    static const int32_t offsets[] = {MST_AT(reduce_parameters, x), MST_AT(reduce_parameters, y), offsetof(reduce_parameters, sums)};
+    return mst_op_launch(worker, reduce_kernel, &p, sizeof p, offsets, 3);
+}
+
+muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    return reduce(worker, op, &x, axis, &y, __func__);
+}
+
+muster_status muster_mean(muster_worker *worker, muster_tensor x, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    return reduce(worker, MUSTER_AVG, &x, -1, &y, __func__);
+}
+
+muster_status muster_sum(muster_worker *worker, muster_tensor x, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    return reduce(worker, MUSTER_SUM, &x, -1, &y, __func__);
+}

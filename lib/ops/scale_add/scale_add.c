@@ -1,0 +1,58 @@
+#include "../op_impl.h"
+
+/* One loop per dtype and kind of beta; contiguous operands get a loop of their own, which the compiler vectorises. */
+#define LOOPS(C, T, LOAD, STORE, EXPRESSION)                                             \
+    if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {                \
+        const T *x = (const T *)(void *)at[0];                                           \
+        T *y = (T *)(void *)at[1];                                                       \
+        MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                \
+            C a = LOAD(x[i]), b = LOAD(y[i]);                                            \
+            (void)b;                                                                     \
+            y[i] = STORE(EXPRESSION);                                                    \
+        }                                                                                \
+    } else                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                \
+            T *y = (T *)(void *)(at[1] + i * step[1]);                                   \
+            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*y);         \
+            (void)b;                                                                     \
+            *y = STORE(EXPRESSION);                                                      \
+        }
+
+#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                  \
+    MST_CLONES static void scale_add_##name(void *context, char *const *at, const int64_t *step, int64_t n) { \
+        const mst_scale_add_parameters *p = context;                                                           \
+        C alpha = (C)p->alpha, beta = (C)p->beta;                                                              \
+        if (p->beta == 0) {                                                                                    \
+            LOOPS(C, T, LOAD, STORE, alpha * a)                                                                \
+        } else if (p->beta == 1) {                                                                             \
+            LOOPS(C, T, LOAD, STORE, b + alpha * a)                                                            \
+        } else {                                                                                               \
+            LOOPS(C, T, LOAD, STORE, alpha * a + beta * b)                                                     \
+        }                                                                                                      \
+    }
+MST_EACH_FLOAT(DEFINE)
+
+static muster_status scale_add_kernel(const void *parameters) {
+    mst_scale_add_parameters p = *(const mst_scale_add_parameters *)parameters;
+#define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = scale_add_##name,
+    static const mst_walk_inner loops[MUSTER_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    mst_walk walk;
+    mst_walk_make(&walk, p.y.ndim, p.y.shape, 2, (const muster_tensor *[]){&p.x, &p.y});
+    mst_walk_run(&walk, loops[p.y.dtype], &p);
+    return MUSTER_OK;
+}
+
+muster_status mst_scale_add_launch(muster_worker *worker, const mst_scale_add_parameters *parameters) {
+    static const int32_t offsets[] = {MST_AT(mst_scale_add_parameters, x), MST_AT(mst_scale_add_parameters, y)};
+    return mst_op_launch(worker, scale_add_kernel, parameters, sizeof *parameters, offsets, 2);
+}
+
+muster_status muster_scale_add(muster_worker *worker, double alpha, muster_tensor x, double beta, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, x);
+    MST_OP_TENSOR(worker, y);
+    MUSTER_TRY(mst_op_float_dtype(__func__, "x", x.dtype));
+    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
+    MUSTER_TRY(mst_op_same_shape(__func__, "x", &x, "y", &y));
+    return mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = x, .y = y, .alpha = alpha, .beta = beta});
+}

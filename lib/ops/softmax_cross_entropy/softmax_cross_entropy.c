@@ -1,0 +1,112 @@
+/* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out first so that exp cannot overflow. */
+#include "../op_impl.h"
+
+#include <math.h>
+
+typedef struct softmax_parameters {
+    muster_tensor logits, labels, loss, gradient, correct;
+    double scale;
+} softmax_parameters;
+
+static int64_t label_of(const muster_tensor *labels, int64_t row) {
+    const char *at = (const char *)muster_tensor_address(*labels) + row * labels->strides[0] * muster_dtype_size(labels->dtype);
+    if (labels->dtype == MUSTER_U8) return *(const uint8_t *)at;
+    return labels->dtype == MUSTER_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
+}
+
+static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_t k) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t label = label_of(labels, i);
+        if (label < 0 || label >= k)
+            return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld", (long long)k,
+                             (long long)label, (long long)i);
+    }
+    return MUSTER_OK;
+}
+
+#define DEFINE(name, T, EXP)                                                                                                       \
+    /* One row: its loss; the gradient (may be the logits) at g; 1 into hit when the largest logit is the label's. */              \
+    static double row_##name(const T *z, int64_t step, int64_t k, int64_t label, T scale, T *g, int64_t g_step, int64_t *hit) {    \
+        int64_t largest = 0;                                                                                                       \
+        for (int64_t j = 1; j < k; j++)                                                                                            \
+            if (z[j * step] > z[largest * step]) largest = j;                                                                      \
+        T top = z[largest * step], own = z[label * step] - top;                                                                    \
+        double sum = 0;                                                                                                            \
+        for (int64_t j = 0; j < k; j++) {                                                                                          \
+            T e = EXP(z[j * step] - top);                                                                                          \
+            sum += (double)e;                                                                                                      \
+            if (g) g[j * g_step] = e;                                                                                              \
+        }                                                                                                                          \
+        if (g) {                                                                                                                   \
+            T factor = (T)((double)scale / sum);                                                                                   \
+            for (int64_t j = 0; j < k; j++) g[j * g_step] *= factor;                                                               \
+            g[label * g_step] -= scale;                                                                                            \
+        }                                                                                                                          \
+        *hit = largest == label;                                                                                                   \
+        return log(sum) - (double)own;                                                                                             \
+    }                                                                                                                              \
+    static void rows_##name(const softmax_parameters *p) {                                                                         \
+        const T *z = muster_tensor_address(p->logits);                                                                             \
+        T *g = p->gradient.dtype ? muster_tensor_address(p->gradient) : NULL;                                                      \
+        double loss = 0;                                                                                                           \
+        int64_t correct = 0;                                                                                                       \
+        for (int64_t i = 0; i < p->logits.shape[0]; i++) {                                                                         \
+            int64_t hit;                                                                                                           \
+            loss += row_##name(z + i * p->logits.strides[0], p->logits.strides[1], p->logits.shape[1], label_of(&p->labels, i),    \
+                               (T)p->scale, g ? g + i * p->gradient.strides[0] : NULL, p->gradient.strides[1], &hit);              \
+            correct += hit;                                                                                                        \
+        }                                                                                                                          \
+        *(T *)muster_tensor_address(p->loss) = (T)loss;                                                                            \
+        if (p->correct.dtype) *(int64_t *)muster_tensor_address(p->correct) = correct;                                             \
+    }
+DEFINE(f32, float, expf)
+DEFINE(f64, double, exp)
+
+static muster_status softmax_kernel(const void *parameters) {
+    const softmax_parameters *p = parameters;
+    MUSTER_TRY(check_labels(&p->labels, p->logits.shape[0], p->logits.shape[1]));
+    if (p->logits.dtype == MUSTER_F32)
+        rows_f32(p);
+    else
+        rows_f64(p);
+    return MUSTER_OK;
+}
+
+/* "No tensor" means not wanted, unless it is scratch memory that could not be had. */
+static bool wanted(const muster_worker *worker, const muster_tensor *tensor) { return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK; }
+
+static muster_status check_optional(muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient, const muster_tensor *correct,
+                                    const char *where) {
+    if (wanted(worker, gradient)) {
+        MUSTER_TRY(mst_op_check(worker, gradient, where, "gradient"));
+        MUSTER_TRY(mst_op_same_dtype(where, "gradient", gradient->dtype, "logits", logits->dtype));
+        MUSTER_TRY(mst_op_same_shape(where, "gradient", gradient, "logits", logits));
+    }
+    if (wanted(worker, correct)) {
+        MUSTER_TRY(mst_op_check(worker, correct, where, "correct"));
+        if (correct->dtype != MUSTER_I64)
+            return mst_error(MUSTER_DTYPE_MISMATCH, "%s: correct: expected i64, received %s", where, muster_dtype_name(correct->dtype));
+        MUSTER_TRY(mst_op_ndim(where, "correct", correct, 0));
+    }
+    return MUSTER_OK;
+}
+
+muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor logits, muster_tensor labels, double scale, muster_tensor loss,
+                                           muster_tensor gradient, muster_tensor correct) {
+    MST_OP_WORKER(worker);
+    MST_OP_TENSOR(worker, logits);
+    MST_OP_TENSOR(worker, labels);
+    MST_OP_TENSOR(worker, loss);
+    MUSTER_TRY(mst_op_blas_dtype(__func__, "logits", logits.dtype));
+    if (labels.dtype != MUSTER_U8 && labels.dtype != MUSTER_I32 && labels.dtype != MUSTER_I64)
+        return mst_op_refuse_dtype(__func__, "labels", "u8, i32 or i64", labels.dtype);
+    MUSTER_TRY(mst_op_same_dtype(__func__, "loss", loss.dtype, "logits", logits.dtype));
+    MUSTER_TRY(mst_op_ndim(__func__, "logits", &logits, 2));
+    MUSTER_TRY(mst_op_shape(__func__, "labels", &labels, 1, &logits.shape[0]));
+    MUSTER_TRY(mst_op_ndim(__func__, "loss", &loss, 0));
+    MUSTER_TRY(check_optional(worker, &logits, &gradient, &correct, __func__));
+    softmax_parameters p = {logits, labels, loss, gradient, correct, scale};
+    static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels), MST_AT(softmax_parameters, loss),
+                                      MST_AT(softmax_parameters, gradient), MST_AT(softmax_parameters, correct)};
+    return mst_op_launch(worker, softmax_kernel, &p, sizeof p, offsets, 5);
+}

@@ -1,0 +1,23 @@
+/* The device text of a runtime: "host:4,far:2". */
+#ifndef MST_DEVICE_LIST_IMPL_H
+#define MST_DEVICE_LIST_IMPL_H
+
+#include "pool_impl.h"
+
+enum { MST_DEVICES_MAX = 1024 };
+
+/* One device that the text asks for. cpu: where its worker is to be pinned, -1: nowhere. */
+typedef struct mst_device_request {
+    const mst_device_table *table;
+    int32_t ordinal; /* among the devices of its backend */
+    int32_t cpu;
+} mst_device_request;
+
+/* Reads `text` (NULL: as many host devices as there are cores) into requests[MST_DEVICES_MAX]; nothing is opened. source: where the text comes
+ * from, for messages. cores: the CPU of each core, core_count of them. */
+muster_status mst_device_list_read(const char *text, const char *source, const int32_t *cores, int32_t core_count,
+                                   mst_device_request *requests, int32_t *count);
+/* Opens what was asked for, and names it. */
+muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);
+
+#endif

@@ -1,0 +1,35 @@
+#include "runtime_impl.h"
+
+#include <string.h>
+
+muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where) {
+    if (!name || !*name) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where, name ? "\"\"" : "NULL");
+    }
+    for (const mst_object *other = runtime->objects; other; other = other->next) {
+        if (strcmp(other->kind, kind) == 0 && strcmp(other->name, name) == 0) {
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where, kind, name);
+        }
+    }
+    char *copy = mst_strdup(name);
+    if (!copy) return mst_out_of_memory(where, (int64_t)strlen(name) + 1);
+    object->runtime = runtime;
+    object->kind = kind;
+    object->name = copy;
+    object->next = runtime->objects;
+    runtime->objects = object;
+    return MUSTER_OK;
+}
+
+/* Removing an object that is not linked (any more) does nothing, so that its destroy may be reached from both sides. */
+void mst_runtime_remove(mst_object *object) {
+    if (!object->runtime) return;
+    for (mst_object **link = &object->runtime->objects; *link; link = &(*link)->next) {
+        if (*link != object) continue;
+        *link = object->next;
+        mst_free(object->name);
+        object->name = NULL;
+        object->next = NULL;
+        return;
+    }
+}

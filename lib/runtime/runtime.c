@@ -1,0 +1,182 @@
+#include "device_list_impl.h"
+#include "runtime_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { DEFAULT_SPIN_NS = 50000 };
+static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
+
+static void log_to_stderr(void *user, const char *line) {
+    (void)user;
+    fprintf(stderr, "muster: %s\n", line);
+}
+
+void muster_runtime_options_init(muster_runtime_options *options) {
+    if (options) *options = (muster_runtime_options){.struct_size = sizeof *options};
+}
+
+/* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
+static muster_status read_options(const muster_runtime_options *given, muster_runtime_options *options) {
+    muster_runtime_options_init(options);
+    if (!given) return MUSTER_OK;
+    size_t size = given->struct_size;
+    if (size < sizeof given->struct_size) {
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: options: expected struct_size as muster_runtime_options_init sets it, received %zu", size);
+    }
+    for (size_t i = sizeof *options; i < size; i++) {
+        if (((const unsigned char *)given)[i] != 0) {
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "muster_runtime_open: options: expected at most the %zu bytes that this version knows, received a field at byte %zu",
+                             sizeof *options, i);
+        }
+    }
+    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    options->struct_size = sizeof *options;
+    return MUSTER_OK;
+}
+
+static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
+
+static mst_pool_options pool_options(const muster_runtime_options *options) {
+    return (mst_pool_options){
+        .spin_ns = options->spin_ns < 0 ? 0 : or_default(options->spin_ns, DEFAULT_SPIN_NS),
+        .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
+        .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
+        .pin = !options->no_pinning,
+        .log = options->log ? options->log : log_to_stderr,
+        .log_user = options->log_user,
+    };
+}
+
+static muster_status read_devices(const muster_runtime_options *options, mst_device_request *requests, int32_t *count) {
+    int32_t cores[MST_DEVICES_MAX];
+    int32_t core_count = mst_topology_cores(cores, MST_DEVICES_MAX);
+    if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
+    const char *text = options->devices, *source = "devices";
+    if (!text) {
+        text = getenv("MUSTER_DEVICES");
+        source = "the environment's MUSTER_DEVICES";
+        if (text && !*text) text = NULL;
+    }
+    return mst_device_list_read(text, source, cores, core_count, requests, count);
+}
+
+static muster_status open_devices(muster_runtime *runtime, const muster_runtime_options *options) {
+    mst_device_request requests[MST_DEVICES_MAX];
+    int32_t count;
+    bool host = false;
+    MUSTER_TRY(read_devices(options, requests, &count));
+    runtime->devices = mst_alloc((size_t)count * sizeof(mst_device *));
+    if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
+    for (; runtime->size < count; runtime->size++) {
+        MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
+        host |= mst_device_is_host(runtime->devices[runtime->size]);
+    }
+    if (!host) return MUSTER_OK;
+    MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));
+    runtime->blas_open = true;
+    return MUSTER_OK;
+}
+
+static muster_status describe(muster_runtime *runtime) {
+    size_t size = 2048 + (size_t)runtime->size * (sizeof(mst_device) + 4), at = 0;
+    char *text = mst_alloc(size);
+    if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
+    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
+    at += (size_t)snprintf(text + at, size - at, "devices: %d (", runtime->size);
+    for (int32_t r = 0; r < runtime->size; r++) at += (size_t)snprintf(text + at, size - at, "%s%s", r ? ", " : "", runtime->devices[r]->name);
+    at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
+                           runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
+                           mst_topology_allowed());
+    snprintf(text + at, size - at, "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
+             (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
+    runtime->description = text;
+    return MUSTER_OK;
+}
+
+/* Undoes whatever open has done, in reverse order. */
+static void dismantle(muster_runtime *runtime) {
+    mst_free(runtime->description);
+    mst_communicator_destroy(runtime->communicator);
+    if (runtime->pool) mst_pool_destroy(runtime->pool);
+    if (runtime->blas_open) mst_blas_close();
+    while (runtime->size > 0) {
+        mst_device *device = runtime->devices[--runtime->size];
+        device->table->close(device);
+    }
+    mst_free(runtime->devices);
+    mst_free(runtime);
+}
+
+static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
+    mst_pool_options settings = pool_options(options);
+    runtime->process = getpid();
+    MUSTER_TRY(open_devices(runtime, options));
+    MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
+    MUSTER_TRY(mst_communicator_create(runtime->pool, &runtime->communicator));
+    return describe(runtime);
+}
+
+muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
+    muster_runtime_options known;
+    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: runtime: expected the address of a pointer, received NULL");
+    *runtime = NULL;
+    MUSTER_TRY(read_options(options, &known));
+    muster_runtime *opened = mst_alloc(sizeof *opened);
+    if (!opened) return mst_out_of_memory("muster_runtime_open", sizeof *opened);
+    muster_status status = open_parts(opened, &known);
+    if (status != MUSTER_OK) {
+        char message[MST_MESSAGE_SIZE];
+        mst_error_save(message);
+        dismantle(opened);
+        return mst_error_restore(status, message);
+    }
+    *runtime = opened;
+    return MUSTER_OK;
+}
+
+static void destroy_objects(muster_runtime *runtime, const char *kind) {
+    mst_object *object = runtime->objects;
+    while (object) {
+        mst_object *next = object->next;
+        if (!kind || strcmp(object->kind, kind) == 0) {
+            mst_runtime_remove(object);
+            object->destroy(object);
+        }
+        object = next;
+    }
+}
+
+muster_status muster_runtime_close(muster_runtime *runtime) {
+    if (!runtime) return MUSTER_OK;
+    /* In a child the parent's worker threads do not exist and its memory may have been copied in the middle of a change: nothing is touched. */
+    if (runtime->process != getpid()) return MUSTER_OK;
+    MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
+    destroy_objects(runtime, "function"); /* they count the variables that they use */
+    destroy_objects(runtime, NULL);
+    mst_pool_leave(runtime->pool);
+    dismantle(runtime);
+    return MUSTER_OK;
+}
+
+int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime ? runtime->size : -1; }
+
+const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
+    return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
+}
+
+const char *muster_runtime_description(const muster_runtime *runtime) { return runtime ? runtime->description : NULL; }
+
+muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
+    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: runtime: expected a runtime, received NULL");
+    if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
+    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
+    for (int32_t r = 0; r < runtime->size; r++) {
+        mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, r, events, settings->log, settings->log_user);
+    }
+    return MUSTER_OK;
+}

@@ -1,0 +1,173 @@
+/* Host storage that grows. Every change first makes room beside the old storage, then cannot fail. */
+#include "muster/buffer.h"
+#include "tensor_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+/* storage NULL: nothing stored. A scalar buffer has one element even then: its view is refused for want of data until it is set. */
+struct muster_buffer {
+    muster_dtype dtype;
+    int32_t ndim;
+    int64_t shape[MUSTER_MAX_DIMS];
+    double oversize;
+    char *storage;
+    int64_t capacity; /* elements */
+};
+
+muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer) {
+    static const char where[] = "muster_buffer_create";
+    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a place for the result, received NULL", where);
+    *buffer = NULL;
+    if (muster_dtype_size(dtype) == 0) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a known dtype, received number %d", where, (int)dtype);
+    }
+    if (ndim < 0 || ndim > MUSTER_MAX_DIMS) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim: expected 0 to %d, received %d", where, MUSTER_MAX_DIMS, (int)ndim);
+    }
+    if (!(oversize >= 1 && oversize <= 2)) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: oversize: expected a factor in [1, 2], received %g", where, oversize);
+    }
+    muster_buffer *created = mst_alloc(sizeof *created);
+    if (!created) return mst_out_of_memory(where, sizeof *created);
+    created->dtype = dtype;
+    created->ndim = ndim;
+    created->oversize = oversize;
+    *buffer = created;
+    return MUSTER_OK;
+}
+
+void muster_buffer_destroy(muster_buffer *buffer) {
+    if (!buffer) return;
+    mst_free(buffer->storage);
+    mst_free(buffer);
+}
+
+static muster_tensor view(const muster_buffer *buffer) {
+    return muster_tensor_make(buffer->dtype, buffer->storage, buffer->ndim, buffer->shape);
+}
+
+muster_tensor muster_buffer_tensor(const muster_buffer *buffer) { return buffer ? view(buffer) : muster_tensor_none(); }
+
+int64_t muster_buffer_capacity(const muster_buffer *buffer) { return buffer ? buffer->capacity : 0; }
+
+/* Elements to allocate for `count`: times oversize, if that fits. */
+static int64_t with_oversize(const muster_buffer *buffer, int64_t count) {
+    double extra = ceil((double)count * (buffer->oversize - 1));
+    int64_t wanted;
+    if (extra >= 0x1p62 || __builtin_add_overflow(count, (int64_t)extra, &wanted)) return count;
+    return wanted;
+}
+
+/* Storage for `count` elements: what there is, or a new block that the caller must adopt or free. */
+static muster_status make_room(const muster_buffer *buffer, const char *where, int64_t count, char **storage, int64_t *capacity) {
+    *storage = buffer->storage;
+    *capacity = buffer->capacity;
+    if (count <= buffer->capacity) return MUSTER_OK;
+    int64_t bytes, wanted = with_oversize(buffer, count);
+    if (!mst_multiply(wanted, muster_dtype_size(buffer->dtype), &bytes)) {
+        return mst_error(MUSTER_OVERFLOW, "%s: shape: expected a size that fits 64 bits, received %lld elements", where, (long long)count);
+    }
+    char *block = mst_alloc_uninitialised((size_t)bytes);
+    if (!block) return mst_out_of_memory(where, bytes);
+    *storage = block;
+    *capacity = wanted;
+    return MUSTER_OK;
+}
+
+static void adopt(muster_buffer *buffer, char *storage, int64_t capacity, const int64_t *shape) {
+    if (storage != buffer->storage) mst_free(buffer->storage);
+    buffer->storage = storage;
+    buffer->capacity = capacity;
+    for (int32_t i = 0; i < buffer->ndim; i++) buffer->shape[i] = shape[i];
+}
+
+static muster_status check_value(const muster_buffer *buffer, muster_tensor value, muster_cast cast) {
+    static const char where[] = "muster_buffer_set_value";
+    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+    if (value.device != MUSTER_DEVICE_HOST) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: value: expected host memory, received memory of rank %d", where, (int)value.device);
+    }
+    if (cast != MUSTER_CAST_UPCAST && cast != MUSTER_CAST_FORCE) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: cast: expected MUSTER_CAST_UPCAST or MUSTER_CAST_FORCE, received %d", where, (int)cast);
+    }
+    if (value.ndim != buffer->ndim) {
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: value: expected %d dimensions, received %d", where, (int)buffer->ndim, (int)value.ndim);
+    }
+    if (cast == MUSTER_CAST_UPCAST && !mst_dtype_upcasts(value.dtype, buffer->dtype)) {
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: value: expected a dtype that %s holds without loss (or MUSTER_CAST_FORCE), received %s", where,
+                         muster_dtype_name(buffer->dtype), muster_dtype_name(value.dtype));
+    }
+    return MUSTER_OK;
+}
+
+/* The value may be a view of this buffer: elements that are still to be read must not be overwritten. */
+static bool may_overlap(const muster_buffer *buffer, muster_tensor value) {
+    uintptr_t begin = (uintptr_t)buffer->storage, end = begin + (uintptr_t)(buffer->capacity * muster_dtype_size(buffer->dtype));
+    uintptr_t first = (uintptr_t)muster_tensor_address(value), last = first + (uintptr_t)mst_tensor_bytes(value);
+    return first < end && begin < last;
+}
+
+muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value, muster_cast cast) {
+    static const char where[] = "muster_buffer_set_value";
+    MUSTER_TRY(check_value(buffer, value, cast));
+    int64_t count = muster_tensor_count(value), capacity;
+    char *storage, *packed = NULL;
+    MUSTER_TRY(make_room(buffer, where, count, &storage, &capacity));
+    if (!mst_tensor_contiguous(value) || may_overlap(buffer, value)) {
+        packed = mst_alloc_uninitialised((size_t)mst_tensor_bytes(value));
+        if (!packed) {
+            if (storage != buffer->storage) mst_free(storage);
+            return mst_out_of_memory(where, mst_tensor_bytes(value));
+        }
+        mst_tensor_pack(packed, value);
+    }
+    mst_convert(buffer->dtype, storage, value.dtype, packed ? packed : muster_tensor_address(value), count);
+    mst_free(packed);
+    adopt(buffer, storage, capacity, value.shape);
+    return MUSTER_OK;
+}
+
+static muster_status resize(muster_buffer *buffer, const char *where, const int64_t *shape) {
+    muster_tensor target = muster_tensor_make(buffer->dtype, buffer, buffer->ndim, shape); /* its data is not read: any address but NULL */
+    MUSTER_TRY(mst_tensor_check(target, where, "shape"));
+    int64_t count = muster_tensor_count(target), capacity, size = muster_dtype_size(buffer->dtype);
+    int64_t kept = buffer->storage ? muster_tensor_count(view(buffer)) : 0;
+    char *storage;
+    if (kept > count) kept = count;
+    MUSTER_TRY(make_room(buffer, where, count, &storage, &capacity));
+    if (storage != buffer->storage && kept > 0) memcpy(storage, buffer->storage, (size_t)(kept * size));
+    if (count > kept) memset(storage + kept * size, 0, (size_t)((count - kept) * size));
+    adopt(buffer, storage, capacity, shape);
+    return MUSTER_OK;
+}
+
+muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length) {
+    static const char where[] = "muster_buffer_set_length";
+    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    if (buffer->ndim == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected at least 1 dimension, received 0", where);
+    if (length < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: length: expected at least 0, received %lld", where, (long long)length);
+    int64_t shape[MUSTER_MAX_DIMS];
+    memcpy(shape, buffer->shape, sizeof shape);
+    shape[0] = length;
+    return resize(buffer, where, shape);
+}
+
+muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape) {
+    static const char where[] = "muster_buffer_set_shape";
+    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    if (ndim != buffer->ndim) {
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: ndim: expected %d, received %d", where, (int)buffer->ndim, (int)ndim);
+    }
+    if (ndim > 0 && !shape) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shape: expected %d sizes, received NULL", where, (int)ndim);
+    return resize(buffer, where, shape);
+}
+
+void muster_buffer_free_memory(muster_buffer *buffer) {
+    if (!buffer) return;
+    mst_free(buffer->storage);
+    buffer->storage = NULL;
+    buffer->capacity = 0;
+    memset(buffer->shape, 0, sizeof buffer->shape);
+}

@@ -1,0 +1,238 @@
+/* Views: making them, checking them, and walking over strided ones. */
+#include "tensor_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A view that cannot be made keeps ndim -1, so that no loop over its axes runs, and says why in reserved0: the refused ndim, or this. */
+enum { SHAPE_IS_NULL = INT32_MIN };
+
+/* Number of elements; false on overflow and on a negative size. A size 0 makes it 0 whatever the others are. */
+static bool count_elements(int32_t ndim, const int64_t *shape, int64_t *count) {
+    bool fits = true, empty = false;
+    int64_t product = 1;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] < 0) return false;
+        if (shape[i] == 0) empty = true;
+        else if (fits) fits = mst_multiply(product, shape[i], &product);
+    }
+    *count = empty ? 0 : product;
+    return fits || empty;
+}
+
+/* Row-major. Strides that overflow belong to views without elements or to refused ones, and are 0. */
+static void set_strides(muster_tensor *tensor) {
+    int64_t stride = 1;
+    for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
+        tensor->strides[i] = stride;
+        if (tensor->shape[i] > 0 && !mst_multiply(stride, tensor->shape[i], &stride)) stride = 0;
+    }
+}
+
+muster_tensor muster_tensor_none(void) {
+    muster_tensor tensor = {.device = MUSTER_DEVICE_HOST};
+    return tensor;
+}
+
+muster_tensor muster_tensor_make(muster_dtype dtype, void *data, int32_t ndim, const int64_t *shape) {
+    muster_tensor tensor = muster_tensor_none();
+    tensor.dtype = dtype;
+    tensor.data = data;
+    tensor.ndim = ndim;
+    if (ndim < 0 || ndim > MUSTER_MAX_DIMS || (ndim > 0 && !shape)) {
+        tensor.ndim = -1;
+        tensor.reserved0 = ndim < 0 || ndim > MUSTER_MAX_DIMS ? ndim : SHAPE_IS_NULL;
+        return tensor;
+    }
+    for (int32_t i = 0; i < ndim; i++) tensor.shape[i] = shape[i];
+    set_strides(&tensor);
+    return tensor;
+}
+
+int64_t muster_tensor_count(muster_tensor tensor) {
+    int64_t count;
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS || !count_elements(tensor.ndim, tensor.shape, &count)) return 0;
+    return count;
+}
+
+int64_t muster_tensor_rows(muster_tensor tensor) {
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return 0;
+    return tensor.ndim == 0 ? 1 : tensor.shape[0];
+}
+
+muster_tensor muster_tensor_slice(muster_tensor tensor, int64_t begin, int64_t end) {
+    if (tensor.ndim < 1 || tensor.ndim > MUSTER_MAX_DIMS) return muster_tensor_none();
+    if (begin != end) tensor.byte_offset += begin * tensor.strides[0] * muster_dtype_size(tensor.dtype);
+    tensor.shape[0] = end - begin;
+    return tensor;
+}
+
+muster_tensor muster_tensor_reshape(muster_tensor tensor, int32_t ndim, const int64_t *shape) {
+    muster_tensor reshaped = muster_tensor_make(tensor.dtype, tensor.data, ndim, shape);
+    int64_t count;
+    if (tensor.ndim < 0 || reshaped.ndim < 0 || !mst_tensor_contiguous(tensor)) return muster_tensor_none();
+    if (!count_elements(ndim, reshaped.shape, &count) || count != muster_tensor_count(tensor)) return muster_tensor_none();
+    reshaped.byte_offset = tensor.byte_offset;
+    reshaped.device = tensor.device;
+    return reshaped;
+}
+
+muster_tensor muster_tensor_transpose(muster_tensor tensor) {
+    muster_tensor turned = tensor;
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return tensor;
+    for (int32_t i = 0; i < tensor.ndim; i++) {
+        turned.shape[i] = tensor.shape[tensor.ndim - 1 - i];
+        turned.strides[i] = tensor.strides[tensor.ndim - 1 - i];
+    }
+    return turned;
+}
+
+const char *mst_shape_text(char text[128], int32_t ndim, const int64_t *shape) {
+    size_t used = (size_t)snprintf(text, 128, "(");
+    for (int32_t i = 0; i < ndim && used < 128; i++) {
+        used += (size_t)snprintf(text + used, 128 - used, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    }
+    if (used < 128) used += (size_t)snprintf(text + used, 128 - used, ndim == 1 ? ",)" : ")");
+    if (used >= 128) memcpy(text + 123, "...)", 5); /* eight sizes of 19 digits do not fit */
+    return text;
+}
+
+static muster_status refuse_ndim(muster_tensor tensor, const char *where, const char *what) {
+    if (tensor.ndim < 0 && tensor.reserved0 == SHAPE_IS_NULL) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a shape, received NULL", where, what);
+    }
+    int32_t received = tensor.ndim < 0 && tensor.reserved0 != 0 ? tensor.reserved0 : tensor.ndim;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 0 to %d dimensions, received %d", where, what, MUSTER_MAX_DIMS, (int)received);
+}
+
+/* Can the distance of every element from `data` be told in 64 bits? */
+static bool extent_fits(muster_tensor tensor, int64_t element_size) {
+    int64_t low = tensor.byte_offset, high = tensor.byte_offset;
+    for (int32_t i = 0; i < tensor.ndim; i++) {
+        int64_t span;
+        if (!mst_multiply(tensor.shape[i] - 1, tensor.strides[i], &span) || !mst_multiply(span, element_size, &span)) return false;
+        int64_t *end = span < 0 ? &low : &high;
+        if (__builtin_add_overflow(*end, span, end)) return false;
+    }
+    return !__builtin_add_overflow(high, element_size, &high);
+}
+
+muster_status mst_tensor_check(muster_tensor tensor, const char *where, const char *what) {
+    int64_t size = muster_dtype_size(tensor.dtype), count, bytes;
+    char text[128];
+    if (tensor.dtype == MUSTER_DTYPE_NONE) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received none", where, what);
+    if (size == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a known dtype, received number %d", where, what, (int)tensor.dtype);
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return refuse_ndim(tensor, where, what);
+    for (int32_t i = 0; i < tensor.ndim; i++) {
+        if (tensor.shape[i] < 0) {
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected sizes of at least 0, received shape %s", where, what,
+                             mst_shape_text(text, tensor.ndim, tensor.shape));
+        }
+    }
+    if (!count_elements(tensor.ndim, tensor.shape, &count) || !mst_multiply(count, size, &bytes) ||
+        (count > 0 && !extent_fits(tensor, size))) {
+        return mst_error(MUSTER_OVERFLOW, "%s: %s: expected a size that fits 64 bits, received %s of shape %s", where, what,
+                         muster_dtype_name(tensor.dtype), mst_shape_text(text, tensor.ndim, tensor.shape));
+    }
+    if (count > 0 && !tensor.data) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected data for shape %s, received NULL", where, what,
+                         mst_shape_text(text, tensor.ndim, tensor.shape));
+    }
+    /* Strides are in elements, so the first element speaks for all. */
+    if (count > 0 && ((uintptr_t)tensor.data + (uintptr_t)tensor.byte_offset) % (uintptr_t)size != 0) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %s data aligned to %d bytes, received address %p", where, what,
+                         muster_dtype_name(tensor.dtype), (int)size, muster_tensor_address(tensor));
+    }
+    return MUSTER_OK;
+}
+
+bool mst_tensor_contiguous(muster_tensor tensor) {
+    int64_t expected = 1;
+    bool dense = true;
+    for (int32_t i = tensor.ndim - 1; i >= 0; i--) {
+        if (tensor.shape[i] == 0) return true; /* no element lies anywhere */
+        if (tensor.shape[i] == 1) continue;    /* its stride is never used */
+        dense = dense && tensor.strides[i] == expected;
+        if (dense) expected *= tensor.shape[i];
+    }
+    return dense;
+}
+
+bool mst_tensor_same_shape(muster_tensor a, muster_tensor b) {
+    if (a.ndim != b.ndim) return false;
+    for (int32_t i = 0; i < a.ndim; i++) {
+        if (a.shape[i] != b.shape[i]) return false;
+    }
+    return true;
+}
+
+int64_t mst_tensor_bytes(muster_tensor tensor) { return muster_tensor_count(tensor) * muster_dtype_size(tensor.dtype); }
+
+/* Drops axes of size 1 and joins neighbours that lie as one, so that the innermost loop is as long as it can be. */
+static void join_axes(muster_tensor *tensor) {
+    int32_t used = 0;
+    for (int32_t i = 0; i < tensor->ndim; i++) {
+        int64_t size = tensor->shape[i], stride = tensor->strides[i];
+        if (size == 1) continue;
+        if (used > 0 && tensor->strides[used - 1] == stride * size) {
+            tensor->shape[used - 1] *= size;
+            tensor->strides[used - 1] = stride;
+        } else {
+            tensor->shape[used] = size;
+            tensor->strides[used++] = stride;
+        }
+    }
+    tensor->ndim = used;
+}
+
+/* One line of a strided tensor and its packed image. */
+typedef void (*line_mover)(char *strided, int64_t stride, char *packed, int64_t count);
+
+/* Whole elements move by memcpy of a constant size, which compiles to one move and asks for no alignment. */
+#define LINE_MOVERS(bytes)                                                                             \
+    static void pack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {        \
+        for (int64_t i = 0; i < count; i++) memcpy(packed + i * bytes, strided + i * stride, bytes);   \
+    }                                                                                                  \
+    static void unpack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {      \
+        for (int64_t i = 0; i < count; i++) memcpy(strided + i * stride, packed + i * bytes, bytes);   \
+    }
+LINE_MOVERS(1)
+LINE_MOVERS(2)
+LINE_MOVERS(4)
+LINE_MOVERS(8)
+
+static line_mover choose_mover(int64_t size, bool pack) {
+    switch (size) {
+    case 1: return pack ? pack_line_1 : unpack_line_1;
+    case 2: return pack ? pack_line_2 : unpack_line_2;
+    case 4: return pack ? pack_line_4 : unpack_line_4;
+    default: return pack ? pack_line_8 : unpack_line_8;
+    }
+}
+
+/* Moves line by line: the last axis inside, the others counted like an odometer. */
+static void move_elements(muster_tensor tensor, char *packed, bool pack) {
+    int64_t size = muster_dtype_size(tensor.dtype);
+    if (muster_tensor_count(tensor) == 0) return;
+    join_axes(&tensor);
+    int32_t last = tensor.ndim - 1;
+    int64_t length = last < 0 ? 1 : tensor.shape[last], stride = last < 0 ? size : tensor.strides[last] * size;
+    line_mover move = choose_mover(size, pack);
+    char *line = muster_tensor_address(tensor);
+    int64_t index[MUSTER_MAX_DIMS] = {0};
+    for (int32_t axis;; packed += length * size) {
+        if (stride == size) memcpy(pack ? packed : line, pack ? line : packed, (size_t)(length * size));
+        else move(line, stride, packed, length);
+        for (axis = last - 1; axis >= 0; axis--) {
+            line += tensor.strides[axis] * size;
+            if (++index[axis] < tensor.shape[axis]) break;
+            line -= tensor.strides[axis] * size * tensor.shape[axis];
+            index[axis] = 0;
+        }
+        if (axis < 0) return;
+    }
+}
+
+void mst_tensor_pack(void *to, muster_tensor from) { move_elements(from, to, true); }
+
+void mst_tensor_unpack(muster_tensor to, const void *from) { move_elements(to, (char *)from, false); /* unpacking only reads it */ }

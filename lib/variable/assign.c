@@ -1,0 +1,149 @@
+/* Host values into replicas: set, broadcast, scatter. */
+#include "change_impl.h"
+
+static bool plain_rows(const muster_selection *selection, muster_tensor value) {
+    return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_LIST);
+}
+
+/* Rows [begin, end) of the selection go to the worker's replica: in one copy, gathered straight into host memory, or by way of the temporary. */
+static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t index, int64_t begin, int64_t end) {
+    mst_device *device = worker->device;
+    muster_tensor value = change->tensors[index];
+    int64_t cell = mst_change_at(change, index, worker->rank), row_bytes = mst_tensor_bytes(muster_tensor_slice(value, 0, 1));
+    void *address = change->next[cell].address;
+    if (plain_rows(change->selection, value)) {
+        const char *from = (const char *)muster_tensor_address(value) + mst_selection_row(change->selection, begin) * row_bytes;
+        return device->table->copy_in(device, address, from, (end - begin) * row_bytes);
+    }
+    void *target = mst_device_is_host(device) ? address : change->temporary[cell];
+    mst_selection_pack(change->selection, value, begin, end, target);
+    return target == address ? MUSTER_OK : device->table->copy_in(device, address, target, (end - begin) * row_bytes);
+}
+
+static void plan_rows(mst_change *change, int32_t index, int32_t rank, int64_t rows) {
+    muster_tensor value = change->tensors[index];
+    mst_device *device = change->runtime->devices[rank];
+    if (value.ndim > 0) value.shape[0] = rows;
+    mst_change_shape(change, index, rank, value.shape, false);
+    if (!plain_rows(change->selection, change->tensors[index]) && !mst_device_is_host(device)) {
+        mst_change_temporary(change, index, rank, mst_shape_bytes(value.dtype, value.ndim, value.shape));
+    }
+}
+
+static muster_status put_whole(mst_change *change, muster_worker *worker, int32_t index) {
+    muster_tensor value = change->tensors[index];
+    mst_device *device = worker->device;
+    int64_t cell = mst_change_at(change, index, worker->rank), bytes = mst_tensor_bytes(value);
+    void *address = change->next[cell].address;
+    if (mst_tensor_contiguous(value)) return device->table->copy_in(device, address, muster_tensor_address(value), bytes);
+    void *target = mst_device_is_host(device) ? address : change->temporary[cell];
+    if (bytes > 0) mst_tensor_pack(target, value);
+    return target == address ? MUSTER_OK : device->table->copy_in(device, address, target, bytes);
+}
+
+static muster_status set_one_rank(mst_change *change, muster_worker *worker, int32_t index) {
+    return worker->rank == change->rank ? put_whole(change, worker, index) : MUSTER_OK;
+}
+
+static muster_status plan_set(mst_change *change) {
+    MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_tensor(change, 0, change->variables[0]->ndim, "value"));
+    MUSTER_TRY(mst_change_replicas(change));
+    plan_rows(change, 0, change->rank, muster_tensor_rows(change->tensors[0]));
+    change->work = set_one_rank;
+    return mst_change_run(change, change->rank == 0);
+}
+
+muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, "muster_variable_set", &variable, 1));
+    change.rank = rank;
+    change.tensors = &value;
+    return mst_change_end(&change, plan_set(&change));
+}
+
+muster_status mst_change_broadcast_values(mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_change_check_tensor(change, i, change->variables[i]->ndim, "value"));
+    MUSTER_TRY(mst_change_replicas(change));
+    for (int32_t i = 0; i < change->count; i++) {
+        for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, muster_tensor_rows(change->tensors[i]));
+    }
+    change->work = put_whole;
+    return mst_change_run(change, false);
+}
+
+static muster_status broadcast_replica(mst_change *change, muster_worker *worker, int32_t index) {
+    const muster_variable *variable = change->variables[index];
+    mst_communicator *communicator = mst_worker_communicator(worker);
+    const mst_replica *next = &change->next[mst_change_at(change, index, worker->rank)];
+    return communicator->table->broadcast(communicator, worker, next->address, mst_shape_bytes(variable->dtype, variable->ndim, next->shape), 0);
+}
+
+static muster_status plan_broadcast_replicas(mst_change *change) {
+    MUSTER_TRY(mst_change_replicas(change));
+    for (int32_t i = 0; i < change->count; i++) {
+        const muster_variable *variable = change->variables[i];
+        const int64_t *shape = variable->replicas[0].shape;
+        int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, shape);
+        for (int32_t r = 1; r < change->size; r++) mst_change_shape(change, i, r, shape, false);
+        if (bytes > change->reserve) change->reserve = bytes;
+    }
+    change->work = broadcast_replica;
+    return mst_change_run(change, false);
+}
+
+muster_status muster_variables_broadcast(muster_variable *const *variables, const muster_tensor *values, int32_t count) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, "muster_variables_broadcast", variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = values;
+    return mst_change_end(&change, values ? mst_change_broadcast_values(&change) : plan_broadcast_replicas(&change));
+}
+
+/* The selection was checked against every value; its length only depends on them where it selects all rows. */
+static int64_t selected_rows(const mst_change *change, int32_t index) {
+    const muster_selection *selection = change->selection;
+    if (!selection || selection->kind == MUSTER_ALL) return muster_tensor_rows(change->tensors[index]);
+    if (selection->kind == MUSTER_LIST) return selection->index_count;
+    return selection->stop - (selection->kind == MUSTER_RANGE ? selection->start : 0);
+}
+
+static muster_status scatter_rows(mst_change *change, muster_worker *worker, int32_t index) {
+    int64_t rows = selected_rows(change, index);
+    int64_t begin = mst_edge(rows, change->size, worker->rank), end = mst_edge(rows, change->size, worker->rank + 1);
+    return begin < end ? put_rows(change, worker, index, begin, end) : MUSTER_OK;
+}
+
+static muster_status check_scatter(const mst_change *change, int32_t index) {
+    const muster_variable *variable = change->variables[index];
+    int64_t rows;
+    if (variable->ndim == 0) {
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to scatter along, received a scalar",
+                         change->where, variable->object.name);
+    }
+    MUSTER_TRY(mst_change_check_tensor(change, index, variable->ndim, "value"));
+    return mst_selection_check(change->selection, change->tensors[index].shape[0], change->where, "selection", &rows);
+}
+
+static muster_status plan_scatter(mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(check_scatter(change, i));
+    MUSTER_TRY(mst_change_replicas(change));
+    for (int32_t i = 0; i < change->count; i++) {
+        int64_t rows = selected_rows(change, i);
+        for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, mst_edge(rows, change->size, r + 1) - mst_edge(rows, change->size, r));
+    }
+    change->work = scatter_rows;
+    return mst_change_run(change, false);
+}
+
+muster_status muster_variables_scatter(muster_variable *const *variables, const muster_tensor *values, int32_t count,
+                                       const muster_selection *selection) {
+    static const char where[] = "muster_variables_scatter";
+    mst_change change;
+    if (count > 0 && !values) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: values: expected %d tensors, received NULL", where, count);
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = values;
+    change.selection = selection;
+    return mst_change_end(&change, plan_scatter(&change));
+}

@@ -1,0 +1,219 @@
+#include "change_impl.h"
+
+#include <string.h>
+
+int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape) {
+    int64_t bytes = muster_dtype_size(dtype);
+    for (int32_t d = 0; d < ndim; d++) bytes *= shape[d];
+    return bytes;
+}
+
+static muster_status check_list(const char *where, muster_variable *const *variables, int32_t count) {
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, count);
+    if (count > 0 && !variables) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected a list of %d, received NULL", where, count);
+    for (int32_t i = 0; i < count; i++) {
+        if (!variables[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected a variable, received NULL", where, i);
+        if (variables[i]->object.runtime != variables[0]->object.runtime) {
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected a variable of the same runtime, received '%.200s' of another", where,
+                             i, variables[i]->object.name);
+        }
+        for (int32_t j = 0; j < i; j++) {
+            if (variables[j] != variables[i]) continue;
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected every variable once, received '%.200s' again", where, i,
+                             variables[i]->object.name);
+        }
+    }
+    return MUSTER_OK;
+}
+
+static muster_status allocate_plan(mst_change *change) {
+    size_t cells = (size_t)change->count * (size_t)change->size;
+    change->temporary_bytes = mst_alloc(cells * sizeof *change->temporary_bytes);
+    if (!change->temporary_bytes) return mst_out_of_memory(change->where, (int64_t)(cells * sizeof *change->temporary_bytes));
+    change->temporary = mst_alloc(cells * sizeof *change->temporary);
+    return change->temporary ? MUSTER_OK : mst_out_of_memory(change->where, (int64_t)(cells * sizeof *change->temporary));
+}
+
+muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count) {
+    MUSTER_TRY(check_list(where, variables, count));
+    *change = (mst_change){.where = where, .variables = variables, .count = count};
+    if (count == 0) return MUSTER_OK;
+    change->runtime = variables[0]->object.runtime;
+    change->size = change->runtime->size;
+    MUSTER_TRY(mst_pool_enter(change->runtime->pool, where, 0));
+    muster_status status = allocate_plan(change);
+    return status == MUSTER_OK ? MUSTER_OK : mst_change_end(change, status);
+}
+
+muster_status mst_change_end(mst_change *change, muster_status status) {
+    if (change->temporary) {
+        for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) mst_free(change->temporary[cell]);
+    }
+    mst_free(change->gather_counts);
+    mst_free(change->device_results);
+    mst_free(change->temporary);
+    mst_free(change->temporary_bytes);
+    mst_free(change->next);
+    if (change->runtime) mst_pool_leave(change->runtime->pool);
+    return status;
+}
+
+muster_status mst_change_replicas(mst_change *change) {
+    size_t bytes = (size_t)mst_change_at(change, change->count, 0) * sizeof *change->next;
+    change->next = mst_alloc(bytes);
+    if (!change->next) return mst_out_of_memory(change->where, (int64_t)bytes);
+    for (int32_t i = 0; i < change->count; i++) {
+        memcpy(&change->next[mst_change_at(change, i, 0)], change->variables[i]->replicas, (size_t)change->size * sizeof *change->next);
+    }
+    return MUSTER_OK;
+}
+
+void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int64_t *shape, bool fresh) {
+    const muster_variable *variable = change->variables[index];
+    mst_replica *next = &change->next[mst_change_at(change, index, rank)];
+    memcpy(next->shape, shape, (size_t)variable->ndim * sizeof *shape);
+    int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, shape);
+    if (!fresh && next->address && bytes <= next->capacity) return;
+    next->address = NULL;
+    next->capacity = bytes;
+}
+
+void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64_t bytes) {
+    change->temporary_bytes[mst_change_at(change, index, rank)] = bytes;
+}
+
+static muster_status allocate_one(mst_change *change, muster_worker *worker, int32_t index) {
+    int64_t cell = mst_change_at(change, index, worker->rank), bytes = change->temporary_bytes[cell];
+    mst_replica *next = change->next ? &change->next[cell] : NULL;
+    if (next && !next->address) MUSTER_TRY(worker->device->table->allocate(worker->device, next->capacity, &next->address));
+    if (bytes > 0) {
+        change->temporary[cell] = mst_alloc_uninitialised((size_t)bytes);
+        if (!change->temporary[cell]) return mst_out_of_memory(change->where, bytes);
+    }
+    return change->prepare ? change->prepare(change, worker, index) : MUSTER_OK;
+}
+
+static bool allocates(const mst_change *change) {
+    if (change->prepare || (change->reserve > 0 && change->runtime->communicator->table->reserve)) return true;
+    for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) {
+        if (change->temporary_bytes[cell] > 0 || (change->next && !change->next[cell].address)) return true;
+    }
+    return false;
+}
+
+static muster_status allocate_task(muster_worker *worker, void *argument) {
+    mst_change *change = argument;
+    mst_communicator *communicator = mst_worker_communicator(worker);
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(allocate_one(change, worker, i));
+    if (change->reserve > 0 && communicator->table->reserve) MUSTER_TRY(communicator->table->reserve(communicator, worker, change->reserve));
+    return communicator->table->barrier(communicator, worker);
+}
+
+static muster_status change_task(muster_worker *worker, void *argument) {
+    mst_change *change = argument;
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(change->work(change, worker, i));
+    return worker->device->table->sync(worker->device);
+}
+
+static muster_status allocate_and_change_task(muster_worker *worker, void *argument) {
+    MUSTER_TRY(allocate_task(worker, argument));
+    return change_task(worker, argument);
+}
+
+/* Of each replica one storage is surplus: the old one after success, the new one after failure. */
+static void settle(mst_change *change, bool success) {
+    for (int32_t i = 0; i < change->count; i++) {
+        for (int32_t r = 0; r < change->size; r++) {
+            mst_device *device = change->runtime->devices[r];
+            mst_replica *current = &change->variables[i]->replicas[r], *next = &change->next[mst_change_at(change, i, r)];
+            if (current->address != next->address) device->table->release(device, success ? current->address : next->address);
+            if (success) *current = *next;
+        }
+    }
+}
+
+muster_status mst_change_run(mst_change *change, bool master_only) {
+    mst_pool *pool = change->runtime->pool;
+    mst_task task = allocates(change) ? allocate_and_change_task : change_task;
+    muster_status status = master_only ? mst_pool_run_single(pool, task, change) : mst_pool_run(pool, task, change);
+    if (!change->next) return status;
+    char message[MST_MESSAGE_SIZE];
+    if (status != MUSTER_OK) mst_error_save(message);
+    settle(change, status == MUSTER_OK);
+    return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, message);
+}
+
+muster_status mst_change_check_reduction(const mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(mst_reduction_check(change->op, change->variables[i]->dtype, change->where));
+    return MUSTER_OK;
+}
+
+muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t index) {
+    const muster_variable *variable = change->variables[index];
+    for (int32_t r = 1; r < change->size; r++) {
+        const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
+        if (memcmp(shape, first, (size_t)variable->ndim * sizeof *shape) == 0) continue;
+        char shape_text[128], first_text[128];
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s", change->where, variable->object.name, r,
+                         mst_shape_text(shape_text, variable->ndim, shape), mst_shape_text(first_text, variable->ndim, first));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_change_check_rank(const mst_change *change, int32_t rank) {
+    if (rank >= 0 && rank < change->size) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", change->where, change->size - 1, rank);
+}
+
+muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what) {
+    const muster_variable *variable = change->variables[index];
+    muster_tensor tensor = change->tensors[index];
+    const char *name = variable->object.name;
+    MUSTER_TRY(mst_tensor_check(tensor, change->where, what));
+    if (tensor.device != MUSTER_DEVICE_HOST) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%.100s': expected a host tensor as %s, received one of device %d", change->where, name,
+                         what, tensor.device);
+    }
+    if (tensor.dtype != variable->dtype) {
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: variable '%.100s': expected a %s of dtype %s, received %s", change->where, name, what,
+                         muster_dtype_name(variable->dtype), muster_dtype_name(tensor.dtype));
+    }
+    if (tensor.ndim != ndim) {
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a %s of %d dimensions, received %d", change->where, name, what, ndim,
+                         tensor.ndim);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape) {
+    MUSTER_TRY(mst_change_check_tensor(change, index, ndim, "result"));
+    const int64_t *given = change->tensors[index].shape;
+    if (memcmp(given, shape, (size_t)ndim * sizeof *shape) == 0) return MUSTER_OK;
+    char expected[128], received[128];
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a result of shape %s, received %s", change->where,
+                     change->variables[index]->object.name, mst_shape_text(expected, ndim, shape), mst_shape_text(received, ndim, given));
+}
+
+muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows) {
+    const muster_variable *variable = change->variables[index];
+    const char *name = variable->object.name;
+    if (variable->ndim == 0) {
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to concatenate along, received a scalar",
+                         change->where, name);
+    }
+    int64_t total = 0;
+    for (int32_t r = 0; r < change->size; r++) {
+        const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
+        if (memcmp(shape + 1, first + 1, (size_t)(variable->ndim - 1) * sizeof *shape) != 0) {
+            char shape_text[128], first_text[128];
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s: all but the first size must be equal",
+                             change->where, name, r, mst_shape_text(shape_text, variable->ndim, shape),
+                             mst_shape_text(first_text, variable->ndim, first));
+        }
+        if (__builtin_add_overflow(total, shape[0], &total)) {
+            return mst_error(MUSTER_OVERFLOW, "%s: variable '%.100s': the rows of all ranks overflow 64 bits", change->where, name);
+        }
+    }
+    *rows = total;
+    return MUSTER_OK;
+}

@@ -1,0 +1,180 @@
+/* Replicas into host arrays: get, reduce_to, stack, concatenate. */
+#include "change_impl.h"
+
+#include <string.h>
+
+/* Copies `from` (a device address of the worker) to the host view `to`, by way of the temporary when the view is strided on a device whose memory host
+ * code cannot read. */
+static muster_status fetch(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
+    const mst_device_table *table = worker->device->table;
+    int64_t bytes = mst_tensor_bytes(to);
+    if (bytes == 0) return MUSTER_OK;
+    if (mst_tensor_contiguous(to)) {
+        void *target = muster_tensor_address(to);
+        return target == from ? MUSTER_OK : table->copy_out(worker->device, target, from, bytes);
+    }
+    if (!mst_device_is_host(worker->device)) {
+        void *temporary = change->temporary[mst_change_at(change, index, worker->rank)];
+        MUSTER_TRY(table->copy_out(worker->device, temporary, from, bytes));
+        MUSTER_TRY(table->sync(worker->device));
+        from = temporary;
+    }
+    mst_tensor_unpack(to, from);
+    return MUSTER_OK;
+}
+
+static void plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_tensor to) {
+    if (mst_tensor_contiguous(to) || mst_device_is_host(change->runtime->devices[rank])) return;
+    mst_change_temporary(change, index, rank, mst_tensor_bytes(to));
+}
+
+static muster_status get_one(mst_change *change, muster_worker *worker, int32_t index) {
+    if (worker->rank != change->rank) return MUSTER_OK;
+    return fetch(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
+}
+
+static muster_status plan_get(mst_change *change) {
+    const muster_variable *variable = change->variables[0];
+    MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape));
+    plan_fetch(change, 0, change->rank, change->tensors[0]);
+    change->work = get_one;
+    return mst_change_run(change, change->rank == 0);
+}
+
+muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, "muster_variable_get", &variable, 1));
+    change.rank = rank;
+    change.tensors = &value;
+    return mst_change_end(&change, plan_get(&change));
+}
+
+/* Rank 0 reduces into the caller's memory where its device can write there, else into scratch on its device. */
+static muster_status reserve_result(mst_change *change, muster_worker *worker, int32_t index) {
+    muster_tensor result = change->tensors[index];
+    if (worker->rank != 0) return MUSTER_OK;
+    if (mst_device_is_host(worker->device) && mst_tensor_contiguous(result)) {
+        change->device_results[index] = muster_tensor_address(result);
+        return MUSTER_OK;
+    }
+    return mst_worker_scratch_bytes(worker, mst_tensor_bytes(result), &change->device_results[index]);
+}
+
+static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
+    const muster_variable *variable = change->variables[index];
+    mst_communicator *communicator = mst_worker_communicator(worker);
+    muster_tensor replica = mst_variable_tensor(variable, worker->rank);
+    void *output = worker->rank == 0 ? change->device_results[index] : NULL;
+    MUSTER_TRY(communicator->table->reduce(communicator, worker, change->op, variable->dtype, replica.data, output, muster_tensor_count(replica), 0));
+    return worker->rank == 0 ? fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
+}
+
+static muster_status plan_reduce_to(mst_change *change) {
+    MUSTER_TRY(mst_change_check_reduction(change));
+    for (int32_t i = 0; i < change->count; i++) {
+        const muster_variable *variable = change->variables[i];
+        MUSTER_TRY(mst_change_check_equal_shapes(change, i));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape));
+        plan_fetch(change, i, 0, change->tensors[i]);
+        if (mst_tensor_bytes(change->tensors[i]) > change->reserve) change->reserve = mst_tensor_bytes(change->tensors[i]);
+    }
+    change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
+    if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
+    change->prepare = reserve_result;
+    change->work = reduce_to_one;
+    return mst_change_run(change, false);
+}
+
+static muster_status check_results(const char *where, const muster_tensor *results, int32_t count) {
+    if (count <= 0 || results) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
+}
+
+muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op) {
+    static const char where[] = "muster_variables_reduce_to";
+    mst_change change;
+    MUSTER_TRY(check_results(where, results, count));
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = results;
+    change.op = op;
+    return mst_change_end(&change, plan_reduce_to(&change));
+}
+
+/* The part of the result that belongs to a rank, in the shape of its replica. */
+static muster_tensor stacked_part(const mst_change *change, int32_t index, int32_t rank) {
+    muster_tensor part = change->tensors[index];
+    int64_t offset = rank * part.strides[0] * muster_dtype_size(part.dtype);
+    part.ndim--;
+    memmove(part.shape, part.shape + 1, (size_t)part.ndim * sizeof *part.shape);
+    memmove(part.strides, part.strides + 1, (size_t)part.ndim * sizeof *part.strides);
+    part.shape[part.ndim] = part.strides[part.ndim] = 0;
+    part.byte_offset += offset;
+    return part;
+}
+
+static muster_tensor concatenated_part(const mst_change *change, int32_t index, int32_t rank) {
+    const mst_replica *replicas = change->variables[index]->replicas;
+    int64_t before = 0;
+    for (int32_t r = 0; r < rank; r++) before += replicas[r].shape[0];
+    return muster_tensor_slice(change->tensors[index], before, before + replicas[rank].shape[0]);
+}
+
+static muster_status stack_one(mst_change *change, muster_worker *worker, int32_t index) {
+    return fetch(change, worker, index, stacked_part(change, index, worker->rank), change->variables[index]->replicas[worker->rank].address);
+}
+
+static muster_status concatenate_one(mst_change *change, muster_worker *worker, int32_t index) {
+    return fetch(change, worker, index, concatenated_part(change, index, worker->rank), change->variables[index]->replicas[worker->rank].address);
+}
+
+static muster_status plan_stack(mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) {
+        const muster_variable *variable = change->variables[i];
+        int64_t shape[MUSTER_MAX_DIMS + 1] = {change->size};
+        if (variable->ndim == MUSTER_MAX_DIMS) {
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at most %d dimensions to stack, received %d", change->where,
+                             variable->object.name, MUSTER_MAX_DIMS - 1, variable->ndim);
+        }
+        memcpy(shape + 1, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
+        MUSTER_TRY(mst_change_check_equal_shapes(change, i));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim + 1, shape));
+        for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, stacked_part(change, i, r));
+    }
+    change->work = stack_one;
+    return mst_change_run(change, false);
+}
+
+muster_status muster_variables_stack(muster_variable *const *variables, const muster_tensor *results, int32_t count) {
+    static const char where[] = "muster_variables_stack";
+    mst_change change;
+    MUSTER_TRY(check_results(where, results, count));
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = results;
+    return mst_change_end(&change, plan_stack(&change));
+}
+
+static muster_status plan_concatenate(mst_change *change) {
+    for (int32_t i = 0; i < change->count; i++) {
+        const muster_variable *variable = change->variables[i];
+        int64_t shape[MUSTER_MAX_DIMS];
+        memcpy(shape, variable->replicas[0].shape, sizeof shape);
+        MUSTER_TRY(mst_change_total_rows(change, i, &shape[0]));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, shape));
+        for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, concatenated_part(change, i, r));
+    }
+    change->work = concatenate_one;
+    return mst_change_run(change, false);
+}
+
+muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results, int32_t count) {
+    static const char where[] = "muster_variables_concatenate";
+    mst_change change;
+    MUSTER_TRY(check_results(where, results, count));
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = results;
+    return mst_change_end(&change, plan_concatenate(&change));
+}

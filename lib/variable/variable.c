@@ -1,0 +1,121 @@
+/* Making, ending and asking variables. */
+#include "change_impl.h"
+
+#include <string.h>
+
+muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank) {
+    const mst_replica *replica = &variable->replicas[rank];
+    muster_tensor tensor = muster_tensor_make(variable->dtype, replica->address, variable->ndim, replica->shape);
+    tensor.device = rank;
+    return tensor;
+}
+
+static void free_variable(muster_variable *variable) {
+    for (int32_t r = 0; variable->replicas && r < variable->object.runtime->size; r++) {
+        mst_device *device = variable->object.runtime->devices[r];
+        device->table->release(device, variable->replicas[r].address);
+    }
+    mst_free(variable->replicas);
+    mst_free(variable);
+}
+
+static void destroy_object(mst_object *object) {
+    mst_runtime_remove(object);
+    free_variable((muster_variable *)object);
+}
+
+static muster_status fill_variable(mst_change *change, muster_variable *variable, const char *name) {
+    MUSTER_TRY(mst_runtime_add(change->runtime, &variable->object, "variable", name, change->where));
+    muster_status status = mst_change_broadcast_values(change);
+    if (status != MUSTER_OK) mst_runtime_remove(&variable->object);
+    return status;
+}
+
+muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable) {
+    static const char where[] = "muster_variable_create";
+    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected the address of a pointer, received NULL", where);
+    *variable = NULL;
+    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+    muster_variable *created = mst_alloc(sizeof *created);
+    if (!created) return mst_out_of_memory(where, sizeof *created);
+    created->object.runtime = runtime;
+    created->object.destroy = destroy_object;
+    created->dtype = value.dtype;
+    created->ndim = value.ndim;
+    created->replicas = mst_alloc((size_t)runtime->size * sizeof *created->replicas);
+    mst_change change;
+    muster_status status = created->replicas ? mst_change_begin(&change, where, &created, 1)
+                                             : mst_out_of_memory(where, runtime->size * (int64_t)sizeof *created->replicas);
+    if (status == MUSTER_OK) {
+        change.tensors = &value;
+        status = mst_change_end(&change, fill_variable(&change, created, name));
+    }
+    if (status == MUSTER_OK) {
+        *variable = created;
+    } else {
+        free_variable(created);
+    }
+    return status;
+}
+
+static muster_status enter(const muster_variable *variable, const char *where) {
+    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
+    return mst_pool_enter(variable->object.runtime->pool, where, 0);
+}
+
+muster_status muster_variable_destroy(muster_variable *variable) {
+    if (!variable) return MUSTER_OK;
+    muster_runtime *runtime = variable->object.runtime;
+    MUSTER_TRY(enter(variable, "muster_variable_destroy"));
+    muster_status status = MUSTER_OK;
+    if (variable->users > 0) {
+        status = mst_error(MUSTER_BAD_STATE, "muster_variable_destroy: variable '%.200s': expected no function that uses it, %d still do",
+                           variable->object.name, variable->users);
+    } else {
+        destroy_object(&variable->object);
+    }
+    mst_pool_leave(runtime->pool);
+    return status;
+}
+
+const char *muster_variable_name(const muster_variable *variable) { return variable ? variable->object.name : NULL; }
+int32_t muster_variable_ndim(const muster_variable *variable) { return variable ? variable->ndim : -1; }
+muster_dtype muster_variable_dtype(const muster_variable *variable) { return variable ? variable->dtype : MUSTER_DTYPE_NONE; }
+
+static muster_status read_shape(const muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape) {
+    int32_t size = variable->object.runtime->size;
+    if (rank < 0 || rank >= size) {
+        return mst_error(MUSTER_OUT_OF_RANGE, "muster_variable_shape: rank: expected 0 to %d, received %d", size - 1, rank);
+    }
+    if (ndim != variable->ndim || (ndim > 0 && !shape)) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_shape: variable '%.100s': expected room for %d sizes, received %d%s",
+                         variable->object.name, variable->ndim, ndim, shape ? "" : " at NULL");
+    }
+    if (ndim > 0) memcpy(shape, variable->replicas[rank].shape, (size_t)ndim * sizeof *shape);
+    return MUSTER_OK;
+}
+
+muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape) {
+    MUSTER_TRY(enter(variable, "muster_variable_shape"));
+    muster_status status = read_shape(variable, rank, ndim, shape);
+    mst_pool_leave(variable->object.runtime->pool);
+    return status;
+}
+
+static muster_status read_lengths(const muster_variable *variable, int32_t count, int64_t *lengths) {
+    int32_t size = variable->object.runtime->size;
+    if (count != size || !lengths) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_lengths: variable '%.100s': expected room for %d lengths, received %d%s",
+                         variable->object.name, size, count, lengths ? "" : " at NULL");
+    }
+    for (int32_t r = 0; r < size; r++) lengths[r] = variable->ndim == 0 ? 1 : variable->replicas[r].shape[0];
+    return MUSTER_OK;
+}
+
+muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths) {
+    MUSTER_TRY(enter(variable, "muster_variable_lengths"));
+    muster_status status = read_lengths(variable, count, lengths);
+    mst_pool_leave(variable->object.runtime->pool);
+    return status;
+}

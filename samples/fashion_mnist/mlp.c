@@ -1,0 +1,210 @@
+#include "mlp.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first layer's two multiplications. */
+#define PIXEL_SCALE (1.0 / 255)
+
+enum { EVALUATE_ROWS = 500 }; /* rows that a worker evaluates at a time: the activations of so many stay in its cache */
+
+static const int64_t sizes[MLP_LAYERS + 1] = {MLP_INPUTS, MLP_HIDDEN, MLP_HIDDEN, MLP_CLASSES};
+
+typedef struct layer {
+    muster_tensor weight, bias; /* views into a flat vector */
+} layer;
+
+static int64_t layer_count(int l) {
+    return sizes[l] * sizes[l + 1] + sizes[l + 1];
+}
+
+int64_t mlp_parameter_count(void) {
+    int64_t count = 0;
+    for (int l = 0; l < MLP_LAYERS; l++) count += layer_count(l);
+    return count;
+}
+
+static void cut_layers(muster_tensor flat, layer *layers) {
+    int64_t at = 0;
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        int64_t weights = sizes[l] * sizes[l + 1];
+        layers[l].weight = muster_tensor_reshape(muster_tensor_slice(flat, at, at + weights), 2, (int64_t[]){sizes[l], sizes[l + 1]});
+        layers[l].bias = muster_tensor_slice(flat, at + weights, at + layer_count(l));
+        at += layer_count(l);
+    }
+}
+
+static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
+    return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns});
+}
+
+/* activation[0]: the pixels as f32; activation[l + 1]: what layer l gives; the last one holds the logits. */
+static muster_status forward(muster_worker *w, muster_tensor pixels, const layer *layers, muster_tensor *activation) {
+    int64_t rows = pixels.shape[0];
+    activation[0] = matrix(w, rows, MLP_INPUTS);
+    MUSTER_TRY(muster_copy(w, pixels, activation[0]));
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        muster_tensor y = activation[l + 1] = matrix(w, rows, sizes[l + 1]);
+        MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, activation[l], layers[l].weight, 0, y));
+        if (l + 1 < MLP_LAYERS)
+            MUSTER_TRY(muster_bias_relu(w, y, layers[l].bias, y));
+        else
+            MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, y, layers[l].bias, y));
+    }
+    return MUSTER_OK;
+}
+
+/* From the gradient of the logits to that of every layer. */
+static muster_status backward(muster_worker *w, muster_tensor delta, const layer *layers, const muster_tensor *activation, const layer *gradient) {
+    for (int l = MLP_LAYERS - 1; l >= 0; l--) {
+        muster_tensor x = activation[l];
+        MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, muster_tensor_transpose(x), delta, 0, gradient[l].weight));
+        MUSTER_TRY(muster_reduce(w, MUSTER_SUM, delta, 0, gradient[l].bias));
+        if (l == 0) break;
+        muster_tensor below = matrix(w, x.shape[0], x.shape[1]);
+        MUSTER_TRY(muster_gemm(w, 1, delta, muster_tensor_transpose(layers[l].weight), 0, below));
+        MUSTER_TRY(muster_relu_gradient(w, x, below, below));
+        delta = below;
+    }
+    return MUSTER_OK;
+}
+
+/* The flat gradient of the mean loss over the rows of the whole call, the same on every worker; loss: the sum over this worker's rows.
+ * Divided by the rows of the call before the sum over the workers, so it is right however unevenly the rows are shared out. */
+static muster_status gradient_of_call(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient, muster_tensor loss) {
+    if (muster_worker_rows(w) == 0) {
+        MUSTER_TRY(muster_fill(w, 0, gradient));
+    } else {
+        layer layers[MLP_LAYERS], parts[MLP_LAYERS];
+        muster_tensor activation[MLP_LAYERS + 1];
+        cut_layers(muster_worker_variable(w, model->parameters), layers);
+        cut_layers(gradient, parts);
+        MUSTER_TRY(forward(w, in[0], layers, activation));
+        muster_tensor logits = activation[MLP_LAYERS];
+        MUSTER_TRY(muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
+        MUSTER_TRY(backward(w, logits, layers, activation, parts));
+    }
+    return muster_worker_all_reduce(w, MUSTER_SUM, gradient, gradient);
+}
+
+static muster_status step_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const mlp *model = user;
+    muster_tensor p = muster_worker_variable(w, model->parameters), v = muster_worker_variable(w, model->momentum);
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, p.shape);
+    MUSTER_TRY(gradient_of_call(w, model, in, g, out[0]));
+    MUSTER_TRY(muster_scale_add(w, -model->options.learning_rate, g, model->options.momentum, v)); /* v = m v - lr g */
+    return muster_axpy(w, 1, v, p);                                                               /* p = p + v */
+}
+
+static muster_status gradient_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    muster_tensor loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
+    MUSTER_TRY(gradient_of_call(w, user, in, g, loss));
+    return muster_copy(w, g, out[0]);
+}
+
+static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const mlp *model = user;
+    layer layers[MLP_LAYERS];
+    muster_tensor activation[MLP_LAYERS + 1], loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
+    cut_layers(muster_worker_variable(w, model->parameters), layers);
+    MUSTER_TRY(forward(w, in[0], layers, activation));
+    return muster_softmax_cross_entropy(w, activation[MLP_LAYERS], in[1], 1, loss, muster_tensor_none(), out[0]);
+}
+
+/* He et al., "Delving deep into rectifiers" (2015), in its uniform form: weights in [-b, b) with b = sqrt(6 / inputs); biases 0. The last
+ * layer has a tenth of that: with logits near 0 the first steps do not overshoot, which a momentum of 0.9 would carry on for long. */
+static muster_status initialise_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    const mlp *model = user;
+    muster_tensor p = muster_worker_variable(w, model->parameters);
+    layer layers[MLP_LAYERS], random[MLP_LAYERS];
+    muster_tensor u = muster_worker_scratch(w, MUSTER_F32, 1, p.shape);
+    MUSTER_TRY(muster_random_uniform(w, model->options.seed, 0, u));
+    MUSTER_TRY(muster_fill(w, 0, p));
+    cut_layers(p, layers);
+    cut_layers(u, random);
+    for (int l = 0; l < MLP_LAYERS; l++) {
+        double bound = (l + 1 < MLP_LAYERS ? 1 : 0.1) * sqrt(6.0 / (double)sizes[l]);
+        MUSTER_TRY(muster_fill(w, -bound, layers[l].weight));
+        MUSTER_TRY(muster_axpy(w, 2 * bound, random[l].weight, layers[l].weight));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status describe_data(muster_function *f) {
+    MUSTER_TRY(muster_function_input(f, "images", MUSTER_U8, 2, MUSTER_SCATTER));
+    return muster_function_input(f, "labels", MUSTER_U8, 1, MUSTER_SCATTER);
+}
+
+static muster_status create_functions(mlp *m) {
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.initialise", initialise_body, m, &m->initialise));
+    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_READ_WRITE));
+
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.step", step_body, m, &m->step));
+    MUSTER_TRY(describe_data(m->step));
+    MUSTER_TRY(muster_function_output(m->step, "loss", MUSTER_F32, 0, MUSTER_SUM));
+    MUSTER_TRY(muster_function_variable(m->step, m->parameters, MUSTER_READ_WRITE));
+    MUSTER_TRY(muster_function_variable(m->step, m->momentum, MUSTER_READ_WRITE));
+    MUSTER_TRY(muster_function_set_runs_without_rows(m->step, 1)); /* every worker enters the all-reduce */
+
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
+    MUSTER_TRY(describe_data(m->gradient));
+    MUSTER_TRY(muster_function_output(m->gradient, "gradient", MUSTER_F32, 1, MUSTER_MAX)); /* equal on all, so any of them */
+    MUSTER_TRY(muster_function_variable(m->gradient, m->parameters, MUSTER_READ));
+    MUSTER_TRY(muster_function_set_runs_without_rows(m->gradient, 1));
+
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.evaluate", evaluate_body, m, &m->evaluate));
+    MUSTER_TRY(describe_data(m->evaluate));
+    MUSTER_TRY(muster_function_output(m->evaluate, "correct", MUSTER_I64, 0, MUSTER_SUM));
+    return muster_function_variable(m->evaluate, m->parameters, MUSTER_READ);
+}
+
+muster_status mlp_open(mlp *m, muster_runtime *runtime, const mlp_options *options) {
+    memset(m, 0, sizeof *m);
+    m->options = *options;
+    m->runtime = runtime;
+    float zero = 0; /* stride 0: a flat vector of zeros without the memory for it */
+    muster_tensor zeros = muster_f32(&zero, mlp_parameter_count());
+    zeros.strides[0] = 0;
+    MUSTER_TRY(muster_variable_create(runtime, "mlp.parameters", zeros, &m->parameters));
+    MUSTER_TRY(muster_variable_create(runtime, "mlp.momentum", zeros, &m->momentum));
+    MUSTER_TRY(create_functions(m));
+    return muster_function_call(m->initialise, NULL, 0, NULL, 0, NULL);
+}
+
+static muster_call_options options_of(const muster_selection *batch) {
+    muster_call_options options;
+    muster_call_options_init(&options);
+    if (batch) options.batch = *batch;
+    return options;
+}
+
+static int64_t batch_rows(const muster_selection *batch, muster_tensor images) {
+    if (!batch || batch->kind == MUSTER_ALL) return images.shape[0];
+    return batch->kind == MUSTER_LIST ? batch->index_count : batch->stop - (batch->kind == MUSTER_RANGE ? batch->start : 0);
+}
+
+muster_status mlp_step(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, float *loss) {
+    muster_call_options options = options_of(batch);
+    muster_tensor in[] = {images, labels}, out[] = {muster_f32(loss)};
+    MUSTER_TRY(muster_function_call(m->step, in, 2, out, 1, &options));
+    *loss /= (float)batch_rows(batch, images);
+    return MUSTER_OK;
+}
+
+muster_status mlp_gradient(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, muster_tensor gradient) {
+    muster_call_options options = options_of(batch);
+    muster_tensor in[] = {images, labels};
+    return muster_function_call(m->gradient, in, 2, &gradient, 1, &options);
+}
+
+muster_status mlp_accuracy(mlp *m, muster_tensor images, muster_tensor labels, double *accuracy) {
+    int64_t correct = 0, rows = images.shape[0], at_once = (int64_t)EVALUATE_ROWS * muster_runtime_size(m->runtime);
+    muster_call_options options = options_of(NULL);
+    options.slices = (rows + at_once - 1) / at_once;
+    muster_tensor in[] = {images, labels}, out[] = {muster_i64(&correct)};
+    MUSTER_TRY(muster_function_call(m->evaluate, in, 2, out, 1, &options));
+    *accuracy = (double)correct / (double)rows;
+    return MUSTER_OK;
+}

@@ -1,0 +1,50 @@
+/* sample.h: what the samples share: stop at the first failure, and stop when a result is not what it should be. */
+#ifndef SAMPLE_H
+#define SAMPLE_H
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <muster/muster.h>
+
+#define CHECK(call) sample_check((call), #call)
+#define EXPECT(condition) sample_expect((condition), #condition, __FILE__, __LINE__)
+
+static inline void sample_check(muster_status status, const char *call) {
+    if (status == MUSTER_OK) return;
+    fprintf(stderr, "%s\n  in %s: %s\n", muster_last_error(), call, muster_status_name(status));
+    exit(1);
+}
+
+static inline void sample_expect(int holds, const char *condition, const char *file, int line) {
+    if (holds) return;
+    fprintf(stderr, "%s:%d: wrong result: not true that %s\n", file, line, condition);
+    exit(1);
+}
+
+/* Two devices, so that what is printed does not depend on the machine. */
+static inline muster_runtime *sample_open(const char *devices) {
+    muster_runtime_options options;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    muster_runtime *runtime;
+    CHECK(muster_runtime_open(&options, &runtime));
+    return runtime;
+}
+
+static inline void sample_print(const char *title, const float *values, int64_t count) {
+    printf("%s", title);
+    for (int64_t i = 0; i < count; i++) printf(" %g", (double)values[i]);
+    printf("\n");
+}
+
+/* values[i] == expected for all i: for data of small whole numbers, which floats hold exactly. */
+static inline int sample_all(const float *values, int64_t count, float expected) {
+    for (int64_t i = 0; i < count; i++)
+        if (values[i] != expected) return 0;
+    return 1;
+}
+
+#endif

@@ -1,0 +1,249 @@
+/* One worker per device, one task at a time. The caller's thread serves rank 0; the others wait for the epoch of the next run. */
+#include "pool_state_impl.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Counts forks, in the child: threads of a pool made before are not there. */
+static _Atomic uint64_t fork_generation;
+static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+
+/* initial-exec: one instruction instead of a call; the eight bytes fit what the loader keeps free for libraries opened late. */
+static _Thread_local muster_worker *current_worker __attribute__((tls_model("initial-exec")));
+
+muster_worker *mst_current_worker(void) { return current_worker; }
+
+static void count_fork(void) { atomic_fetch_add(&fork_generation, 1); }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, count_fork); }
+
+static bool forked(const mst_pool *pool) { return pool->fork_generation != atomic_load_explicit(&fork_generation, memory_order_relaxed); }
+
+/* ---- one worker, one run ---- */
+
+static void report_task_failure(muster_worker *worker, muster_status status, uint64_t errors_before) {
+    if (mst_error_count() == errors_before) mst_error(status, "the task failed with %s and gave no reason", muster_status_name(status));
+    mst_pool_poison(worker, status);
+}
+
+static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argument) {
+    muster_worker *worker = &seat->worker;
+    worker->epoch = epoch;
+    worker->sequence = 0;
+    worker->scratch_status = MUSTER_OK;
+    uint64_t errors = mst_error_count();
+    current_worker = worker;
+    muster_status status = task(worker, argument);
+    if (!mst_device_is_host(worker->device)) {
+        /* Even after a failure: queued work may still use the caller's memory. */
+        muster_status synced = worker->device->table->sync(worker->device);
+        if (status == MUSTER_OK) status = synced;
+    }
+    if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
+    if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
+    current_worker = NULL;
+    if (!worker->pool->parties) return;
+    atomic_store(&seat->finished, epoch);
+    mst_parties_kick(worker->pool, worker->rank);
+}
+
+static void *worker_main(void *context) {
+    mst_seat *seat = context;
+    mst_pool *pool = seat->worker.pool;
+    mst_wait wait = {.spin_ns = pool->options.spin_ns, .timeout_ns = -1};
+    for (;;) {
+        mst_gate_wait(&pool->dispatch, seat->seen + 1, &wait);
+        seat->seen = atomic_load(&pool->dispatch.value);
+        if (!pool->task) return NULL;
+        uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */
+        int32_t caller_cpu = pool->caller_cpu;
+        run_task(seat, seat->seen, pool->task, pool->argument);
+        uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
+        wait.spin_ns = pool->options.spin_ns;
+        if (back != target || atomic_load(&pool->done.sleepers) == 0) continue;
+        mst_gate_kick(&pool->done);
+        /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it from going on. */
+        if (wait.spin_ns > 0 && sched_getcpu() == caller_cpu) wait.spin_ns = 0;
+    }
+}
+
+/* ---- a run ---- */
+
+/* A caller on a worker's CPU must not spin there: that worker could not run. */
+static bool on_worker_cpu(const mst_pool *pool) {
+    if (!pool->worker_cpus) return false;
+    int cpu = sched_getcpu();
+    return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, pool->worker_cpus);
+}
+
+/* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run before this thread sleeps. */
+static void wait_end(mst_pool *pool, bool cold) {
+    mst_wait wait = {.spin_ns = pool->options.spin_ns, .timeout_ns = pool->options.warn_after_ns};
+    if (cold || (wait.spin_ns > 0 && on_worker_cpu(pool))) wait.spin_ns = 0;
+    if (mst_gate_wait(&pool->done, pool->done_target, &wait) == MST_REACHED) return;
+    char line[160];
+    snprintf(line, sizeof(line), "muster: a call has waited %.3g s for its workers to return; they did last:",
+             (double)pool->options.warn_after_ns * 1e-9);
+    pool->options.log(pool->options.log_user, line);
+    mst_report_workers(pool);
+    /* Their tasks hold views of the caller's memory: this wait has no deadline. */
+    wait.timeout_ns = -1;
+    mst_gate_wait(&pool->done, pool->done_target, &wait);
+}
+
+/* The next epoch. A run that used up the bits of its sequence has taken tags of the epochs after it: these are left out. */
+static uint64_t next_epoch(mst_pool *pool) {
+    pool->epoch += 1 + ((pool->seats[0].worker.sequence + (1 << 16)) >> MST_SEQUENCE_BITS);
+    return pool->epoch;
+}
+
+muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
+    uint64_t epoch = next_epoch(pool);
+    pool->seats[0].thread = pthread_self();
+    bool cold = false;
+    if (pool->size > 1) {
+        cold = atomic_load(&pool->dispatch.sleepers) > 0;
+        pool->task = task;
+        pool->argument = argument;
+        pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
+        pool->done_target += (uint64_t)(pool->size - 1);
+        mst_gate_publish(&pool->dispatch, epoch);
+    }
+    run_task(&pool->seats[0], epoch, task, argument);
+    if (pool->size > 1) wait_end(pool, cold);
+    return mst_failure_settle(pool, epoch, pool->size);
+}
+
+muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
+    uint64_t epoch = next_epoch(pool);
+    mst_seat *seat = &pool->seats[0];
+    seat->thread = pthread_self();
+    seat->worker.size = 1;
+    run_task(seat, epoch, task, argument);
+    seat->worker.size = pool->size;
+    return mst_failure_settle(pool, epoch, 1);
+}
+
+/* ---- turns ---- */
+
+muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+    if (current_worker) return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where, current_worker->rank);
+    if (forked(pool)) return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    if (mst_turn_enter(&pool->turn, timeout_ns)) return MUSTER_OK;
+    return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for calls of other threads to end", where, (double)timeout_ns * 1e-9);
+}
+
+void mst_pool_leave(mst_pool *pool) { mst_turn_leave(&pool->turn); }
+
+/* ---- life ---- */
+
+static bool real_time_policy(void) {
+    int policy = sched_getscheduler(0);
+    if (policy < 0) return false;
+    policy &= ~SCHED_RESET_ON_FORK;
+    return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+static void pin_worker(mst_pool *pool, mst_seat *seat) {
+    int32_t cpu = seat->worker.device->cpu;
+    if (!pool->options.pin || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    /* A CPU that is not ours (any more) leaves the worker free: slower at worst. */
+    if (pthread_setaffinity_np(seat->thread, sizeof(set), &set) == 0) CPU_SET(cpu, pool->worker_cpus);
+}
+
+static muster_status start_thread(mst_pool *pool, int32_t rank) {
+    mst_seat *seat = &pool->seats[rank];
+    int error = mst_memory_refuse() ? EAGAIN : pthread_create(&seat->thread, NULL, worker_main, seat);
+    if (error) return mst_error(MUSTER_SYSTEM, "mst_pool_create: starting the thread of rank %" PRId32 ": %s", rank, strerror(error));
+    pool->threads++;
+    char name[16];
+    snprintf(name, sizeof(name), "muster-%d", (int)(rank % 100000));
+    pthread_setname_np(seat->thread, name);
+    pin_worker(pool, seat);
+    return MUSTER_OK;
+}
+
+/* Signals are for the program's own threads: the workers block all of them. */
+static muster_status start_threads(mst_pool *pool) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    muster_status status = MUSTER_OK;
+    for (int32_t rank = 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static void init_seat(mst_pool *pool, int32_t rank, mst_device *device) {
+    muster_worker *worker = &pool->seats[rank].worker;
+    worker->rank = rank;
+    worker->size = pool->size;
+    worker->device = device;
+    worker->pool = pool;
+    worker->first_row = rank;
+    worker->rows = 1;
+    worker->total_rows = pool->size;
+    worker->slices = 1;
+    worker->weight = 1;
+}
+
+static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
+    pool->seats = mst_alloc((size_t)count * sizeof(mst_seat));
+    if (!pool->seats) return mst_out_of_memory("the workers", (int64_t)count * (int64_t)sizeof(mst_seat));
+    pool->size = count;
+    for (int32_t rank = 0; rank < count; rank++) init_seat(pool, rank, devices[rank]);
+    pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
+    if (!pool->worker_cpus) return mst_out_of_memory("the CPUs of the workers", sizeof(cpu_set_t));
+    if (count > mst_topology_allowed() || real_time_policy()) pool->options.spin_ns = 0;
+    mst_ticks_per_ns(); /* measured here rather than in the first call */
+    return start_threads(pool);
+}
+
+static void end_threads(mst_pool *pool) {
+    if (forked(pool) || pool->threads == 0) return;
+    pool->task = NULL;
+    mst_gate_publish(&pool->dispatch, pool->epoch + 1);
+    for (int32_t rank = 1; rank <= pool->threads; rank++) pthread_join(pool->seats[rank].thread, NULL);
+}
+
+muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool) {
+    if (count < 1 || count > MST_MAX_WORKERS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "mst_pool_create: count: expected 1 to %d devices, received %" PRId32, MST_MAX_WORKERS, count);
+    pthread_once(&fork_once, watch_forks);
+    mst_pool *made = mst_alloc(sizeof(*made));
+    if (!made) return mst_out_of_memory("the pool", sizeof(*made));
+    made->options = *options;
+    made->fork_generation = atomic_load(&fork_generation);
+    muster_status status = mst_turn_open(&made->turn);
+    if (status != MUSTER_OK) {
+        mst_free(made);
+        return status;
+    }
+    status = build(made, devices, count);
+    if (status != MUSTER_OK) {
+        mst_pool_destroy(made);
+        return status;
+    }
+    *pool = made;
+    return MUSTER_OK;
+}
+
+void mst_pool_destroy(mst_pool *pool) {
+    if (!pool) return;
+    end_threads(pool);
+    for (int32_t rank = 0; pool->seats && rank < pool->size; rank++) mst_worker_scratch_release(&pool->seats[rank].worker);
+    mst_free(pool->worker_cpus);
+    mst_free(pool->seats);
+    if (!forked(pool)) mst_turn_close(&pool->turn);
+    mst_free(pool);
+}
+
+int32_t mst_pool_size(const mst_pool *pool) { return pool->size; }
+muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank) { return &pool->seats[rank].worker; }
+const mst_pool_options *mst_pool_settings(const mst_pool *pool) { return &pool->options; }

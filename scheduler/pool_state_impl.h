@@ -1,0 +1,80 @@
+/* The inside of the pool, shared by the files of this room only. */
+#ifndef MST_POOL_STATE_IMPL_H
+#define MST_POOL_STATE_IMPL_H
+
+#include "pool_impl.h"
+
+#include <pthread.h>
+
+/* Bits of a tag: epoch << MST_SEQUENCE_BITS | sequence. 2^44 runs of half a microsecond are 100 days. */
+enum { MST_SEQUENCE_BITS = 20, MST_MAX_WORKERS = 4096 };
+
+/* A thread in the queue for the pool's turn; it lives on that thread's stack. */
+typedef struct mst_turn_waiter {
+    mst_gate gate; /* 1: the turn is yours */
+    struct mst_turn_waiter *previous, *next;
+    bool granted; /* under the lock */
+} mst_turn_waiter;
+
+typedef struct mst_turn {
+    _Alignas(MST_CACHE_LINE) _Atomic uint32_t state; /* see turn.c */
+    pthread_mutex_t lock;
+    mst_turn_waiter *first, *last;
+} mst_turn;
+
+/* What only the pool needs of a worker. */
+typedef struct mst_seat {
+    _Alignas(MST_CACHE_LINE) muster_worker worker;
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
+    uint64_t seen;                                      /* newest dispatched epoch that this thread has taken */
+    pthread_t thread;                                   /* rank 0: the thread of the run in progress */
+    char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
+} mst_seat;
+
+struct mst_pool {
+    /* The line of a dispatch: all that a worker needs to begin. */
+    _Alignas(MST_CACHE_LINE) mst_gate dispatch; /* value: epoch */
+    mst_task task;                              /* NULL: the threads end */
+    void *argument;
+    uint64_t done_target; /* value of `done` when all threads are back from this run */
+    int32_t caller_cpu;   /* where the run was dispatched; -1: not known */
+    /* The line of the end: value counts the threads that came back, over all runs. */
+    _Alignas(MST_CACHE_LINE) mst_gate done;
+    /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means nothing. */
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
+    /* Written between runs only. */
+    _Alignas(MST_CACHE_LINE) mst_seat *seats;
+    int32_t size;
+    int32_t threads; /* started */
+    mst_pool_options options;
+    uint64_t epoch;
+    uint64_t fork_generation;
+    mst_party *parties;
+    cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
+    mst_turn turn;
+};
+
+/* turn.c */
+muster_status mst_turn_open(mst_turn *turn);
+void mst_turn_close(mst_turn *turn);
+/* false: timed out. */
+bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns);
+void mst_turn_leave(mst_turn *turn);
+
+/* failure.c */
+uint64_t mst_failure_epoch(uint64_t word);
+int32_t mst_failure_rank(uint64_t word);
+muster_status mst_failure_code(uint64_t word);
+bool mst_run_lost(const mst_pool *pool, uint64_t epoch);
+/* The outcome of the run, told to the caller's thread. */
+muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
+void mst_report_workers(const mst_pool *pool);
+
+/* party.c: wakes everyone who sleeps in a party; those only who wait for `rank` if it is not negative. */
+void mst_parties_kick(mst_pool *pool, int32_t rank);
+
+/* worker.c: gives all scratch of this worker back; several blocks become one of the same total. release: to the device. */
+void mst_worker_scratch_reset(muster_worker *worker);
+void mst_worker_scratch_release(muster_worker *worker);
+
+#endif

@@ -1,0 +1,84 @@
+/* Reading the ring of events beside its writer. */
+#include "recorder_impl.h"
+
+#include <inttypes.h>
+
+typedef struct snapshot {
+    uint64_t start, end, sequence;
+    const char *name;
+    int64_t bytes;
+    uint64_t kind;
+} snapshot;
+
+static const char *kind_name(uint64_t kind) {
+    static const char *const names[] = {"event", "call", "body", "collective", "stage", "collect"};
+    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
+}
+
+/* false: the writer has begun to overwrite this event. Acquire loads keep the last look at count behind the reads of the fields. */
+static bool take(const mst_recorder *recorder, uint64_t index, snapshot *shot) {
+    const mst_event *event = &recorder->events[index % MST_RECORDER_EVENTS];
+    uint64_t sequence_kind = atomic_load_explicit(&event->sequence_kind, memory_order_acquire);
+    shot->start = atomic_load_explicit(&event->start, memory_order_acquire);
+    shot->end = atomic_load_explicit(&event->end, memory_order_acquire);
+    shot->name = atomic_load_explicit(&event->name, memory_order_acquire);
+    shot->bytes = atomic_load_explicit(&event->bytes, memory_order_acquire);
+    shot->sequence = sequence_kind >> 8;
+    shot->kind = sequence_kind & 255;
+    /* The slot of event `count` is the one being written, so that index + RING == count is too late already. */
+    return atomic_load_explicit(&recorder->count, memory_order_acquire) < index + MST_RECORDER_EVENTS;
+}
+
+uint64_t mst_recorder_progress(const mst_recorder *recorder) {
+    uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
+    if (count == 0) return 0;
+    const mst_event *newest = &recorder->events[(count - 1) % MST_RECORDER_EVENTS];
+    return 2 * count - (atomic_load_explicit(&newest->end, memory_order_relaxed) == 0);
+}
+
+static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) / mst_ticks_per_ns() * 1e-9 : 0; }
+
+static void describe(const snapshot *shot, char *text, size_t size) {
+    char bytes[40] = "";
+    if (shot->bytes > 0) snprintf(bytes, sizeof(bytes), ", %" PRId64 " bytes", shot->bytes);
+    uint64_t now = mst_ticks();
+    const char *name = shot->name ? shot->name : "?";
+    if (shot->end == 0) {
+        snprintf(text, size, "%s %s #%" PRIu64 "%s, since %.3g s", kind_name(shot->kind), name, shot->sequence, bytes, seconds(shot->start, now));
+    } else {
+        snprintf(text, size, "%s %s #%" PRIu64 "%s, took %.3g s, finished %.3g s ago", kind_name(shot->kind), name, shot->sequence, bytes,
+                 seconds(shot->start, shot->end), seconds(shot->end, now));
+    }
+}
+
+const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t size) {
+    for (int32_t attempt = 0; attempt < 8; attempt++) {
+        uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
+        if (count == 0) {
+            snprintf(text, size, "nothing yet");
+            return text;
+        }
+        snapshot shot;
+        if (take(recorder, count - 1, &shot)) {
+            describe(&shot, text, size);
+            return text;
+        }
+    }
+    snprintf(text, size, "more events than can be read"); /* a ring overwritten eight times in a row: it is making progress */
+    return text;
+}
+
+void mst_recorder_dump(const mst_recorder *recorder, int32_t rank, int32_t events, void (*write)(void *user, const char *line), void *user) {
+    uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
+    uint64_t readable = MST_RECORDER_EVENTS - 1;
+    uint64_t wanted = events < 0 ? 0 : (uint64_t)events;
+    if (wanted > readable) wanted = readable;
+    for (uint64_t index = count > wanted ? count - wanted : 0; index < count; index++) {
+        snapshot shot;
+        if (!take(recorder, index, &shot)) continue;
+        char text[160], line[200];
+        describe(&shot, text, sizeof(text));
+        snprintf(line, sizeof(line), "rank %" PRId32 ": %s", rank, text);
+        write(user, line);
+    }
+}

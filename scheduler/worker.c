@@ -1,0 +1,156 @@
+/* What a task can ask of its worker. */
+#include "muster/worker.h"
+
+#include "pool_state_impl.h"
+#include "tensor_impl.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
+
+int32_t muster_worker_rank(const muster_worker *worker) { return worker->rank; }
+int32_t muster_worker_size(const muster_worker *worker) { return worker->size; }
+const char *muster_worker_backend(const muster_worker *worker) { return worker->device->table->backend; }
+int64_t muster_worker_first_row(const muster_worker *worker) { return worker->first_row; }
+int64_t muster_worker_rows(const muster_worker *worker) { return worker->rows; }
+int64_t muster_worker_total_rows(const muster_worker *worker) { return worker->total_rows; }
+int64_t muster_worker_slice(const muster_worker *worker) { return worker->slice; }
+int64_t muster_worker_slices(const muster_worker *worker) { return worker->slices; }
+double muster_worker_weight(const muster_worker *worker) { return worker->weight; }
+int32_t muster_worker_cancelled(const muster_worker *worker) { return mst_pool_poisoned(worker); }
+
+muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
+    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: worker: expected the worker of the running function, received NULL");
+    if (!isfinite(weight) || weight < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
+    worker->weight = weight;
+    return MUSTER_OK;
+}
+
+/* ---- scratch ---- */
+
+static muster_status add_block(muster_worker *worker, int64_t bytes) {
+    MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block), "the list of scratch blocks"));
+    mst_scratch_block block = {.bytes = bytes > SCRATCH_BLOCK ? bytes : SCRATCH_BLOCK};
+    MUSTER_TRY(worker->device->table->allocate(worker->device, block.bytes, &block.address));
+    worker->scratch[worker->scratch_count++] = block;
+    return MUSTER_OK;
+}
+
+muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address) {
+    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: bytes: expected 0 or more, received %" PRId64, bytes);
+    if (bytes > INT64_MAX - SCRATCH_ALIGNMENT) return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: bytes: %" PRId64 " overflows", bytes);
+    int64_t rounded = bytes == 0 ? SCRATCH_ALIGNMENT : (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
+    int64_t i = 0;
+    while (i < worker->scratch_count && worker->scratch[i].bytes - worker->scratch[i].used < rounded) i++;
+    if (i == worker->scratch_count) MUSTER_TRY(add_block(worker, rounded));
+    *address = (char *)worker->scratch[i].address + worker->scratch[i].used;
+    worker->scratch[i].used += rounded;
+    return MUSTER_OK;
+}
+
+/* One block of the sum serves the next run of the same kind without an allocation. Where the device has no room for it, the old blocks do. */
+static void merge_blocks(muster_worker *worker) {
+    const mst_device_table *table = worker->device->table;
+    mst_scratch_block whole = {0};
+    for (int64_t i = 0; i < worker->scratch_count; i++) whole.bytes += worker->scratch[i].bytes;
+    if (table->allocate(worker->device, whole.bytes, &whole.address) != MUSTER_OK) return;
+    for (int64_t i = 0; i < worker->scratch_count; i++) table->release(worker->device, worker->scratch[i].address);
+    worker->scratch[0] = whole;
+    worker->scratch_count = 1;
+}
+
+void mst_worker_scratch_reset(muster_worker *worker) {
+    for (int64_t i = 0; i < worker->scratch_count; i++) worker->scratch[i].used = 0;
+    if (worker->scratch_count > 1) merge_blocks(worker);
+}
+
+void mst_worker_scratch_release(muster_worker *worker) {
+    for (int64_t i = 0; i < worker->scratch_count; i++) worker->device->table->release(worker->device, worker->scratch[i].address);
+    mst_free(worker->scratch);
+    worker->scratch = NULL;
+    worker->scratch_count = worker->scratch_capacity = 0;
+}
+
+static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_t *shape, int64_t *bytes) {
+    *bytes = muster_dtype_size(dtype);
+    if (*bytes == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: dtype: expected an element type, received %" PRId32, dtype);
+    if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: ndim: expected 0 to %d, received %" PRId32, MUSTER_MAX_DIMS, ndim);
+    if (ndim > 0 && !shape) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape: expected %" PRId32 " sizes, received NULL", ndim);
+    bool empty = false;
+    for (int32_t i = 0; i < ndim; i++) {
+        if (shape[i] < 0)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape[%" PRId32 "]: expected 0 or more, received %" PRId64, i, shape[i]);
+        empty = empty || shape[i] == 0;
+    }
+    for (int32_t i = 0; i < ndim && !empty; i++) {
+        if (!mst_multiply(*bytes, shape[i], bytes))
+            return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: shape: the size in bytes overflows 64 bits");
+    }
+    if (empty) *bytes = 0;
+    return MUSTER_OK;
+}
+
+muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape) {
+    int64_t bytes;
+    void *address = NULL;
+    muster_status status = scratch_size(dtype, ndim, shape, &bytes);
+    if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
+    if (status != MUSTER_OK) {
+        worker->scratch_status = status;
+        return muster_tensor_none();
+    }
+    muster_tensor tensor = muster_tensor_make(dtype, address, ndim, shape);
+    tensor.device = worker->rank;
+    return tensor;
+}
+
+/* ---- copies ---- */
+
+/* Where host code reads the device's memory, a host tensor is as good as one of the device. */
+static bool on_device(const muster_worker *worker, muster_tensor tensor) {
+    return tensor.device == worker->rank || (tensor.device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
+}
+
+static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
+    return tensor.device == MUSTER_DEVICE_HOST || (tensor.device == worker->rank && mst_device_is_host(worker->device));
+}
+
+static muster_status check_copy(const muster_worker *worker, const char *where, muster_tensor device_tensor, muster_tensor host_tensor) {
+    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
+    /* "no tensor" from a scratch request that failed: that failure is the reason */
+    if (device_tensor.dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+    MUSTER_TRY(mst_tensor_check(device_tensor, where, "device_tensor"));
+    MUSTER_TRY(mst_tensor_check(host_tensor, where, "host_tensor"));
+    if (device_tensor.dtype != host_tensor.dtype)
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: host_tensor: expected %s as in device_tensor, received %s", where,
+                         muster_dtype_name(device_tensor.dtype), muster_dtype_name(host_tensor.dtype));
+    if (muster_tensor_count(device_tensor) != muster_tensor_count(host_tensor))
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: host_tensor: expected %" PRId64 " elements as in device_tensor, received %" PRId64, where,
+                         muster_tensor_count(device_tensor), muster_tensor_count(host_tensor));
+    if (!mst_tensor_contiguous(device_tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: device_tensor: expected contiguous elements", where);
+    if (!mst_tensor_contiguous(host_tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: host_tensor: expected contiguous elements", where);
+    if (!on_device(worker, device_tensor))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: device_tensor: expected memory of rank %" PRId32 ", received device %" PRId32, where, worker->rank,
+                         device_tensor.device);
+    if (!in_host_memory(worker, host_tensor))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: host_tensor: expected host memory, received memory of rank %" PRId32, where, host_tensor.device);
+    return MUSTER_OK;
+}
+
+muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor) {
+    MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
+    mst_device *device = worker->device;
+    MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor), mst_tensor_bytes(device_tensor)));
+    return device->table->sync(device);
+}
+
+muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor) {
+    MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
+    mst_device *device = worker->device;
+    MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor), mst_tensor_bytes(device_tensor)));
+    return device->table->sync(device);
+}

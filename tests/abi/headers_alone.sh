@@ -1,0 +1,25 @@
+#!/bin/sh
+# headers_alone.sh HEADERS CC CXX: every public header compiles alone, twice included, as strict C11 and as C++17,
+# and the macros of tensor.h are usable there.
+set -eu
+headers=$1 cc=$2 cxx=$3
+warnings="-Wall -Wextra -Werror -pedantic-errors -fsyntax-only"
+for path in "$headers"/muster/*.h; do
+    name=muster/$(basename "$path")
+    printf '#include "%s"\n#include "%s"\nextern int not_empty;\n' "$name" "$name" >header.txt
+    $cc -std=c11 $warnings -I"$headers" -x c header.txt
+    $cxx -std=c++17 $warnings -I"$headers" -x c++ header.txt
+done
+cat >use.txt <<'USE'
+#include "muster/muster.h"
+muster_status use(const float *x, int64_t n, float *r);
+muster_status use(const float *x, int64_t n, float *r) {
+    muster_tensor matrix = muster_f32(x, VIEW(n, 4)), vector = muster_f32(r, VIEW(n));
+    muster_tensor scalar = muster_f32(r);
+    MUSTER_TRY(matrix.ndim == 2 && vector.ndim == 1 && scalar.ndim == 0 ? MUSTER_OK : MUSTER_INTERNAL);
+    return muster_tensor_address(matrix) ? MUSTER_OK : MUSTER_INTERNAL;
+}
+USE
+$cc -std=c11 $warnings '-DVIEW(...)=__VA_ARGS__' -I"$headers" -x c use.txt
+$cxx -std=c++17 $warnings '-DVIEW(...)={__VA_ARGS__}' -I"$headers" -x c++ use.txt
+rm header.txt use.txt

@@ -1,0 +1,269 @@
+/* What every device must do: one suite, run for each backend. To add a backend: one line in main. */
+#include "base_check.h"
+#include "device_far.h"
+
+#include <stdio.h>
+
+enum { COUNT = 1000 };
+
+static int open_device(void **state, const char *backend) {
+    const mst_device_table *table = mst_device_find(backend);
+    if (!table) return -1;
+    return table->open(table, "3", (mst_device **)state) == MUSTER_OK ? 0 : -1;
+}
+
+static int open_host(void **state) { return open_device(state, "host"); }
+
+static int open_far(void **state) {
+    mst_far_set_delays(200, 1);
+    return mst_far_register() == MUSTER_OK ? open_device(state, "far") : -1;
+}
+
+static int close_device(void **state) {
+    mst_device *device = *state;
+    device->table->close(device);
+    return 0;
+}
+
+static void *allocate(mst_device *device, int64_t bytes) {
+    void *address = NULL;
+    assert_ok(device->table->allocate(device, bytes, &address));
+    assert_non_null(address);
+    return address;
+}
+
+static void it_has_a_name_and_no_cpu(void **state) {
+    mst_device *device = *state;
+    char ordinal[] = "3";
+    assert_non_null(strstr(device->name, device->table->backend));
+    assert_non_null(strstr(device->name, ordinal));
+    assert_int_equal(device->cpu, -1);
+    assert_int_equal(mst_device_is_host(device), strcmp(device->table->backend, "host") == 0);
+}
+
+static void it_refuses_an_ordinal_that_is_none(void **state) {
+    mst_device *device = *state, *other = NULL;
+    const char *const wrong[] = {"", "x", "-1", "1x", " 1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_refused(device->table->open(device->table, wrong[i], &other), MUSTER_INVALID_ARGUMENT, "muster_open: devices: expected");
+        assert_null(other);
+    }
+}
+
+static void blocks_are_aligned_and_distinct(void **state) {
+    mst_device *device = *state;
+    void *blocks[20];
+    for (int i = 0; i < 20; i++) {
+        blocks[i] = allocate(device, i * 13);
+        assert_int_equal((uintptr_t)blocks[i] % 64, 0);
+        for (int j = 0; j < i; j++) assert_ptr_not_equal(blocks[i], blocks[j]);
+    }
+    for (int i = 0; i < 20; i++) device->table->release(device, blocks[i * 7 % 20]);
+    device->table->release(device, NULL);
+}
+
+static void it_refuses_impossible_sizes(void **state) {
+    mst_device *device = *state;
+    void *address = NULL;
+    assert_refused(device->table->allocate(device, -1, &address), MUSTER_INVALID_ARGUMENT, "bytes");
+    assert_refused(device->table->allocate(device, INT64_MAX, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
+    assert_null(address);
+}
+
+static void a_failed_allocation_leaves_nothing(void **state) {
+    mst_device *device = *state;
+    int64_t live = mst_memory_live(), far_live = mst_far_live();
+    void *address = NULL;
+    mst_memory_fail_at(1);
+    assert_refused(device->table->allocate(device, 100, &address), MUSTER_OUT_OF_MEMORY, device->name);
+    mst_memory_fail_at(0);
+    assert_int_equal(mst_memory_live(), live);
+    assert_int_equal(mst_far_live(), far_live);
+    device->table->release(device, allocate(device, 100));
+}
+
+static void bytes_travel_in_across_and_out(void **state) {
+    mst_device *device = *state;
+    int32_t in[COUNT], out[COUNT] = {0};
+    for (int i = 0; i < COUNT; i++) in[i] = i * i;
+    int32_t *a = allocate(device, sizeof in), *b = allocate(device, sizeof in);
+    assert_ok(device->table->copy_in(device, a, in, sizeof in));
+    assert_ok(device->table->copy(device, b + 100, a, sizeof in - 100 * sizeof *a));
+    assert_ok(device->table->copy(device, b, a + COUNT - 100, 100 * sizeof *a));
+    assert_ok(device->table->copy_out(device, out, b, sizeof out));
+    assert_ok(device->table->sync(device));
+    for (int i = 0; i < COUNT; i++) assert_int_equal(out[i], in[(i + COUNT - 100) % COUNT]);
+    device->table->release(device, a);
+    device->table->release(device, b);
+}
+
+static void copies_of_nothing_are_legal(void **state) {
+    mst_device *device = *state;
+    assert_ok(device->table->copy_in(device, NULL, NULL, 0));
+    assert_ok(device->table->copy(device, NULL, NULL, 0));
+    assert_ok(device->table->copy_out(device, NULL, NULL, 0));
+    assert_ok(device->table->sync(device));
+}
+
+typedef struct add_parameters {
+    int64_t count;
+    const int32_t *x;
+    int32_t *y;
+    const int32_t *unused; /* NULL: left alone */
+    int32_t constant;
+} add_parameters;
+
+static muster_status add_kernel(const void *parameters) {
+    const add_parameters *p = parameters;
+    if (p->unused) return mst_error(MUSTER_INTERNAL, "NULL became an address");
+    for (int64_t i = 0; i < p->count; i++) p->y[i] += p->x[i] + p->constant;
+    return MUSTER_OK;
+}
+
+static const int32_t add_offsets[] = {offsetof(add_parameters, x), offsetof(add_parameters, y), offsetof(add_parameters, unused)};
+
+static muster_status launch_add(mst_device *device, const int32_t *x, int32_t *y, int32_t constant) {
+    add_parameters parameters = {COUNT, x, y, NULL, constant};
+    muster_status status = device->table->launch(device, add_kernel, &parameters, sizeof parameters, add_offsets, 3);
+    memset(&parameters, 0xff, sizeof parameters); /* the kernel must have its own copy */
+    return status;
+}
+
+static void kernels_run_in_the_order_of_issue(void **state) {
+    mst_device *device = *state;
+    int32_t host[COUNT];
+    for (int i = 0; i < COUNT; i++) host[i] = i;
+    int32_t *x = allocate(device, sizeof host), *y = allocate(device, sizeof host);
+    assert_ok(device->table->copy_in(device, x, host, sizeof host));
+    assert_ok(device->table->copy(device, y, x, sizeof host));
+    assert_ok(launch_add(device, x, y, 5));
+    assert_ok(device->table->copy(device, x, y, sizeof host));
+    assert_ok(launch_add(device, x, y, -1));
+    assert_ok(device->table->copy_out(device, host, y, sizeof host));
+    assert_ok(device->table->sync(device));
+    for (int i = 0; i < COUNT; i++) assert_int_equal(host[i], 4 * i + 9);
+    device->table->release(device, x);
+    device->table->release(device, y);
+}
+
+static void kernels_take_addresses_inside_a_block(void **state) {
+    mst_device *device = *state;
+    int32_t host[2 * COUNT] = {0};
+    host[COUNT] = 7;
+    int32_t *block = allocate(device, sizeof host);
+    assert_ok(device->table->copy_in(device, block, host, sizeof host));
+    assert_ok(launch_add(device, block + COUNT, block, 0));
+    assert_ok(device->table->copy_out(device, host, block, sizeof host));
+    assert_ok(device->table->sync(device));
+    assert_int_equal(host[0], 7);
+    assert_int_equal(host[1], 0);
+    device->table->release(device, block);
+}
+
+static void more_work_than_any_queue_holds(void **state) {
+    mst_device *device = *state;
+    int32_t zeros[COUNT] = {0}, out[COUNT];
+    int32_t *x = allocate(device, sizeof zeros), *y = allocate(device, sizeof zeros);
+    assert_ok(device->table->copy_in(device, x, zeros, sizeof zeros));
+    assert_ok(device->table->copy_in(device, y, zeros, sizeof zeros));
+    for (int i = 0; i < 300; i++) assert_ok(launch_add(device, x, y, 1));
+    assert_ok(device->table->copy_out(device, out, y, sizeof out));
+    assert_ok(device->table->sync(device));
+    assert_int_equal(out[0], 300);
+    assert_int_equal(out[COUNT - 1], 300);
+    device->table->release(device, x);
+    device->table->release(device, y);
+}
+
+static muster_status refusing_kernel(const void *parameters) {
+    return mst_error(MUSTER_USER, "the kernel refused %d", *(const int *)parameters);
+}
+
+/* At once on the host, at the next sync elsewhere: the first failure, with its message, in the issuing thread, and only once. */
+static void the_first_failure_is_told_once(void **state) {
+    mst_device *device = *state;
+    mst_error(MUSTER_OK, "stale");
+    int first = 41, second = 42;
+    muster_status status = device->table->launch(device, refusing_kernel, &first, sizeof first, NULL, 0);
+    if (!mst_device_is_host(device)) {
+        assert_int_equal(status, MUSTER_OK);
+        assert_ok(device->table->launch(device, refusing_kernel, &second, sizeof second, NULL, 0));
+        status = device->table->sync(device);
+    }
+    assert_int_equal(status, MUSTER_USER);
+    assert_string_equal(muster_last_error(), "the kernel refused 41");
+    assert_ok(device->table->sync(device));
+}
+
+static void it_works_again_after_a_failure(void **state) {
+    mst_device *device = *state;
+    int number = 1, in = 77, out = 0;
+    (void)device->table->launch(device, refusing_kernel, &number, sizeof number, NULL, 0);
+    (void)device->table->sync(device);
+    int *block = allocate(device, sizeof in);
+    assert_ok(device->table->copy_in(device, block, &in, sizeof in));
+    assert_ok(device->table->copy_out(device, &out, block, sizeof out));
+    assert_ok(device->table->sync(device));
+    assert_int_equal(out, 77);
+    device->table->release(device, block);
+}
+
+static void steady_work_allocates_nothing(void **state) {
+    mst_device *device = *state;
+    int32_t host[COUNT] = {0};
+    int32_t *block = allocate(device, sizeof host);
+    int64_t before = mst_memory_count();
+    for (int i = 0; i < 100; i++) {
+        assert_ok(device->table->copy_in(device, block, host, sizeof host));
+        assert_ok(device->table->copy_out(device, host, block, sizeof host));
+        assert_ok(device->table->sync(device));
+    }
+    assert_int_equal(mst_memory_count(), before);
+    device->table->release(device, block);
+}
+
+static void every_allocation_of_open_can_fail(void **state) {
+    mst_device *device = *state, *other = NULL;
+    int64_t live = mst_memory_live();
+    int32_t k = 1;
+    for (;; k++) {
+        mst_memory_fail_at(k);
+        muster_status status = device->table->open(device->table, "9", &other);
+        mst_memory_fail_at(0);
+        if (status == MUSTER_OK) break;
+        assert_int_equal(status, MUSTER_OUT_OF_MEMORY);
+        assert_null(other);
+        assert_int_equal(mst_memory_live(), live);
+    }
+    assert_true(k > 1);
+    device->table->close(other);
+    assert_int_equal(mst_memory_live(), live);
+}
+
+static int run_suite(const char *name, CMFixtureFunction open_function) {
+#define CASE(test) {#test, test, open_function, close_device, NULL}
+    const struct CMUnitTest tests[] = {
+        CASE(it_has_a_name_and_no_cpu),
+        CASE(it_refuses_an_ordinal_that_is_none),
+        CASE(blocks_are_aligned_and_distinct),
+        CASE(it_refuses_impossible_sizes),
+        CASE(a_failed_allocation_leaves_nothing),
+        CASE(bytes_travel_in_across_and_out),
+        CASE(copies_of_nothing_are_legal),
+        CASE(kernels_run_in_the_order_of_issue),
+        CASE(kernels_take_addresses_inside_a_block),
+        CASE(more_work_than_any_queue_holds),
+        CASE(the_first_failure_is_told_once),
+        CASE(it_works_again_after_a_failure),
+        CASE(steady_work_allocates_nothing),
+        CASE(every_allocation_of_open_can_fail),
+    };
+    print_message("device %s\n", name);
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void) {
+    int failed = run_suite("host", open_host);
+    failed += run_suite("far", open_far);
+    return failed;
+}

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""check.py SOURCE ROOMS CC: in every room, includes its own headers and those of the rooms to its left compile, all others do not.
+
+ROOMS: a file with one line "name;folder;public headers folder;include path..." per room, leftmost first."""
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def compiles(cc, header, path):
+    command = [cc, "-std=gnu11", "-D_GNU_SOURCE", "-fsyntax-only", "-x", "c", "-"] + [f"-I{folder}" for folder in path]
+    return subprocess.run(command, input=f'#include "{header}"\n', text=True, capture_output=True)
+
+
+def check_includes(cc, rooms):
+    wrong = 0
+    owned = []  # (position of the room, header)
+    for position, (_, folder, public, *_) in enumerate(rooms):
+        owned += [(position, path.name) for path in sorted(pathlib.Path(folder).glob("*_impl.h"))]
+        owned += [(position, f"muster/{path.name}") for path in sorted(pathlib.Path(public, "muster").glob("*.h"))]
+    for position, (name, _, _, *path) in enumerate(rooms):
+        for owner, header in owned:
+            result = compiles(cc, header, path)
+            if (result.returncode == 0) != (owner <= position):
+                print(f'room {name}: #include "{header}" of room {rooms[owner][0]} {"fails" if result.returncode else "compiles"}')
+                print(result.stderr)
+                wrong += 1
+    print(f"{len(rooms) * len(owned)} includes tried, {wrong} wrong")
+    return wrong == 0 and len(owned) > len(rooms)
+
+
+def check_no_way_around(rooms):
+    """A path with ".." would reach any room: it may only lead to the file's own room. One from the root is nobody's."""
+    wrong = 0
+    for _, folder, *_ in rooms:
+        for file in sorted(pathlib.Path(folder).rglob("*.[ch]")):
+            for path in re.findall(r'^\s*#\s*include\s*["<]([^">]*\.\./[^">]*|/[^">]*)', file.read_text(), flags=re.M):
+                if path.startswith("/") or pathlib.Path(folder).resolve() not in (file.parent / path).resolve().parents:
+                    print(f'{file}: #include "{path}" leaves the room')
+                    wrong += 1
+    return wrong == 0
+
+
+def check_public_headers_have_a_room(source, rooms):
+    headers = {path.name for path in pathlib.Path(source, "include/muster").glob("*.h")}
+    homes = {path.name for _, _, public, *_ in rooms for path in pathlib.Path(public, "muster").glob("*.h")}
+    print("public headers that no room owns:", ", ".join(sorted(headers - homes)) or "none")
+    return headers == homes
+
+
+if __name__ == "__main__":
+    source, table, compiler = sys.argv[1:]
+    rooms = [line.split(";") for line in pathlib.Path(table).read_text().split("\n") if line]
+    checks = [check_includes(compiler, rooms), check_no_way_around(rooms), check_public_headers_have_a_room(source, rooms)]
+    sys.exit(0 if all(checks) else 1)

@@ -1,0 +1,204 @@
+/* Opening, describing and closing runtimes. */
+#include "base_check.h"
+#include "device_far.h"
+#include "runtime_impl.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static muster_runtime *open_text(const char *devices) {
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    return runtime;
+}
+
+static void assert_text_refused(const char *devices, muster_status code, const char *message) {
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    assert_refused(muster_runtime_open(&options, &runtime), code, message);
+    assert_null(runtime);
+}
+
+static void test_device_texts(void **state) {
+    (void)state;
+    static const struct { const char *text; int32_t size; } cases[] = {{"host:1", 1}, {"host:4", 4}, {"far", 1}, {"far:2", 2}, {"host:2,far:3", 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        muster_runtime *runtime = open_text(cases[i].text);
+        assert_int_equal(muster_runtime_size(runtime), cases[i].size);
+        assert_ok(muster_runtime_close(runtime));
+    }
+}
+
+static void test_device_texts_that_cannot_be_read(void **state) {
+    (void)state;
+    assert_text_refused("", MUSTER_INVALID_ARGUMENT, "expected the name of a backend at position 0, received ''");
+    assert_text_refused("host:", MUSTER_INVALID_ARGUMENT, "expected a count from 1 to 1024 at position 5, received 'host:'");
+    assert_text_refused("host:0", MUSTER_INVALID_ARGUMENT, "at position 5");
+    assert_text_refused("host:-1", MUSTER_INVALID_ARGUMENT, "at position 5");
+    assert_text_refused("host:99999999999", MUSTER_INVALID_ARGUMENT, "at position 5");
+    assert_text_refused("host:2x", MUSTER_INVALID_ARGUMENT, "expected a comma or the end at position 6");
+    assert_text_refused("host:2,", MUSTER_INVALID_ARGUMENT, "expected the name of a backend at position 7");
+    assert_text_refused("host:1024,host:1", MUSTER_INVALID_ARGUMENT, "expected at most 1024 devices");
+    assert_text_refused(" host", MUSTER_UNAVAILABLE, "there is no backend ' host'");
+    assert_text_refused("nothing:2", MUSTER_UNAVAILABLE, "there is no backend 'nothing' at position 0");
+    assert_ok(muster_runtime_close(open_text("host:2")));
+}
+
+static void test_environment_names_devices(void **state) {
+    (void)state;
+    muster_runtime *runtime;
+    setenv("MUSTER_DEVICES", "host:3", 1);
+    assert_ok(muster_runtime_open(NULL, &runtime));
+    assert_int_equal(muster_runtime_size(runtime), 3);
+    assert_ok(muster_runtime_close(runtime));
+    setenv("MUSTER_DEVICES", "host:x", 1);
+    assert_refused(muster_runtime_open(NULL, &runtime), MUSTER_INVALID_ARGUMENT, "the environment's MUSTER_DEVICES");
+    unsetenv("MUSTER_DEVICES");
+    assert_ok(muster_runtime_open(NULL, &runtime));
+    assert_int_equal(muster_runtime_size(runtime), mst_topology_cores(NULL, 0));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void test_options_of_other_sizes(void **state) {
+    (void)state;
+    struct { muster_runtime_options known; int64_t later; } newer = {.later = 0};
+    muster_runtime *runtime;
+    muster_runtime_options_init(&newer.known);
+    newer.known.devices = "host:2";
+    newer.known.struct_size = sizeof newer;
+    assert_ok(muster_runtime_open(&newer.known, &runtime));
+    assert_ok(muster_runtime_close(runtime));
+    newer.later = 1;
+    assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_UNSUPPORTED, "received a field at byte");
+    newer.known.struct_size = offsetof(muster_runtime_options, spin_ns);
+    assert_ok(muster_runtime_open(&newer.known, &runtime));
+    assert_int_equal(muster_runtime_size(runtime), 2);
+    assert_ok(muster_runtime_close(runtime));
+    newer.known.struct_size = 0;
+    assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_INVALID_ARGUMENT, "struct_size");
+    assert_refused(muster_runtime_open(NULL, NULL), MUSTER_INVALID_ARGUMENT, "received NULL");
+}
+
+static void test_description(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text("host:1,far:1");
+    const char *text = muster_runtime_description(runtime);
+    assert_non_null(strstr(text, "devices: 2 (host cpu "));
+    assert_non_null(strstr(text, "\nBLAS: "));
+    assert_non_null(strstr(text, "\ntopology: "));
+    assert_non_null(strstr(text, "\nspin: "));
+    assert_non_null(muster_runtime_device(runtime, 1));
+    assert_null(muster_runtime_device(runtime, 2));
+    assert_null(muster_runtime_device(runtime, -1));
+    assert_int_equal(muster_runtime_size(NULL), -1);
+    assert_null(muster_runtime_description(NULL));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void test_thousand_opens_leave_nothing(void **state) {
+    (void)state;
+    int64_t live = mst_memory_live();
+    for (int i = 0; i < 1000; i++) assert_ok(muster_runtime_close(open_text("host:2")));
+    assert_int_equal(mst_memory_live(), live);
+    assert_ok(muster_runtime_close(NULL));
+}
+
+static void test_every_failing_allocation_of_open(void **state) {
+    (void)state;
+    int64_t live = mst_memory_live();
+    muster_runtime_options options;
+    muster_runtime_options_init(&options);
+    options.devices = "host:3,far:1";
+    int64_t refused = 0;
+    for (int64_t k = 1;; k++) {
+        muster_runtime *runtime;
+        mst_memory_fail_at(k);
+        muster_status status = muster_runtime_open(&options, &runtime);
+        mst_memory_fail_at(0);
+        if (status == MUSTER_OK) {
+            assert_ok(muster_runtime_close(runtime));
+            if (k > 60) break; /* an allocation whose failure has a fallback lets open succeed earlier */
+        } else {
+            assert_null(runtime);
+            assert_true(muster_last_error()[0] != '\0');
+            refused++;
+        }
+        assert_int_equal(mst_memory_live(), live);
+        assert_int_equal(mst_far_live(), 0);
+    }
+    assert_true(refused >= 8);
+}
+
+static muster_status close_task(muster_worker *worker, void *argument) { return worker->rank == 0 ? muster_runtime_close(argument) : MUSTER_OK; }
+
+static void test_close_inside_a_run_is_refused(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text("host:2");
+    assert_ok(mst_pool_enter(runtime->pool, "test", 0));
+    muster_status status = mst_pool_run(runtime->pool, close_task, runtime);
+    mst_pool_leave(runtime->pool);
+    assert_refused(status, MUSTER_BAD_STATE, "muster_runtime_close");
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void test_a_child_may_close(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text("host:2");
+    pid_t child = fork();
+    if (child == 0) _exit(muster_runtime_close(runtime) == MUSTER_OK ? 0 : 1);
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void count_line(void *user, const char *line) { *(int *)user += line[0] != '\0'; }
+static muster_status barrier_task(muster_worker *worker, void *argument) { return (void)argument, muster_worker_barrier(worker); }
+
+static void test_dump(void **state) {
+    (void)state;
+    int lines = 0;
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_runtime_options_init(&options);
+    options.devices = "host:2";
+    options.log = count_line;
+    options.log_user = &lines;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    assert_ok(mst_pool_enter(runtime->pool, "test", 0));
+    assert_ok(mst_pool_run(runtime->pool, barrier_task, NULL));
+    mst_pool_leave(runtime->pool);
+    assert_ok(muster_runtime_dump(runtime, 10));
+    assert_true(lines >= 2);
+    assert_refused(muster_runtime_dump(NULL, 1), MUSTER_INVALID_ARGUMENT, "received NULL");
+    assert_refused(muster_runtime_dump(runtime, -1), MUSTER_INVALID_ARGUMENT, "received -1");
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static int setup(void **state) {
+    (void)state;
+    unsetenv("MUSTER_DEVICES");
+    return mst_far_register();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_device_texts),
+        cmocka_unit_test(test_device_texts_that_cannot_be_read),
+        cmocka_unit_test(test_environment_names_devices),
+        cmocka_unit_test(test_options_of_other_sizes),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_thousand_opens_leave_nothing),
+        cmocka_unit_test(test_every_failing_allocation_of_open),
+        cmocka_unit_test(test_close_inside_a_run_is_refused),
+        cmocka_unit_test(test_a_child_may_close),
+        cmocka_unit_test(test_dump),
+    };
+    return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,169 @@
+/* Deadlines: a wait warns, then fails, and says for whom it waited. */
+#include "scheduler_device.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { MILLISECOND = 1000000 };
+
+typedef struct meeting {
+    mst_party *party;
+    int32_t late;
+    int64_t events;   /* that the late rank records, one in two milliseconds, before it arrives */
+    int64_t busy_ns;  /* that it computes before it arrives */
+} meeting;
+
+static void pass_time(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
+
+static void be_late(muster_worker *worker, const meeting *m) {
+    for (int64_t i = 0; i < m->events; i++) {
+        uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_STAGE, "stage", (uint64_t)i, 0);
+        pass_time(2 * MILLISECOND);
+        mst_record_end(&worker->recorder, event);
+    }
+    int64_t begin = mst_now_ns();
+    while (m->busy_ns > 0 && mst_now_ns() - begin < m->busy_ns) mst_pause();
+}
+
+/* The late rank neither arrives nor returns before it is cancelled. */
+static muster_status never_task(muster_worker *worker, void *argument) {
+    meeting *m = argument;
+    uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_BODY, "mean_dot", 1, 64);
+    mst_record_end(&worker->recorder, event);
+    if (worker->rank == m->late) {
+        while (!muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
+        return mst_error(MUSTER_ABORTED, "cancelled");
+    }
+    uint64_t tag = mst_party_tag(worker);
+    mst_party_arrive(m->party, worker, tag);
+    return mst_party_wait_all(m->party, worker, tag, "all_reduce");
+}
+
+static muster_status late_task(muster_worker *worker, void *argument) {
+    meeting *m = argument;
+    if (worker->rank == m->late) be_late(worker, m);
+    uint64_t tag = mst_party_tag(worker);
+    mst_party_arrive(m->party, worker, tag);
+    return mst_party_wait_all(m->party, worker, tag, "all_reduce");
+}
+
+static mst_pool *open_meeting(meeting *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
+    mst_pool *pool = plain_pool(size, 1000, warn_ns, fail_ns);
+    assert_int_equal(mst_party_create(pool, &m->party), MUSTER_OK);
+    return pool;
+}
+
+static void close_meeting(mst_pool *pool, meeting *m) {
+    mst_party_destroy(m->party);
+    mst_pool_destroy(pool);
+}
+
+static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
+    (void)state;
+    for (int32_t late = 0; late < 3; late++) {
+        meeting m = {.late = late};
+        mst_pool *pool = open_meeting(&m, 3, -1, 40 * MILLISECOND);
+        assert_int_equal(mst_pool_run(pool, never_task, &m), MUSTER_TIMEOUT);
+        char expected[64];
+        snprintf(expected, sizeof(expected), "for rank %d, which made no progress", (int)late);
+        assert_memory_equal(muster_last_error(), "all_reduce: rank ", 17);
+        assert_non_null(strstr(muster_last_error(), expected));
+        assert_non_null(strstr(muster_last_error(), "body mean_dot #1"));
+        assert_non_null(strstr(muster_last_error(), "waits for all_reduce #1"));
+        m.late = -1;
+        assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
+        close_meeting(pool, &m);
+    }
+}
+
+static void a_rank_that_finishes_things_is_given_time(void **state) {
+    (void)state;
+    meeting m = {.late = 1, .events = 100};
+    mst_pool *pool = open_meeting(&m, 2, -1, 100 * MILLISECOND);
+    assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
+    close_meeting(pool, &m);
+}
+
+static void a_rank_that_computes_is_given_time(void **state) {
+    (void)state;
+    meeting m = {.late = 1, .busy_ns = 500 * MILLISECOND};
+    mst_pool *pool = open_meeting(&m, 2, -1, 200 * MILLISECOND);
+    assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
+    close_meeting(pool, &m);
+}
+
+static int32_t count_lines(const char *text, const char *part) {
+    int32_t count = 0;
+    for (const char *at = text; (at = strstr(at, part)) != NULL; at++) count++;
+    return count;
+}
+
+static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
+    (void)state;
+    meeting m = {.late = 1, .events = 40};
+    mst_pool *pool = open_meeting(&m, 2, 5 * MILLISECOND, -1);
+    assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
+    assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
+    assert_non_null(strstr(plain_log(), "in all_reduce #1 for rank 1"));
+    assert_non_null(strstr(plain_log(), "rank 1 on plain: stage stage #"));
+    close_meeting(pool, &m);
+}
+
+static muster_status slow_task(muster_worker *worker, void *argument) {
+    (void)argument;
+    if (worker->rank == 1) pass_time(60 * MILLISECOND);
+    return MUSTER_OK;
+}
+
+static void the_end_of_a_run_only_warns(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(2, 0, 5 * MILLISECOND, 10 * MILLISECOND);
+    assert_int_equal(mst_pool_run(pool, slow_task, NULL), MUSTER_OK);
+    assert_int_equal(count_lines(plain_log(), "waited 0.005 s for its workers to return"), 1);
+    assert_non_null(strstr(plain_log(), "rank 1 on plain: nothing yet"));
+    mst_pool_destroy(pool);
+}
+
+static muster_status reading_task(muster_worker *worker, void *argument) {
+    meeting *m = argument;
+    uint64_t tag = mst_party_tag(worker);
+    if (worker->rank == 1) {
+        MUSTER_TRY(mst_party_read_begin(m->party, worker, tag));
+        while (!mst_pool_poisoned(worker)) pass_time(MILLISECOND / 2);
+        pass_time(5 * MILLISECOND);
+        m->events = 1; /* still inside: plain, so that a rank 0 that left too early is a data race */
+        mst_party_read_end(m->party, worker, tag);
+        return MUSTER_OK;
+    }
+    muster_status status = mst_party_leave(m->party, worker, tag, "all_gather");
+    if (m->events != 1) return muster_fail(MUSTER_INTERNAL, "left too early");
+    m->events = 2;
+    return status;
+}
+
+static void a_deadline_does_not_let_anyone_leave_a_reader(void **state) {
+    (void)state;
+    meeting m = {.late = -1};
+    mst_pool *pool = open_meeting(&m, 2, -1, 20 * MILLISECOND);
+    assert_int_equal(mst_pool_run(pool, reading_task, &m), MUSTER_TIMEOUT);
+    assert_int_equal(m.events, 2);
+    close_meeting(pool, &m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_stands_still_fails_the_run_by_name),
+        cmocka_unit_test(a_rank_that_finishes_things_is_given_time),
+        cmocka_unit_test(a_rank_that_computes_is_given_time),
+        cmocka_unit_test(a_long_wait_warns_once_with_what_everyone_did),
+        cmocka_unit_test(the_end_of_a_run_only_warns),
+        cmocka_unit_test(a_deadline_does_not_let_anyone_leave_a_reader),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

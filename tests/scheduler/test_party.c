@@ -1,0 +1,264 @@
+/* Parties: ranks meet, a lost run ends every wait, and nobody leaves while a peer reads. */
+#include "scheduler_device.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 100 };
+
+typedef struct exchange {
+    mst_party *party;
+    int64_t values[PLAIN_DEVICES]; /* each rank's own memory, read by its peers */
+    int64_t base;
+    int32_t failing;  /* rank that fails in round `round`; -1: none */
+    int32_t round;
+    _Atomic int32_t inside; /* for the leave test */
+} exchange;
+
+/* An all-to-all sum, as a collective would do it. */
+static muster_status sum_once(exchange *x, muster_worker *worker, int64_t mine, int64_t *sum) {
+    uint64_t tag = mst_party_tag(worker);
+    mst_party_line *lines = mst_party_lines(x->party);
+    x->values[worker->rank] = mine;
+    lines[worker->rank].pointer = &x->values[worker->rank];
+    mst_party_arrive(x->party, worker, tag);
+    MUSTER_TRY(mst_party_wait_all(x->party, worker, tag, "sum"));
+    MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
+    *sum = 0;
+    for (int32_t peer = 0; peer < worker->size; peer++) *sum += *(const int64_t *)lines[peer].pointer;
+    mst_party_read_end(x->party, worker, tag);
+    return mst_party_leave(x->party, worker, tag, "sum");
+}
+
+static muster_status sum_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    for (int32_t round = 0; round < ROUNDS; round++) {
+        if (worker->rank == x->failing && round == x->round) return muster_fail(MUSTER_USER, "lost");
+        int64_t sum, expected = worker->size * (x->base + round) + (int64_t)worker->size * (worker->size - 1) / 2;
+        MUSTER_TRY(sum_once(x, worker, x->base + round + worker->rank, &sum));
+        if (sum != expected) return muster_fail(MUSTER_INTERNAL, "wrong sum");
+    }
+    return MUSTER_OK;
+}
+
+static void meet_many_times(int32_t size, int64_t spin_ns) {
+    mst_pool *pool = plain_pool(size, spin_ns, -1, -1);
+    exchange x = {.failing = -1};
+    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    for (int32_t run = 0; run < 5; run++) {
+        x.base = run * 1000;
+        assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_OK);
+    }
+    mst_party_destroy(x.party);
+    mst_pool_destroy(pool);
+}
+
+static void ranks_see_each_others_values(void **state) {
+    (void)state;
+    for (int32_t size = 1; size <= 4; size++) {
+        meet_many_times(size, 0);
+        meet_many_times(size, 1);
+        meet_many_times(size, 50000);
+    }
+}
+
+static void ranks_see_each_others_values_with_random_delays(void **state) {
+    (void)state;
+    mst_gate_test_hook = plain_random_hook;
+    meet_many_times(2, 1000);
+    meet_many_times(4, 0);
+    mst_gate_test_hook = NULL;
+}
+
+static void lose_and_go_on(int64_t spin_ns) {
+    mst_pool *pool = plain_pool(4, spin_ns, -1, -1);
+    exchange x = {.failing = -1};
+    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    for (int32_t rank = 0; rank < 4; rank++) {
+        for (int32_t round = 0; round < 6; round++) {
+            x.failing = rank;
+            x.round = round;
+            char expected[32];
+            snprintf(expected, sizeof(expected), "lost (rank %d)", (int)rank);
+            assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_USER);
+            assert_string_equal(muster_last_error(), expected);
+            x.failing = -1;
+            assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_OK);
+        }
+    }
+    mst_party_destroy(x.party);
+    mst_pool_destroy(pool);
+}
+
+static void a_failure_ends_every_wait_and_the_next_run_is_right(void **state) {
+    (void)state;
+    lose_and_go_on(0);
+    lose_and_go_on(1);
+    mst_gate_test_hook = plain_random_hook;
+    lose_and_go_on(2000);
+    mst_gate_test_hook = NULL;
+}
+
+static muster_status wait_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    uint64_t tag = mst_party_tag(worker);
+    if (worker->rank == x->failing) {
+        /* every other rank is asleep, or about to be */
+        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        return muster_fail(MUSTER_USER, "late failure");
+    }
+    mst_party_arrive(x->party, worker, tag);
+    muster_status status = mst_party_wait_all(x->party, worker, tag, "all_reduce");
+    atomic_fetch_add(&x->inside, status == MUSTER_ABORTED && strstr(muster_last_error(), "all_reduce") != NULL);
+    return status;
+}
+
+static void sleepers_are_woken_and_told_aborted(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(3, 0, -1, -1);
+    exchange x = {.failing = 1};
+    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_pool_run(pool, wait_task, &x), MUSTER_USER);
+    assert_string_equal(muster_last_error(), "late failure (rank 1)");
+    assert_int_equal(atomic_load(&x.inside), 2);
+    mst_party_destroy(x.party);
+    mst_pool_destroy(pool);
+}
+
+static muster_status skip_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    if (worker->rank == x->failing) return MUSTER_OK;
+    uint64_t tag = mst_party_tag(worker);
+    mst_party_arrive(x->party, worker, tag);
+    return mst_party_wait_all(x->party, worker, tag, "all_reduce");
+}
+
+static void a_peer_that_returns_without_arriving_is_named(void **state) {
+    (void)state;
+    static const int64_t spins[] = {0, 20000};
+    for (int32_t i = 0; i < 2; i++) {
+        mst_pool *pool = plain_pool(3, spins[i], -1, -1);
+        exchange x = {.failing = -1};
+        assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+        for (x.failing = 0; x.failing < 3; x.failing++) {
+            char expected[64];
+            snprintf(expected, sizeof(expected), "rank %d returned without entering all_reduce", (int)x.failing);
+            assert_int_equal(mst_pool_run(pool, skip_task, &x), MUSTER_INVALID_ARGUMENT);
+            assert_non_null(strstr(muster_last_error(), expected));
+        }
+        assert_int_equal(mst_pool_run(pool, skip_task, &x), MUSTER_OK);
+        mst_party_destroy(x.party);
+        mst_pool_destroy(pool);
+    }
+}
+
+/* Rank 0 reads slowly; rank 1 poisons the run and leaves. It must not come out while rank 0 is inside. */
+static muster_status slow_reader_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    uint64_t tag = mst_party_tag(worker);
+    mst_party_arrive(x->party, worker, tag);
+    if (worker->rank == 0) {
+        MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
+        atomic_store(&x->inside, 1);
+        while (!mst_pool_poisoned(worker)) sched_yield();
+        nanosleep(&(struct timespec){0, 3000000}, NULL);
+        atomic_store(&x->inside, 2);
+        mst_party_read_end(x->party, worker, tag);
+        return mst_party_leave(x->party, worker, tag, "copy");
+    }
+    while (atomic_load(&x->inside) == 0) sched_yield();
+    muster_fail(MUSTER_USER, "poisoned");
+    mst_pool_poison(worker, MUSTER_USER);
+    muster_status status = mst_party_leave(x->party, worker, tag, "copy");
+    if (atomic_load(&x->inside) != 2) atomic_store(&x->inside, 3);
+    return status;
+}
+
+static void nobody_leaves_a_lost_run_while_a_peer_reads(void **state) {
+    (void)state;
+    for (int32_t i = 0; i < 5; i++) {
+        mst_pool *pool = plain_pool(2, i % 2 * 1000, -1, -1);
+        exchange x = {.failing = -1};
+        assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+        assert_int_equal(mst_pool_run(pool, slow_reader_task, &x), MUSTER_USER);
+        assert_int_equal(atomic_load(&x.inside), 2);
+        mst_party_destroy(x.party);
+        mst_pool_destroy(pool);
+    }
+}
+
+static muster_status late_reader_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    uint64_t tag = mst_party_tag(worker);
+    if (worker->rank == 1) return muster_fail(MUSTER_USER, "gone");
+    while (!mst_pool_poisoned(worker)) sched_yield();
+    muster_status status = mst_party_read_begin(x->party, worker, tag);
+    atomic_store(&x->inside, status);
+    return status;
+}
+
+static void reading_does_not_begin_in_a_lost_run(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(2, 0, -1, -1);
+    exchange x = {.failing = -1};
+    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_pool_run(pool, late_reader_task, &x), MUSTER_USER);
+    assert_int_equal(atomic_load(&x.inside), MUSTER_ABORTED);
+    assert_int_equal(atomic_load(&mst_party_lines(x.party)[0].reading), 0);
+    mst_party_destroy(x.party);
+    mst_pool_destroy(pool);
+}
+
+static muster_status tag_task(muster_worker *worker, void *argument) {
+    uint64_t *tags = argument;
+    for (int32_t i = 0; i < 4; i++) tags[i] = mst_party_tag(worker);
+    if (tags[4]) worker->sequence = tags[4]; /* as if that many collectives had been entered */
+    return MUSTER_OK;
+}
+
+static void tags_grow_within_and_across_runs(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(1, 0, -1, -1);
+    uint64_t tags[5] = {0}, newest = 0;
+    for (int32_t run = 0; run < 3; run++) {
+        assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
+        for (int32_t i = 0; i < 4; i++) {
+            assert_true(tags[i] > newest);
+            newest = tags[i];
+        }
+    }
+    mst_pool_destroy(pool);
+}
+
+static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(1, 0, -1, -1);
+    uint64_t tags[5] = {0, 0, 0, 0, 5000000};
+    assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
+    uint64_t newest = tags[0] + 5000000;
+    tags[4] = 0;
+    assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
+    assert_true(tags[0] > newest);
+    mst_pool_destroy(pool);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_see_each_others_values),
+        cmocka_unit_test(ranks_see_each_others_values_with_random_delays),
+        cmocka_unit_test(a_failure_ends_every_wait_and_the_next_run_is_right),
+        cmocka_unit_test(sleepers_are_woken_and_told_aborted),
+        cmocka_unit_test(a_peer_that_returns_without_arriving_is_named),
+        cmocka_unit_test(nobody_leaves_a_lost_run_while_a_peer_reads),
+        cmocka_unit_test(reading_does_not_begin_in_a_lost_run),
+        cmocka_unit_test(tags_grow_within_and_across_runs),
+        cmocka_unit_test(a_run_with_millions_of_collectives_does_not_reach_the_next_tags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* Topology: lists, quotas and cores, from text and folders that the tests write. */
+#include "topology_impl.h"
+
+#include "pool_impl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char root[64];
+
+static int make_root(void **state) {
+    (void)state;
+    strcpy(root, "/tmp/muster-topology-XXXXXX");
+    return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_root(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof(command), "rm -r '%s'", root);
+    return system(command);
+}
+
+static void write_file(const char *path, const char *text) {
+    char whole[512], command[700];
+    snprintf(whole, sizeof(whole), "%s/%s", root, path);
+    snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s')\"", whole);
+    assert_int_equal(system(command), 0);
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void lists_of_cpus_are_read(void **state) {
+    (void)state;
+    cpu_set_t set;
+    assert_true(mst_topology_parse_list("0-2,8\n", &set));
+    assert_int_equal(CPU_COUNT(&set), 4);
+    assert_true(CPU_ISSET(8, &set) && CPU_ISSET(2, &set) && !CPU_ISSET(3, &set));
+    assert_true(mst_topology_parse_list("5", &set));
+    assert_int_equal(CPU_COUNT(&set), 1);
+    assert_true(mst_topology_parse_list("0-100000", &set));
+    assert_int_equal(CPU_COUNT(&set), CPU_SETSIZE);
+}
+
+static void lists_that_are_none_are_refused(void **state) {
+    (void)state;
+    static const char *const bad[] = {"", "x", "3-", "3-1", "1,,2", "1;2", "-4"};
+    cpu_set_t set;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_false(mst_topology_parse_list(bad[i], &set));
+}
+
+static void cpu_max_is_read(void **state) {
+    (void)state;
+    assert_true(mst_topology_parse_cpu_max("150000 100000\n") == 1.5);
+    assert_true(mst_topology_parse_cpu_max("200000") == 2);
+    assert_true(mst_topology_parse_cpu_max("max 100000\n") == 0);
+    assert_true(mst_topology_parse_cpu_max("") == 0);
+    assert_true(mst_topology_parse_cpu_max("100000 0") == 0);
+}
+
+static void the_smallest_quota_up_to_the_root_counts(void **state) {
+    (void)state;
+    write_file("v2/a/cpu.max", "300000 100000\n");
+    write_file("v2/a/b/cpu.max", "max 100000\n");
+    write_file("v2/a/b/c/cpu.max", "800000 100000\n");
+    char mount[128];
+    snprintf(mount, sizeof(mount), "%s/v2", root);
+    assert_true(mst_topology_quota("0::/a/b/c\n", mount) == 3);
+    assert_true(mst_topology_quota("0::/\n", mount) == 0);
+    assert_true(mst_topology_quota("0::/not/here\n", mount) == 0);
+}
+
+static void the_quota_of_a_container_lies_in_the_mount_itself(void **state) {
+    (void)state;
+    write_file("inside/cpu.max", "250000 100000\n");
+    char mount[128];
+    snprintf(mount, sizeof(mount), "%s/inside", root);
+    assert_true(mst_topology_quota("0::/docker/0123\n", mount) == 2.5);
+}
+
+static void quotas_of_version_1_are_read(void **state) {
+    (void)state;
+    write_file("v1/cpu,cpuacct/job/cpu.cfs_quota_us", "50000\n");
+    write_file("v1/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+    write_file("v1/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    write_file("v1/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    char mount[128];
+    snprintf(mount, sizeof(mount), "%s/v1", root);
+    assert_true(mst_topology_quota("3:cpuset:/job\n1:cpu,cpuacct:/job\n", mount) == 0.5);
+    assert_true(mst_topology_quota("3:cpuset:/job\n1:cpu,cpuacct:/\n", mount) == 0);
+    assert_true(mst_topology_quota("3:cpuset:/job\n", mount) == 0);
+}
+
+static void siblings_share_a_core(void **state) {
+    (void)state;
+    write_file("cpu/cpu0/topology/thread_siblings_list", "0,2\n");
+    write_file("cpu/cpu1/topology/thread_siblings_list", "1,3\n");
+    write_file("cpu/cpu2/topology/thread_siblings_list", "0,2\n");
+    write_file("cpu/cpu3/topology/thread_siblings_list", "1,3\n");
+    char folder[128];
+    snprintf(folder, sizeof(folder), "%s/cpu", root);
+    cpu_set_t all;
+    memset(&all, 255, sizeof(all));
+    int32_t core_of[CPU_SETSIZE];
+    mst_topology_kernel_cores(folder, &all, core_of);
+    assert_int_equal(core_of[0], 0);
+    assert_int_equal(core_of[2], 0);
+    assert_int_equal(core_of[3], 1);
+    assert_int_equal(core_of[4], 4); /* no file: a core of its own */
+}
+
+static void one_cpu_of_each_allowed_core_is_chosen(void **state) {
+    (void)state;
+    int32_t core_of[CPU_SETSIZE], cpus[4] = {-1, -1, -1, -1};
+    for (int32_t i = 0; i < CPU_SETSIZE; i++) core_of[i] = i % 4; /* 4 cores, 2 threads each, CPUs 0 to 7 */
+    cpu_set_t allowed;
+    assert_true(mst_topology_parse_list("1-6", &allowed));
+    assert_int_equal(mst_topology_choose(&allowed, core_of, 0, cpus, 4), 4);
+    static const int32_t expected[] = {1, 2, 3, 4}; /* core 0 through its second thread */
+    assert_memory_equal(cpus, expected, sizeof(expected));
+    assert_int_equal(mst_topology_choose(&allowed, core_of, 2, cpus, 4), 2);
+    assert_int_equal(mst_topology_choose(&allowed, core_of, 0, cpus, 0), 4);
+}
+
+static void this_machine_has_cores(void **state) {
+    (void)state;
+    int32_t cpus[CPU_SETSIZE];
+    int32_t cores = mst_topology_cores(cpus, CPU_SETSIZE);
+    cpu_set_t allowed;
+    assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+    assert_true(cores >= 1 && cores <= mst_topology_allowed());
+    for (int32_t i = 0; i < cores; i++) assert_true(CPU_ISSET(cpus[i], &allowed));
+    const char *source = mst_topology_source();
+    assert_true(strncmp(source, "hwloc 2.", 8) == 0 || strcmp(source, "kernel") == 0);
+}
+
+static void affinity_limits_the_cores(void **state) {
+    (void)state;
+    cpu_set_t before, one;
+    assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+    int32_t cpus[CPU_SETSIZE], cores = mst_topology_cores(cpus, CPU_SETSIZE), last = cpus[cores - 1];
+    CPU_ZERO(&one);
+    CPU_SET(last, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    int32_t allowed = mst_topology_allowed(), left = mst_topology_cores(cpus, CPU_SETSIZE);
+    assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+    assert_int_equal(allowed, 1);
+    assert_int_equal(left, 1);
+    assert_int_equal(cpus[0], last);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lists_of_cpus_are_read),
+        cmocka_unit_test(lists_that_are_none_are_refused),
+        cmocka_unit_test(cpu_max_is_read),
+        cmocka_unit_test(the_smallest_quota_up_to_the_root_counts),
+        cmocka_unit_test(the_quota_of_a_container_lies_in_the_mount_itself),
+        cmocka_unit_test(quotas_of_version_1_are_read),
+        cmocka_unit_test(siblings_share_a_core),
+        cmocka_unit_test(one_cpu_of_each_allowed_core_is_chosen),
+        cmocka_unit_test(this_machine_has_cores),
+        cmocka_unit_test(affinity_limits_the_cores),
+    };
+    return cmocka_run_group_tests(tests, make_root, remove_root);
+}

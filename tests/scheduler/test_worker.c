@@ -1,0 +1,165 @@
+/* What a task can ask of its worker. */
+#include "scheduler_device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+typedef muster_status (*single_task)(muster_worker *worker, void *argument);
+
+static void run_alone(single_task task, void *argument, muster_status expected) {
+    mst_pool *pool = plain_pool(1, 0, -1, -1);
+    assert_int_equal(mst_pool_run(pool, task, argument), expected);
+    mst_pool_destroy(pool);
+    assert_int_equal(plain_live(), 0);
+}
+
+static muster_status view_task(muster_worker *worker, void *argument) {
+    (void)argument;
+    bool right = muster_worker_size(worker) == 3 && muster_worker_first_row(worker) == muster_worker_rank(worker) && muster_worker_rows(worker) == 1 &&
+                 muster_worker_total_rows(worker) == 3 && muster_worker_slice(worker) == 0 && muster_worker_slices(worker) == 1 &&
+                 muster_worker_cancelled(worker) == 0 && strcmp(muster_worker_backend(worker), "plain") == 0;
+    return right ? MUSTER_OK : muster_fail(MUSTER_USER, "wrong view");
+}
+
+static void a_worker_without_scattered_rows_has_one_row(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(3, 0, -1, -1);
+    assert_int_equal(mst_pool_run(pool, view_task, NULL), MUSTER_OK);
+    mst_pool_destroy(pool);
+}
+
+static muster_status weight_task(muster_worker *worker, void *argument) {
+    double weight = *(double *)argument;
+    MUSTER_TRY(muster_worker_set_weight(worker, weight));
+    return muster_worker_weight(worker) == weight ? MUSTER_OK : muster_fail(MUSTER_USER, "not kept");
+}
+
+static void weights_are_finite_and_not_negative(void **state) {
+    (void)state;
+    double good[] = {0, 2.5}, bad[] = {-1, NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < 2; i++) run_alone(weight_task, &good[i], MUSTER_OK);
+    for (size_t i = 0; i < 4; i++) {
+        run_alone(weight_task, &bad[i], MUSTER_INVALID_ARGUMENT);
+        assert_non_null(strstr(muster_last_error(), "muster_worker_set_weight: weight: expected a finite number"));
+    }
+    assert_int_equal(muster_worker_set_weight(NULL, 1), MUSTER_INVALID_ARGUMENT);
+}
+
+static muster_status scratch_task(muster_worker *worker, void *argument) {
+    (void)argument;
+    int64_t shape[2] = {100, 70};
+    muster_tensor tensors[20];
+    for (int32_t i = 0; i < 20; i++) {
+        tensors[i] = muster_worker_scratch(worker, MUSTER_F32, 2, shape);
+        if (tensors[i].dtype != MUSTER_F32 || tensors[i].ndim != 2 || tensors[i].device != worker->rank) return muster_fail(MUSTER_USER, "wrong tensor");
+        if ((uintptr_t)muster_tensor_address(tensors[i]) % 64 != 0) return muster_fail(MUSTER_USER, "not aligned");
+        memset(muster_tensor_address(tensors[i]), i, 28000);
+    }
+    for (int32_t i = 0; i < 20; i++) {
+        const unsigned char *bytes = muster_tensor_address(tensors[i]);
+        for (int32_t j = 0; j < 28000; j++) {
+            if (bytes[j] != i) return muster_fail(MUSTER_USER, "overlapping scratch");
+        }
+    }
+    return MUSTER_OK;
+}
+
+static void a_repeated_run_allocates_no_scratch(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(3, 0, -1, -1);
+    assert_int_equal(mst_pool_run(pool, scratch_task, NULL), MUSTER_OK);
+    int64_t device = plain_allocations(), host = mst_memory_count();
+    for (int32_t i = 0; i < 5; i++) assert_int_equal(mst_pool_run(pool, scratch_task, NULL), MUSTER_OK);
+    assert_int_equal(plain_allocations(), device);
+    assert_int_equal(mst_memory_count(), host);
+    mst_pool_destroy(pool);
+    assert_int_equal(plain_live(), 0);
+}
+
+static muster_status bad_scratch_task(muster_worker *worker, void *argument) {
+    (void)argument;
+    muster_tensor none = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, -1});
+    float value = 0;
+    if (none.dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_INVALID_ARGUMENT) return muster_fail(MUSTER_INTERNAL, "accepted");
+    return muster_worker_read(worker, none, muster_f32(&value));
+}
+
+static void a_failed_request_fails_what_uses_it(void **state) {
+    (void)state;
+    run_alone(bad_scratch_task, NULL, MUSTER_INVALID_ARGUMENT);
+    assert_string_equal(muster_last_error(), "muster_worker_scratch: shape[1]: expected 0 or more, received -1");
+}
+
+typedef struct request {
+    muster_dtype dtype;
+    int32_t ndim;
+    int64_t shape[2];
+} request;
+
+static muster_status request_task(muster_worker *worker, void *argument) {
+    request *r = argument;
+    muster_worker_scratch(worker, r->dtype, r->ndim, r->shape);
+    return worker->scratch_status;
+}
+
+static void sizes_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    run_alone(request_task, &(request){MUSTER_F64, 2, {INT64_MAX / 4, 2}}, MUSTER_OVERFLOW);
+    run_alone(request_task, &(request){MUSTER_U8, 1, {INT64_MAX}}, MUSTER_OVERFLOW);
+    run_alone(request_task, &(request){MUSTER_F32, 9, {1, 1}}, MUSTER_INVALID_ARGUMENT);
+    run_alone(request_task, &(request){99, 1, {1}}, MUSTER_INVALID_ARGUMENT);
+    run_alone(request_task, &(request){MUSTER_F32, 2, {0, INT64_MAX}}, MUSTER_OK);
+    plain_fail_allocations(true);
+    run_alone(request_task, &(request){MUSTER_F32, 1, {10}}, MUSTER_OUT_OF_MEMORY);
+    plain_fail_allocations(false);
+}
+
+static muster_status copy_task(muster_worker *worker, void *argument) {
+    float *values = argument, back[6] = {0};
+    muster_tensor there = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3});
+    MUSTER_TRY(muster_worker_write(worker, muster_f32(values, 6), there));
+    MUSTER_TRY(muster_worker_read(worker, there, muster_f32(back, 3, 2)));
+    return memcmp(values, back, sizeof(back)) == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, "values changed");
+}
+
+static void values_go_to_the_device_and_back(void **state) {
+    (void)state;
+    float values[6] = {1, 2, 3, 4, 5, 6};
+    run_alone(copy_task, values, MUSTER_OK);
+}
+
+static muster_status mismatch_task(muster_worker *worker, void *argument) {
+    muster_tensor host = *(muster_tensor *)argument;
+    return muster_worker_read(worker, muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, 3}), host);
+}
+
+static void copies_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    double values[8] = {0};
+    muster_tensor wide = muster_tensor_make(MUSTER_F64, values, 2, (int64_t[]){2, 3}), few = muster_f32(values, 5);
+    muster_tensor turned = muster_tensor_transpose(muster_tensor_make(MUSTER_F32, values, 2, (int64_t[]){3, 2})), away = muster_f32(values, 6);
+    away.device = 1;
+    run_alone(mismatch_task, &wide, MUSTER_DTYPE_MISMATCH);
+    assert_non_null(strstr(muster_last_error(), "muster_worker_read: host_tensor: expected f32"));
+    run_alone(mismatch_task, &few, MUSTER_SHAPE_MISMATCH);
+    run_alone(mismatch_task, &turned, MUSTER_UNSUPPORTED);
+    run_alone(mismatch_task, &away, MUSTER_INVALID_ARGUMENT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_without_scattered_rows_has_one_row),
+        cmocka_unit_test(weights_are_finite_and_not_negative),
+        cmocka_unit_test(a_repeated_run_allocates_no_scratch),
+        cmocka_unit_test(a_failed_request_fails_what_uses_it),
+        cmocka_unit_test(sizes_that_cannot_be_are_refused),
+        cmocka_unit_test(values_go_to_the_device_and_back),
+        cmocka_unit_test(copies_that_do_not_fit_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

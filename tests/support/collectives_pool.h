@@ -1,0 +1,19 @@
+/* A pool with a communicator over "host" or "far" devices, without a runtime. */
+#ifndef COLLECTIVES_POOL_H
+#define COLLECTIVES_POOL_H
+
+#include "communicator_impl.h"
+
+typedef struct collectives_pool {
+    int32_t size;
+    mst_device *devices[16];
+    mst_pool *pool;
+    mst_communicator *communicator;
+} collectives_pool;
+
+/* The first `host` ranks are host devices, the others far ones. Asserts success. */
+void collectives_open(collectives_pool *c, int32_t host, int32_t far);
+void collectives_close(collectives_pool *c);
+muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
+
+#endif

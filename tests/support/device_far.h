@@ -1,0 +1,19 @@
+/* The device "far": as strange as a GPU, on any machine. Host code that touches its memory dies by SIGSEGV, its work runs later on a thread
+ * of its own (also the reading of host memory by copy_in), new memory holds 0xCD and released memory 0xDD. Misuse of the device table aborts
+ * with a sentence: two threads that issue at once, release before sync, writing behind a block, closing with blocks that were not released. */
+#ifndef MST_DEVICE_FAR_H
+#define MST_DEVICE_FAR_H
+
+#include "device_impl.h"
+
+/* Adds the backend "far" to the registry; calling it again does nothing. Threads: any. */
+muster_status mst_far_register(void);
+
+/* Before each piece of work the device waits up to this long, by a sequence that `seed` and the ordinal fix. 0: no waits. Where this is not
+ * called the environment's MUSTER_FAR_DELAY_US and MUSTER_FAR_SEED count, else there are none. For devices that are opened later. */
+void mst_far_set_delays(int32_t longest_us, uint64_t seed);
+
+/* Blocks allocated and not released, over all far devices. */
+int64_t mst_far_live(void);
+
+#endif

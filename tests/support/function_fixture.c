@@ -1,0 +1,56 @@
+#include "function_fixture.h"
+
+#include "device_far.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const fixture_backends[] = {"host", "far", NULL};
+
+static void no_log(void *user, const char *line) { (void)user, (void)line; }
+
+muster_runtime *fixture_open(const char *backend, int count) {
+    char devices[32];
+    muster_runtime_options options;
+    muster_runtime *runtime = NULL;
+    assert_ok(mst_far_register());
+    muster_runtime_options_init(&options);
+    snprintf(devices, sizeof devices, "%s:%d", backend, count);
+    options.devices = devices;
+    options.log = no_log;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    assert_int_equal(muster_runtime_size(runtime), count);
+    return runtime;
+}
+
+void fixture_close(muster_runtime *runtime) { assert_ok(muster_runtime_close(runtime)); }
+
+void fixture_assert_ok(muster_status status, const char *what, const char *file, int line) {
+    if (status == MUSTER_OK) return;
+    print_error("%s: %s: %s\n", what, muster_status_name(status), muster_last_error());
+    _fail(file, line);
+}
+
+void fixture_assert_refused(muster_status status, muster_status code, const char *part, const char *what, const char *file, int line) {
+    if (status == code && strstr(muster_last_error(), part)) return;
+    print_error("%s: expected %s with \"%s\", received %s: %s\n", what, muster_status_name(code), part, muster_status_name(status),
+                status ? muster_last_error() : "");
+    _fail(file, line);
+}
+
+uint32_t fixture_random(uint64_t *state, uint32_t bound) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % bound);
+}
+
+uint64_t fixture_seed(void) {
+    const char *text = getenv("MUSTER_SEED");
+    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+int fixture_rounds(int usual, int full) {
+    const char *text = getenv("MUSTER_TEST_FULL");
+    return text && *text == '1' ? full : usual;
+}

@@ -1,0 +1,262 @@
+#include "base_check.h"
+#include "tensor_impl.h"
+
+static float data[64];
+
+static muster_tensor matrix(int64_t rows, int64_t columns) { return muster_f32(data, rows, columns); }
+
+static void dtypes_have_sizes_and_names(void **state) {
+    (void)state;
+    static const struct { muster_dtype dtype; int size; const char *name; } expected[] = {
+        {MUSTER_F16, 2, "f16"}, {MUSTER_BF16, 2, "bf16"}, {MUSTER_F32, 4, "f32"}, {MUSTER_F64, 8, "f64"},
+        {MUSTER_I8, 1, "i8"},   {MUSTER_U8, 1, "u8"},     {MUSTER_I16, 2, "i16"}, {MUSTER_I32, 4, "i32"},
+        {MUSTER_I64, 8, "i64"}, {MUSTER_U32, 4, "u32"},   {MUSTER_U64, 8, "u64"}, {MUSTER_BOOL, 1, "bool"},
+    };
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        assert_int_equal(muster_dtype_size(expected[i].dtype), expected[i].size);
+        assert_string_equal(muster_dtype_name(expected[i].dtype), expected[i].name);
+        assert_int_equal(mst_dtype_is_float(expected[i].dtype), expected[i].dtype <= MUSTER_F64);
+    }
+    assert_int_equal(muster_dtype_size(MUSTER_DTYPE_NONE), 0);
+    assert_int_equal(muster_dtype_size(-1), 0);
+    assert_int_equal(muster_dtype_size(MUSTER_DTYPE_COUNT), 0);
+    assert_string_equal(muster_dtype_name(99), "unknown");
+}
+
+static void halves_are_computed_in_f32(void **state) {
+    (void)state;
+    assert_int_equal(mst_dtype_compute(MUSTER_F16), MUSTER_F32);
+    assert_int_equal(mst_dtype_compute(MUSTER_BF16), MUSTER_F32);
+    assert_int_equal(mst_dtype_compute(MUSTER_F64), MUSTER_F64);
+    assert_int_equal(mst_dtype_compute(MUSTER_U8), MUSTER_U8);
+}
+
+/* Row: from; column: to; in the order of the numbers, from f16 to bool. */
+static void upcasts_keep_every_value(void **state) {
+    (void)state;
+    static const char *const table[] = {
+        /*       f16 bf16 f32 f64 i8 u8 i16 i32 i64 u32 u64 bool */
+        /* f16  */ "101100000000",
+        /* bf16 */ "011100000000",
+        /* f32  */ "001100000000",
+        /* f64  */ "000100000000",
+        /* i8   */ "111110111000",
+        /* u8   */ "111101111110",
+        /* i16  */ "001100111000",
+        /* i32  */ "000100011000",
+        /* i64  */ "000000001000",
+        /* u32  */ "000100001110",
+        /* u64  */ "000000000010",
+        /* bool */ "111111111111",
+    };
+    for (int from = 0; from < 12; from++) {
+        for (int to = 0; to < 12; to++) {
+            bool expected = table[from][to] == '1';
+            if (mst_dtype_upcasts(from + 1, to + 1) != expected) {
+                fail_msg("%s to %s: expected %d", muster_dtype_name(from + 1), muster_dtype_name(to + 1), expected);
+            }
+        }
+    }
+    assert_false(mst_dtype_upcasts(MUSTER_DTYPE_NONE, MUSTER_F32));
+    assert_false(mst_dtype_upcasts(MUSTER_F32, 99));
+}
+
+static void a_made_view_is_contiguous_host_memory(void **state) {
+    (void)state;
+    muster_tensor x = muster_f32(data, 2, 3, 4);
+    assert_ok(mst_tensor_check(x, "test", "x"));
+    assert_int_equal(x.ndim, 3);
+    assert_int_equal(x.strides[0], 12);
+    assert_int_equal(x.strides[1], 4);
+    assert_int_equal(x.strides[2], 1);
+    assert_int_equal(x.shape[3], 0);
+    assert_int_equal(x.device, MUSTER_DEVICE_HOST);
+    assert_ptr_equal(muster_tensor_address(x), data);
+    assert_true(mst_tensor_contiguous(x));
+    assert_int_equal(muster_tensor_count(x), 24);
+    assert_int_equal(muster_tensor_rows(x), 2);
+    assert_int_equal(mst_tensor_bytes(x), 96);
+}
+
+static void a_scalar_has_one_element_and_one_row(void **state) {
+    (void)state;
+    muster_tensor x = muster_f32(data);
+    assert_ok(mst_tensor_check(x, "test", "x"));
+    assert_int_equal(x.ndim, 0);
+    assert_int_equal(muster_tensor_count(x), 1);
+    assert_int_equal(muster_tensor_rows(x), 1);
+    assert_true(mst_tensor_contiguous(x));
+}
+
+static void no_elements_need_no_data(void **state) {
+    (void)state;
+    muster_tensor x = muster_f32(NULL, 0, 5);
+    assert_ok(mst_tensor_check(x, "test", "x"));
+    assert_int_equal(muster_tensor_count(x), 0);
+    assert_int_equal(muster_tensor_rows(x), 0);
+    assert_true(mst_tensor_contiguous(x));
+    /* a size 0 makes everything 0, however large the others */
+    int64_t shape[] = {INT64_MAX, INT64_MAX, 0, INT64_MAX};
+    x = muster_tensor_make(MUSTER_F64, NULL, 4, shape);
+    assert_ok(mst_tensor_check(x, "test", "x"));
+    assert_int_equal(mst_tensor_bytes(x), 0);
+}
+
+static void no_tensor_is_refused(void **state) {
+    (void)state;
+    muster_tensor none = muster_tensor_none(), zero = {0};
+    assert_int_equal(none.dtype, MUSTER_DTYPE_NONE);
+    assert_refused(mst_tensor_check(none, "muster_axpy", "x"), MUSTER_INVALID_ARGUMENT, "muster_axpy: x: expected a tensor, received none");
+    assert_refused(mst_tensor_check(zero, "muster_axpy", "x"), MUSTER_INVALID_ARGUMENT, "received none");
+}
+
+static void what_cannot_be_made_is_refused_with_its_reason(void **state) {
+    (void)state;
+    int64_t shape[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 9, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received 9");
+    assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, -2, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received -2");
+    assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 2, NULL), "f", "x"), MUSTER_INVALID_ARGUMENT, "a shape, received NULL");
+    assert_refused(mst_tensor_check(muster_tensor_make(77, data, 1, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received number 77");
+    assert_refused(mst_tensor_check(matrix(3, -1), "f", "x"), MUSTER_INVALID_ARGUMENT, "shape (3, -1)");
+    assert_refused(mst_tensor_check(muster_f32(NULL, 2), "f", "x"), MUSTER_INVALID_ARGUMENT, "expected data for shape (2,), received NULL");
+    assert_int_equal(muster_tensor_count(muster_tensor_make(MUSTER_F32, data, 9, shape)), 0);
+    assert_int_equal(muster_tensor_rows(muster_tensor_make(MUSTER_F32, data, 9, shape)), 0);
+}
+
+static void sizes_beyond_64_bits_are_refused(void **state) {
+    (void)state;
+    const int64_t huge = INT64_C(1) << 40;
+    assert_refused(mst_tensor_check(matrix(huge, huge), "f", "x"), MUSTER_OVERFLOW, "f32 of shape (1099511627776, 1099511627776)");
+    assert_refused(mst_tensor_check(muster_f32(data, INT64_C(1) << 61), "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    assert_ok(mst_tensor_check(muster_u8(data, INT64_C(1) << 61), "f", "x"));
+    muster_tensor strided = matrix(3, 1);
+    strided.strides[0] = INT64_MAX / 2;
+    assert_refused(mst_tensor_check(strided, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    strided.strides[0] = INT64_MIN;
+    assert_refused(mst_tensor_check(strided, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    strided.strides[0] = 1;
+    strided.byte_offset = INT64_MAX - 3;
+    assert_refused(mst_tensor_check(strided, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    /* a repeated element costs no memory, but its copies would */
+    muster_tensor repeated = matrix(huge, huge);
+    repeated.strides[0] = repeated.strides[1] = 0;
+    assert_refused(mst_tensor_check(repeated, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+}
+
+static void data_off_its_alignment_is_refused(void **state) {
+    (void)state;
+    assert_refused(mst_tensor_check(muster_f32((char *)data + 2, 2), "f", "x"), MUSTER_INVALID_ARGUMENT, "aligned to 4 bytes");
+    assert_ok(mst_tensor_check(muster_u8((char *)data + 1, 2), "f", "x"));
+}
+
+static void a_hand_made_ndim_is_refused(void **state) {
+    (void)state;
+    muster_tensor x = matrix(2, 2);
+    x.ndim = 100;
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_INVALID_ARGUMENT, "received 100");
+    x.ndim = -1;
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_INVALID_ARGUMENT, "received -1");
+}
+
+static void a_slice_views_its_rows(void **state) {
+    (void)state;
+    muster_tensor x = muster_tensor_slice(matrix(8, 4), 3, 5);
+    assert_int_equal(x.shape[0], 2);
+    assert_int_equal(x.shape[1], 4);
+    assert_ptr_equal(muster_tensor_address(x), data + 12);
+    assert_true(mst_tensor_contiguous(x));
+    assert_int_equal(muster_tensor_count(muster_tensor_slice(matrix(8, 4), 8, 8)), 0);
+    assert_int_equal(muster_tensor_slice(muster_f32(data), 0, 1).dtype, MUSTER_DTYPE_NONE);
+}
+
+static void a_transpose_turns_the_axes(void **state) {
+    (void)state;
+    muster_tensor x = muster_tensor_transpose(muster_f32(data, 2, 3, 4));
+    assert_int_equal(x.shape[0], 4);
+    assert_int_equal(x.shape[2], 2);
+    assert_int_equal(x.strides[0], 1);
+    assert_int_equal(x.strides[2], 12);
+    assert_false(mst_tensor_contiguous(x));
+    assert_true(mst_tensor_contiguous(muster_tensor_transpose(x)));
+}
+
+static void contiguity_ignores_strides_that_are_never_used(void **state) {
+    (void)state;
+    muster_tensor x = matrix(1, 4);
+    x.strides[0] = -77;
+    assert_true(mst_tensor_contiguous(x));
+    x.strides[1] = 2;
+    assert_false(mst_tensor_contiguous(x));
+    x = matrix(4, 4);
+    x.strides[0] = 0;
+    assert_false(mst_tensor_contiguous(x));
+}
+
+static void a_reshape_keeps_elements_offset_and_device(void **state) {
+    (void)state;
+    muster_tensor x = muster_tensor_slice(matrix(8, 4), 2, 5);
+    x.device = 1;
+    muster_tensor y = muster_tensor_reshape(x, 3, (const int64_t[]){2, 1, 6});
+    assert_ok(mst_tensor_check(y, "f", "y"));
+    assert_ptr_equal(muster_tensor_address(y), data + 8);
+    assert_int_equal(y.strides[0], 6);
+    assert_int_equal(y.device, 1);
+    assert_int_equal(muster_tensor_reshape(matrix(1, 1), 0, NULL).ndim, 0);
+}
+
+static void a_reshape_that_does_not_fit_gives_no_tensor(void **state) {
+    (void)state;
+    const int64_t twelve[] = {12}, thirteen[] = {13}, negative[] = {-12};
+    assert_int_equal(muster_tensor_reshape(matrix(3, 4), 1, twelve).dtype, MUSTER_F32);
+    assert_int_equal(muster_tensor_reshape(matrix(3, 4), 1, thirteen).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(muster_tensor_reshape(matrix(3, 4), 1, negative).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(muster_tensor_reshape(matrix(3, 4), 1, NULL).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(muster_tensor_reshape(matrix(3, 4), 9, twelve).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(muster_tensor_reshape(muster_tensor_transpose(matrix(3, 4)), 1, twelve).dtype, MUSTER_DTYPE_NONE);
+}
+
+static void shapes_are_compared_by_size_only(void **state) {
+    (void)state;
+    assert_true(mst_tensor_same_shape(matrix(3, 4), muster_tensor_transpose(matrix(4, 3))));
+    assert_false(mst_tensor_same_shape(matrix(3, 4), matrix(4, 3)));
+    assert_false(mst_tensor_same_shape(matrix(3, 1), muster_f32(data, 3)));
+    assert_true(mst_tensor_same_shape(muster_f32(data), muster_f64(data)));
+}
+
+static void shapes_are_written_as_python_does(void **state) {
+    (void)state;
+    char text[128];
+    const int64_t shape[] = {3, 4, -5};
+    assert_string_equal(mst_shape_text(text, 0, NULL), "()");
+    assert_string_equal(mst_shape_text(text, 1, shape), "(3,)");
+    assert_string_equal(mst_shape_text(text, 3, shape), "(3, 4, -5)");
+    int64_t longest[8];
+    for (int i = 0; i < 8; i++) longest[i] = INT64_MIN;
+    mst_shape_text(text, 8, longest);
+    assert_true(strlen(text) < sizeof text);
+    assert_string_equal(text + strlen(text) - 4, "...)");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dtypes_have_sizes_and_names),
+        cmocka_unit_test(halves_are_computed_in_f32),
+        cmocka_unit_test(upcasts_keep_every_value),
+        cmocka_unit_test(a_made_view_is_contiguous_host_memory),
+        cmocka_unit_test(a_scalar_has_one_element_and_one_row),
+        cmocka_unit_test(no_elements_need_no_data),
+        cmocka_unit_test(no_tensor_is_refused),
+        cmocka_unit_test(what_cannot_be_made_is_refused_with_its_reason),
+        cmocka_unit_test(sizes_beyond_64_bits_are_refused),
+        cmocka_unit_test(data_off_its_alignment_is_refused),
+        cmocka_unit_test(a_hand_made_ndim_is_refused),
+        cmocka_unit_test(a_slice_views_its_rows),
+        cmocka_unit_test(a_transpose_turns_the_axes),
+        cmocka_unit_test(contiguity_ignores_strides_that_are_never_used),
+        cmocka_unit_test(a_reshape_keeps_elements_offset_and_device),
+        cmocka_unit_test(a_reshape_that_does_not_fit_gives_no_tensor),
+        cmocka_unit_test(shapes_are_compared_by_size_only),
+        cmocka_unit_test(shapes_are_written_as_python_does),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
