@@ -61,10 +61,10 @@ static muster_status call_task(muster_worker *worker, void *argument) {
 
 static muster_status run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
-    mst_call call = {.function = function, .size = single ? 1 : runtime->size};
-    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, &call) : mst_pool_run(runtime->pool, call_task, &call));
-    MUSTER_TRY(mst_outputs_collect(&call, where));
-    mst_updates_apply(&call);
+    mst_call *call = single ? &function->single : &function->together;
+    MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
+    MUSTER_TRY(mst_outputs_collect(call, where));
+    mst_updates_apply(call);
     return MUSTER_OK;
 }
 

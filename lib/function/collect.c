@@ -17,13 +17,14 @@ static bool writes_directly(const mst_call *call, const muster_worker *worker, i
 
 muster_status mst_outputs_reset(mst_call *call, muster_worker *worker) {
     mst_rank *rank = mst_call_rank(call, worker);
-    rank->weight = 0;
-    rank->nominal = 1;
+    const bool whole = call->function->plan.slices == 1; /* one piece: its value is the part, nothing is accumulated */
+    MST_SET(rank->nominal, 1.0);
+    if (!whole) rank->weight = 0;
     for (int64_t i = 0; i < call->function->output_count; i++) {
         mst_part *part = &rank->parts[i];
-        part->visible = NULL;
-        part->direct = part->begun = false;
-        part->rows = part->pending = 0;
+        MST_SET(part->begun, whole);
+        if (call->function->outputs[i].mode == MUSTER_GATHER) part->direct = false;
+        MST_SET(part->rows, 0);
     }
     return MUSTER_OK;
 }
@@ -35,7 +36,7 @@ static void *output_address(const mst_call *call, int64_t i) {
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
     mst_part *part = &rank->parts[i];
-    part->direct = writes_directly(call, worker, i);
+    MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;
     view.data = output_address(call, i);
@@ -76,14 +77,18 @@ muster_status mst_part_accumulate(mst_call *call, muster_worker *worker, mst_par
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
-    if (function->plan.slices == 1) rank->nominal = worker->weight;
-    rank->weight += worker->weight;
+    const bool whole = function->plan.slices == 1;
+    if (whole) {
+        MST_SET(rank->nominal, worker->weight);
+        MST_SET(rank->weight, worker->weight);
+    } else {
+        rank->weight += worker->weight;
+    }
     for (int64_t i = 0; i < function->output_count; i++) {
         mst_part *part = &rank->parts[i];
         if (!mst_wanted(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER) part->rows += part->pending;
-        else if (function->plan.slices == 1) part->begun = true;
-        else
+        else if (!whole)
             MUSTER_TRY(mst_part_accumulate(call, worker, part, function->outputs[i].mode, function->outputs[i].dtype,
                                            muster_tensor_count(function->plan.outputs[i])));
     }
@@ -97,8 +102,8 @@ static muster_status expose(mst_call *call, muster_worker *worker, mst_rank *ran
     if (part->direct || !part->begun) return MUSTER_OK;
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
     const mst_store *store = summed ? &part->sum : &part->value;
-    part->dtype = summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype;
-    part->visible = store->address;
+    MST_SET(part->dtype, summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype);
+    MST_SET(part->visible, store->address);
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
     const int64_t bytes = muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype);
     MUSTER_TRY(mst_host_store_reserve(&part->host, bytes, "muster_function_call: output"));

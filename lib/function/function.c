@@ -196,6 +196,8 @@ muster_status mst_function_seal(muster_function *function) {
         unseal(function);
         return status;
     }
+    function->together = (mst_call){function, size};
+    function->single = (mst_call){function, 1};
     function->sealed = true;
     return MUSTER_OK;
 }

@@ -27,6 +27,13 @@ typedef struct mst_store {
     int64_t capacity;
 } mst_store;
 
+/* Writes only what changes: the lines that the caller's thread reads after the run then stay shared from call to call, and a small call
+ * moves no more lines between the cores than it must. */
+#define MST_SET(place, value)                            \
+    do {                                                 \
+        if ((place) != (value)) (place) = (value);       \
+    } while (0)
+
 /* What one rank has of one output (or update). */
 typedef struct mst_part {
     const void *visible;   /* host-readable contribution, contiguous */
@@ -69,8 +76,15 @@ typedef struct mst_plan {
     bool parallel;        /* some output is large enough to be combined by all workers */
 } mst_plan;
 
+/* What a run of the pool is given: constant from call to call, so that its line stays in every worker's cache. */
+typedef struct mst_call {
+    muster_function *function;
+    int32_t size;
+} mst_call;
+
 struct muster_function {
     mst_object object; /* first */
+    mst_call together, single;
     muster_body *bodies; /* [size] */
     void *user;
     bool sealed; /* has been called: the description is complete */
@@ -85,12 +99,6 @@ struct muster_function {
     muster_tensor *named; /* [inputs + outputs] for calls by name */
     mst_store *results;   /* [outputs] contiguous results for strided callers */
 };
-
-/* One call in progress; worker->call points to it. */
-typedef struct mst_call {
-    muster_function *function;
-    int32_t size;
-} mst_call;
 
 /* function.c */
 muster_status mst_function_seal(muster_function *function);

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DEFAULT_SPIN_NS = 50000 };
+/* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on virtual machines, and calls are often a
+ * millisecond apart. OpenMP runtimes spin for as long or longer. */
+enum { DEFAULT_SPIN_NS = 2000000 };
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
 static void log_to_stderr(void *user, const char *line) {
@@ -74,7 +76,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < count; runtime->size++) {
         MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
-        host |= mst_device_is_host(runtime->devices[runtime->size]);
+        host |= runtime->devices[runtime->size]->table->launch != NULL; /* its processor is the host's */
     }
     if (!host) return MUSTER_OK;
     MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));

@@ -23,6 +23,7 @@ static const char usage[] =
     "  --epochs N             passes over the training set (default: 1)\n"
     "  --batch N              rows of a step, over all devices (default: 500)\n"
     "  --steps N              stop after N steps, without an evaluation\n"
+    "  --learning-rate X      (default: 0.1)\n"
     "  --seed N               of the first parameters and of the order of the rows (default: 1)\n"
     "  --min-accuracy X       exit 1 when the test accuracy comes out lower\n"
     "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
@@ -74,7 +75,7 @@ static settings parse(int argc, char **argv) {
         {"devices", required_argument, NULL, 'd'}, {"data", required_argument, NULL, 'f'},          {"epochs", required_argument, NULL, 'e'},
         {"batch", required_argument, NULL, 'b'},   {"steps", required_argument, NULL, 's'},         {"seed", required_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},          {"dump-gradient", required_argument, NULL, 'g'}, {"dump-params", required_argument, NULL, 'p'},
-        {"min-accuracy", required_argument, NULL, 'a'}, {0}};
+        {"min-accuracy", required_argument, NULL, 'a'}, {"learning-rate", required_argument, NULL, 'l'}, {0}};
     settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1}};
     for (int option, index = 0; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
         switch (option) {
@@ -85,6 +86,7 @@ static settings parse(int argc, char **argv) {
         case 's': s.steps = parse_count("steps", optarg, 0); break;
         case 'r': s.model.seed = (uint64_t)parse_count("seed", optarg, 0); break;
         case 'a': s.minimum_accuracy = parse_fraction("min-accuracy", optarg); break;
+        case 'l': s.model.learning_rate = parse_fraction("learning-rate", optarg); break;
         case 'g': s.dump_gradient = optarg; break;
         case 'p': s.dump_parameters = optarg; break;
         case 'h': fputs(usage, stdout); exit(0);

@@ -8,26 +8,31 @@ import subprocess
 import sys
 
 
-def compiles(cc, header, path):
-    command = [cc, "-std=gnu11", "-D_GNU_SOURCE", "-fsyntax-only", "-x", "c", "-"] + [f"-I{folder}" for folder in path]
-    return subprocess.run(command, input=f'#include "{header}"\n', text=True, capture_output=True)
+def run(cc, stage, headers, path):
+    command = [cc, "-std=gnu11", "-D_GNU_SOURCE", stage, "-o", "/dev/null", "-x", "c", "-"] + [f"-I{folder}" for folder in path]
+    return subprocess.run(command, input="".join(f'#include "{header}"\n' for header in headers), text=True, capture_output=True)
 
 
 def check_includes(cc, rooms):
-    wrong = 0
+    wrong = tried = 0
     owned = []  # (position of the room, header)
     for position, (_, folder, public, *_) in enumerate(rooms):
         owned += [(position, path.name) for path in sorted(pathlib.Path(folder).glob("*_impl.h"))]
         owned += [(position, f"muster/{path.name}") for path in sorted(pathlib.Path(public, "muster").glob("*.h"))]
     for position, (name, _, _, *path) in enumerate(rooms):
+        right = run(cc, "-fsyntax-only", [header for owner, header in owned if owner <= position], path)
+        if right.returncode:
+            print(f"room {name}: a right include fails\n{right.stderr}")
+            wrong += 1
         for owner, header in owned:
-            result = compiles(cc, header, path)
-            if (result.returncode == 0) != (owner <= position):
-                print(f'room {name}: #include "{header}" of room {rooms[owner][0]} {"fails" if result.returncode else "compiles"}')
-                print(result.stderr)
-                wrong += 1
-    print(f"{len(rooms) * len(owned)} includes tried, {wrong} wrong")
-    return wrong == 0 and len(owned) > len(rooms)
+            if owner > position:
+                tried += 1
+                # The preprocessor alone, for speed: a header that is not found fails there.
+                if run(cc, "-E", [header], path).returncode == 0:
+                    print(f'room {name}: #include "{header}" of room {rooms[owner][0]} compiles')
+                    wrong += 1
+    print(f"{tried} wrong includes tried, {wrong} faults")
+    return wrong == 0 and tried > len(rooms)
 
 
 def check_no_way_around(rooms):

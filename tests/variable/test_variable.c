@@ -125,7 +125,7 @@ static void test_broadcast_and_gathers(void **state) {
         set_by_rank(runtime, w, 3);
         assert_ok(muster_variables_broadcast(&w, NULL, 1));
         for (int32_t r = 0; r < n; r++) assert_replica(w, r, 3, 1);
-        assert_ok(muster_variables_broadcast(&w, &(muster_tensor){muster_f32(zero, 2, 2)}, 1));
+        assert_ok(muster_variables_broadcast(&w, (muster_tensor[]){muster_f32(zero, 2, 2)}, 1));
         for (int32_t r = 0; r < n; r++) assert_replica(w, r, 2, 0);
         assert_ok(muster_runtime_close(runtime));
     }
@@ -290,13 +290,13 @@ static muster_status do_create(operation_case *c) {
     return status == MUSTER_OK ? muster_variable_destroy(made) : status;
 }
 static muster_status do_set(operation_case *c) { return muster_variable_set(c->w, 1, muster_f32(c->room, 40, 2)); }
-static muster_status do_broadcast(operation_case *c) { return muster_variables_broadcast(&c->w, &(muster_tensor){muster_f32(c->room, 40, 2)}, 1); }
-static muster_status do_scatter(operation_case *c) { return muster_variables_scatter(&c->w, &(muster_tensor){muster_f32(c->room, 90, 2)}, 1, NULL); }
+static muster_status do_broadcast(operation_case *c) { return muster_variables_broadcast(&c->w, (muster_tensor[]){muster_f32(c->room, 40, 2)}, 1); }
+static muster_status do_scatter(operation_case *c) { return muster_variables_scatter(&c->w, (muster_tensor[]){muster_f32(c->room, 90, 2)}, 1, NULL); }
 static muster_status do_all_reduce(operation_case *c) { return muster_variables_all_reduce(&c->w, 1, MUSTER_SUM); }
 static muster_status do_reduce(operation_case *c) { return muster_variables_reduce(&c->w, 1, MUSTER_SUM); }
 static muster_status do_all_gather(operation_case *c) { return muster_variables_all_gather(&c->w, 1); }
-static muster_status do_reduce_to(operation_case *c) { return muster_variables_reduce_to(&c->w, &(muster_tensor){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM); }
-static muster_status do_stack(operation_case *c) { return muster_variables_stack(&c->w, &(muster_tensor){muster_f32(c->room, 3, 3, 2)}, 1); }
+static muster_status do_reduce_to(operation_case *c) { return muster_variables_reduce_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM); }
+static muster_status do_stack(operation_case *c) { return muster_variables_stack(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 3, 2)}, 1); }
 
 static void fail_every_allocation(const char *machine, muster_status (*operation)(operation_case *)) {
     int64_t live = mst_memory_live();
