@@ -164,8 +164,8 @@ static muster_status make(muster_function *function, const char *where, const mu
     MUSTER_TRY(check_batch_s(function, where, options, function->object.runtime->size));
     MUSTER_TRY(plan_shares(function, where, options, count, size));
     MUSTER_TRY(check_outputs(function, where, outputs));
-    memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
-    memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
+    if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
+    if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
     plan->single = single;
     plan->batch = options->batch;
     plan->batch_s = options->batch_s;

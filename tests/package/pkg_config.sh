@@ -2,7 +2,7 @@
 # pkg-config and the plain compiler build a program against the installed library; it names the SONAME.
 . "$(dirname "$0")/install.sh"
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
-test "$(pkg-config --modversion muster)" = "$(sed -n 's/.*PACKAGE_VERSION "\(.*\)"/\1/p' "$libdir/cmake/muster/muster-config-version.cmake" | head -n 1)"
+test "$(pkg-config --modversion muster)" = "$(sed -n 's/^set(PACKAGE_VERSION "\(.*\)")$/\1/p' "$libdir/cmake/muster/muster-config-version.cmake")"
 # shellcheck disable=SC2046
 "$cc" -std=c11 -Wall -Wextra -Werror "$consumer/consumer.c" -o "$work/consumer" $(pkg-config --cflags --libs muster)
 LD_LIBRARY_PATH="$libdir" "$work/consumer"

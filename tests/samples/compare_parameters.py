@@ -1,11 +1,10 @@
-"""usage: compare_parameters.py FIRST OTHER...: files of f32. Each OTHER must agree with FIRST within relative 1e-5 in norm, and 1e-3
-in each element (relative to it or to the root mean square of all, whichever is larger): one ReLU that rounding tips over moves single
-elements by 1e-4."""
+"""usage: compare_parameters.py FIRST OTHER...: files of f32. Each OTHER must agree with FIRST within relative 1e-5, in norm and in
+each element (relative to it or to the root mean square of all, whichever is larger)."""
 import sys
 
 import numpy
 
-NORM_LIMIT, ELEMENT_LIMIT = 1e-5, 1e-3
+NORM_LIMIT, ELEMENT_LIMIT = 1e-5, 1e-5
 first = numpy.fromfile(sys.argv[1], numpy.float32).astype(float)
 scale = numpy.maximum(abs(first), numpy.sqrt((first ** 2).mean()))
 good = first.size == 1276810 and bool(numpy.isfinite(first).all())

@@ -1,14 +1,13 @@
 #!/bin/sh
 # After 20 steps the parameters are the same on 1, 2 and 3 devices (500 rows do not divide by 3), and so they are when a batch has fewer rows
-# than there are devices. At a learning rate of 0.01: at the demo's 0.1 the first steps are unstable, and differences of rounding (1e-8) have
-# been seen to jump to 1e-4 within 20 steps on some seeds, probably where a ReLU falls on the other side of 0; that says nothing about sharing.
+# than there are devices.
 # usage: same_parameters.sh TRAIN PYTHON DATA
 set -eu
 train=$1 python=$2 data=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 for n in 1 2 3; do
-    "$train" --data "$data" --devices host:$n --steps 20 --learning-rate 0.01 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
+    "$train" --data "$data" --devices host:$n --steps 20 --dump-params "$folder/$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
     "$train" --data "$data" --devices host:$n --batch 2 --steps 3 --dump-params "$folder/few$n" >"$folder/log" || { cat "$folder/log"; exit 1; }
 done
 "$python" "$(dirname "$0")/compare_parameters.py" "$folder/1" "$folder/2" "$folder/3"

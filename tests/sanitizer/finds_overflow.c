@@ -1,7 +1,9 @@
 /* A planted overflow. */
 #include <limits.h>
 
-int main(int argc, char **argv) {
-    (void)argv;
-    return INT_MAX + argc > 0;
+static volatile int largest = INT_MAX;
+
+int main(void) {
+    largest = largest + 1;
+    return 0;
 }
