@@ -8,7 +8,7 @@ enum { COUNT = 1000 };
 
 /* The sanitizers' allocators end the program at a size that the system's merely refuses, unless they are told otherwise. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__tsan_default_options(void);
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
 const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
