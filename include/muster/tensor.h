@@ -109,6 +109,12 @@ static inline muster_tensor muster_f32(const float *p, std::initializer_list<int
 static inline muster_tensor muster_f64(const double *p, std::initializer_list<int64_t> shape = {}) {
     return muster_tensor_make(MUSTER_F64, const_cast<double *>(p), (int32_t)shape.size(), shape.begin());
 }
+static inline muster_tensor muster_i32(const int32_t *p, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(MUSTER_I32, const_cast<int32_t *>(p), (int32_t)shape.size(), shape.begin());
+}
+static inline muster_tensor muster_u8(const uint8_t *p, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(MUSTER_U8, const_cast<uint8_t *>(p), (int32_t)shape.size(), shape.begin());
+}
 static inline muster_tensor muster_i64(const int64_t *p, std::initializer_list<int64_t> shape = {}) {
     return muster_tensor_make(MUSTER_I64, const_cast<int64_t *>(p), (int32_t)shape.size(), shape.begin());
 }

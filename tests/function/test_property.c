@@ -1,5 +1,6 @@
 /* For random shapes, batches, slices and numbers of devices each collect mode equals one plain loop over the selected rows. */
 #include "function_fixture.h"
+#include "tensor_impl.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -84,31 +85,34 @@ static void master_rows(const example *e, int64_t *begin, int64_t *end) {
     }
 }
 
-static void store(muster_dtype dtype, void *to, const double *from, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        if (dtype == MUSTER_F32) ((float *)to)[i] = (float)from[i];
-        else if (dtype == MUSTER_F64) ((double *)to)[i] = from[i];
-        else if (dtype == MUSTER_I32) ((int32_t *)to)[i] = (int32_t)from[i];
-        else ((int64_t *)to)[i] = (int64_t)from[i];
-    }
+/* What the dtype makes of a result: integers wrap. */
+static double in_dtype(muster_dtype dtype, double value) {
+    if (dtype == MUSTER_I32) return (int32_t)(uint32_t)(int64_t)value;
+    return dtype == MUSTER_U32 ? (uint32_t)(int64_t)value : value;
 }
 
-static double load(muster_dtype dtype, const void *from, int64_t i) {
-    if (dtype == MUSTER_F32) return ((const float *)from)[i];
-    if (dtype == MUSTER_F64) return ((const double *)from)[i];
-    return dtype == MUSTER_I32 ? ((const int32_t *)from)[i] : (double)((const int64_t *)from)[i];
+/* Averages of f16 and bf16 are rounded to 11 and 8 bits. */
+static double tolerance(muster_collect_mode mode, muster_dtype dtype) {
+    if (mode != MUSTER_AVG) return 0;
+    return dtype == MUSTER_F16 ? 1e-3 : dtype == MUSTER_BF16 ? 8e-3 : 1e-5;
 }
 
-static void check(const example *e, muster_collect_mode mode, muster_dtype dtype, const void *result) {
+/* The products of small dtypes leave their range; averages of integers and sums of bool are refused. */
+static bool is_defined(muster_collect_mode mode, muster_dtype dtype) {
+    const bool is_float = dtype == MUSTER_F16 || dtype == MUSTER_BF16 || dtype == MUSTER_F32 || dtype == MUSTER_F64;
+    if (mode == MUSTER_AVG) return is_float;
+    if (dtype == MUSTER_BOOL) return mode != MUSTER_SUM && mode != MUSTER_MASTER;
+    return mode != MUSTER_PROD || muster_dtype_size(dtype) >= 4;
+}
+
+static void check(const example *e, muster_collect_mode mode, muster_dtype dtype, const double *result) {
     int64_t begin = 0, end = e->count;
     if (mode == MUSTER_MASTER) master_rows(e, &begin, &end);
     const int64_t rows = mode == MUSTER_GATHER ? e->count : 1;
     for (int64_t r = 0; r < rows; r++) {
         for (int64_t c = 0; c < e->columns; c++) {
-            double expected = mode == MUSTER_GATHER ? expect(e, mode, r, r + 1, c) : expect(e, mode, begin, end, c);
-            if (dtype == MUSTER_I32) expected = (int32_t)(uint32_t)(int64_t)expected;
-            const double received = load(dtype, result, r * e->columns + c);
-            const double allowed = mode == MUSTER_AVG ? 1e-5 * fmax(1, fabs(expected)) : 0;
+            const double expected = in_dtype(dtype, mode == MUSTER_GATHER ? expect(e, mode, r, r + 1, c) : expect(e, mode, begin, end, c));
+            const double received = result[r * e->columns + c], allowed = tolerance(mode, dtype) * fmax(1, fabs(expected));
             if (!(fabs(expected - received) <= allowed))
                 fail_msg("mode %d %s rows %lld devices %d slices %lld batch %d: expected %g, received %g", (int)mode, muster_dtype_name(dtype),
                          (long long)e->count, e->devices, (long long)e->options.slices, (int)e->options.batch.kind, expected, received);
@@ -117,9 +121,9 @@ static void check(const example *e, muster_collect_mode mode, muster_dtype dtype
 }
 
 static void run_example(muster_function *f, const example *e, muster_collect_mode mode, muster_dtype dtype) {
-    double input[ROWS_MAX * COLUMNS_MAX], result[ROWS_MAX * COLUMNS_MAX];
-    memset(result, 0xEE, sizeof result);
-    store(dtype, input, e->values, e->rows * e->columns);
+    double input[ROWS_MAX * COLUMNS_MAX], result[ROWS_MAX * COLUMNS_MAX], as_double[ROWS_MAX * COLUMNS_MAX];
+    memset(result, 0, sizeof result);
+    mst_convert(dtype, input, MUSTER_F64, e->values, e->rows * e->columns);
     const muster_tensor x = muster_tensor_make(dtype, input, 2, (int64_t[]){e->rows, e->columns});
     const muster_tensor y = mode == MUSTER_GATHER ? muster_tensor_make(dtype, result, 2, (int64_t[]){e->count, e->columns})
                                                   : muster_tensor_make(dtype, result, 1, &e->columns);
@@ -128,7 +132,8 @@ static void run_example(muster_function *f, const example *e, muster_collect_mod
         return;
     }
     assert_ok(muster_function_call(f, &x, 1, &y, 1, &e->options));
-    check(e, mode, dtype, result);
+    mst_convert(MUSTER_F64, as_double, dtype, result, (mode == MUSTER_GATHER ? e->count : 1) * e->columns);
+    check(e, mode, dtype, as_double);
 }
 
 static void compare(const char *backend, muster_dtype dtype, int rounds) {
@@ -139,7 +144,7 @@ static void compare(const char *backend, muster_dtype dtype, int rounds) {
             muster_collect_mode mode = modes[m];
             muster_function *f;
             char name[32];
-            if (mode == MUSTER_AVG && dtype != MUSTER_F32 && dtype != MUSTER_F64) continue;
+            if (!is_defined(mode, dtype)) continue;
             snprintf(name, sizeof name, "mode %d", (int)mode);
             assert_ok(muster_function_create(runtime, name, body, (void *)&modes[m], &f));
             assert_ok(muster_function_input(f, "x", dtype, 2, MUSTER_SCATTER));
@@ -147,6 +152,7 @@ static void compare(const char *backend, muster_dtype dtype, int rounds) {
             for (int round = 0; round < rounds; round++) {
                 example e;
                 choose(&e, &state);
+                for (int64_t i = 0; dtype == MUSTER_BOOL && i < e.rows * e.columns; i++) e.values[i] = e.values[i] != 0;
                 e.devices = devices;
                 run_example(f, &e, mode, dtype);
             }
@@ -155,32 +161,17 @@ static void compare(const char *backend, muster_dtype dtype, int rounds) {
     }
 }
 
-static void every_mode_equals_a_plain_loop_f32(void **unused) {
-    (void)unused;
-    for_each_backend(backend) compare(backend, MUSTER_F32, fixture_rounds(12, 300));
-}
-
-static void every_mode_equals_a_plain_loop_f64(void **unused) {
-    (void)unused;
-    for_each_backend(backend) compare(backend, MUSTER_F64, fixture_rounds(12, 300));
-}
-
-static void every_mode_equals_a_plain_loop_i32(void **unused) {
-    (void)unused;
-    for_each_backend(backend) compare(backend, MUSTER_I32, fixture_rounds(12, 300));
-}
-
-static void every_mode_equals_a_plain_loop_i64(void **unused) {
-    (void)unused;
-    for_each_backend(backend) compare(backend, MUSTER_I64, fixture_rounds(12, 300));
-}
+#define EACH_DTYPE(X) \
+    X(F16) X(BF16) X(F32) X(F64) X(I8) X(U8) X(I16) X(I32) X(I64) X(U32) X(U64) X(BOOL)
+#define TEST(DTYPE)                                                                                    \
+    static void every_mode_equals_a_plain_loop_##DTYPE(void **unused) {                                \
+        (void)unused;                                                                                  \
+        for_each_backend(backend) compare(backend, MUSTER_##DTYPE, fixture_rounds(6, 300));            \
+    }
+EACH_DTYPE(TEST)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_mode_equals_a_plain_loop_f32),
-        cmocka_unit_test(every_mode_equals_a_plain_loop_f64),
-        cmocka_unit_test(every_mode_equals_a_plain_loop_i32),
-        cmocka_unit_test(every_mode_equals_a_plain_loop_i64),
-    };
+#define ENTRY(DTYPE) cmocka_unit_test(every_mode_equals_a_plain_loop_##DTYPE),
+    const struct CMUnitTest tests[] = {EACH_DTYPE(ENTRY)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
