@@ -47,11 +47,12 @@ struct mst_pool {
     int32_t size;
     int32_t threads; /* started */
     mst_pool_options options;
-    uint64_t epoch;
     uint64_t fork_generation;
     mst_party *parties;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_turn turn;
+    /* Written in every run, so apart from what the workers read in every run. */
+    _Alignas(MST_CACHE_LINE) uint64_t epoch;
 };
 
 /* turn.c */

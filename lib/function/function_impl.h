@@ -51,12 +51,13 @@ typedef struct mst_rank {
     _Alignas(MST_CACHE_LINE) int64_t first_row;
     int64_t rows;
     bool runs, contributes; /* runs the body; its outputs enter the collection */
-    bool staged_whole;      /* the broadcast inputs are on the device in this call */
     double weight;          /* sum of the slices' weights */
     double nominal;         /* what one unit of its part weighs: part = sum of weight / nominal * value */
-    muster_tensor *in, *out;
+    mst_part *parts;        /* [outputs] */
+    /* Below: changes in every call, and only the rank's own worker looks at it. */
+    _Alignas(MST_CACHE_LINE) muster_tensor *in, *out;
     mst_store *staged, *bounce; /* [inputs] device copies, packed host rows */
-    mst_part *parts;            /* [outputs] */
+    bool staged_whole;          /* the broadcast inputs are on the device in this call */
     mst_part *updates;          /* [uses] */
     mst_store *picked;          /* [uses] rows chosen by batch_s */
     muster_tensor *views;       /* [uses] this slice's view of the variable */
