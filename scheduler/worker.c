@@ -10,16 +10,16 @@
 
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 
-int32_t muster_worker_rank(const muster_worker *worker) { return worker->rank; }
-int32_t muster_worker_size(const muster_worker *worker) { return worker->size; }
-const char *muster_worker_backend(const muster_worker *worker) { return worker->device->table->backend; }
-int64_t muster_worker_first_row(const muster_worker *worker) { return worker->first_row; }
-int64_t muster_worker_rows(const muster_worker *worker) { return worker->rows; }
-int64_t muster_worker_total_rows(const muster_worker *worker) { return worker->total_rows; }
-int64_t muster_worker_slice(const muster_worker *worker) { return worker->slice; }
-int64_t muster_worker_slices(const muster_worker *worker) { return worker->slices; }
-double muster_worker_weight(const muster_worker *worker) { return worker->weight; }
-int32_t muster_worker_cancelled(const muster_worker *worker) { return mst_pool_poisoned(worker); }
+int32_t muster_worker_rank(const muster_worker *worker) { return worker ? worker->rank : -1; }
+int32_t muster_worker_size(const muster_worker *worker) { return worker ? worker->size : -1; }
+const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
+int64_t muster_worker_first_row(const muster_worker *worker) { return worker ? worker->first_row : -1; }
+int64_t muster_worker_rows(const muster_worker *worker) { return worker ? worker->rows : -1; }
+int64_t muster_worker_total_rows(const muster_worker *worker) { return worker ? worker->total_rows : -1; }
+int64_t muster_worker_slice(const muster_worker *worker) { return worker ? worker->slice : -1; }
+int64_t muster_worker_slices(const muster_worker *worker) { return worker ? worker->slices : -1; }
+double muster_worker_weight(const muster_worker *worker) { return worker ? worker->weight : 0; }
+int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_poisoned(worker) : 0; }
 
 muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: worker: expected the worker of the running function, received NULL");
@@ -97,6 +97,10 @@ static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_
 muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape) {
     int64_t bytes;
     void *address = NULL;
+    if (!worker) {
+        mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: worker: expected the worker of the running function, received NULL");
+        return muster_tensor_none();
+    }
     muster_status status = scratch_size(dtype, ndim, shape, &bytes);
     if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
     if (status != MUSTER_OK) {

@@ -51,7 +51,7 @@ enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
 MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
 /* The body writes a new value with muster_worker_update. Every slice sees the original value; the pieces accumulate over the slices by
  * `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER: the last slice's) and are applied on each worker after all workers have
- * succeeded. No communication between workers. A worker without rows keeps its value. */
+ * succeeded. No communication between workers. A worker without rows keeps its value, and so does one whose average has the weight 0. */
 MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
 
 /* By default a worker without rows does not run the body. With 1 it does, with inputs of 0 rows: for bodies that enter collectives, which every

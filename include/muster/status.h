@@ -2,7 +2,7 @@
  *
  * Errors.    Every function that can fail returns a muster_status; 0 is success. A failure also sets the calling thread's
  *            muster_last_error(): one sentence with the function, the argument, what was expected and what came.
- *            A refused call has changed nothing.
+ *            A refused call has changed nothing, except that a create or open which fails sets the place for its result to NULL.
  * Ownership. create/open hands an object to the caller, who ends it with destroy/close. NULL is accepted there.
  *            Pointers passed in are borrowed for the duration of the call unless the function says otherwise.
  * Threads.   "any": any thread, concurrently. "owner": one thread at a time per object. "worker": inside a function body,

@@ -1,4 +1,5 @@
-/* muster/worker.h: what a function body can ask of the worker that runs it. Threads of every function here: worker. */
+/* muster/worker.h: what a function body can ask of the worker that runs it. Threads of every function here: worker.
+ * Asked of NULL, numbers are -1 (a weight and "cancelled" 0), and the backend is NULL. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 

@@ -1,8 +1,9 @@
 /* Outputs: where a body writes, how slices accumulate, how the ranks' parts become the caller's result.
- * A part holds  sum over its slices of (weight / nominal) * value  for averages, and the plain reduction otherwise; the result is
- * sum over ranks of (nominal / total weight) * part. No sum of more than weighted means is ever formed, so an average cannot overflow. */
+ * A part holds the running mean of its slices for averages, and the plain reduction otherwise; the result of an average is the sum over the
+ * ranks of (weight / total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow. */
 #include "function_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
@@ -18,13 +19,12 @@ static bool writes_directly(const mst_call *call, const muster_worker *worker, i
 muster_status mst_outputs_reset(mst_call *call, muster_worker *worker) {
     mst_rank *rank = mst_call_rank(call, worker);
     const bool whole = call->function->plan.slices == 1; /* one piece: its value is the part, nothing is accumulated */
-    MST_SET(rank->nominal, 1.0);
-    if (!whole) rank->weight = 0;
     for (int64_t i = 0; i < call->function->output_count; i++) {
         mst_part *part = &rank->parts[i];
         MST_SET(part->begun, whole);
         if (call->function->outputs[i].mode == MUSTER_GATHER) part->direct = false;
         MST_SET(part->rows, 0);
+        if (!whole) part->weight = 0;
     }
     return MUSTER_OK;
 }
@@ -33,9 +33,19 @@ static void *output_address(const mst_call *call, int64_t i) {
     return call->function->plan.addresses[call->function->input_count + i];
 }
 
+/* What a body leaves in a slice without rows enters nothing: it must not lie where an earlier slice left its value. */
+static muster_status prepare_unused(muster_worker *worker, muster_tensor like, muster_tensor *view) {
+    void *address;
+    MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(like), &address));
+    *view = muster_tensor_make(like.dtype, address, like.ndim, like.shape);
+    view->device = worker->rank;
+    return MUSTER_OK;
+}
+
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
     mst_part *part = &rank->parts[i];
+    if (worker->rows == 0) return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;
@@ -59,17 +69,25 @@ muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t
     return MUSTER_OK;
 }
 
-muster_status mst_part_accumulate(mst_call *call, muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
-    const mst_rank *rank = mst_call_rank(call, worker);
-    if (mode == MUSTER_MASTER) { /* the last slice's value stays where it is */
-        part->begun = true;
-        return MUSTER_OK;
+/* mean = (weight / total) * mean + (worker's weight / total) * value */
+static muster_status accumulate_mean(muster_worker *worker, mst_part *part, muster_dtype dtype, int64_t count) {
+    const double total = part->weight + worker->weight;
+    const muster_dtype compute = mst_dtype_compute(dtype);
+    void *mean = part->sum.address;
+    if (!isfinite(total)) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_function_call: the sum of the slices' weights overflows");
+    if (part->begun) MUSTER_TRY(mst_worker_accumulate(worker, MUSTER_AVG, compute, mean, mean, count, part->weight / total, true));
+    MUSTER_TRY(mst_worker_accumulate(worker, MUSTER_AVG, dtype, mean, part->value.address, count, worker->weight / total, !part->begun));
+    part->weight = total;
+    return MUSTER_OK;
+}
+
+muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
+    if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
+    if (mode != MUSTER_MASTER) { /* there the last slice's value stays where it is */
+        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
+        if (mode == MUSTER_AVG) MUSTER_TRY(accumulate_mean(worker, part, dtype, count));
+        else MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, 1, !part->begun));
     }
-    const double scale = mode == MUSTER_AVG ? worker->weight / rank->nominal : 1;
-    if (scale == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
-    int64_t bytes = count * muster_dtype_size(mst_dtype_compute(dtype));
-    MUSTER_TRY(mst_device_store_reserve(worker->device, &part->sum, bytes));
-    MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, scale, !part->begun));
     part->begun = true;
     return MUSTER_OK;
 }
@@ -78,18 +96,13 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
     const bool whole = function->plan.slices == 1;
-    if (whole) {
-        MST_SET(rank->nominal, worker->weight);
-        MST_SET(rank->weight, worker->weight);
-    } else {
-        rank->weight += worker->weight;
-    }
     for (int64_t i = 0; i < function->output_count; i++) {
         mst_part *part = &rank->parts[i];
         if (!mst_wanted(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER) part->rows += part->pending;
-        else if (!whole)
-            MUSTER_TRY(mst_part_accumulate(call, worker, part, function->outputs[i].mode, function->outputs[i].dtype,
+        else if (whole) MST_SET(part->weight, worker->weight);
+        else
+            MUSTER_TRY(mst_part_accumulate(worker, part, function->outputs[i].mode, function->outputs[i].dtype,
                                            muster_tensor_count(function->plan.outputs[i])));
     }
     return MUSTER_OK;
@@ -121,10 +134,10 @@ muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
-static double total_weight(const mst_call *call) {
+static double total_weight(const mst_call *call, int64_t i) {
     double total = 0;
     for (int32_t r = 0; r < call->size; r++)
-        if (call->function->ranks[r].contributes) total += call->function->ranks[r].weight;
+        if (call->function->ranks[r].contributes) total += call->function->ranks[r].parts[i].weight;
     return total;
 }
 
@@ -136,7 +149,7 @@ static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int
         const mst_rank *rank = &call->function->ranks[r];
         const mst_part *part = &rank->parts[i];
         if (!rank->contributes || !part->begun || (mode == MUSTER_MASTER && r > 0)) continue;
-        const double scale = mode == MUSTER_AVG ? rank->nominal / total : 1;
+        const double scale = mode == MUSTER_AVG ? part->weight / total : 1;
         if (scale == 0) continue;
         const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
         mst_reduction_accumulate(mode == MUSTER_MASTER ? MUSTER_MAX : mode, part->dtype, accumulator, values, count, scale, first);
@@ -173,11 +186,11 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     MUSTER_TRY(worker->device->table->sync(worker->device));
     mst_communicator *communicator = mst_worker_communicator(worker);
     MUSTER_TRY(communicator->table->barrier(communicator, worker));
-    const double total = total_weight(call);
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!is_parallel(call, i)) continue;
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);
-        if (function->outputs[i].mode == MUSTER_AVG && total == 0) continue; /* refused by the collection */
+        const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
+        if (total == 0 || !isfinite(total)) continue; /* refused by the collection */
         combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank), mst_edge(count, call->size, worker->rank + 1), total);
     }
     return MUSTER_OK;
@@ -193,7 +206,10 @@ static bool all_direct(const mst_call *call, int64_t i) {
 
 static muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
     muster_function *function = call->function;
-    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call) : 1;
+    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
+    if (!isfinite(total))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the sum of the workers' weights overflows", where,
+                         function->outputs[i].name, mst_function_name(function));
     if (total == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
                          function->outputs[i].name, mst_function_name(function));

@@ -41,6 +41,7 @@ typedef struct mst_part {
     bool direct;           /* the body wrote into the caller's memory */
     bool begun;            /* something has been accumulated */
     bool touched;          /* update: the body asked for it in this slice */
+    double weight;         /* of what has been accumulated */
     int64_t rows, pending; /* gathered: rows so far, rows of this slice */
     mst_store value;       /* where the body writes */
     mst_store sum;         /* accumulated over slices */
@@ -51,8 +52,6 @@ typedef struct mst_rank {
     _Alignas(MST_CACHE_LINE) int64_t first_row;
     int64_t rows;
     bool runs, contributes; /* runs the body; its outputs enter the collection */
-    double weight;          /* sum of the slices' weights */
-    double nominal;         /* what one unit of its part weighs: part = sum of weight / nominal * value */
     mst_part *parts;        /* [outputs] */
     /* Below: changes in every call, and only the rank's own worker looks at it. */
     _Alignas(MST_CACHE_LINE) muster_tensor *in, *out;
@@ -139,7 +138,7 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t output);
 muster_status mst_gather_collect(mst_call *call, int64_t output, const char *where);
 /* Adds one slice's values to a part, by `mode`; elements of `dtype` at part->value. */
-muster_status mst_part_accumulate(mst_call *call, muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count);
+muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count);
 
 /* update.c */
 void mst_updates_reset(mst_call *call, muster_worker *worker);

@@ -113,7 +113,12 @@ static int64_t selected_rows(const muster_selection *selection, int64_t rows) {
     }
 }
 
-static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t slice) {
+/* Edge of a variable's rows that goes with position `at` of the share, so that a slice without rows gets none of the variable's either. */
+static int64_t variable_edge(const mst_rank *rank, int64_t rows, int64_t slices, int64_t slice, int64_t at) {
+    return rank->rows ? (int64_t)((__int128)rows * at / rank->rows) : mst_slice_edge(rows, slices, slice);
+}
+
+static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t slice, int64_t begin, int64_t end) {
     const muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
     for (int64_t u = 0; u < function->use_count; u++) {
@@ -125,8 +130,8 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
         }
         const muster_selection *chosen = plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : worker->rank] : &all_rows;
         const int64_t rows = selected_rows(chosen, whole.shape[0]);
-        const int64_t begin = mst_slice_edge(rows, plan->slices, slice), end = mst_slice_edge(rows, plan->slices, slice + 1);
-        MUSTER_TRY(stage_variable(worker, rank, u, whole, chosen, begin, end));
+        const int64_t first = variable_edge(rank, rows, plan->slices, slice, begin), last = variable_edge(rank, rows, plan->slices, slice + 1, end);
+        MUSTER_TRY(stage_variable(worker, rank, u, whole, chosen, first, last));
     }
     return MUSTER_OK;
 }
@@ -148,5 +153,5 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
         }
     }
     rank->staged_whole = true;
-    return stage_variables(call, worker, rank, slice);
+    return stage_variables(call, worker, rank, slice, begin, end);
 }

@@ -8,7 +8,10 @@ static int64_t replica_count(const muster_variable *variable, int32_t rank) { re
 
 void mst_updates_reset(mst_call *call, muster_worker *worker) {
     mst_rank *rank = mst_call_rank(call, worker);
-    for (int64_t u = 0; u < call->function->use_count; u++) rank->updates[u].begun = rank->updates[u].touched = false;
+    for (int64_t u = 0; u < call->function->use_count; u++) {
+        rank->updates[u].begun = rank->updates[u].touched = false;
+        rank->updates[u].weight = 0;
+    }
 }
 
 void mst_updates_prepare(mst_call *call, muster_worker *worker) {
@@ -53,8 +56,14 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
                          mst_function_name(function), variable->object.name);
     mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
     const muster_tensor whole = mst_variable_tensor(variable, worker->rank);
-    MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(whole)));
-    *view = muster_tensor_make(whole.dtype, part->value.address, whole.ndim, whole.shape);
+    void *address;
+    if (worker->rows == 0) { /* enters nothing: it must not lie where an earlier slice left its value */
+        MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(whole), &address));
+    } else {
+        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(whole)));
+        address = part->value.address;
+    }
+    *view = muster_tensor_make(whole.dtype, address, whole.ndim, whole.shape);
     view->device = worker->rank;
     part->touched = true;
     return MUSTER_OK;
@@ -73,38 +82,23 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
         mst_part *part = &rank->updates[u];
         const mst_use *use = &function->uses[u];
         if (!part->touched) continue;
-        if (function->plan.slices == 1) part->begun = true;
-        else MUSTER_TRY(mst_part_accumulate(call, worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
+        if (function->plan.slices == 1) part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
+        else MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
     }
     return MUSTER_OK;
 }
 
-/* The accumulated value, back in the variable's dtype at part->value. */
-static muster_status settle(muster_worker *worker, mst_rank *rank, mst_part *part, const mst_use *use) {
-    const muster_dtype dtype = use->variable->dtype, compute = mst_dtype_compute(dtype);
-    const int64_t count = replica_count(use->variable, worker->rank);
-    const double scale = rank->nominal / rank->weight;
-    if (use->mode == MUSTER_AVG && scale != 1) {
-        mst_store scaled = {0};
-        MUSTER_TRY(mst_device_store_reserve(worker->device, &scaled, count * muster_dtype_size(compute)));
-        muster_status status = mst_worker_accumulate(worker, MUSTER_AVG, compute, scaled.address, part->sum.address, count, scale, true);
-        mst_store old = part->sum;
-        part->sum = scaled;
-        muster_status synced = worker->device->table->sync(worker->device);
-        mst_device_store_free(worker->device, &old);
-        if (!status) status = synced;
-        MUSTER_TRY(status);
-    }
-    return mst_worker_convert(worker, dtype, part->value.address, compute, part->sum.address, count);
-}
-
+/* The accumulated values, back in the variables' dtypes at part->value. */
 muster_status mst_updates_finish(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
     if (function->plan.slices == 1) return MUSTER_OK;
     for (int64_t u = 0; u < function->use_count; u++) {
-        mst_part *part = &rank->updates[u];
-        if (part->begun && function->uses[u].mode != MUSTER_MASTER) MUSTER_TRY(settle(worker, rank, part, &function->uses[u]));
+        const mst_part *part = &rank->updates[u];
+        const muster_variable *variable = function->uses[u].variable;
+        if (!part->begun || function->uses[u].mode == MUSTER_MASTER) continue;
+        MUSTER_TRY(mst_worker_convert(worker, variable->dtype, part->value.address, mst_dtype_compute(variable->dtype), part->sum.address,
+                                      replica_count(variable, worker->rank)));
     }
     return MUSTER_OK;
 }

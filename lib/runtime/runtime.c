@@ -175,6 +175,7 @@ const char *muster_runtime_description(const muster_runtime *runtime) { return r
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: runtime: expected a runtime, received NULL");
+    if (runtime->process != getpid()) return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork() and has no threads in this process");
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     for (int32_t r = 0; r < runtime->size; r++) {
