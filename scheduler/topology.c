@@ -213,7 +213,8 @@ static bool ask_hwloc(void *library) {
 }
 
 static bool open_hwloc(void) {
-    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL);
+    /* Never unloaded: hwloc 2.7 puts a string of its own into the environment, which getenv then reads for as long as the process lives. */
+    void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return false;
     bool known = ask_hwloc(library);
     dlclose(library);

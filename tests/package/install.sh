@@ -8,3 +8,6 @@ trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
 mv "$work/first" "$prefix"
 libdir=$(dirname "$(find "$prefix" -name libmuster.so)")
+# The generator of the build itself: CMake's default one may need a make that is not here.
+CMAKE_GENERATOR=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build/CMakeCache.txt")
+export CMAKE_GENERATOR

@@ -12,6 +12,7 @@ typedef struct gemv_parameters {
 enum { BLOCK = 512 };
 
 /* The lanes of four vectors, summed side by side: a transposition costs less than four sums one after the other. */
+#if __has_builtin(__builtin_shufflevector)
 #define SUM_FOUR_4(s0, s1, s2, s3, sums)                                                                                        \
     do {                                                                                                                        \
         __typeof__(s0) low = __builtin_shufflevector(s0, s1, 0, 4, 1, 5) + __builtin_shufflevector(s0, s1, 2, 6, 3, 7);        \
@@ -25,6 +26,12 @@ enum { BLOCK = 512 };
         __typeof__(HALVES(s0)) h0 = HALVES(s0), h1 = HALVES(s1), h2 = HALVES(s2), h3 = HALVES(s3); \
         SUM_FOUR_4(h0, h1, h2, h3, sums);                                                      \
     } while (0)
+#else /* GCC before 12: the same sums in the same order */
+#define LANES_4(s) ((s[0] + s[2]) + (s[1] + s[3]))
+#define LANES_8(s) (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])))
+#define SUM_FOUR_4(s0, s1, s2, s3, sums) (sums[0] = LANES_4(s0), sums[1] = LANES_4(s1), sums[2] = LANES_4(s2), sums[3] = LANES_4(s3))
+#define SUM_FOUR_8(s0, s1, s2, s3, sums) (sums[0] = LANES_8(s0), sums[1] = LANES_8(s1), sums[2] = LANES_8(s2), sums[3] = LANES_8(s3))
+#endif
 
 #define DEFINE(name, T, LANES, MASK)                                                                                                       \
     typedef T vector_##name __attribute__((vector_size(LANES * sizeof(T))));                                                               \
