@@ -16,7 +16,9 @@ struct bench_mean_dot {
     _Alignas(128) float y[MOST_K + LANES]; /* 0 beyond k, so that whole vectors may be read from a row */
 };
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__clang__) /* contracts by default */
+#define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default")))
+#elif defined(__x86_64__)
 #define EVERY_X86 __attribute__((target_clones("avx512f", "arch=haswell", "default"), optimize("O3", "fp-contract=fast")))
 #else
 #define EVERY_X86

@@ -2,7 +2,8 @@
  *
  * Operations run in the order in which they are issued. On a device with a queue they may return before the result exists; a
  * failure found later ends the call with its message. Tensors live in the memory of the worker's device (inputs, outputs,
- * scratch, variables). Outputs must not overlap inputs unless an operation says so. Strided views are accepted everywhere.
+ * scratch, variables): their device is the worker's rank or, on the host backend, MUSTER_DEVICE_HOST. Outputs must not overlap inputs
+ * unless an operation says so. Strided views are accepted everywhere; strides 0, which repeat elements, in what is only read.
  * n = 0 is legal: nothing is written, except that sums over nothing are 0 and products 1.
  * Errors: INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, UNSUPPORTED (the dtype table), UNAVAILABLE (no BLAS). */
 #ifndef MUSTER_OPS_H

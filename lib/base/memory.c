@@ -44,7 +44,7 @@ char *mst_strdup(const char *text) {
     return copy;
 }
 
-muster_status mst_out_of_memory(const char *what, int64_t bytes) {
+muster_status (mst_out_of_memory)(const char *what, int64_t bytes) {
     return mst_error(MUSTER_OUT_OF_MEMORY, "%s: out of memory, %lld bytes were asked for", what, (long long)bytes);
 }
 

@@ -21,6 +21,9 @@ muster_status mst_grow(void **items, int64_t *capacity, int64_t needed, size_t i
 
 /* OUT_OF_MEMORY with the sizes in the message. */
 muster_status mst_out_of_memory(const char *what, int64_t bytes);
+#ifdef __clang_analyzer__
+#define mst_out_of_memory(...) mst_refusal(mst_out_of_memory(__VA_ARGS__))
+#endif
 
 /* For tests. fail_at: the k-th allocation from now fails (1 = the next), and only it; 0 = never.  count: allocations so far.
  * live: blocks not freed yet. refuse: counts an allocation made elsewhere (a thread, a mapping), true if it must fail now. */

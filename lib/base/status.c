@@ -11,7 +11,7 @@ uint64_t mst_error_count(void) { return error_count; }
 
 const char *muster_last_error(void) { return last_error; }
 
-muster_status mst_error(muster_status code, const char *format, ...) {
+muster_status (mst_error)(muster_status code, const char *format, ...) {
     char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
     va_list arguments;
     va_start(arguments, format);

@@ -11,11 +11,12 @@ muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tens
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received no tensor", where, what);
     }
     MUSTER_TRY(mst_tensor_check(*tensor, where, what));
-    if (mst_device_is_host(worker->device) || tensor->device == worker->rank) return MUSTER_OK;
+    if (mst_op_reaches(worker, tensor)) return MUSTER_OK;
+    const char *host = mst_device_is_host(worker->device) ? "host memory or " : "";
     if (tensor->device == MUSTER_DEVICE_HOST)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected memory of the worker's device (%s, rank %d), received host memory", where, what,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received host memory", where, what, host,
                          worker->device->name, worker->rank);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected memory of the worker's device (%s, rank %d), received memory of rank %d", where, what,
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received memory of rank %d", where, what, host,
                      worker->device->name, worker->rank, tensor->device);
 }
 

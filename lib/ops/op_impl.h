@@ -35,12 +35,17 @@ muster_status mst_op_no_worker(const char *where);
 /* The full check, with messages; also the answer where the quick one is not sure. */
 muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what);
 
+/* Memory that the worker may use: its device's, or the host's where its operations run in host memory. */
+static inline bool mst_op_reaches(const muster_worker *worker, const muster_tensor *tensor) {
+    return tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
+}
+
 static inline bool mst_op_surely_good(const muster_worker *worker, const muster_tensor *tensor) {
     if ((uint32_t)(tensor->dtype - 1) >= MUSTER_DTYPE_COUNT - 1 || (uint32_t)tensor->ndim > MUSTER_MAX_DIMS) return false;
     int64_t count = 1;
     bool bad = !tensor->data;
     for (int32_t d = 0; d < tensor->ndim; d++) bad |= tensor->shape[d] < 0 || __builtin_mul_overflow(count, tensor->shape[d], &count);
-    return !bad && count <= INT64_MAX / 8 && (mst_device_is_host(worker->device) || tensor->device == worker->rank);
+    return !bad && count <= INT64_MAX / 8 && mst_op_reaches(worker, tensor);
 }
 
 static inline muster_status mst_op_check(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {

@@ -138,7 +138,7 @@ static muster_status resize(muster_buffer *buffer, const char *where, const int6
     if (kept > count) kept = count;
     MUSTER_TRY(make_room(buffer, where, count, &storage, &capacity));
     if (storage != buffer->storage && kept > 0) memcpy(storage, buffer->storage, (size_t)(kept * size));
-    if (count > kept) memset(storage + kept * size, 0, (size_t)((count - kept) * size));
+    if (storage && count > kept) memset(storage + kept * size, 0, (size_t)((count - kept) * size));
     adopt(buffer, storage, capacity, shape);
     return MUSTER_OK;
 }

@@ -2,22 +2,13 @@
 #include "base_check.h"
 #include "device_far.h"
 #include "op_impl.h"
+#include "ops_fixture.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A tensor on the device and its mirror on the host, with the same storage and strides. */
-typedef struct pair {
-    muster_tensor device, host, device_storage, host_storage;
-} pair;
-
-enum { LAYOUTS = 3, STORAGE = 4096 };
-static uint64_t numbers = 1;
-static int64_t next_number(int64_t below) {
-    numbers = numbers * 6364136223846793005u + 1442695040888963407u;
-    return (int64_t)((numbers >> 33) % (uint64_t)below);
-}
+enum { LAYOUTS = 3 };
 
 static double get(muster_tensor t, int64_t i, int64_t j) {
     double value = 0;
@@ -26,72 +17,36 @@ static double get(muster_tensor t, int64_t i, int64_t j) {
     return value;
 }
 
-/* layout 0: rows; 1: transposed; 2: backwards, every second element. Values are small and whole. */
-static pair make(muster_worker *w, muster_dtype dtype, int32_t ndim, int64_t rows, int64_t columns, int layout) {
-    static char memory[16][STORAGE * 8];
-    static int used;
+/* layout 0: rows; 1: transposed; 2: backwards, every second element. */
+static ops_pair make(muster_worker *w, muster_dtype dtype, int32_t ndim, int64_t rows, int64_t columns, int layout) {
     int64_t shape[2] = {rows, columns}, storage = 1;
     for (int32_t d = 0; d < ndim; d++) storage *= 2 * shape[d] + 1;
-    assert_true(storage <= STORAGE);
-    pair p = {.host_storage = muster_tensor_make(dtype, memory[used++ % 16], 1, &storage), .device_storage = muster_worker_scratch(w, dtype, 1, &storage)};
-    for (int64_t i = 0; i < storage; i++) {
-        double value = (double)next_number(7) - (dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64 ? 0 : 3);
-        mst_convert(dtype, (char *)p.host_storage.data + i * muster_dtype_size(dtype), MUSTER_F64, &value, 1);
-    }
-    assert_ok(muster_worker_write(w, p.host_storage, p.device_storage));
+    ops_pair p = ops_make(w, dtype, storage);
     p.host = muster_tensor_make(dtype, p.host_storage.data, ndim, shape);
     if (layout == 1 && ndim == 2) p.host.strides[0] = 1, p.host.strides[1] = rows;
     if (layout == 2)
         for (int32_t d = 0; d < ndim; d++) {
-            p.host.byte_offset += 2 * p.host.strides[d] * (shape[d] > 0 ? shape[d] - 1 : 0) * muster_dtype_size(dtype) ;
+            p.host.byte_offset += 2 * p.host.strides[d] * (shape[d] > 0 ? shape[d] - 1 : 0) * muster_dtype_size(dtype);
             p.host.strides[d] *= -2;
         }
     if (layout == 2 && ndim == 2) { /* rows farther apart than twice their length */
         p.host.strides[0] = -(2 * columns + 1);
         p.host.byte_offset = ((rows > 0 ? rows - 1 : 0) * (2 * columns + 1) + (columns > 0 ? 2 * (columns - 1) : 0)) * muster_dtype_size(dtype);
     }
-    p.device = p.host;
-    p.device.data = p.device_storage.data;
-    p.device.byte_offset += p.device_storage.byte_offset;
-    p.device.device = p.device_storage.device;
+    ops_place(&p);
     return p;
-}
-
-static void fetch(muster_worker *w, const pair *p) { assert_ok(muster_worker_read(w, p->device_storage, p->host_storage)); }
-
-static void assert_near(double value, double expected, double tolerance) {
-    if (!(fabs(value - expected) <= tolerance * (1 + fabs(expected)))) fail_msg("expected %.9g, received %.9g", expected, value);
-}
-
-/* ---- running a body on a device ---- */
-static void quiet(void *user, const char *line) { (void)user, (void)line; }
-
-static muster_status run_on(const char *backend, mst_task body) {
-    const mst_device_table *table = mst_device_find(backend);
-    assert_non_null(table);
-    mst_device *device;
-    assert_ok(table->open(table, "0", &device));
-    mst_pool *pool;
-    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = quiet};
-    assert_ok(mst_pool_create(&options, &device, 1, &pool));
-    assert_ok(mst_pool_enter(pool, "test", 0));
-    muster_status status = mst_pool_run_single(pool, body, NULL);
-    mst_pool_leave(pool);
-    mst_pool_destroy(pool);
-    table->close(device);
-    return status;
 }
 
 #define ON_EVERY_DEVICE(body)                 \
     static void test_##body(void **state) {   \
         (void)state;                          \
-        assert_ok(run_on("host", body));      \
-        assert_ok(run_on("far", body));       \
+        assert_ok(ops_run_on("host", body, NULL));      \
+        assert_ok(ops_run_on("far", body, NULL));       \
     }
 
 /* ---- BLAS ---- */
 static void one_product(muster_worker *w, muster_dtype dtype, int64_t m, int64_t n, int64_t k, int layouts, double beta) {
-    pair a = make(w, dtype, 2, m, k, layouts % 3), b = make(w, dtype, 2, k, n, layouts / 3 % 3), c = make(w, dtype, 2, m, n, layouts / 9);
+    ops_pair a = make(w, dtype, 2, m, k, layouts % 3), b = make(w, dtype, 2, k, n, layouts / 3 % 3), c = make(w, dtype, 2, m, n, layouts / 9);
     double expected[64];
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -100,8 +55,8 @@ static void one_product(muster_worker *w, muster_dtype dtype, int64_t m, int64_t
             expected[i * n + j] = 2 * sum + beta * get(c.host, i, j);
         }
     assert_ok(muster_gemm(w, 2, a.device, b.device, beta, c.device));
-    fetch(w, &c);
-    for (int64_t i = 0; i < m * n; i++) assert_near(get(c.host, i / n, i % n), expected[i], 1e-6);
+    ops_fetch(w, &c);
+    for (int64_t i = 0; i < m * n; i++) ops_assert_near(get(c.host, i / n, i % n), expected[i], 1e-6);
 }
 
 static muster_status gemm(muster_worker *w, void *argument) {
@@ -129,15 +84,15 @@ static muster_status gemv(muster_worker *w, void *argument) {
             for (int layouts = 0; layouts < 27; layouts++) {
                 int64_t n = sizes[s][0], k = sizes[s][1];
                 double beta = layouts % 2;
-                pair a = make(w, dtype, 2, n, k, layouts % 3), x = make(w, dtype, 1, k, 0, layouts / 3 % 3), y = make(w, dtype, 1, n, 0, layouts / 9);
+                ops_pair a = make(w, dtype, 2, n, k, layouts % 3), x = make(w, dtype, 1, k, 0, layouts / 3 % 3), y = make(w, dtype, 1, n, 0, layouts / 9);
                 double expected[16];
                 for (int64_t i = 0; i < n; i++) {
                     expected[i] = beta * get(y.host, i, 0);
                     for (int64_t j = 0; j < k; j++) expected[i] += 3 * get(a.host, i, j) * get(x.host, j, 0);
                 }
                 assert_ok(muster_gemv(w, 3, a.device, x.device, beta, y.device));
-                fetch(w, &y);
-                for (int64_t i = 0; i < n; i++) assert_near(get(y.host, i, 0), expected[i], 1e-6);
+                ops_fetch(w, &y);
+                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], 1e-6);
             }
     return MUSTER_OK;
 }
@@ -147,7 +102,7 @@ static muster_status axpy_dot_scale_add(muster_worker *w, void *argument) {
     for (int dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
         for (int layouts = 0; layouts < 9; layouts++)
             for (int64_t n = 0; n < 40; n += 13) {
-                pair x = make(w, dtype, 1, n, 0, layouts % 3), y = make(w, dtype, 1, n, 0, layouts / 3), r = make(w, dtype, 0, 0, 0, 0);
+                ops_pair x = make(w, dtype, 1, n, 0, layouts % 3), y = make(w, dtype, 1, n, 0, layouts / 3), r = make(w, dtype, 0, 0, 0, 0);
                 double dot = 0, expected[40];
                 for (int64_t i = 0; i < n; i++) {
                     dot += get(x.host, i, 0) * get(y.host, i, 0);
@@ -157,15 +112,15 @@ static muster_status axpy_dot_scale_add(muster_worker *w, void *argument) {
                 if (blas) {
                     assert_ok(muster_dot(w, x.device, y.device, r.device));
                     assert_ok(muster_axpy(w, 3, x.device, y.device));
-                    fetch(w, &r);
-                    assert_near(get(r.host, 0, 0), dot, 1e-6);
+                    ops_fetch(w, &r);
+                    ops_assert_near(get(r.host, 0, 0), dot, 1e-6);
                 } else {
                     assert_refused(muster_axpy(w, 3, x.device, y.device), MUSTER_UNSUPPORTED, "muster_axpy: x: expected f32 or f64");
                     assert_ok(muster_scale_add(w, 3, x.device, 1, y.device));
                 }
                 assert_ok(muster_scale_add(w, 1, x.device, 2, y.device));
-                fetch(w, &y);
-                for (int64_t i = 0; i < n; i++) assert_near(get(y.host, i, 0), expected[i], 1e-6);
+                ops_fetch(w, &y);
+                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], 1e-6);
             }
     return MUSTER_OK;
 }
@@ -186,26 +141,23 @@ static double plain_unary(muster_unary op, double v) {
     }
 }
 
-static double precision(muster_dtype dtype) { return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : 1e-6; }
-
 static muster_status unary(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_NEG; op <= MUSTER_RECIPROCAL; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
-                pair x = make(w, dtype, 2, 4, 5, layouts % 3), y = make(w, dtype, 2, 4, 5, layouts / 3);
-                bool is_unsigned = dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64;
+                ops_pair x = make(w, dtype, 2, 4, 5, layouts % 3), y = make(w, dtype, 2, 4, 5, layouts / 3);
+                bool is_unsigned = ops_is_unsigned(dtype);
                 bool any = op == MUSTER_ABS || op == MUSTER_SQUARE || op == MUSTER_RELU || (op == MUSTER_NEG && !is_unsigned);
                 if (dtype == MUSTER_BOOL || !(any || mst_dtype_is_float(dtype))) {
                     assert_refused(muster_unary_op(w, op, x.device, y.device), MUSTER_UNSUPPORTED, "muster_unary_op: x: expected");
                     continue;
                 }
                 assert_ok(muster_unary_op(w, op, x.device, y.device));
-                fetch(w, &y);
+                ops_fetch(w, &y);
                 for (int64_t i = 0; i < 20; i++) {
                     double value = get(y.host, i / 5, i % 5), expected = plain_unary(op, get(x.host, i / 5, i % 5));
-                    if (isfinite(expected)) assert_near(value, expected, precision(dtype));
-                    else assert_true(isnan(expected) ? isnan(value) : value == expected);
+                    ops_assert_near(value, expected, ops_precision(dtype));
                 }
             }
     return MUSTER_OK;
@@ -227,21 +179,20 @@ static muster_status binary(muster_worker *w, void *argument) {
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_ADD; op <= MUSTER_MINIMUM; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
-                pair a = make(w, dtype, 2, 4, 5, layouts % 3), b = make(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 5, layouts / 9);
+                ops_pair a = make(w, dtype, 2, 4, 5, layouts % 3), b = make(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 5, layouts / 9);
                 if (dtype == MUSTER_BOOL) {
                     assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED, "a: expected a number dtype, received bool");
                     continue;
                 }
                 assert_ok(muster_binary_op(w, op, a.device, b.device, y.device));
-                fetch(w, &y);
+                ops_fetch(w, &y);
                 for (int64_t i = 0; i < 20; i++) {
                     double p = get(a.host, i / 5, i % 5), q = get(b.host, layouts % 2 ? i % 5 : 0, 0), value = get(y.host, i / 5, i % 5);
                     double expected = plain_binary(op, p, q);
-                    bool integer = !mst_dtype_is_float(dtype), is_unsigned = dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64;
+                    bool integer = !mst_dtype_is_float(dtype), is_unsigned = ops_is_unsigned(dtype);
                     if (integer && op == MUSTER_DIV) expected = q == 0 ? 0 : trunc(p / q);
                     if (is_unsigned && op == MUSTER_SUB && expected < 0) continue; /* wrapping has its own test */
-                    if (isfinite(expected)) assert_near(value, expected, precision(dtype));
-                    else assert_true(isnan(expected) ? isnan(value) : value == expected);
+                    ops_assert_near(value, expected, ops_precision(dtype));
                 }
             }
     return MUSTER_OK;
@@ -273,17 +224,17 @@ static muster_status fill_and_copy(muster_worker *w, void *argument) {
     for (int from = 1; from < MUSTER_DTYPE_COUNT; from++)
         for (int to = 1; to < MUSTER_DTYPE_COUNT; to++)
             for (int layouts = 0; layouts < 9; layouts++) {
-                pair x = make(w, from, layouts % 2 + 1, layouts % 2 ? 3 : 5, 5, layouts % 3), y = make(w, to, 2, 3, 5, layouts / 3);
+                ops_pair x = make(w, from, layouts % 2 + 1, layouts % 2 ? 3 : 5, 5, layouts % 3), y = make(w, to, 2, 3, 5, layouts / 3);
                 assert_ok(muster_fill(w, 1, y.device));
-                fetch(w, &y);
+                ops_fetch(w, &y);
                 for (int64_t i = 0; i < 15; i++) assert_true(get(y.host, i / 5, i % 5) == 1);
                 assert_ok(muster_copy(w, x.device, y.device));
-                fetch(w, &y);
+                ops_fetch(w, &y);
                 for (int64_t i = 0; i < 15; i++) {
                     double expected = layouts % 2 ? get(x.host, i / 5, i % 5) : get(x.host, i % 5, 0);
                     if (to == MUSTER_BOOL) expected = expected != 0;
                     if ((to == MUSTER_U8 || to == MUSTER_U32 || to == MUSTER_U64) && expected < 0) expected = 0;
-                    assert_near(get(y.host, i / 5, i % 5), expected, 0);
+                    ops_assert_near(get(y.host, i / 5, i % 5), expected, 0);
                 }
             }
     return MUSTER_OK;
@@ -293,15 +244,15 @@ static muster_status bias_relu(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
         for (int layouts = 0; layouts < 27; layouts++) {
-            pair x = make(w, dtype, 2, 4, 6, layouts % 3), bias = make(w, dtype, 1, 6, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 6, layouts / 9);
+            ops_pair x = make(w, dtype, 2, 4, 6, layouts % 3), bias = make(w, dtype, 1, 6, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 6, layouts / 9);
             assert_ok(muster_bias_relu(w, x.device, bias.device, y.device));
             assert_ok(muster_relu_gradient(w, y.device, x.device, x.device));
-            fetch(w, &y);
-            pair before = x;
-            char copy[STORAGE * 8];
-            memcpy(copy, x.host.data, sizeof copy);
+            ops_fetch(w, &y);
+            ops_pair before = x;
+            char copy[4096];
+            memcpy(copy, x.host_storage.data, (size_t)mst_tensor_bytes(x.host_storage));
             before.host.data = copy;
-            fetch(w, &x);
+            ops_fetch(w, &x);
             for (int64_t i = 0; i < 24; i++) {
                 double sum = get(before.host, i / 6, i % 6) + get(bias.host, i % 6, 0);
                 assert_true(get(y.host, i / 6, i % 6) == (sum > 0 ? sum : 0));
@@ -316,23 +267,19 @@ static double plain_reduce(muster_reduction op, double a, double v) {
     return op == MUSTER_PROD ? a * v : op == MUSTER_MAX ? fmax(a, v) : op == MUSTER_MIN ? fmin(a, v) : a + v;
 }
 
-static bool refused(muster_reduction op, muster_dtype dtype) {
-    return (op == MUSTER_AVG && !mst_dtype_is_float(dtype)) || (op == MUSTER_SUM && dtype == MUSTER_BOOL);
-}
-
 static muster_status reduce(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_SUM; op <= MUSTER_AVG; op++)
             for (int layout = 0; layout < LAYOUTS; layout++)
                 for (int axis = -1; axis < 2; axis++) {
-                    pair x = make(w, dtype, 2, 2, 3, layout), y = make(w, dtype, axis < 0 ? 0 : 1, axis == 0 ? 3 : 2, 0, layout);
-                    if (refused(op, dtype)) {
+                    ops_pair x = make(w, dtype, 2, 2, 3, layout), y = make(w, dtype, axis < 0 ? 0 : 1, axis == 0 ? 3 : 2, 0, layout);
+                    if (ops_refused(op, dtype)) {
                         assert_refused(muster_reduce(w, op, x.device, axis, y.device), MUSTER_UNSUPPORTED, "is refused");
                         continue;
                     }
                     assert_ok(muster_reduce(w, op, x.device, axis, y.device));
-                    fetch(w, &y);
+                    ops_fetch(w, &y);
                     for (int64_t r = 0; r < (axis < 0 ? 1 : axis == 0 ? 3 : 2); r++) {
                         double expected = op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? -INFINITY : op == MUSTER_MIN ? INFINITY : 0;
                         for (int64_t i = 0; i < 6; i++)
@@ -342,7 +289,7 @@ static muster_status reduce(muster_worker *w, void *argument) {
                             int64_t whole = (int64_t)expected & 255;
                             expected = (double)(dtype == MUSTER_I8 && whole > 127 ? whole - 256 : whole);
                         }
-                        assert_near(get(y.host, r, 0), expected, precision(dtype));
+                        ops_assert_near(get(y.host, r, 0), expected, ops_precision(dtype));
                     }
                 }
     return MUSTER_OK;
@@ -350,11 +297,11 @@ static muster_status reduce(muster_worker *w, void *argument) {
 
 static muster_status reduce_of_nothing(muster_worker *w, void *argument) {
     (void)argument;
-    pair x = make(w, MUSTER_F32, 2, 0, 3, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0), s = make(w, MUSTER_F32, 0, 0, 0, 0);
+    ops_pair x = make(w, MUSTER_F32, 2, 0, 3, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0), s = make(w, MUSTER_F32, 0, 0, 0, 0);
     assert_ok(muster_reduce(w, MUSTER_SUM, x.device, 0, y.device));
     assert_ok(muster_reduce(w, MUSTER_PROD, x.device, -1, s.device));
-    fetch(w, &y);
-    fetch(w, &s);
+    ops_fetch(w, &y);
+    ops_fetch(w, &s);
     assert_true(get(y.host, 1, 0) == 0 && get(s.host, 0, 0) == 1);
     assert_refused(muster_reduce(w, MUSTER_MAX, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: x: expected at least one element to take the max of, received shape (0, 3)");
     assert_refused(muster_mean(w, x.device, s.device), MUSTER_INVALID_ARGUMENT, "muster_mean: x: expected at least one element");
@@ -366,14 +313,14 @@ static muster_status combine(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_SUM; op <= MUSTER_AVG; op++) {
-            pair v = make(w, dtype, 1, 9, 0, 0), a = make(w, mst_dtype_compute(dtype), 1, 9, 0, 0);
-            if (refused(op, dtype)) {
+            ops_pair v = make(w, dtype, 1, 9, 0, 0), a = make(w, mst_dtype_compute(dtype), 1, 9, 0, 0);
+            if (ops_refused(op, dtype)) {
                 assert_refused(mst_reduction_check(op, dtype, "f"), MUSTER_UNSUPPORTED, "f: ");
                 continue;
             }
             assert_ok(mst_worker_accumulate(w, op, dtype, a.device.data, v.device.data, 9, 0.5, true));
             assert_ok(mst_worker_accumulate(w, op, dtype, a.device.data, v.device.data, 9, 0.5, false));
-            fetch(w, &a);
+            ops_fetch(w, &a);
             for (int64_t i = 0; i < 9; i++) {
                 double value = get(v.host, i, 0), expected = op == MUSTER_SUM ? 2 * value : op == MUSTER_PROD ? value * value : value;
                 assert_true(get(a.host, i, 0) == expected);
@@ -391,9 +338,9 @@ static muster_status argmax(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int layout = 0; layout < LAYOUTS; layout++) {
-            pair x = make(w, dtype, 2, 4, 5, layout), index = make(w, MUSTER_I64, 1, 4, 0, layout);
+            ops_pair x = make(w, dtype, 2, 4, 5, layout), index = make(w, MUSTER_I64, 1, 4, 0, layout);
             assert_ok(muster_argmax(w, x.device, index.device));
-            fetch(w, &index);
+            ops_fetch(w, &index);
             for (int64_t i = 0; i < 4; i++) {
                 int64_t best = 0;
                 for (int64_t j = 1; j < 5; j++)
@@ -401,7 +348,7 @@ static muster_status argmax(muster_worker *w, void *argument) {
                 assert_int_equal(get(index.host, i, 0), best);
             }
         }
-    pair x = make(w, MUSTER_F32, 2, 4, 0, 0), index = make(w, MUSTER_I64, 1, 4, 0, 0);
+    ops_pair x = make(w, MUSTER_F32, 2, 4, 0, 0), index = make(w, MUSTER_I64, 1, 4, 0, 0);
     assert_refused(muster_argmax(w, x.device, index.device), MUSTER_INVALID_ARGUMENT, "expected at least one column, received shape (4, 0)");
     return MUSTER_OK;
 }
@@ -412,45 +359,45 @@ static muster_status softmax(muster_worker *w, void *argument) {
     static const muster_dtype label_dtypes[] = {MUSTER_U8, MUSTER_I32, MUSTER_I64};
     for (int dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
         for (int layout = 0; layout < LAYOUTS; layout++) {
-            pair z = make(w, dtype, 2, 6, 7, layout), g = make(w, dtype, 2, 6, 7, (layout + 1) % 3), labels = make(w, label_dtypes[layout], 1, 6, 0, layout);
-            pair loss = make(w, dtype, 0, 0, 0, 0), correct = make(w, MUSTER_I64, 0, 0, 0, 0);
+            ops_pair z = make(w, dtype, 2, 6, 7, layout), g = make(w, dtype, 2, 6, 7, (layout + 1) % 3), labels = make(w, label_dtypes[layout], 1, 6, 0, layout);
+            ops_pair loss = make(w, dtype, 0, 0, 0, 0), correct = make(w, MUSTER_I64, 0, 0, 0, 0);
             assert_ok(muster_unary_op(w, MUSTER_ABS, labels.device, labels.device));
-            fetch(w, &labels);
+            ops_fetch(w, &labels);
             double expected = 0, hits = 0;
             assert_ok(muster_softmax_cross_entropy(w, z.device, labels.device, 0.25, loss.device, g.device, correct.device));
-            fetch(w, &g);
+            ops_fetch(w, &g);
             for (int64_t i = 0; i < 6; i++) {
                 double sum = 0;
                 int64_t label = (int64_t)get(labels.host, i, 0), best = 0;
                 for (int64_t j = 0; j < 7; j++) sum += exp(get(z.host, i, j));
                 for (int64_t j = 1; j < 7; j++)
                     if (get(z.host, i, j) > get(z.host, i, best)) best = j;
-                for (int64_t j = 0; j < 7; j++) assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), 1e-6);
+                for (int64_t j = 0; j < 7; j++) ops_assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), 1e-6);
                 expected += log(sum) - get(z.host, i, label);
                 hits += best == label;
             }
-            fetch(w, &loss);
-            fetch(w, &correct);
-            assert_near(get(loss.host, 0, 0), expected, 1e-6);
+            ops_fetch(w, &loss);
+            ops_fetch(w, &correct);
+            ops_assert_near(get(loss.host, 0, 0), expected, 1e-6);
             assert_true(get(correct.host, 0, 0) == hits);
             assert_ok(muster_softmax_cross_entropy(w, z.device, labels.device, 0.25, loss.device, z.device, muster_tensor_none()));
-            fetch(w, &z);
-            for (int64_t i = 0; i < 42; i++) assert_near(get(z.host, i / 7, i % 7), get(g.host, i / 7, i % 7), 1e-6);
+            ops_fetch(w, &z);
+            for (int64_t i = 0; i < 42; i++) ops_assert_near(get(z.host, i / 7, i % 7), get(g.host, i / 7, i % 7), 1e-6);
         }
     return MUSTER_OK;
 }
 
 static muster_status bad_label(muster_worker *w, void *argument) {
     (void)argument;
-    pair z = make(w, MUSTER_F32, 2, 3, 4, 0), labels = make(w, MUSTER_U8, 1, 3, 0, 0), loss = make(w, MUSTER_F32, 0, 0, 0, 0);
+    ops_pair z = make(w, MUSTER_F32, 2, 3, 4, 0), labels = make(w, MUSTER_U8, 1, 3, 0, 0), loss = make(w, MUSTER_F32, 0, 0, 0, 0);
     assert_ok(muster_fill(w, 4, labels.device));
     return muster_softmax_cross_entropy(w, z.device, labels.device, 1, loss.device, muster_tensor_none(), muster_tensor_none());
 }
 
 static void test_a_label_out_of_range_ends_the_call(void **state) {
     (void)state;
-    assert_refused(run_on("host", bad_label), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
-    assert_refused(run_on("far", bad_label), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
+    assert_refused(ops_run_on("host", bad_label, NULL), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
+    assert_refused(ops_run_on("far", bad_label, NULL), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
 }
 
 /* ---- random numbers ---- */
@@ -471,14 +418,14 @@ static muster_status random_numbers(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
         for (int normal = 0; normal < 2; normal++) {
-            pair all = make(w, dtype, 2, 6, 5, 0), part = make(w, dtype, 2, 3, 5, 2);
+            ops_pair all = make(w, dtype, 2, 6, 5, 0), part = make(w, dtype, 2, 3, 5, 2);
             for (int i = 0; i < 2; i++) {
                 muster_tensor y = i ? part.device : all.device;
                 if (normal) assert_ok(muster_random_normal(w, 42, i ? 15 : 0, 1, 2, y));
                 else assert_ok(muster_random_uniform(w, 42, i ? 15 : 0, y));
             }
-            fetch(w, &all);
-            fetch(w, &part);
+            ops_fetch(w, &all);
+            ops_fetch(w, &part);
             for (int64_t i = 0; i < 15; i++) assert_true(get(part.host, i / 5, i % 5) == get(all.host, 3 + i / 5, i % 5));
             uint32_t block[4];
             muster_philox4x32((const uint32_t[]){0, 0, 0, 0}, (const uint32_t[]){42, 0}, block);
@@ -491,8 +438,8 @@ static muster_status random_numbers(muster_worker *w, void *argument) {
 /* ---- refusals ---- */
 static muster_status refusals(muster_worker *w, void *argument) {
     (void)argument;
-    pair a = make(w, MUSTER_F32, 2, 3, 4, 0), x = make(w, MUSTER_F32, 1, 4, 0, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0), d = make(w, MUSTER_F64, 1, 3, 0, 0);
-    pair half = make(w, MUSTER_F16, 2, 3, 4, 0);
+    ops_pair a = make(w, MUSTER_F32, 2, 3, 4, 0), x = make(w, MUSTER_F32, 1, 4, 0, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0), d = make(w, MUSTER_F64, 1, 3, 0, 0);
+    ops_pair half = make(w, MUSTER_F16, 2, 3, 4, 0);
     assert_refused(muster_gemv(NULL, 1, a.device, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_gemv: worker: expected the worker of a running function, received NULL");
     assert_refused(muster_gemv(w, 1, a.device, muster_tensor_none(), 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_gemv: x: expected a tensor, received no tensor");
     assert_refused(muster_gemv(w, 1, a.device, x.device, 0, x.device), MUSTER_SHAPE_MISMATCH, "muster_gemv: y: expected shape (3,), received (4,)");
@@ -519,7 +466,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
 
 static muster_status no_blas(muster_worker *w, void *argument) {
     (void)argument;
-    pair a = make(w, MUSTER_F32, 2, 3, 3, 0), c = make(w, MUSTER_F32, 2, 3, 3, 0);
+    ops_pair a = make(w, MUSTER_F32, 2, 3, 3, 0), c = make(w, MUSTER_F32, 2, 3, 3, 0);
     if (mst_blas_get()->sgemm) return MUSTER_OK;
     assert_refused(muster_gemm(w, 1, a.device, a.device, 0, c.device), MUSTER_UNAVAILABLE, "libopenblas0-pthread");
     return MUSTER_OK;

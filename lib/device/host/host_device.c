@@ -42,7 +42,7 @@ static void advise_huge_pages(void *address, int64_t bytes) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = ((uintptr_t)address + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)address + (uintptr_t)bytes) / page * page;
-    if (end > begin) (void)madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+    if (end > begin) (void)madvise((char *)address + (begin - (uintptr_t)address), end - begin, MADV_HUGEPAGE);
 }
 
 static muster_status host_allocate(mst_device *device, int64_t bytes, void **address) {

@@ -1,0 +1,140 @@
+#include "ops_fixture.h"
+
+#include "base_check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PAIRS = 16, STORAGE = 1 << 15 };
+
+static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
+
+muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
+    const mst_device_table *table = mst_device_find(backend);
+    assert_non_null(table);
+    mst_device *device;
+    mst_pool *pool;
+    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = log_nothing};
+    assert_ok(table->open(table, "0", &device));
+    assert_ok(mst_pool_create(&options, &device, 1, &pool));
+    assert_ok(mst_pool_enter(pool, "test", 0));
+    muster_status status = mst_pool_run_single(pool, body, argument);
+    mst_pool_leave(pool);
+    mst_pool_destroy(pool);
+    table->close(device);
+    return status;
+}
+
+static uint64_t numbers = 1;
+
+void ops_seed(void) {
+    const char *text = getenv("MUSTER_SEED");
+    numbers = text ? strtoull(text, NULL, 10) : 1;
+    print_message("seed %llu\n", (unsigned long long)numbers);
+}
+
+int64_t ops_random(int64_t below) {
+    numbers = numbers * 6364136223846793005u + 1442695040888963407u;
+    return (int64_t)((numbers >> 33) % (uint64_t)below);
+}
+
+int ops_rounds(int usual, int full) {
+    const char *text = getenv("MUSTER_TEST_FULL");
+    return text && *text == '1' ? full : usual;
+}
+
+/* ---- tensors ---- */
+
+ops_pair ops_make(muster_worker *worker, muster_dtype dtype, int64_t storage) {
+    static _Alignas(64) char memory[PAIRS][STORAGE * 8];
+    static int used;
+    assert_true(storage <= STORAGE);
+    ops_pair pair = {.host_storage = muster_tensor_make(dtype, memory[used++ % PAIRS], 1, &storage),
+                     .device_storage = muster_worker_scratch(worker, dtype, 1, &storage)};
+    for (int64_t i = 0; i < storage; i++) {
+        double value = (double)ops_random(7) - (ops_is_unsigned(dtype) ? 0 : 3);
+        mst_convert(dtype, (char *)pair.host_storage.data + i * muster_dtype_size(dtype), MUSTER_F64, &value, 1);
+    }
+    ops_send(worker, &pair);
+    pair.host = pair.host_storage;
+    ops_place(&pair);
+    return pair;
+}
+
+void ops_place(ops_pair *pair) {
+    pair->device = pair->host;
+    pair->device.data = pair->device_storage.data;
+    pair->device.byte_offset += pair->device_storage.byte_offset;
+    pair->device.device = pair->device_storage.device;
+}
+
+static void shuffle(int32_t *order, int32_t count) {
+    for (int32_t i = 0; i < count; i++) order[i] = count - 1 - i;
+    for (int32_t i = count - 1; i > 0; i--) {
+        int32_t j = (int32_t)ops_random(i + 1), kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+/* Innermost axis first; an axis begins where those inside it end, so that no two elements share a place unless it `repeats`. A stride along a single
+ * element means nothing and may be any number. */
+ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, bool repeats) {
+    int64_t strides[MUSTER_MAX_DIMS], extent = 1, first = ops_random(4);
+    int32_t order[MUSTER_MAX_DIMS];
+    bool plain = ops_random(4) == 0;
+    shuffle(order, ndim);
+    for (int32_t i = 0; i < ndim; i++) {
+        int32_t axis = plain ? ndim - 1 - i : order[i];
+        int64_t stride = plain ? extent : extent * (1 + ops_random(2)) + ops_random(2);
+        strides[axis] = !plain && ops_random(3) == 0 ? -stride : stride;
+        if (!plain && repeats && ops_random(6) == 0) strides[axis] = stride = 1 + ops_random(extent); /* windows that overlap */
+        if (!plain && repeats && ops_random(4) == 0) strides[axis] = 0;
+        if (!plain && shape[axis] == 1) strides[axis] = ops_random(2001) - 1000;
+        if (shape[axis] <= 1) continue;
+        if (strides[axis] < 0) first += stride * (shape[axis] - 1);
+        if (strides[axis] != 0) extent += stride * (shape[axis] - 1);
+    }
+    ops_pair pair = ops_make(worker, dtype, first + extent + ops_random(4));
+    pair.host = muster_tensor_make(dtype, pair.host_storage.data, ndim, shape);
+    for (int32_t d = 0; d < ndim; d++) pair.host.strides[d] = strides[d];
+    pair.host.byte_offset = first * muster_dtype_size(dtype);
+    ops_place(&pair);
+    return pair;
+}
+
+void ops_send(muster_worker *worker, const ops_pair *pair) { assert_ok(muster_worker_write(worker, pair->host_storage, pair->device_storage)); }
+void ops_fetch(muster_worker *worker, const ops_pair *pair) { assert_ok(muster_worker_read(worker, pair->device_storage, pair->host_storage)); }
+
+double ops_element(muster_tensor tensor, int32_t ndim, const int64_t *index) {
+    double value = 0;
+    int64_t at = 0;
+    for (int32_t d = 0; d < tensor.ndim; d++)
+        if (tensor.shape[d] > 1) at += index[d + ndim - tensor.ndim] * tensor.strides[d];
+    mst_convert(MUSTER_F64, &value, tensor.dtype, (char *)muster_tensor_address(tensor) + at * muster_dtype_size(tensor.dtype), 1);
+    return value;
+}
+
+bool ops_next(int32_t ndim, const int64_t *shape, int64_t *index) {
+    for (int32_t d = ndim - 1; d >= 0; d--) {
+        if (++index[d] < shape[d]) return true;
+        index[d] = 0;
+    }
+    return false;
+}
+
+/* ---- what results must be ---- */
+
+bool ops_is_unsigned(muster_dtype dtype) { return dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64; }
+
+bool ops_refused(muster_reduction op, muster_dtype dtype) {
+    return (op == MUSTER_AVG && !mst_dtype_is_float(dtype)) || (op == MUSTER_SUM && dtype == MUSTER_BOOL);
+}
+
+double ops_precision(muster_dtype dtype) { return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : dtype == MUSTER_F32 ? 1e-6 : 1e-12; }
+
+void ops_assert_near(double value, double expected, double tolerance) {
+    bool near = isfinite(expected) ? fabs(value - expected) <= tolerance * (1 + fabs(expected)) : isnan(expected) ? isnan(value) : value == expected;
+    if (!near) fail_msg("expected %.9g, received %.9g", expected, value);
+}
