@@ -32,7 +32,7 @@ void mst_pool_poison(muster_worker *worker, muster_status code) {
     do {
         if (!outranks(code, word, worker->epoch)) return;
     } while (!atomic_compare_exchange_weak(&pool->failure, &word, failure_word(worker->epoch, worker->rank, code)));
-    mst_parties_kick(pool, -1);
+    mst_pool_ring_all(pool);
 }
 
 bool mst_pool_poisoned(const muster_worker *worker) { return mst_run_lost(worker->pool, worker->epoch); }

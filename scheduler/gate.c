@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,52 +13,59 @@ enum { LOOKS = 8 };
 
 void (*mst_gate_test_hook)(void) = NULL;
 
-static void wake_sleepers(mst_gate *gate) {
-    if (atomic_load(&gate->sleepers) == 0) return;
-    atomic_fetch_add(&gate->turn, 1);
-    syscall(SYS_futex, &gate->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+void mst_bell_ring(mst_bell *bell) {
+    if (atomic_load(&bell->sleepers) == 0) return;
+    atomic_fetch_add(&bell->turn, 1);
+    syscall(SYS_futex, &bell->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 void mst_gate_publish(mst_gate *gate, uint64_t value) {
     atomic_store(&gate->value, value);
-    wake_sleepers(gate);
+    mst_bell_ring(&gate->bell);
 }
-
-void mst_gate_kick(mst_gate *gate) { wake_sleepers(gate); }
 
 static bool stopped(const mst_wait *wait) { return wait->stop && wait->stop(wait->context); }
 
 /* true: the value was reached. */
-static bool spin(mst_gate *gate, uint64_t target, const mst_wait *wait, int64_t spin_ns) {
+static bool spin(const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait, int64_t spin_ns) {
     uint64_t limit = (uint64_t)((double)spin_ns * mst_ticks_per_ns());
     uint64_t start = mst_ticks();
     do {
         for (int32_t look = 0; look < LOOKS; look++) {
-            if (atomic_load(&gate->value) >= target) return true;
+            if (atomic_load(value) >= target) return true;
             mst_pause();
         }
         if (stopped(wait)) break;
     } while (mst_ticks() - start < limit);
-    return atomic_load(&gate->value) >= target;
+    return atomic_load(value) >= target;
+}
+
+static bool yield(const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
+    for (int32_t given = 0; given < wait->yields; given++) {
+        sched_yield();
+        if (atomic_load(value) >= target) return true;
+        if (stopped(wait)) break;
+    }
+    return atomic_load(value) >= target;
 }
 
 /* remaining_ns: negative: none. A spurious return is fine: the caller looks again. */
-static void futex_sleep(mst_gate *gate, uint32_t turn, int64_t remaining_ns) {
+static void futex_sleep(mst_bell *bell, uint32_t turn, int64_t remaining_ns) {
     struct timespec time = {remaining_ns / 1000000000, remaining_ns % 1000000000};
-    syscall(SYS_futex, &gate->turn, FUTEX_WAIT_PRIVATE, turn, remaining_ns < 0 ? NULL : &time, NULL, 0);
+    syscall(SYS_futex, &bell->turn, FUTEX_WAIT_PRIVATE, turn, remaining_ns < 0 ? NULL : &time, NULL, 0);
 }
 
-static mst_wait_result sleep_until(mst_gate *gate, uint64_t target, const mst_wait *wait, int64_t left_ns) {
+static mst_wait_result sleep_until(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait, int64_t left_ns) {
     int64_t deadline = left_ns < 0 ? -1 : mst_now_ns() + left_ns;
     mst_wait_result result;
-    atomic_fetch_add(&gate->sleepers, 1);
+    atomic_fetch_add(&bell->sleepers, 1);
     for (;;) {
-        uint32_t turn = atomic_load(&gate->turn);
+        uint32_t turn = atomic_load(&bell->turn);
         if (stopped(wait)) {
             result = MST_STOPPED;
             break;
         }
-        if (atomic_load(&gate->value) >= target) {
+        if (atomic_load(value) >= target) {
             result = MST_REACHED;
             break;
         }
@@ -66,19 +74,20 @@ static mst_wait_result sleep_until(mst_gate *gate, uint64_t target, const mst_wa
             result = MST_TIMED_OUT;
             break;
         }
-        futex_sleep(gate, turn, remaining);
+        futex_sleep(bell, turn, remaining);
     }
-    atomic_fetch_sub(&gate->sleepers, 1);
+    atomic_fetch_sub(&bell->sleepers, 1);
     /* What ends a wait early may have been caused by whoever published just before it. */
-    return atomic_load(&gate->value) >= target ? MST_REACHED : result;
+    return atomic_load(value) >= target ? MST_REACHED : result;
 }
 
-mst_wait_result mst_gate_wait(mst_gate *gate, uint64_t target, const mst_wait *wait) {
+mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
     if (__builtin_expect(mst_gate_test_hook != NULL, 0)) mst_gate_test_hook();
-    if (atomic_load(&gate->value) >= target) return MST_REACHED;
+    if (atomic_load(value) >= target) return MST_REACHED;
     int64_t spin_ns = wait->spin_ns;
     if (wait->timeout_ns >= 0 && spin_ns > wait->timeout_ns) spin_ns = wait->timeout_ns;
-    if (spin_ns > 0 && spin(gate, target, wait, spin_ns)) return MST_REACHED;
+    if (spin_ns > 0 && spin(value, target, wait, spin_ns)) return MST_REACHED;
+    if (wait->yields > 0 && yield(value, target, wait)) return MST_REACHED;
     /* The spin counts as its whole length even if poison ended it: the sleep then looks at poison first. */
-    return sleep_until(gate, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
+    return sleep_until(bell, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
 }

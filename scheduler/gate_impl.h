@@ -1,8 +1,9 @@
-/* A gate: one 64-bit number that only grows, that threads wait for. Spin for a bounded time, then sleep on a futex.
+/* Waiting for a 64-bit number that only grows. A bell is where threads sleep, a gate is a number with a bell of its own; many numbers of one
+ * owner can share a bell, so that whoever must wake everybody that waits for that owner has one place to ring.
  *
- * Protocol. publish: seq_cst store of value, then seq_cst load of sleepers; if there are any, turn is incremented and they are woken.
+ * Protocol. publish: seq_cst store of the value, then seq_cst load of sleepers; if there are any, turn is incremented and they are woken.
  * sleep: seq_cst increment of sleepers, read turn, look again at everything that could end the wait, then futex_wait(turn).
- * The futex word is `turn`, not the value, so that a kick (poison) wakes sleepers without a new value. */
+ * The futex word is `turn`, not the value, so that a ring (poison) wakes sleepers without a new value. */
 #ifndef MST_GATE_IMPL_H
 #define MST_GATE_IMPL_H
 
@@ -11,14 +12,19 @@
 
 #include <stdatomic.h>
 
-typedef struct mst_gate {
-    _Atomic uint64_t value;
+typedef struct mst_bell {
     _Atomic uint32_t sleepers;
     _Atomic uint32_t turn;
+} mst_bell;
+
+typedef struct mst_gate {
+    _Atomic uint64_t value;
+    mst_bell bell;
 } mst_gate;
 
 typedef struct mst_wait {
-    int64_t spin_ns;       /* 0: sleep at once */
+    int64_t spin_ns;       /* 0: no spin */
+    int32_t yields;        /* after the spin and before sleeping, give the CPU away at most so often: for more threads than CPUs */
     int64_t timeout_ns;    /* of this wait, from its beginning; negative: none */
     bool (*stop)(void *context); /* ends the wait early when it returns true (poison); NULL: none. Seq_cst loads inside */
     void *context;
@@ -26,10 +32,15 @@ typedef struct mst_wait {
 
 typedef enum { MST_REACHED, MST_STOPPED, MST_TIMED_OUT } mst_wait_result;
 
+/* Something that waiters look at has changed (by a seq_cst store, before). */
+void mst_bell_ring(mst_bell *bell);
+/* Until *value >= target. Every change of *value, and all that `stop` looks at, must be followed by a ring. REACHED wins when both hold. */
+mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait);
+
 void mst_gate_publish(mst_gate *gate, uint64_t value);
-void mst_gate_kick(mst_gate *gate);
-/* Until value >= target. REACHED wins over the others when both hold. */
-mst_wait_result mst_gate_wait(mst_gate *gate, uint64_t target, const mst_wait *wait);
+static inline mst_wait_result mst_gate_wait(mst_gate *gate, uint64_t target, const mst_wait *wait) {
+    return mst_bell_wait(&gate->bell, &gate->value, target, wait);
+}
 
 /* For tests: every wait first calls this (random delays, forced sleeping); NULL: none. */
 extern void (*mst_gate_test_hook)(void);

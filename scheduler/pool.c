@@ -45,15 +45,15 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
     if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
     current_worker = NULL;
-    if (!worker->pool->parties) return;
+    if (worker->pool->size == 1) return;
     atomic_store(&seat->finished, epoch);
-    mst_parties_kick(worker->pool, worker->rank);
+    mst_bell_ring(&seat->bell);
 }
 
 static void *worker_main(void *context) {
     mst_seat *seat = context;
     mst_pool *pool = seat->worker.pool;
-    mst_wait wait = {.spin_ns = pool->options.spin_ns, .timeout_ns = -1};
+    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = -1};
     for (;;) {
         mst_gate_wait(&pool->dispatch, seat->seen + 1, &wait);
         seat->seen = atomic_load(&pool->dispatch.value);
@@ -63,8 +63,8 @@ static void *worker_main(void *context) {
         run_task(seat, seat->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
         wait.spin_ns = pool->options.spin_ns;
-        if (back != target || atomic_load(&pool->done.sleepers) == 0) continue;
-        mst_gate_kick(&pool->done);
+        if (back != target || atomic_load(&pool->done.bell.sleepers) == 0) continue;
+        mst_bell_ring(&pool->done.bell);
         /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it from going on. */
         if (wait.spin_ns > 0 && sched_getcpu() == caller_cpu) wait.spin_ns = 0;
     }
@@ -81,12 +81,12 @@ static bool on_worker_cpu(const mst_pool *pool) {
 
 /* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
-    mst_wait wait = {.spin_ns = pool->options.spin_ns, .timeout_ns = pool->options.warn_after_ns};
+    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = pool->warn_after_ns};
     if (cold || (wait.spin_ns > 0 && on_worker_cpu(pool))) wait.spin_ns = 0;
     if (mst_gate_wait(&pool->done, pool->done_target, &wait) == MST_REACHED) return;
     char line[160];
     snprintf(line, sizeof(line), "muster: a call has waited %.3g s for its workers to return; they did last:",
-             (double)pool->options.warn_after_ns * 1e-9);
+             (double)pool->warn_after_ns * 1e-9);
     pool->options.log(pool->options.log_user, line);
     mst_report_workers(pool);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
@@ -94,10 +94,25 @@ static void wait_end(mst_pool *pool, bool cold) {
     mst_gate_wait(&pool->done, pool->done_target, &wait);
 }
 
-/* The next epoch. A run that used up the bits of its sequence has taken tags of the epochs after it: these are left out. */
+/* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after it: these are left out. */
 static uint64_t next_epoch(mst_pool *pool) {
-    pool->epoch += 1 + ((pool->seats[0].worker.sequence + (1 << 16)) >> MST_SEQUENCE_BITS);
+    uint64_t least = atomic_load_explicit(&pool->least_epoch, memory_order_relaxed);
+    pool->epoch = pool->epoch + 1 < least ? least : pool->epoch + 1;
     return pool->epoch;
+}
+
+void mst_pool_ring_all(mst_pool *pool) {
+    for (int32_t rank = 0; rank < pool->size; rank++) mst_bell_ring(&pool->seats[rank].bell);
+}
+
+void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns) {
+    if (warn_after_ns != 0) pool->warn_after_ns = warn_after_ns;
+    if (fail_after_ns != 0) pool->fail_after_ns = fail_after_ns;
+}
+
+static void reset_deadlines(mst_pool *pool) {
+    if (pool->warn_after_ns != pool->options.warn_after_ns) pool->warn_after_ns = pool->options.warn_after_ns;
+    if (pool->fail_after_ns != pool->options.fail_after_ns) pool->fail_after_ns = pool->options.fail_after_ns;
 }
 
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
@@ -105,7 +120,7 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     pool->seats[0].thread = pthread_self();
     bool cold = false;
     if (pool->size > 1) {
-        cold = atomic_load(&pool->dispatch.sleepers) > 0;
+        cold = atomic_load(&pool->dispatch.bell.sleepers) > 0;
         pool->task = task;
         pool->argument = argument;
         pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
@@ -114,6 +129,7 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     }
     run_task(&pool->seats[0], epoch, task, argument);
     if (pool->size > 1) wait_end(pool, cold);
+    reset_deadlines(pool);
     return mst_failure_settle(pool, epoch, pool->size);
 }
 
@@ -124,6 +140,7 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
     seat->worker.size = 1;
     run_task(seat, epoch, task, argument);
     seat->worker.size = pool->size;
+    reset_deadlines(pool);
     return mst_failure_settle(pool, epoch, 1);
 }
 
@@ -219,6 +236,8 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
     mst_pool *made = mst_alloc(sizeof(*made));
     if (!made) return mst_out_of_memory("the pool", sizeof(*made));
     made->options = *options;
+    made->warn_after_ns = options->warn_after_ns;
+    made->fail_after_ns = options->fail_after_ns;
     made->fork_generation = atomic_load(&fork_generation);
     muster_status status = mst_turn_open(&made->turn);
     if (status != MUSTER_OK) {

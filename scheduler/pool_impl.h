@@ -39,6 +39,9 @@ struct muster_worker {
     /* share */
     int64_t first_row, rows, total_rows, slice, slices;
     double weight;
+    /* reproducible mode only, else 0: the shard being run (or the first of those run together), of how many, how many this run of the body computes; and
+     * how often the body runs on this worker for one shard at a time (collectives that depend on N are refused in it) */
+    int32_t shard, shards, shards_here, shard_runs;
     void *call;         /* function room: the call in progress */
     void *communicator; /* collectives room: the communicator of all workers, set once by the runtime */
     mst_recorder recorder;
@@ -69,35 +72,59 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
 void mst_pool_poison(muster_worker *worker, muster_status code);
 bool mst_pool_poisoned(const muster_worker *worker);
 
-/* A party: the meeting places of all workers of a pool, for whoever builds collectives on it. Create and destroy between runs.
- * Each rank has one line: a gate, a signature, a pointer and a few words of payload. Tags grow for ever: mst_party_tag(worker) makes
- * the next one from the run's epoch and the worker's sequence, so nothing is reset after a failure. */
-enum { MST_PARTY_PAYLOAD = 24 };
+/* For the next run only, between enter and run: 0: the pool's own; negative: never. */
+void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);
+
+/* A party: the meeting places of some workers of a pool, for whoever builds collectives on it. Its members are numbered by themselves: below, a "member" is
+ * such a number. Made at any time, also inside a run by one worker; destroyed when no member is inside it.
+ *
+ * Tags grow for ever: epoch of the run and number of the meeting in it, so nothing is reset after a failure. Each member has two lines, used in turn.
+ * Rule: every member waits for all arrivals of every meeting. Then nobody can write the line of a meeting before all have finished with the meeting two
+ * before it, and what is in the lines (and beside them, in memory used in turn like them) needs no second rendezvous. What is offered by address does: leave. */
+enum { MST_PARTY_PAYLOAD = 56, MST_BOX_PAYLOAD = 16 };
 typedef struct mst_party_line {
-    _Alignas(MST_CACHE_LINE) mst_gate gate; /* value: the newest tag this rank has arrived at */
-    uint64_t signature;
-    const void *pointer;
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t arrived; /* the newest tag at which this member has arrived on this line */
     char payload[MST_PARTY_PAYLOAD];
-    _Alignas(MST_CACHE_LINE) mst_gate left; /* value: the newest tag whose peers' memory this rank no longer reads */
-    _Atomic uint64_t reading;               /* tag while this rank reads peers' memory, 0 otherwise */
 } mst_party_line;
 
-muster_status mst_party_create(mst_pool *pool, mst_party **party);
+/* members[count]: ranks in the pool, all different; NULL: all workers. */
+muster_status mst_party_create(mst_pool *pool, const int32_t *members, int32_t count, mst_party **party);
 void mst_party_destroy(mst_party *party);
-mst_party_line *mst_party_lines(mst_party *party); /* [size] */
-uint64_t mst_party_tag(muster_worker *worker);
+int32_t mst_party_member(const mst_party *party, const muster_worker *worker); /* -1: none */
+/* The next meeting of this worker; also the next line: tag & 1. */
+uint64_t mst_party_tag(mst_party *party, muster_worker *worker);
+mst_party_line *mst_party_line_of(mst_party *party, int32_t member, uint64_t tag);
 
-/* arrive: publishes own line's gate at tag (fill signature, pointer and payload before). wait: until `peer` has arrived at tag; watches poison and deadline:
- * ABORTED if the run is lost, or if the peer has returned from its task without arriving; TIMEOUT names the late rank, what it finished last and what this one waits for,
- * and poisons the run. what: the operation, a literal. wait_all: every peer. */
+/* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; watches poison and deadline:
+ * ABORTED if the run is lost, or if the member has returned from its task without arriving; TIMEOUT names the late rank, what it finished last and what this
+ * one waits for, and poisons the run. what: the operation, a literal. wait_all: every member. */
 void mst_party_arrive(mst_party *party, muster_worker *worker, uint64_t tag);
-muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t peer, uint64_t tag, const char *what);
+muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
 muster_status mst_party_wait_all(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
-/* A reading section: begin says that this rank reads its peers' memory (ABORTED if the run is already lost, then it must not read); end says that it has
- * finished. leave waits until no peer reads this rank's memory under `tag`: every peer has ended its section, or the run is lost and none is inside one. */
+/* A reading section: begin says that this worker reads (or writes) other members' memory (ABORTED if the run is already lost, then it must not touch it); end
+ * says that it has finished. leave waits until nobody uses this worker's memory under `tag`: every member has ended its section, or the run is lost and
+ * none is inside one. Whoever has arrived with memory on offer must leave, also after a failure. */
 muster_status mst_party_read_begin(mst_party *party, muster_worker *worker, uint64_t tag);
 void mst_party_read_end(mst_party *party, muster_worker *worker, uint64_t tag);
 muster_status mst_party_leave(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
+
+/* A mailbox: one message after another from one member to another; a rendezvous. The sender posts, and waits until what it posted is taken. The receiver waits
+ * for the next post; it reads the sender's memory in sections of its own, several for one post if it likes, and then takes it.
+ * message_tag: the user's, for messages; negative: none. */
+typedef struct mst_post {
+    uint64_t tag;
+    char payload[MST_BOX_PAYLOAD];
+} mst_post;
+/* The boxes of messages to `to`, made on first use, before any of the calls below on either side: OUT_OF_MEMORY. */
+muster_status mst_box_open(mst_party *party, int32_t to);
+uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const void *payload); /* payload: MST_BOX_PAYLOAD bytes */
+/* Until the post is taken. Also after a failure: returns once the receiver is outside its section. */
+muster_status mst_box_wait_taken(mst_party *party, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag);
+/* Until the sender has posted something that is not taken yet. */
+muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post);
+muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag);
+void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from); /* the post stays */
+void mst_box_take(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
 
 /* Topology (topology.c): CPUs this process may use: one logical CPU per allowed physical core (hwloc opened at run time, else the kernel's
  * files), cut to the cgroup quota. cpus[capacity] out. Returns the number of cores (>= 1). allowed: number of logical CPUs (affinity and quota). */
@@ -107,6 +134,8 @@ const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */
 
 /* Scratch for this room and others, as muster_worker_scratch, in bytes. */
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address);
+/* Between two bodies of one run: what the one before had is free for the next. */
+void mst_worker_scratch_rewind(muster_worker *worker);
 /* The worker that this thread is running a task for, NULL outside. */
 muster_worker *mst_current_worker(void);
 

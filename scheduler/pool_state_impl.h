@@ -25,7 +25,9 @@ typedef struct mst_turn {
 /* What only the pool needs of a worker. */
 typedef struct mst_seat {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
-    _Alignas(MST_CACHE_LINE) _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
+    /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves, posts, takes or returns, and when a run is lost. */
+    _Alignas(MST_CACHE_LINE) mst_bell bell;
+    _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
     uint64_t seen;                                      /* newest dispatched epoch that this thread has taken */
     pthread_t thread;                                   /* rank 0: the thread of the run in progress */
     char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
@@ -42,13 +44,15 @@ struct mst_pool {
     _Alignas(MST_CACHE_LINE) mst_gate done;
     /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
+    _Atomic uint64_t least_epoch; /* of the next run: above the tags that long runs have used up */
+    int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_seat *seats;
     int32_t size;
     int32_t threads; /* started */
+    int32_t yields; /* of a wait, where there is no spinning */
     mst_pool_options options;
     uint64_t fork_generation;
-    mst_party *parties;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_turn turn;
     /* Written in every run, so apart from what the workers read in every run. */
@@ -71,8 +75,26 @@ bool mst_run_lost(const mst_pool *pool, uint64_t epoch);
 muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
 void mst_report_workers(const mst_pool *pool);
 
-/* party.c: wakes everyone who sleeps in a party; those only who wait for `rank` if it is not negative. */
-void mst_parties_kick(mst_pool *pool, int32_t rank);
+/* pool.c: wakes everyone who waits for any worker. */
+void mst_pool_ring_all(mst_pool *pool);
+
+/* meeting.c: one wait of one worker for one word of another. */
+typedef struct mst_meeting {
+    muster_worker *worker;
+    const char *what;                /* the operation, a literal */
+    const char *duty;                /* what the peer owes, for messages: "entering it", "receiving it" ... */
+    int64_t message_tag;             /* of a message; negative: none */
+    int32_t peer;                    /* rank in the pool of whoever writes the word */
+    const _Atomic uint64_t *word;    /* wait until it is >= target */
+    uint64_t target;
+    const _Atomic uint64_t *reading; /* leaving: in a lost run, wait also while this is `target`; NULL: not leaving */
+    bool timed_out;                  /* out: this wait has poisoned the run */
+} mst_meeting;
+muster_status mst_meet(mst_meeting *meeting);
+muster_status mst_meeting_lost(muster_worker *worker, const char *what); /* the ABORTED of a lost run */
+/* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run; *epoch: of the last tag. */
+uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
+static inline bool mst_tag_of_run(uint64_t tag, uint64_t epoch) { return tag > epoch << MST_SEQUENCE_BITS; }
 
 /* worker.c: gives all scratch of this worker back; several blocks become one of the same total. release: to the device. */
 void mst_worker_scratch_reset(muster_worker *worker);

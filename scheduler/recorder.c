@@ -3,50 +3,70 @@
 
 #include <inttypes.h>
 
-typedef struct snapshot {
-    uint64_t start, end, sequence;
-    const char *name;
-    int64_t bytes;
-    uint64_t kind;
-} snapshot;
+muster_status mst_recorder_open(mst_recorder *recorder, int64_t events, bool nvtx, const char *where) {
+    if (events != MST_RECORDER_EVENTS) {
+        size_t bytes = (size_t)events * sizeof(mst_event);
+        mst_event *ring = mst_alloc_uninitialised(bytes); /* nobody reads an event that has not begun */
+        if (!ring) return mst_out_of_memory(where, (int64_t)bytes);
+        recorder->ring = ring;
+        recorder->mask = (uint64_t)events - 1;
+    }
+    recorder->nvtx = nvtx;
+    return MUSTER_OK;
+}
 
-static const char *kind_name(uint64_t kind) {
+void mst_recorder_close(mst_recorder *recorder) {
+    mst_free(recorder->ring);
+    recorder->ring = NULL;
+}
+
+const char *mst_event_kind_name(mst_event_kind kind) {
     static const char *const names[] = {"event", "call", "body", "collective", "stage", "collect"};
-    return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
+    return (size_t)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : names[0];
 }
 
 /* false: the writer has begun to overwrite this event. Acquire loads keep the last look at count behind the reads of the fields. */
-static bool take(const mst_recorder *recorder, uint64_t index, snapshot *shot) {
-    const mst_event *event = &recorder->events[index % MST_RECORDER_EVENTS];
+static bool take(const mst_recorder *recorder, uint64_t index, mst_recorded *taken) {
+    const mst_event *event = mst_recorder_slot(recorder, index);
     uint64_t sequence_kind = atomic_load_explicit(&event->sequence_kind, memory_order_acquire);
-    shot->start = atomic_load_explicit(&event->start, memory_order_acquire);
-    shot->end = atomic_load_explicit(&event->end, memory_order_acquire);
-    shot->name = atomic_load_explicit(&event->name, memory_order_acquire);
-    shot->bytes = atomic_load_explicit(&event->bytes, memory_order_acquire);
-    shot->sequence = sequence_kind >> 8;
-    shot->kind = sequence_kind & 255;
-    /* The slot of event `count` is the one being written, so that index + RING == count is too late already. */
-    return atomic_load_explicit(&recorder->count, memory_order_acquire) < index + MST_RECORDER_EVENTS;
+    taken->start = atomic_load_explicit(&event->start, memory_order_acquire);
+    taken->end = atomic_load_explicit(&event->end, memory_order_acquire);
+    taken->name = atomic_load_explicit(&event->name, memory_order_acquire);
+    taken->bytes = atomic_load_explicit(&event->bytes, memory_order_acquire);
+    taken->sequence = sequence_kind >> 8;
+    taken->kind = (mst_event_kind)(sequence_kind & 255);
+    /* The slot of event `count` is the one being written, so that index + length == count is too late already. */
+    return atomic_load_explicit(&recorder->count, memory_order_acquire) < index + mst_recorder_length(recorder);
+}
+
+int64_t mst_recorder_read(const mst_recorder *recorder, mst_recorded *events, int64_t capacity, uint64_t *begun) {
+    uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
+    uint64_t wanted = mst_recorder_length(recorder) - 1;
+    int64_t taken = 0;
+    if (wanted > (uint64_t)capacity) wanted = (uint64_t)capacity;
+    for (uint64_t index = count > wanted ? count - wanted : 0; index < count; index++) taken += take(recorder, index, &events[taken]);
+    if (begun) *begun = count;
+    return taken;
 }
 
 uint64_t mst_recorder_progress(const mst_recorder *recorder) {
     uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
     if (count == 0) return 0;
-    const mst_event *newest = &recorder->events[(count - 1) % MST_RECORDER_EVENTS];
+    const mst_event *newest = mst_recorder_slot(recorder, count - 1);
     return 2 * count - (atomic_load_explicit(&newest->end, memory_order_relaxed) == 0);
 }
 
 static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) / mst_ticks_per_ns() * 1e-9 : 0; }
 
-static void describe(const snapshot *shot, char *text, size_t size) {
+static void describe(const mst_recorded *shot, char *text, size_t size) {
     char bytes[40] = "";
     if (shot->bytes > 0) snprintf(bytes, sizeof(bytes), ", %" PRId64 " bytes", shot->bytes);
     uint64_t now = mst_ticks();
     const char *name = shot->name ? shot->name : "?";
     if (shot->end == 0) {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s, since %.3g s", kind_name(shot->kind), name, shot->sequence, bytes, seconds(shot->start, now));
+        snprintf(text, size, "%s %s #%" PRIu64 "%s, since %.3g s", mst_event_kind_name(shot->kind), name, shot->sequence, bytes, seconds(shot->start, now));
     } else {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s, took %.3g s, finished %.3g s ago", kind_name(shot->kind), name, shot->sequence, bytes,
+        snprintf(text, size, "%s %s #%" PRIu64 "%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(shot->kind), name, shot->sequence, bytes,
                  seconds(shot->start, shot->end), seconds(shot->end, now));
     }
 }
@@ -58,7 +78,7 @@ const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t s
             snprintf(text, size, "nothing yet");
             return text;
         }
-        snapshot shot;
+        mst_recorded shot;
         if (take(recorder, count - 1, &shot)) {
             describe(&shot, text, size);
             return text;
@@ -70,11 +90,11 @@ const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t s
 
 void mst_recorder_dump(const mst_recorder *recorder, int32_t rank, int32_t events, void (*write)(void *user, const char *line), void *user) {
     uint64_t count = atomic_load_explicit(&recorder->count, memory_order_acquire);
-    uint64_t readable = MST_RECORDER_EVENTS - 1;
+    uint64_t readable = mst_recorder_length(recorder) - 1;
     uint64_t wanted = events < 0 ? 0 : (uint64_t)events;
     if (wanted > readable) wanted = readable;
     for (uint64_t index = count > wanted ? count - wanted : 0; index < count; index++) {
-        snapshot shot;
+        mst_recorded shot;
         if (!take(recorder, index, &shot)) continue;
         char text[160], line[200];
         describe(&shot, text, sizeof(text));

@@ -1,19 +1,19 @@
-/* The recorder: what each worker did last. One writer (the worker), a ring of fixed size, always on. A reader of another thread may see the
- * newest events torn; it checks the sequence and leaves those out. */
+/* The recorder: what each worker did last. One writer (the worker), a ring of fixed length, always on. A reader of another thread may see the
+ * events torn that the writer is about to overwrite; it can tell, and leaves those out. */
 #ifndef MST_RECORDER_IMPL_H
 #define MST_RECORDER_IMPL_H
 
 #include "clock_impl.h"
 #include "memory_impl.h"
+#include "nvtx_impl.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 
-enum { MST_RECORDER_EVENTS = 256 }; /* a power of two */
+enum { MST_RECORDER_EVENTS = 256, MST_RECORDER_LEAST_EVENTS = 16, MST_RECORDER_MOST_EVENTS = 1 << 24 }; /* powers of two */
 
 typedef enum { MST_EVENT_CALL = 1, MST_EVENT_BODY, MST_EVENT_COLLECTIVE, MST_EVENT_STAGE, MST_EVENT_COLLECT } mst_event_kind;
 
-/* Fields are relaxed atomics so that a reader beside the writer is defined. */
 typedef struct mst_event {
     _Atomic uint64_t start, end; /* ticks; end 0: not finished */
     const char *_Atomic name;    /* a string that outlives the recorder's runtime (interned, or a literal) */
@@ -21,26 +21,61 @@ typedef struct mst_event {
     _Atomic int64_t bytes;
 } mst_event;
 
+/* Zeroed memory is a recorder with a ring of MST_RECORDER_EVENTS. */
 typedef struct mst_recorder {
     _Atomic uint64_t count; /* events begun */
-    mst_event events[MST_RECORDER_EVENTS];
+    mst_event *ring;        /* NULL: own */
+    uint64_t mask;          /* length of `ring` - 1 */
+    bool nvtx;              /* every event is a range for the profiler, too */
+    mst_event own[MST_RECORDER_EVENTS];
 } mst_recorder;
 
+static inline uint64_t mst_recorder_length(const mst_recorder *recorder) { return recorder->ring ? recorder->mask + 1 : MST_RECORDER_EVENTS; }
+
+static inline const mst_event *mst_recorder_slot(const mst_recorder *recorder, uint64_t index) {
+    return recorder->ring ? &recorder->ring[index & recorder->mask] : &recorder->own[index % MST_RECORDER_EVENTS];
+}
+
+/* Event `index + length` is written only after count has become index + length. All its stores release and all loads of a reader acquire, so a reader
+ * that has seen any part of it sees that count afterwards, on every machine; x86 stores release anyway. */
 static inline uint64_t mst_record_begin(mst_recorder *recorder, mst_event_kind kind, const char *name, uint64_t sequence, int64_t bytes) {
     uint64_t index = atomic_load_explicit(&recorder->count, memory_order_relaxed);
-    mst_event *event = &recorder->events[index % MST_RECORDER_EVENTS];
-    atomic_store_explicit(&event->end, 0, memory_order_relaxed);
-    atomic_store_explicit(&event->name, name, memory_order_relaxed);
-    atomic_store_explicit(&event->sequence_kind, sequence << 8 | (uint64_t)kind, memory_order_relaxed);
-    atomic_store_explicit(&event->bytes, bytes, memory_order_relaxed);
-    atomic_store_explicit(&event->start, mst_ticks(), memory_order_relaxed);
+    mst_event *event = (mst_event *)mst_recorder_slot(recorder, index);
+    atomic_store_explicit(&event->end, 0, memory_order_release);
+    atomic_store_explicit(&event->name, name, memory_order_release);
+    atomic_store_explicit(&event->sequence_kind, sequence << 8 | (uint64_t)kind, memory_order_release);
+    atomic_store_explicit(&event->bytes, bytes, memory_order_release);
+    if (__builtin_expect(recorder->nvtx, false)) mst_nvtx_push(name, (uint32_t)kind, bytes);
+    atomic_store_explicit(&event->start, mst_ticks(), memory_order_release);
     atomic_store_explicit(&recorder->count, index + 1, memory_order_release);
     return index;
 }
 
 static inline void mst_record_end(mst_recorder *recorder, uint64_t index) {
-    atomic_store_explicit(&recorder->events[index % MST_RECORDER_EVENTS].end, mst_ticks(), memory_order_relaxed);
+    uint64_t begun = atomic_load_explicit(&recorder->count, memory_order_relaxed) - index;
+    mst_event *event = (mst_event *)mst_recorder_slot(recorder, index);
+    /* Not if the events inside this one have filled the ring: the slot is another's by now. */
+    if (__builtin_expect(begun <= mst_recorder_length(recorder), true)) atomic_store_explicit(&event->end, mst_ticks(), memory_order_release);
+    if (__builtin_expect(recorder->nvtx, false)) mst_nvtx_pop();
 }
+
+/* Before the first event. events: the length of the ring, a power of two between least and most; OUT_OF_MEMORY names `where`. close: after the last
+ * event and the last reader; needed only after an open. */
+muster_status mst_recorder_open(mst_recorder *recorder, int64_t events, bool nvtx, const char *where);
+void mst_recorder_close(mst_recorder *recorder);
+
+/* An event as it was read. */
+typedef struct mst_recorded {
+    uint64_t start, end, sequence;
+    const char *name;
+    int64_t bytes;
+    mst_event_kind kind;
+} mst_recorded;
+
+const char *mst_event_kind_name(mst_event_kind kind);
+/* The newest events, at most `capacity`, oldest first; returns their number. An enclosing event that is read as finished has only finished events in it.
+ * begun: number of events so far; may be NULL. */
+int64_t mst_recorder_read(const mst_recorder *recorder, mst_recorded *events, int64_t capacity, uint64_t *begun);
 
 /* Number of events begun or ended: grows whenever the worker makes progress. */
 uint64_t mst_recorder_progress(const mst_recorder *recorder);

@@ -18,6 +18,9 @@ int64_t muster_worker_rows(const muster_worker *worker) { return worker ? worker
 int64_t muster_worker_total_rows(const muster_worker *worker) { return worker ? worker->total_rows : -1; }
 int64_t muster_worker_slice(const muster_worker *worker) { return worker ? worker->slice : -1; }
 int64_t muster_worker_slices(const muster_worker *worker) { return worker ? worker->slices : -1; }
+int32_t muster_worker_shard(const muster_worker *worker) { return worker && worker->shards ? worker->shard : muster_worker_rank(worker); }
+int32_t muster_worker_shards(const muster_worker *worker) { return worker && worker->shards ? worker->shards : muster_worker_size(worker); }
+int32_t muster_worker_shards_here(const muster_worker *worker) { return worker && worker->shards ? worker->shards_here : worker ? 1 : -1; }
 double muster_worker_weight(const muster_worker *worker) { return worker ? worker->weight : 0; }
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_poisoned(worker) : 0; }
 
@@ -26,6 +29,21 @@ muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     if (!isfinite(weight) || weight < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
     worker->weight = weight;
+    return MUSTER_OK;
+}
+
+/* Rows begin where shards do: the rule of all edges. */
+static int64_t shard_edge(const muster_worker *worker, int32_t shard) { return (int64_t)((__int128)worker->total_rows * shard / worker->shards); }
+
+muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows) {
+    const char *where = "muster_worker_shard_rows";
+    const int32_t here = muster_worker_shards_here(worker);
+    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
+    if (!first_row || !rows) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where, first_row ? "rows" : "first_row");
+    if (shard_in_rank < 0 || shard_in_rank >= here)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1, shard_in_rank);
+    *first_row = here == 1 ? 0 : shard_edge(worker, worker->shard + shard_in_rank) - worker->first_row;
+    *rows = here == 1 ? worker->rows : shard_edge(worker, worker->shard + shard_in_rank + 1) - worker->first_row - *first_row;
     return MUSTER_OK;
 }
 
@@ -62,8 +80,12 @@ static void merge_blocks(muster_worker *worker) {
     worker->scratch_count = 1;
 }
 
-void mst_worker_scratch_reset(muster_worker *worker) {
+void mst_worker_scratch_rewind(muster_worker *worker) {
     for (int64_t i = 0; i < worker->scratch_count; i++) worker->scratch[i].used = 0;
+}
+
+void mst_worker_scratch_reset(muster_worker *worker) {
+    mst_worker_scratch_rewind(worker);
     if (worker->scratch_count > 1) merge_blocks(worker);
 }
 

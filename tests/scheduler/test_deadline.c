@@ -40,7 +40,7 @@ static muster_status never_task(muster_worker *worker, void *argument) {
         while (!muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
         return mst_error(MUSTER_ABORTED, "cancelled");
     }
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(m->party, worker);
     mst_party_arrive(m->party, worker, tag);
     return mst_party_wait_all(m->party, worker, tag, "all_reduce");
 }
@@ -48,14 +48,14 @@ static muster_status never_task(muster_worker *worker, void *argument) {
 static muster_status late_task(muster_worker *worker, void *argument) {
     meeting *m = argument;
     if (worker->rank == m->late) be_late(worker, m);
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(m->party, worker);
     mst_party_arrive(m->party, worker, tag);
     return mst_party_wait_all(m->party, worker, tag, "all_reduce");
 }
 
 static mst_pool *open_meeting(meeting *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
     mst_pool *pool = plain_pool(size, 1000, warn_ns, fail_ns);
-    assert_int_equal(mst_party_create(pool, &m->party), MUSTER_OK);
+    assert_int_equal(mst_party_create(pool, NULL, 0, &m->party), MUSTER_OK);
     return pool;
 }
 
@@ -132,7 +132,7 @@ static void the_end_of_a_run_only_warns(void **state) {
 
 static muster_status reading_task(muster_worker *worker, void *argument) {
     meeting *m = argument;
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(m->party, worker);
     if (worker->rank == 1) {
         MUSTER_TRY(mst_party_read_begin(m->party, worker, tag));
         while (!mst_pool_poisoned(worker)) pass_time(MILLISECOND / 2);

@@ -28,7 +28,7 @@ static void a_missing_value_times_out(void **state) {
         int64_t begin = mst_now_ns();
         assert_int_equal(mst_gate_wait(&gate, 1, &wait), MST_TIMED_OUT);
         assert_true(mst_now_ns() - begin >= 1900000);
-        assert_int_equal(atomic_load(&gate.sleepers), 0);
+        assert_int_equal(atomic_load(&gate.bell.sleepers), 0);
     }
 }
 
@@ -108,7 +108,7 @@ static void a_kick_ends_the_sleep_of_a_stopped_wait(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, sleep_for_ever, &s), 0);
         for (int32_t i = 0; i < round; i++) sched_yield(); /* before, while and after it goes to sleep */
         atomic_store(&s.stop, true);
-        mst_gate_kick(&s.gate);
+        mst_bell_ring(&s.gate.bell);
         pthread_join(thread, NULL);
         assert_int_equal(s.result, MST_STOPPED);
     }
@@ -119,8 +119,8 @@ static void a_kick_without_a_reason_wakes_nobody_for_good(void **state) {
     sleeper s = {.spin_ns = 0};
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, sleep_for_ever, &s), 0);
-    while (atomic_load(&s.gate.sleepers) == 0) sched_yield();
-    for (int32_t i = 0; i < 10; i++) mst_gate_kick(&s.gate);
+    while (atomic_load(&s.gate.bell.sleepers) == 0) sched_yield();
+    for (int32_t i = 0; i < 10; i++) mst_bell_ring(&s.gate.bell);
     mst_gate_publish(&s.gate, 1);
     pthread_join(thread, NULL);
     assert_int_equal(s.result, MST_REACHED);

@@ -1,4 +1,5 @@
 /* Parties: ranks meet, a lost run ends every wait, and nobody leaves while a peer reads. */
+#include "party_impl.h"
 #include "scheduler_device.h"
 
 #include <sched.h>
@@ -23,15 +24,18 @@ typedef struct exchange {
 
 /* An all-to-all sum, as a collective would do it. */
 static muster_status sum_once(exchange *x, muster_worker *worker, int64_t mine, int64_t *sum) {
-    uint64_t tag = mst_party_tag(worker);
-    mst_party_line *lines = mst_party_lines(x->party);
+    uint64_t tag = mst_party_tag(x->party, worker);
     x->values[worker->rank] = mine;
-    lines[worker->rank].pointer = &x->values[worker->rank];
+    const int64_t *offered = &x->values[worker->rank];
+    memcpy(mst_party_line_of(x->party, worker->rank, tag)->payload, &offered, sizeof offered);
     mst_party_arrive(x->party, worker, tag);
     MUSTER_TRY(mst_party_wait_all(x->party, worker, tag, "sum"));
     MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
     *sum = 0;
-    for (int32_t peer = 0; peer < worker->size; peer++) *sum += *(const int64_t *)lines[peer].pointer;
+    for (int32_t peer = 0; peer < worker->size; peer++) {
+        memcpy(&offered, mst_party_line_of(x->party, peer, tag)->payload, sizeof offered);
+        *sum += *offered;
+    }
     mst_party_read_end(x->party, worker, tag);
     return mst_party_leave(x->party, worker, tag, "sum");
 }
@@ -50,7 +54,7 @@ static muster_status sum_task(muster_worker *worker, void *argument) {
 static void meet_many_times(int32_t size, int64_t spin_ns) {
     mst_pool *pool = plain_pool(size, spin_ns, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
     for (int32_t run = 0; run < 5; run++) {
         x.base = run * 1000;
         assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_OK);
@@ -79,7 +83,7 @@ static void ranks_see_each_others_values_with_random_delays(void **state) {
 static void lose_and_go_on(int64_t spin_ns) {
     mst_pool *pool = plain_pool(4, spin_ns, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
     for (int32_t rank = 0; rank < 4; rank++) {
         for (int32_t round = 0; round < 6; round++) {
             x.failing = rank;
@@ -107,7 +111,7 @@ static void a_failure_ends_every_wait_and_the_next_run_is_right(void **state) {
 
 static muster_status wait_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(x->party, worker);
     if (worker->rank == x->failing) {
         /* every other rank is asleep, or about to be */
         nanosleep(&(struct timespec){0, 2000000}, NULL);
@@ -123,7 +127,7 @@ static void sleepers_are_woken_and_told_aborted(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(3, 0, -1, -1);
     exchange x = {.failing = 1};
-    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, wait_task, &x), MUSTER_USER);
     assert_string_equal(muster_last_error(), "late failure (rank 1)");
     assert_int_equal(atomic_load(&x.inside), 2);
@@ -134,7 +138,7 @@ static void sleepers_are_woken_and_told_aborted(void **state) {
 static muster_status skip_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     if (worker->rank == x->failing) return MUSTER_OK;
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(x->party, worker);
     mst_party_arrive(x->party, worker, tag);
     return mst_party_wait_all(x->party, worker, tag, "all_reduce");
 }
@@ -145,7 +149,7 @@ static void a_peer_that_returns_without_arriving_is_named(void **state) {
     for (int32_t i = 0; i < 2; i++) {
         mst_pool *pool = plain_pool(3, spins[i], -1, -1);
         exchange x = {.failing = -1};
-        assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+        assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
         for (x.failing = 0; x.failing < 3; x.failing++) {
             char expected[64];
             snprintf(expected, sizeof(expected), "rank %d returned without entering all_reduce", (int)x.failing);
@@ -161,7 +165,7 @@ static void a_peer_that_returns_without_arriving_is_named(void **state) {
 /* Rank 0 reads slowly; rank 1 poisons the run and leaves. It must not come out while rank 0 is inside. */
 static muster_status slow_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(x->party, worker);
     mst_party_arrive(x->party, worker, tag);
     if (worker->rank == 0) {
         MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
@@ -185,7 +189,7 @@ static void nobody_leaves_a_lost_run_while_a_peer_reads(void **state) {
     for (int32_t i = 0; i < 5; i++) {
         mst_pool *pool = plain_pool(2, i % 2 * 1000, -1, -1);
         exchange x = {.failing = -1};
-        assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+        assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
         assert_int_equal(mst_pool_run(pool, slow_reader_task, &x), MUSTER_USER);
         assert_int_equal(atomic_load(&x.inside), 2);
         mst_party_destroy(x.party);
@@ -195,7 +199,7 @@ static void nobody_leaves_a_lost_run_while_a_peer_reads(void **state) {
 
 static muster_status late_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(worker);
+    uint64_t tag = mst_party_tag(x->party, worker);
     if (worker->rank == 1) return muster_fail(MUSTER_USER, "gone");
     while (!mst_pool_poisoned(worker)) sched_yield();
     muster_status status = mst_party_read_begin(x->party, worker, tag);
@@ -207,44 +211,85 @@ static void reading_does_not_begin_in_a_lost_run(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(2, 0, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, &x.party), MUSTER_OK);
+    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, late_reader_task, &x), MUSTER_USER);
     assert_int_equal(atomic_load(&x.inside), MUSTER_ABORTED);
-    assert_int_equal(atomic_load(&mst_party_lines(x.party)[0].reading), 0);
+    assert_int_equal(atomic_load(&x.party->members[0].reading), 0);
     mst_party_destroy(x.party);
     mst_pool_destroy(pool);
 }
 
+typedef struct tagging {
+    mst_party *party;
+    uint64_t tags[4], newest;
+    int64_t more;
+} tagging;
+
 static muster_status tag_task(muster_worker *worker, void *argument) {
-    uint64_t *tags = argument;
-    for (int32_t i = 0; i < 4; i++) tags[i] = mst_party_tag(worker);
-    if (tags[4]) worker->sequence = tags[4]; /* as if that many collectives had been entered */
+    tagging *t = argument;
+    for (int32_t i = 0; i < 4; i++) t->tags[i] = mst_party_tag(t->party, worker);
+    for (int64_t i = 0; i < t->more; i++) t->newest = mst_party_tag(t->party, worker);
     return MUSTER_OK;
 }
 
 static void tags_grow_within_and_across_runs(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(1, 0, -1, -1);
-    uint64_t tags[5] = {0}, newest = 0;
+    tagging t = {0};
+    assert_int_equal(mst_party_create(pool, NULL, 0, &t.party), MUSTER_OK);
+    uint64_t newest = 0;
     for (int32_t run = 0; run < 3; run++) {
-        assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
+        assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
         for (int32_t i = 0; i < 4; i++) {
-            assert_true(tags[i] > newest);
-            newest = tags[i];
+            assert_true(t.tags[i] > newest);
+            newest = t.tags[i];
         }
     }
+    mst_party_destroy(t.party);
     mst_pool_destroy(pool);
 }
 
 static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(1, 0, -1, -1);
-    uint64_t tags[5] = {0, 0, 0, 0, 5000000};
-    assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
-    uint64_t newest = tags[0] + 5000000;
-    tags[4] = 0;
-    assert_int_equal(mst_pool_run(pool, tag_task, tags), MUSTER_OK);
-    assert_true(tags[0] > newest);
+    tagging t = {.more = 5000000};
+    assert_int_equal(mst_party_create(pool, NULL, 0, &t.party), MUSTER_OK);
+    assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
+    uint64_t newest = t.newest;
+    t.more = 0;
+    assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
+    assert_true(t.tags[0] > newest);
+    mst_party_destroy(t.party);
+    mst_pool_destroy(pool);
+}
+
+/* Two workers in a party of their own, the third in none: tags and lines go by member, not by rank. */
+static muster_status pair_task(muster_worker *worker, void *argument) {
+    exchange *x = argument;
+    int32_t member = mst_party_member(x->party, worker);
+    if (member < 0) return MUSTER_OK;
+    for (int32_t turn = 0; turn < 100; turn++) {
+        uint64_t tag = mst_party_tag(x->party, worker);
+        int64_t value = worker->rank * 1000 + turn, sum = 0;
+        memcpy(mst_party_line_of(x->party, member, tag)->payload, &value, sizeof value);
+        mst_party_arrive(x->party, worker, tag);
+        MUSTER_TRY(mst_party_wait_all(x->party, worker, tag, "pair"));
+        for (int32_t peer = 0; peer < 2; peer++) {
+            memcpy(&value, mst_party_line_of(x->party, peer, tag)->payload, sizeof value);
+            sum += value;
+        }
+        if (sum != 3000 + 2 * turn) return mst_error(MUSTER_INTERNAL, "turn %d: %lld", turn, (long long)sum);
+    }
+    return MUSTER_OK;
+}
+
+static void a_party_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(3, 0, -1, -1);
+    exchange x = {0};
+    assert_int_equal(mst_party_create(pool, (int32_t[]){2, 1}, 2, &x.party), MUSTER_OK);
+    for (int32_t run = 0; run < 20; run++) assert_int_equal(mst_pool_run(pool, pair_task, &x), MUSTER_OK);
+    mst_party_destroy(x.party);
     mst_pool_destroy(pool);
 }
 
@@ -256,6 +301,7 @@ int main(void) {
         cmocka_unit_test(sleepers_are_woken_and_told_aborted),
         cmocka_unit_test(a_peer_that_returns_without_arriving_is_named),
         cmocka_unit_test(nobody_leaves_a_lost_run_while_a_peer_reads),
+        cmocka_unit_test(a_party_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines),
         cmocka_unit_test(reading_does_not_begin_in_a_lost_run),
         cmocka_unit_test(tags_grow_within_and_across_runs),
         cmocka_unit_test(a_run_with_millions_of_collectives_does_not_reach_the_next_tags),

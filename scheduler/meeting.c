@@ -1,0 +1,156 @@
+/* One wait of one worker for a word of another. It ends with the word, with the loss of the run, with the peer's return from its task, or with a
+ * deadline; the waiter itself watches all four. */
+#include "pool_state_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+static const mst_seat *peer_of(const mst_meeting *m) { return &m->worker->pool->seats[m->peer]; }
+
+/* ---- what ends a wait ---- */
+
+static bool peer_returned(const mst_meeting *m) { return atomic_load(&peer_of(m)->finished) >= m->worker->epoch; }
+
+static bool peer_reads(const mst_meeting *m) { return m->reading && atomic_load(m->reading) == m->target; }
+
+/* In a lost run a rank may leave once the peer is outside its section: a peer that would begin one now sees the loss and turns back,
+ * because it says "reading" before it looks, and the loss was seen here before `reading` was read. */
+static bool must_stop(void *context) {
+    const mst_meeting *m = context;
+    if (peer_returned(m)) return true;
+    return mst_run_lost(m->worker->pool, m->worker->epoch) && !peer_reads(m);
+}
+
+muster_status mst_meeting_lost(muster_worker *worker, const char *what) {
+    uint64_t word = atomic_load(&worker->pool->failure);
+    return mst_error(MUSTER_ABORTED, "%s: rank %" PRId32 " gave up because rank %" PRId32 " failed with %s", what, worker->rank, mst_failure_rank(word),
+                     muster_status_name(mst_failure_code(word)));
+}
+
+static const char *tag_text(const mst_meeting *m, char text[32]) {
+    text[0] = 0;
+    if (m->message_tag >= 0) snprintf(text, 32, " with tag %" PRId64, m->message_tag);
+    return text;
+}
+
+static muster_status stop_reason(const mst_meeting *m) {
+    if (mst_run_lost(m->worker->pool, m->worker->epoch)) return mst_meeting_lost(m->worker, m->what);
+    char tag[32];
+    mst_error(MUSTER_INVALID_ARGUMENT, "%s: rank %" PRId32 " returned without %s %s%s, for which rank %" PRId32 " waits", m->what, m->peer, m->duty, m->what,
+              tag_text(m, tag), m->worker->rank);
+    mst_pool_poison(m->worker, MUSTER_INVALID_ARGUMENT);
+    return MUSTER_INVALID_ARGUMENT;
+}
+
+/* ---- deadlines ---- */
+
+/* Does the late rank get on? Its recorder grows when it finishes something; the CPU time of its thread grows while user code computes,
+ * which never counts against it. Waking up to look at a clock uses little: a 32nd of the time is the line between the two. */
+typedef struct progress {
+    uint64_t events;
+    int64_t cpu_ns;
+    int64_t at_ns; /* when it was last seen to get on */
+    int64_t looked_ns;
+} progress;
+
+static int64_t cpu_time_ns(const mst_meeting *m) {
+    clockid_t clock;
+    struct timespec time;
+    /* rank 0 is the thread that runs right now: its seat was filled before this run's epoch was published */
+    if (pthread_getcpuclockid(peer_of(m)->thread, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void look_at_progress(const mst_meeting *m, progress *seen, int64_t now) {
+    uint64_t events = mst_recorder_progress(&peer_of(m)->worker.recorder);
+    int64_t cpu_ns = cpu_time_ns(m);
+    if (events != seen->events || cpu_ns - seen->cpu_ns > (now - seen->looked_ns) / 32) seen->at_ns = now;
+    seen->events = events;
+    seen->cpu_ns = cpu_ns;
+    seen->looked_ns = now;
+}
+
+static void warn(const mst_meeting *m, int64_t waited_ns) {
+    const mst_pool *pool = m->worker->pool;
+    char line[240];
+    snprintf(line, sizeof(line), "muster: rank %" PRId32 " has waited %.3g s in %.60s #%" PRIu64 " for rank %" PRId32 "; the workers did last:",
+             m->worker->rank, (double)waited_ns * 1e-9, m->what, m->worker->sequence, m->peer);
+    pool->options.log(pool->options.log_user, line);
+    mst_report_workers(pool);
+}
+
+static muster_status give_up(mst_meeting *m, int64_t waited_ns) {
+    char last[160], tag[32];
+    mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
+    mst_error(MUSTER_TIMEOUT, "%s: rank %" PRId32 " waited %.3g s for rank %" PRId32 ", which made no progress; rank %" PRId32 " did last: %s; rank %" PRId32
+              " waits for %s%s #%" PRIu64,
+              m->what, m->worker->rank, (double)waited_ns * 1e-9, m->peer, m->peer, last, m->worker->rank, m->what, tag_text(m, tag), m->worker->sequence);
+    mst_pool_poison(m->worker, MUSTER_TIMEOUT);
+    m->timed_out = true;
+    return MUSTER_TIMEOUT;
+}
+
+static int64_t smaller_deadline(int64_t a, int64_t b) {
+    if (a < 0) return b;
+    return b < 0 || a < b ? a : b;
+}
+
+/* Looks often enough to see the end of either deadline within an eighth of the failing one. */
+static int64_t slice_ns(int64_t warn_left, int64_t fail_after) {
+    int64_t slice = smaller_deadline(warn_left, fail_after < 0 ? -1 : fail_after / 8);
+    return slice >= 0 && slice < 1000000 ? 1000000 : slice;
+}
+
+static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
+    mst_pool *pool = m->worker->pool;
+    mst_bell *bell = &pool->seats[m->peer].bell;
+    int64_t begin = mst_now_ns(), warn_left = pool->warn_after_ns;
+    progress seen = {.at_ns = begin, .looked_ns = begin};
+    look_at_progress(m, &seen, begin);
+    for (;;) {
+        /* After giving up only the peer's reading section is left to wait for, and that has no deadline: it is library code. */
+        wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, pool->fail_after_ns);
+        mst_wait_result result = mst_bell_wait(bell, m->word, m->target, wait);
+        if (result == MST_REACHED) return m->timed_out ? MUSTER_TIMEOUT : MUSTER_OK;
+        if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
+        int64_t now = mst_now_ns();
+        look_at_progress(m, &seen, now);
+        if (warn_left >= 0 && now - begin >= pool->warn_after_ns) {
+            warn(m, now - begin);
+            warn_left = -1;
+        } else if (warn_left >= 0) {
+            warn_left = pool->warn_after_ns - (now - begin);
+        }
+        if (pool->fail_after_ns < 0 || now - seen.at_ns < pool->fail_after_ns) continue;
+        give_up(m, now - begin);
+        if (!m->reading) return MUSTER_TIMEOUT;
+    }
+}
+
+muster_status mst_meet(mst_meeting *m) {
+    if (__builtin_expect(!mst_gate_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
+    const mst_pool *pool = m->worker->pool;
+    /* The spin alone, without a look at any clock, serves nearly every wait. */
+    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = pool->options.spin_ns, .stop = must_stop, .context = m};
+    mst_wait_result result = mst_bell_wait(&pool->seats[m->peer].bell, m->word, m->target, &wait);
+    if (result == MST_REACHED) return MUSTER_OK;
+    if (result == MST_STOPPED) return stop_reason(m);
+    wait.spin_ns = 0;
+    wait.yields = 0;
+    return end_of_slices(m, &wait);
+}
+
+uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence) {
+    if (*epoch != worker->epoch) {
+        *epoch = worker->epoch;
+        *sequence = 0;
+    }
+    uint64_t tag = (worker->epoch << MST_SEQUENCE_BITS) + ++*sequence;
+    if ((*sequence & ((1 << (MST_SEQUENCE_BITS - 1)) - 1)) == 0) {
+        /* Tags of later epochs are coming into use: the next run begins above what this worker may reach before it comes by here again. */
+        uint64_t least = (tag >> MST_SEQUENCE_BITS) + 2, known = atomic_load(&worker->pool->least_epoch);
+        while (known < least && !atomic_compare_exchange_weak(&worker->pool->least_epoch, &known, least)) {}
+    }
+    return tag;
+}
