@@ -1,60 +1,62 @@
-#include "group_impl.h"
+/* The communicator over all workers of a pool. */
+#include "host/host_impl.h"
 
-/* Stateless: any worker that runs alone may enter it. */
-static mst_communicator single = {&mst_single_table, 1};
+#include <stdlib.h>
 
-static bool all_host(mst_pool *pool) {
-    for (int32_t r = 0; r < mst_pool_size(pool); r++) {
-        if (!mst_device_is_host(mst_pool_worker(pool, r)->device)) return false;
-    }
-    return true;
+static muster_status forced_algorithm(const mst_communicator_options *options, mst_algorithm_kind *kind) {
+    const char *name = options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM");
+    *kind = 0;
+    if (!name || !*name) return MUSTER_OK;
+    *kind = mst_algorithm_named(name);
+    if (*kind) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: collective algorithm: expected reference, inline or direct, received \"%s\"", name);
 }
 
-static void free_group(mst_group *group) {
-    if (group->ranks) {
-        for (int32_t r = 0; r < group->base.size; r++) mst_free(group->ranks[r].bounce);
-    }
-    if (group->party) mst_party_destroy(group->party);
-    mst_free(group->ranks);
-    mst_free(group);
+static muster_status create_alone(mst_pool *pool, mst_host_communicator *world, mst_algorithm_kind forced) {
+    world->base.alone = &world->base;
+    if (world->base.size == 1) return MUSTER_OK;
+    int32_t zero = 0;
+    mst_host_communicator *alone;
+    MUSTER_TRY(mst_host_create(pool, &zero, 1, forced, &alone));
+    alone->base.alone = &alone->base;
+    world->base.alone = &alone->base;
+    return MUSTER_OK;
 }
 
-static muster_status create_group(mst_pool *pool, mst_group **created) {
-    mst_group *group = mst_alloc(sizeof *group);
-    if (!group) return mst_out_of_memory("muster_runtime_open: communicator", sizeof *group);
+static muster_status create_world(mst_pool *pool, mst_algorithm_kind forced, mst_host_communicator **world) {
     int32_t size = mst_pool_size(pool);
-    group->base = (mst_communicator){all_host(pool) ? &mst_host_table : &mst_staged_table, size};
-    group->pool = pool;
-    group->ranks = mst_alloc((size_t)size * sizeof *group->ranks);
-    muster_status status = group->ranks ? mst_party_create(pool, &group->party)
-                                        : mst_out_of_memory("muster_runtime_open: communicator", size * (int64_t)sizeof *group->ranks);
+    int32_t *ranks = mst_alloc((size_t)size * sizeof *ranks);
+    if (!ranks) return mst_out_of_memory("muster_runtime_open: communicator", (int64_t)size * 4);
+    for (int32_t r = 0; r < size; r++) ranks[r] = r;
+    muster_status status = mst_host_create(pool, ranks, size, forced, world);
+    mst_free(ranks);
+    return status;
+}
+
+muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator) {
+    mst_algorithm_kind forced;
+    mst_host_communicator *world;
+    MUSTER_TRY(forced_algorithm(options, &forced));
+    MUSTER_TRY(create_world(pool, forced, &world));
+    muster_status status = create_alone(pool, world, forced);
     if (status != MUSTER_OK) {
-        group->party = NULL;
-        free_group(group);
+        mst_host_destroy(world);
         return status;
     }
-    *created = group;
+    for (int32_t r = 0; r < world->base.size; r++) mst_pool_worker(pool, r)->communicator = &world->base;
+    *communicator = &world->base;
     return MUSTER_OK;
 }
 
-muster_status mst_communicator_create(mst_pool *pool, mst_communicator **communicator) {
-    int32_t size = mst_pool_size(pool);
-    mst_communicator *created = &single;
-    if (size > 1) {
-        mst_group *group = NULL;
-        MUSTER_TRY(create_group(pool, &group));
-        created = &group->base;
-    }
-    for (int32_t r = 0; r < size; r++) mst_pool_worker(pool, r)->communicator = created;
-    *communicator = created;
-    return MUSTER_OK;
+void mst_communicator_destroy(muster_communicator *communicator) {
+    if (!communicator) return;
+    mst_host_communicator *world = mst_host_of(communicator);
+    for (int32_t r = 0; r < communicator->size; r++) mst_pool_worker(world->pool, r)->communicator = NULL;
+    if (communicator->alone != communicator) mst_host_destroy(mst_host_of(communicator->alone));
+    mst_host_destroy(world);
 }
 
-void mst_communicator_destroy(mst_communicator *communicator) {
-    if (!communicator || communicator == &single) return;
-    mst_group *group = mst_group_of(communicator);
-    for (int32_t r = 0; r < group->base.size; r++) mst_pool_worker(group->pool, r)->communicator = NULL;
-    free_group(group);
+muster_communicator *mst_worker_communicator(const muster_worker *worker) {
+    muster_communicator *world = worker->communicator;
+    return worker->size == 1 ? world->alone : world;
 }
-
-mst_communicator *mst_worker_communicator(muster_worker *worker) { return worker->size == 1 ? &single : worker->communicator; }

@@ -1,69 +1,369 @@
 /* The public collectives of a worker: what can be wrong on one rank is refused here, before any peer is met. */
-#include "group_impl.h"
+#include "host/host_impl.h"
 
-static muster_status check_worker(const muster_worker *worker, const char *where) {
+typedef struct entrance {
+    const char *where;
+    muster_worker *worker;
+    muster_communicator *communicator;
+    int32_t rank, size;
+} entrance;
+
+static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the body received, received NULL", where);
+    if (__builtin_expect(mst_current_worker() != worker, 0))
+        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received the one of rank %d outside of its body", where, worker->rank);
+    if (!communicator) communicator = mst_worker_communicator(worker);
+    *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size};
+    if (e->rank < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which rank %d is a member, received another", where, worker->rank);
+    if (worker->size == 1 && e->size > 1)
+        return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
+    if (communicator->groups[e->rank].released) return mst_error(MUSTER_BAD_STATE, "%s: communicator: rank %d has released it", where, e->rank);
     return MUSTER_OK;
 }
+
+static bool group_open(const entrance *e) { return e->communicator->groups[e->rank].epoch == e->worker->epoch; }
+
+static muster_status submit(const entrance *e, mst_request request) {
+    if (__builtin_expect(!group_open(e), 1)) return e->communicator->table->run(e->communicator, e->worker, &request, 1);
+    mst_group *group = &e->communicator->groups[e->rank];
+    if (group->count == MST_GROUP_REQUESTS) return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where, MST_GROUP_REQUESTS);
+    group->requests[group->count++] = request;
+    return MUSTER_OK;
+}
+
+/* ---- arguments ---- */
 
 /* "No tensor" from a failed scratch request carries that failure: its message is still this thread's last error. */
-static muster_status check_tensor(const muster_worker *worker, muster_tensor tensor, const char *where, const char *what) {
-    if (tensor.dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
-    MUSTER_TRY(mst_tensor_check(tensor, where, what));
-    bool reachable = tensor.device == worker->rank || (tensor.device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
-    if (!reachable) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d", where, what,
-                         worker->rank, tensor.device);
-    }
-    if (!mst_tensor_contiguous(tensor)) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a contiguous tensor, received a strided one", where, what);
-    }
+static muster_status check_tensor(const entrance *e, const muster_tensor *tensor, const char *what) {
+    const muster_worker *worker = e->worker;
+    if (tensor->dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+    MUSTER_TRY(mst_tensor_check(*tensor, e->where, what));
+    bool reachable = tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
+    if (!reachable)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d", e->where, what, worker->rank,
+                         tensor->device);
+    if (!mst_tensor_contiguous(*tensor))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a contiguous tensor, received a strided one", e->where, what);
     return MUSTER_OK;
 }
 
-static bool overlap(const char *a, const char *b, int64_t bytes) { return a < b + bytes && b < a + bytes; }
+static muster_status check_root(const entrance *e, int32_t root, const char *what) {
+    if (root >= 0 && root < e->size) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected a rank from 0 to %d, received %d", e->where, what, e->size - 1, root);
+}
 
-static muster_status check_pair(muster_tensor input, muster_tensor output, const char *where) {
-    if (output.dtype != input.dtype) {
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: output: expected dtype %s as the input, received %s", where, muster_dtype_name(input.dtype),
-                         muster_dtype_name(output.dtype));
-    }
-    if (muster_tensor_count(output) != muster_tensor_count(input)) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: output: expected %lld elements as the input, received %lld", where,
-                         (long long)muster_tensor_count(input), (long long)muster_tensor_count(output));
-    }
-    const void *from = muster_tensor_address(input), *to = muster_tensor_address(output);
-    if (from != to && overlap(from, to, mst_tensor_bytes(input))) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output: expected the input's memory or memory apart from it, received an overlap", where);
-    }
+static muster_status check_dtype(const entrance *e, const muster_tensor *input, const muster_tensor *output) {
+    if (output->dtype == input->dtype) return MUSTER_OK;
+    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: output: expected dtype %s as the input, received %s", e->where, muster_dtype_name(input->dtype), muster_dtype_name(output->dtype));
+}
+
+static muster_status check_count(const entrance *e, const char *what, int64_t expected, const char *as, int64_t received) {
+    if (received == expected) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements as %s, received %lld", e->where, what, (long long)expected, as, (long long)received);
+}
+
+/* offset: where the smaller of the two may lie in the larger one, in elements; negative: nowhere. */
+static muster_status check_overlap(const entrance *e, const mst_request *r, int64_t offset) {
+    int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
+    const char *in = r->input, *out = r->output;
+    if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return MUSTER_OK;
+    if (offset >= 0 && (in_bytes <= out_bytes ? in - out : out - in) == offset * element) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output: expected the input's memory in the form that is allowed in place, or memory apart from it, received an overlap", e->where);
+}
+
+static muster_status check_not_per_shard(const entrance *e) {
+    if (e->worker->shard_runs == 0) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE,
+                     "%s: the body runs once per logical shard, so its workers cannot meet; use muster_function_set_shards_together and muster_worker_all_reduce_shards", e->where);
+}
+
+static void set_input(mst_request *r, const muster_tensor *input) {
+    r->input = muster_tensor_address(*input);
+    r->input_count = muster_tensor_count(*input);
+    r->dtype = (uint8_t)input->dtype;
+}
+
+static void set_output(mst_request *r, const muster_tensor *output) {
+    r->output = muster_tensor_address(*output);
+    r->output_count = muster_tensor_count(*output);
+    r->dtype = (uint8_t)output->dtype;
+}
+
+/* Both tensors, of one dtype, in a request of this collective. */
+static muster_status check_both(const entrance *e, mst_request *r, const muster_tensor *input, const muster_tensor *output) {
+    MUSTER_TRY(check_not_per_shard(e));
+    MUSTER_TRY(check_tensor(e, input, "input"));
+    MUSTER_TRY(check_tensor(e, output, "output"));
+    MUSTER_TRY(check_dtype(e, input, output));
+    set_input(r, input);
+    set_output(r, output);
     return MUSTER_OK;
 }
 
-muster_status muster_worker_all_reduce(muster_worker *worker, muster_reduction op, muster_tensor input, muster_tensor output) {
-    static const char where[] = "muster_worker_all_reduce";
-    MUSTER_TRY(check_worker(worker, where));
-    MUSTER_TRY(check_tensor(worker, input, where, "input"));
-    MUSTER_TRY(check_tensor(worker, output, where, "output"));
-    MUSTER_TRY(mst_reduction_check(op, input.dtype, where));
-    MUSTER_TRY(check_pair(input, output, where));
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    return communicator->table->all_reduce(communicator, worker, op, input.dtype, muster_tensor_address(input), muster_tensor_address(output),
-                                           muster_tensor_count(input));
+/* ---- collectives ---- */
+
+muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE, .reduction = (uint8_t)op, .root = -1, .shards = 1};
+    MUSTER_TRY(enter(&e, "muster_worker_all_reduce", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
+    MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
+    MUSTER_TRY(check_overlap(&e, &r, 0));
+    return submit(&e, r);
 }
 
-muster_status muster_worker_broadcast(muster_worker *worker, int32_t root, muster_tensor tensor) {
-    static const char where[] = "muster_worker_broadcast";
-    MUSTER_TRY(check_worker(worker, where));
-    if (root < 0 || root >= worker->size) {
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: root: expected a rank from 0 to %d, received %d", where, worker->size - 1, root);
+muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE, .reduction = (uint8_t)op, .root = -1};
+    MUSTER_TRY(enter(&e, "muster_worker_all_reduce_shards", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
+    if (input.ndim < 1) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a first axis of shards, received a tensor without axes", e.where);
+    r.shards = input.shape[0];
+    MUSTER_TRY(check_count(&e, "input", r.shards * r.output_count, "shards times the output", r.input_count));
+    MUSTER_TRY(check_overlap(&e, &r, -1));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, muster_tensor parameter) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = -1, .alpha = alpha};
+    MUSTER_TRY(enter(&e, "muster_worker_all_reduce_axpy", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &gradient, &parameter));
+    if (!mst_dtype_is_float(gradient.dtype)) return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e.where, muster_dtype_name(gradient.dtype));
+    MUSTER_TRY(check_count(&e, "parameter", r.input_count, "the gradient", r.output_count));
+    MUSTER_TRY(check_overlap(&e, &r, -1));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_REDUCE, .reduction = (uint8_t)op, .root = root};
+    MUSTER_TRY(enter(&e, "muster_worker_reduce", worker, communicator));
+    MUSTER_TRY(check_root(&e, root, "root"));
+    MUSTER_TRY(check_not_per_shard(&e));
+    if (e.rank == root) {
+        MUSTER_TRY(check_both(&e, &r, &input, &output));
+        MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
+        MUSTER_TRY(check_overlap(&e, &r, 0));
+    } else {
+        MUSTER_TRY(check_tensor(&e, &input, "input"));
+        set_input(&r, &input);
     }
-    MUSTER_TRY(check_tensor(worker, tensor, where, "tensor"));
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    return communicator->table->broadcast(communicator, worker, muster_tensor_address(tensor), mst_tensor_bytes(tensor), root);
+    MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
+    return submit(&e, r);
 }
 
-muster_status muster_worker_barrier(muster_worker *worker) {
-    MUSTER_TRY(check_worker(worker, "muster_worker_barrier"));
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    return communicator->table->barrier(communicator, worker);
+muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_BROADCAST, .root = root};
+    MUSTER_TRY(enter(&e, "muster_worker_broadcast", worker, communicator));
+    MUSTER_TRY(check_root(&e, root, "root"));
+    MUSTER_TRY(check_not_per_shard(&e));
+    if (e.rank != root) {
+        MUSTER_TRY(check_tensor(&e, &output, "output"));
+        set_output(&r, &output);
+        return submit(&e, r);
+    }
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
+    MUSTER_TRY(check_overlap(&e, &r, 0));
+    return submit(&e, r);
+}
+
+/* The part of this rank among equal parts: what "in place" can mean before the other ranks' counts are known is checked with the round's own counts,
+ * so here only an overlap that no form allows is refused. */
+static bool inside(const mst_request *r) {
+    int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
+    const char *in = r->input, *out = r->output;
+    return in_bytes <= out_bytes ? in >= out && in + in_bytes <= out + out_bytes : out >= in && out + out_bytes <= in + in_bytes;
+}
+
+static muster_status check_part(const entrance *e, const mst_request *r) {
+    return inside(r) ? MUSTER_OK : check_overlap(e, r, -1);
+}
+
+muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_GATHER, .root = -1};
+    MUSTER_TRY(enter(&e, "muster_worker_all_gather", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_part(&e, &r));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_GATHER, .root = root};
+    MUSTER_TRY(enter(&e, "muster_worker_gather", worker, communicator));
+    MUSTER_TRY(check_root(&e, root, "root"));
+    MUSTER_TRY(check_not_per_shard(&e));
+    if (e.rank != root) {
+        MUSTER_TRY(check_tensor(&e, &input, "input"));
+        set_input(&r, &input);
+        return submit(&e, r);
+    }
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_part(&e, &r));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_SCATTER, .root = root};
+    MUSTER_TRY(enter(&e, "muster_worker_scatter", worker, communicator));
+    MUSTER_TRY(check_root(&e, root, "root"));
+    MUSTER_TRY(check_not_per_shard(&e));
+    if (e.rank != root) {
+        MUSTER_TRY(check_tensor(&e, &output, "output"));
+        set_output(&r, &output);
+        return submit(&e, r);
+    }
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_part(&e, &r));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_REDUCE_SCATTER, .reduction = (uint8_t)op, .root = -1};
+    MUSTER_TRY(enter(&e, "muster_worker_reduce_scatter", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
+    MUSTER_TRY(check_part(&e, &r));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_TO_ALL, .root = -1};
+    MUSTER_TRY(enter(&e, "muster_worker_all_to_all", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
+    if (r.input_count % e.size != 0)
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a multiple of %d elements, received %lld; use muster_worker_all_to_all_uneven", e.where, e.size,
+                         (long long)r.input_count);
+    MUSTER_TRY(check_overlap(&e, &r, 0));
+    return submit(&e, r);
+}
+
+static muster_status check_counts(const entrance *e, const int64_t *counts, const char *what, const char *tensor, int64_t count) {
+    if (!counts) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %d numbers, received NULL", e->where, what, e->size);
+    int64_t sum = 0;
+    for (int32_t r = 0; r < e->size; r++) {
+        if (counts[r] < 0 || __builtin_add_overflow(sum, counts[r], &sum))
+            return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s[%d]: expected a count of at least 0, of which the sum fits 64 bits, received %lld", e->where, what, r, (long long)counts[r]);
+    }
+    if (sum == count) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements, the sum of %s, received %lld", e->where, tensor, (long long)sum, what, (long long)count);
+}
+
+muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input, const int64_t *send_counts, muster_tensor output,
+                                              const int64_t *recv_counts) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_TO_ALL, .root = -1, .send_counts = send_counts, .recv_counts = recv_counts};
+    MUSTER_TRY(enter(&e, "muster_worker_all_to_all_uneven", worker, communicator));
+    MUSTER_TRY(check_both(&e, &r, &input, &output));
+    MUSTER_TRY(check_counts(&e, send_counts, "send_counts", "input", r.input_count));
+    MUSTER_TRY(check_counts(&e, recv_counts, "recv_counts", "output", r.output_count));
+    MUSTER_TRY(check_overlap(&e, &r, -1));
+    return submit(&e, r);
+}
+
+muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *communicator) {
+    entrance e;
+    MUSTER_TRY(enter(&e, "muster_worker_barrier", worker, communicator));
+    MUSTER_TRY(check_not_per_shard(&e));
+    return submit(&e, (mst_request){.collective = MST_BARRIER, .root = -1});
+}
+
+/* ---- messages ---- */
+
+static muster_status check_message(const entrance *e, int32_t peer, const char *what, int32_t tag) {
+    MUSTER_TRY(check_root(e, peer, what));
+    MUSTER_TRY(check_not_per_shard(e));
+    if (tag < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: tag: expected at least 0, received %d", e->where, tag);
+    if (peer == e->rank && !group_open(e))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another rank than %d, this one; a message to itself goes into a group", e->where, what, peer);
+    return MUSTER_OK;
+}
+
+muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input) {
+    entrance e;
+    mst_request r = {.collective = MST_SEND, .root = to, .tag = tag};
+    MUSTER_TRY(enter(&e, "muster_worker_send", worker, communicator));
+    MUSTER_TRY(check_message(&e, to, "to", tag));
+    MUSTER_TRY(check_tensor(&e, &input, "input"));
+    set_input(&r, &input);
+    return submit(&e, r);
+}
+
+muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag, muster_tensor output) {
+    entrance e;
+    mst_request r = {.collective = MST_RECV, .root = from, .tag = tag};
+    MUSTER_TRY(enter(&e, "muster_worker_recv", worker, communicator));
+    MUSTER_TRY(check_message(&e, from, "from", tag));
+    MUSTER_TRY(check_tensor(&e, &output, "output"));
+    set_output(&r, &output);
+    return submit(&e, r);
+}
+
+/* ---- groups and parts ---- */
+
+muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator) {
+    entrance e;
+    MUSTER_TRY(enter(&e, "muster_worker_group_begin", worker, communicator));
+    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    mst_group *group = &e.communicator->groups[e.rank];
+    if (!group->requests) {
+        /* As noted, sorted, and as the others see them. */
+        size_t bytes = 3 * MST_GROUP_REQUESTS * sizeof(mst_request);
+        group->requests = mst_alloc(bytes);
+        if (!group->requests) return mst_out_of_memory(e.where, (int64_t)bytes);
+    }
+    group->count = 0;
+    group->epoch = worker->epoch;
+    return MUSTER_OK;
+}
+
+muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator) {
+    entrance e;
+    MUSTER_TRY(enter(&e, "muster_worker_group_end", worker, communicator));
+    if (!group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected an open group, received none", e.where);
+    mst_group *group = &e.communicator->groups[e.rank];
+    group->epoch = 0;
+    return group->count == 0 ? MUSTER_OK : e.communicator->table->run(e.communicator, worker, group->requests, group->count);
+}
+
+muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key, muster_communicator **part) {
+    entrance e;
+    MUSTER_TRY(enter(&e, "muster_worker_split", worker, communicator));
+    if (!part) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected where to put it, received NULL", e.where);
+    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    *part = NULL;
+    return e.communicator->table->split(e.communicator, worker, color, key, part);
+}
+
+muster_status muster_worker_release(muster_worker *worker, muster_communicator *part) {
+    entrance e;
+    if (!part) return MUSTER_OK; /* of a rank that joined none */
+    MUSTER_TRY(enter(&e, "muster_worker_release", worker, part));
+    muster_communicator *world = worker->communicator;
+    if (part == world || part == world->alone)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers", e.where);
+    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: part: expected no open group, received one of rank %d", e.where, e.rank);
+    part->groups[e.rank].released = true;
+    mst_host_release(mst_host_of(part));
+    return MUSTER_OK;
+}
+
+/* ---- queries ---- */
+
+muster_communicator *muster_worker_communicator(muster_worker *worker) { return worker ? mst_worker_communicator(worker) : NULL; }
+
+int32_t muster_communicator_size(const muster_communicator *communicator) { return communicator ? communicator->size : -1; }
+
+int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
+    return communicator && worker ? mst_communicator_rank(communicator, worker) : -1;
 }

@@ -1,9 +1,15 @@
-/* muster/communicator.h: the collectives that workers enter together, inside a function body. Threads: worker.
+/* muster/communicator.h: the collectives that workers enter together, inside a function body. Threads of every function here: worker.
  *
- * SPMD: every worker of the call enters the same collectives in the same order, also a worker without rows. A worker that fails or
- * returns without entering ends the call: everyone waiting returns MUSTER_ABORTED and the caller gets the original error. Workers
- * that enter different collectives (operation, dtype, element count, root) get an error that names both ranks. Tensors are
- * contiguous, in the memory of the worker's device, and of equal dtype and element count on every rank. */
+ * SPMD: every member of the communicator enters the same collectives in the same order, also a worker without rows. A worker that fails or
+ * returns without entering ends the call: everyone waiting returns MUSTER_ABORTED and the caller gets the original error. Members that
+ * enter different collectives (operation, op, dtype, count, root) all get an error that names two ranks and what each of them entered.
+ * No wait lasts for ever: see warn_after_ns and fail_after_ns of muster/runtime.h and muster/function.h.
+ *
+ * communicator: NULL means all workers of the call. Ranks (root, to, from) are ranks of the communicator.
+ * Tensors are contiguous, in the memory of the worker's device; counts are elements of any size from 0. "In place" is always allowed in the
+ * form that each function names; any other overlap of a rank's input and output is refused. On success the memory belongs to the
+ * caller again on return; after a failure the outputs are undefined. Results are equal, bit for bit, on every rank and for every algorithm:
+ * values are combined in rank order, f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum. */
 #ifndef MUSTER_COMMUNICATOR_H
 #define MUSTER_COMMUNICATOR_H
 
@@ -13,16 +19,70 @@
 extern "C" {
 #endif
 
-/* output = op over the ranks of input; the same value, bit for bit, on every rank (ranks are combined in rank order). In place when both
- * are the same memory; otherwise they must not overlap. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum.
- * f16 and bf16 accumulate in f32. */
-MUSTER_API muster_status muster_worker_all_reduce(muster_worker *worker, muster_reduction op, muster_tensor input, muster_tensor output);
+/* The workers that take part in a collective. */
+typedef struct muster_communicator muster_communicator;
 
-/* The root's tensor is copied into everybody's. */
-MUSTER_API muster_status muster_worker_broadcast(muster_worker *worker, int32_t root, muster_tensor tensor);
+/* All workers of the call (in a single call: this worker alone). Its size; this worker's rank in it, -1 if it is no member. */
+MUSTER_API muster_communicator *muster_worker_communicator(muster_worker *worker);
+MUSTER_API int32_t muster_communicator_size(const muster_communicator *communicator);
+MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker);
 
-/* Returns once every worker of the call has entered. */
-MUSTER_API muster_status muster_worker_barrier(muster_worker *worker);
+/* Every member of `communicator` enters; those with the same color form a new one, ranked by key, equal keys by their old rank. A negative color:
+ * this worker joins none, and *part is NULL. The new one inherits the configuration (algorithms, deadlines). It lives on between calls,
+ * until every member has released it or the runtime closes. */
+MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
+                                             muster_communicator **part);
+MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
+
+/* output = op over the ranks of input. In place: the same memory. */
+MUSTER_API muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input,
+                                                  muster_tensor output);
+/* input (shards, ...): this rank's logical shards, equal numbers or not. output (...) = op over all shards of all ranks, combined in shard order:
+ * the same bits for every number of ranks over which the same shards are spread. Not in place. */
+MUSTER_API muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                                         muster_tensor input, muster_tensor output);
+/* parameter = parameter + alpha * (sum over the ranks of gradient), on every rank, in one pass over the memory. `parameter` must hold the same values on every
+ * rank (as a variable's replicas do); gradient keeps its values. Float dtypes. They must not overlap. */
+MUSTER_API muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient,
+                                                       muster_tensor parameter);
+/* The root's output = op over the ranks of input; other ranks' output is not looked at. In place: the root's input and output. */
+MUSTER_API muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root,
+                                              muster_tensor input, muster_tensor output);
+/* The root's input is copied into everybody's output; other ranks' input is not looked at. In place: the root's input and output. */
+MUSTER_API muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                                 muster_tensor output);
+/* output = all inputs, one after another in rank order; inputs may differ in count. In place: input is its own part of output. */
+MUSTER_API muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output);
+/* The same at the root; other ranks' output is not looked at. */
+MUSTER_API muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                              muster_tensor output);
+/* The root's input is dealt out in rank order, each rank as much as its output holds. In place: the root's output is its own part of input. */
+MUSTER_API muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                               muster_tensor output);
+/* op over the ranks of input, of which each rank gets its part, in rank order, as much as its output holds. In place: output is its own part of input. */
+MUSTER_API muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                                      muster_tensor input, muster_tensor output);
+/* Part j of rank i's input becomes part i of rank j's output. Equal parts: counts divide by the size. In place: the same memory.
+ * uneven: send_counts[j] elements go to rank j, recv_counts[i] come from rank i; [size] each, borrowed until return. Not in place. */
+MUSTER_API muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output);
+MUSTER_API muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
+                                                         const int64_t *send_counts, muster_tensor output, const int64_t *recv_counts);
+
+/* One message, of equal dtype, count and tag (>= 0) on both sides. A send is a rendezvous: it returns when the message has been received.
+ * Messages of a pair are received in the order in which they were sent; asking for another tag than the next message's is an error at once,
+ * since neither side could go on. To exchange messages both ways, or with itself, a rank puts them into a group. */
+MUSTER_API muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input);
+MUSTER_API muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag, muster_tensor output);
+
+/* Returns once every member has entered. */
+MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *communicator);
+
+/* Collectives and messages between begin and end, on this communicator, are only noted (their arguments are checked, and send_counts and recv_counts must
+ * last until end) and run together, in one round, at end. They must not depend on each other; within a pair, messages are matched by tag. All members
+ * put the same collectives, in the same order, into the group. split and release are refused in it. At most 1024 in a group.
+ * A body that returns with an open group loses it. */
+MUSTER_API muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
+MUSTER_API muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
 
 #ifdef __cplusplus
 }

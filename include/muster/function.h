@@ -38,7 +38,7 @@ enum { MUSTER_SCATTER = 1, MUSTER_BROADCAST = 2,
        MUSTER_MINIBATCH = 3 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM .. MUSTER_AVG of ops.h, and: */
 enum { MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
-       MUSTER_MASTER = 7  /* "none": the master's own value (of its last slice); refused when the master has no rows */ };
+       MUSTER_MASTER = 7  /* "none": the master's own value (of its last slice), with logical shards that of shard 0; refused when that has no rows */ };
 MUSTER_API muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                muster_input_mode mode);
 MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
@@ -58,15 +58,31 @@ MUSTER_API muster_status muster_function_update(muster_function *function, muste
  * worker must. What it leaves in its outputs enters no collection. */
 MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
+/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs once for every shard that has rows, with that shard's rows, weight,
+ * first row and slices (which cut each shard); where nothing is scattered a shard counts as a worker would: its first row is its number, of S rows. Sums, products,
+ * averages, max and min combine the shards' values in the order of the shards, gathered rows follow in it, batch_s may give one selection per shard. Each device
+ * keeps its shards' values of every output until the end of the call. A single call runs all S shards on the master, and gives the same bits.
+ * What would depend on the number of devices is refused: collectives in such a body, and, at the first call, variables that it writes in place (MUSTER_READ_WRITE) and
+ * updates that sum, multiply or average floats. The other updates accumulate over the device's own shards, and a
+ * MUSTER_MASTER update is that of the first of them, so that the master's replica is shard 0's on any number of devices.
+ *
+ * 1: such a body runs once per device instead, with the rows of all its shards, and does the same for itself: muster_worker_shards_here and muster_worker_shard_rows say
+ * which rows are whose, muster_worker_all_reduce_shards combines one value per shard in their order. Collectives, variables and updates are free, and the bits are
+ * the body's affair: rows that it computes together, and muster_worker_all_reduce, may round differently for another number of devices. Refused with it: float outputs
+ * collected by sum, prod or avg, and slices. Of no effect without logical shards. */
+MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
+
 /* Zero in a field means its default. Only grows, at the end. */
 typedef struct muster_call_options {
     size_t struct_size;           /* sizeof(muster_call_options), set by muster_call_options_init */
     muster_selection batch;       /* rows of the scattered inputs, before the scatter; must not be empty */
     const muster_selection *batch_s; /* rows of the sliceable variables, after the scatter, inside each worker */
-    int32_t batch_s_count;        /* 0: none; 1: the same for all workers; N: one per worker, all of one kind */
+    int32_t batch_s_count;        /* 0: none; 1: the same for all workers; N: one per worker (with logical shards: per shard), all of one kind */
     int32_t reserved;
     int64_t slices;               /* in how many pieces a worker computes its share; 0: 1 */
     int64_t queue_timeout_ns;     /* how long this call may wait behind calls of other threads; 0: for ever */
+    int64_t warn_after_ns;        /* deadlines of this call's waits, as in muster_runtime_options; 0: the runtime's; negative: never */
+    int64_t fail_after_ns;
 } muster_call_options;
 MUSTER_API void muster_call_options_init(muster_call_options *options);
 

@@ -23,6 +23,14 @@ typedef struct muster_runtime_options {
     int32_t no_pinning;       /* 1: do not pin worker threads to cores */
     void (*log)(void *user, const char *line); /* receives warnings and reports; NULL: standard error. Any thread may call it */
     void *log_user;
+    /* Reproducible mode: the number of logical shards. Every call gives, to the bit, what that many devices would give, so that its collected
+     * outputs do not depend on the number of devices, which must divide this one (8 is a good choice: 1, 2, 4 or 8 devices). Promised for devices of one backend
+     * on machines of one type. muster/function.h says how bodies run in it. 0: the environment's MUSTER_LOGICAL_SHARDS, else off; negative: off. */
+    int32_t logical_shards;
+    int32_t reserved;
+    /* Forces one algorithm for every collective and size that it can serve: "reference" (plain, slow), "inline" or "direct". NULL: the environment's
+     * MUSTER_COLLECTIVE_ALGORITHM, else the fastest known for each. All give the same bits. Copied. */
+    const char *collective_algorithm;
 } muster_runtime_options;
 
 MUSTER_API void muster_runtime_options_init(muster_runtime_options *options);
@@ -30,7 +38,7 @@ MUSTER_API void muster_runtime_options_init(muster_runtime_options *options);
 /* Opens the devices and starts their workers. options may be NULL. Close it from any thread when no call runs; close waits for
  * calls in progress, and destroys the functions and variables that are left. Several runtimes may live in one process.
  * After fork() the child may only close (which then frees nothing of the parent's threads); everything else is BAD_STATE.
- * Errors: INVALID_ARGUMENT (a device text that cannot be read), UNAVAILABLE (no such device), OUT_OF_MEMORY, SYSTEM.
+ * Errors: INVALID_ARGUMENT (a device text that cannot be read, logical shards that the devices do not divide), UNAVAILABLE (no such device), OUT_OF_MEMORY, SYSTEM.
  * Threads: any. */
 MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
@@ -40,11 +48,21 @@ MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
 MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
 
-/* What this runtime found and decided, one "key: value" line each (devices, BLAS, topology, spin). Owned by the runtime. */
+/* What this runtime found and decided, one "key: value" line each (devices, BLAS, topology, spin, deadlines, logical shards, trace). Owned by the runtime. */
 MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime);
 
 /* Writes what each worker did last (newest last), as text, to the log of the runtime; at most `events` per worker. Threads: any. */
 MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events);
+
+/* Writes what each worker did last to the file `path`, in Chrome's trace format (JSON), which https://ui.perfetto.dev opens: a track for each
+ * worker, times in microseconds of CLOCK_MONOTONIC. May be called while calls run, also from inside a body; events that are being
+ * overwritten at that moment are left out. The file appears whole or not at all; one that is there is replaced.
+ * The environment can ask for it, read at open: MUSTER_TRACE=FILE writes one at close (every %p in FILE becomes the id of the process; the second
+ * runtime of the process that is opened so writes FILE.1, the next FILE.2); if that fails, close says so in the log and succeeds.
+ * MUSTER_RECORDER_EVENTS, a power of two from 16 to 16777216, is the number of events kept of each worker, 40 bytes each; the newest is being written, so
+ * that a trace shows one less. Default: 256, with MUSTER_TRACE 65536.
+ * Errors: INVALID_ARGUMENT (no path, or a folder or device), SYSTEM (the file cannot be written), BAD_STATE (after fork), OUT_OF_MEMORY. Threads: any. */
+MUSTER_API muster_status muster_runtime_trace(muster_runtime *runtime, const char *path);
 
 #ifdef __cplusplus
 }

@@ -18,9 +18,11 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
     muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
-    const int64_t begin = mst_slice_edge(rank->rows, plan->slices, slice), end = mst_slice_edge(rank->rows, plan->slices, slice + 1);
+    const mst_share *share = rank->share;
+    const int64_t begin = mst_slice_edge(share->rows, plan->slices, slice), end = mst_slice_edge(share->rows, plan->slices, slice + 1);
     if (begin == end && !function->runs_without_rows) return MUSTER_OK;
-    worker->first_row = rank->first_row + begin;
+    mst_worker_scratch_rewind(worker);
+    worker->first_row = share->first_row + begin;
     worker->rows = end - begin;
     worker->slice = slice;
     worker->weight = (double)(end - begin);
@@ -35,17 +37,35 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
     return mst_updates_accumulate(call, worker);
 }
 
-static muster_status run_share(mst_call *call, muster_worker *worker) {
+static muster_status run_share(mst_call *call, muster_worker *worker, mst_share *share) {
     const mst_plan *plan = &call->function->plan;
-    mst_rank *rank = mst_call_rank(call, worker);
-    rank->staged_whole = false;
+    mst_call_rank(call, worker)->share = share;
+    worker->shard = mst_share_number(call, share) * call->shards;
+    mst_outputs_reset(call, worker);
+    for (int64_t slice = 0; share->runs && slice < plan->slices; slice++) MUSTER_TRY(run_slice(call, worker, slice));
+    return mst_outputs_finish(call, worker);
+}
+
+static muster_status run_shares(mst_call *call, muster_worker *worker) {
+    const int32_t count = mst_call_shares_of_rank(call);
+    mst_share *own = &call->shares[worker->rank * count];
+    worker->shards = call->share_count * call->shards;
+    worker->shards_here = call->shards;
+    worker->shard_runs = call->shards && !call->function->shards_together ? count : 0;
+    muster_status status = MUSTER_OK;
+    for (int32_t i = 0; i < count && !status; i++) status = run_share(call, worker, &own[i]);
+    worker->shard_runs = 0;
+    return status;
+}
+
+static muster_status run_rank(mst_call *call, muster_worker *worker) {
+    const mst_plan *plan = &call->function->plan;
+    mst_call_rank(call, worker)->staged_whole = false;
     worker->call = call;
     worker->total_rows = plan->count;
     worker->slices = plan->slices;
-    MUSTER_TRY(mst_outputs_reset(call, worker));
     mst_updates_reset(call, worker);
-    for (int64_t slice = 0; rank->runs && slice < plan->slices; slice++) MUSTER_TRY(run_slice(call, worker, slice));
-    MUSTER_TRY(mst_outputs_finish(call, worker));
+    MUSTER_TRY(run_shares(call, worker));
     MUSTER_TRY(mst_updates_finish(call, worker));
     return mst_outputs_combine(call, worker);
 }
@@ -53,7 +73,7 @@ static muster_status run_share(mst_call *call, muster_worker *worker) {
 static muster_status call_task(muster_worker *worker, void *argument) {
     mst_call *call = argument;
     const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, mst_function_name(call->function), worker->epoch, 0);
-    const muster_status status = run_share(call, worker);
+    const muster_status status = run_rank(call, worker);
     worker->call = NULL;
     mst_record_end(&worker->recorder, event);
     return status;
@@ -62,6 +82,7 @@ static muster_status call_task(muster_worker *worker, void *argument) {
 static muster_status run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
+    mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
     MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
     MUSTER_TRY(mst_outputs_collect(call, where));
     mst_updates_apply(call);

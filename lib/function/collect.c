@@ -1,6 +1,8 @@
-/* Outputs: where a body writes, how slices accumulate, how the ranks' parts become the caller's result.
+/* Outputs: where a body writes, how slices accumulate, how the shares' parts become the caller's result.
  * A part holds the running mean of its slices for averages, and the plain reduction otherwise; the result of an average is the sum over the
- * ranks of (weight / total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow. */
+ * shares of (weight / total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow.
+ * Shares are combined strictly in their order, element by element: with logical shards no bit depends on which rank computed a share, nor on how
+ * many combine. */
 #include "function_impl.h"
 
 #include <math.h>
@@ -8,25 +10,24 @@
 
 enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
 
-/* The one contributor of a contiguous output writes straight into the caller's memory; so does the master of its own value. */
+/* The one contributor of a contiguous output writes straight into the caller's memory; so does the first share of its own value. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
-    const mst_rank *rank = mst_call_rank(call, worker);
-    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !rank->contributes || !mst_tensor_contiguous(plan->outputs[i])) return false;
-    return call->function->outputs[i].mode == MUSTER_MASTER ? worker->rank == 0 : plan->contributors == 1;
+    const mst_share *share = mst_call_share(call, worker);
+    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !share->contributes || !mst_tensor_contiguous(plan->outputs[i])) return false;
+    return call->function->outputs[i].mode == MUSTER_MASTER ? share == call->shares : plan->contributors == 1;
 }
 
-muster_status mst_outputs_reset(mst_call *call, muster_worker *worker) {
-    mst_rank *rank = mst_call_rank(call, worker);
+void mst_outputs_reset(mst_call *call, muster_worker *worker) {
+    mst_share *share = mst_call_share(call, worker);
     const bool whole = call->function->plan.slices == 1; /* one piece: its value is the part, nothing is accumulated */
     for (int64_t i = 0; i < call->function->output_count; i++) {
-        mst_part *part = &rank->parts[i];
+        mst_part *part = &share->parts[i];
         MST_SET(part->begun, whole);
         if (call->function->outputs[i].mode == MUSTER_GATHER) part->direct = false;
         MST_SET(part->rows, 0);
         if (!whole) part->weight = 0;
     }
-    return MUSTER_OK;
 }
 
 static void *output_address(const mst_call *call, int64_t i) {
@@ -44,7 +45,7 @@ static muster_status prepare_unused(muster_worker *worker, muster_tensor like, m
 
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
-    mst_part *part = &rank->parts[i];
+    mst_part *part = &rank->share->parts[i];
     if (worker->rows == 0) return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
@@ -94,10 +95,10 @@ muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_
 
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     muster_function *function = call->function;
-    mst_rank *rank = mst_call_rank(call, worker);
+    mst_share *share = mst_call_share(call, worker);
     const bool whole = function->plan.slices == 1;
     for (int64_t i = 0; i < function->output_count; i++) {
-        mst_part *part = &rank->parts[i];
+        mst_part *part = &share->parts[i];
         if (!mst_wanted(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER) part->rows += part->pending;
         else if (whole) MST_SET(part->weight, worker->weight);
@@ -109,9 +110,9 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
 }
 
 /* Where host code finds the part after the worker's sync. */
-static muster_status expose(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
+static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     const muster_function *function = call->function;
-    mst_part *part = &rank->parts[i];
+    mst_part *part = &mst_call_share(call, worker)->parts[i];
     if (part->direct || !part->begun) return MUSTER_OK;
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
     const mst_store *store = summed ? &part->sum : &part->value;
@@ -125,30 +126,30 @@ static muster_status expose(mst_call *call, muster_worker *worker, mst_rank *ran
 }
 
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
-    mst_rank *rank = mst_call_rank(call, worker);
+    const mst_share *share = mst_call_share(call, worker);
     for (int64_t i = 0; i < call->function->output_count; i++) {
         if (!mst_wanted(&call->function->plan, i)) continue;
         if (call->function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_finish(call, worker, i));
-        else if (rank->contributes) MUSTER_TRY(expose(call, worker, rank, i));
+        else if (share->contributes) MUSTER_TRY(expose(call, worker, i));
     }
     return MUSTER_OK;
 }
 
 static double total_weight(const mst_call *call, int64_t i) {
     double total = 0;
-    for (int32_t r = 0; r < call->size; r++)
-        if (call->function->ranks[r].contributes) total += call->function->ranks[r].parts[i].weight;
+    for (int32_t s = 0; s < call->share_count; s++)
+        if (call->shares[s].contributes) total += call->shares[s].parts[i].weight;
     return total;
 }
 
-/* accumulator[0, count) = the combination of all ranks' elements from `begin` on, in rank order; false if no rank has any. */
+/* accumulator[0, count) = the combination of all shares' elements from `begin` on, in their order; false if no share has any. */
 static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
     const muster_collect_mode mode = call->function->outputs[i].mode;
     bool first = true;
-    for (int32_t r = 0; r < call->size; r++) {
-        const mst_rank *rank = &call->function->ranks[r];
-        const mst_part *part = &rank->parts[i];
-        if (!rank->contributes || !part->begun || (mode == MUSTER_MASTER && r > 0)) continue;
+    for (int32_t s = 0; s < call->share_count; s++) {
+        const mst_share *share = &call->shares[s];
+        const mst_part *part = &share->parts[i];
+        if (!share->contributes || !part->begun || (mode == MUSTER_MASTER && s > 0)) continue;
         const double scale = mode == MUSTER_AVG ? part->weight / total : 1;
         if (scale == 0) continue;
         const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
@@ -184,8 +185,7 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     if (!function->plan.parallel) return MUSTER_OK;
     MUSTER_TRY(worker->device->table->sync(worker->device));
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    MUSTER_TRY(communicator->table->barrier(communicator, worker));
+    MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_BARRIER, .root = -1}));
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!is_parallel(call, i)) continue;
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);
@@ -198,9 +198,9 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
 
 static bool all_direct(const mst_call *call, int64_t i) {
     const muster_function *function = call->function;
-    if (function->outputs[i].mode == MUSTER_MASTER) return function->ranks[0].parts[i].direct;
-    for (int32_t r = 0; r < call->size; r++)
-        if (function->ranks[r].contributes) return function->ranks[r].parts[i].direct;
+    if (function->outputs[i].mode == MUSTER_MASTER) return call->shares[0].parts[i].direct;
+    for (int32_t s = 0; s < call->share_count; s++)
+        if (call->shares[s].contributes) return call->shares[s].parts[i].direct;
     return false;
 }
 

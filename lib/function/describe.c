@@ -106,6 +106,7 @@ static muster_status add_variable(muster_function *function, muster_variable *va
     mst_use *use;
     MUSTER_TRY(find_use(function, variable, where, &use));
     use->sliceable |= kind == MUSTER_READ_SLICEABLE;
+    use->written |= kind == MUSTER_READ_WRITE;
     function->slices_variables |= use->sliceable;
     return MUSTER_OK;
 }
@@ -136,5 +137,11 @@ muster_status muster_function_update(muster_function *function, muster_variable 
 muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs) {
     MUSTER_TRY(open_description(function, "muster_function_set_runs_without_rows"));
     function->runs_without_rows = runs != 0;
+    return close_description(function, MUSTER_OK);
+}
+
+muster_status muster_function_set_shards_together(muster_function *function, int32_t together) {
+    MUSTER_TRY(open_description(function, "muster_function_set_shards_together"));
+    function->shards_together = together != 0;
     return close_description(function, MUSTER_OK);
 }

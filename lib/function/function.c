@@ -45,23 +45,32 @@ static void free_rank(muster_function *function, int32_t r) {
     mst_device *device = function->object.runtime->devices[r];
     for (int64_t i = 0; rank->staged && i < function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
     for (int64_t i = 0; rank->bounce && i < function->input_count; i++) mst_host_store_free(&rank->bounce[i]);
-    for (int64_t i = 0; rank->parts && i < function->output_count; i++) free_part(device, &rank->parts[i]);
     for (int64_t i = 0; rank->updates && i < function->use_count; i++) free_part(device, &rank->updates[i]);
     for (int64_t i = 0; rank->picked && i < function->use_count; i++) mst_device_store_free(device, &rank->picked[i]);
     mst_free(rank->in);
     mst_free(rank->out);
     mst_free(rank->staged);
     mst_free(rank->bounce);
-    mst_free(rank->parts);
     mst_free(rank->updates);
     mst_free(rank->picked);
     mst_free(rank->views);
     *rank = (mst_rank){0};
 }
 
+static void free_shares(muster_function *function, mst_share *shares, int32_t count, int32_t ranks) {
+    for (int32_t s = 0; shares && s < count; s++) {
+        mst_device *device = function->object.runtime->devices[s / (count / ranks)];
+        for (int64_t i = 0; shares[s].parts && i < function->output_count; i++) free_part(device, &shares[s].parts[i]);
+        mst_free(shares[s].parts);
+    }
+    mst_free(shares);
+}
+
 /* What sealing made; the description stays. */
 static void unseal(muster_function *function) {
     for (int32_t r = 0; function->ranks && r < function->object.runtime->size; r++) free_rank(function, r);
+    free_shares(function, function->shares, function->together.share_count, function->together.size);
+    free_shares(function, function->master_shares, function->single.share_count, 1);
     for (int64_t i = 0; function->results && i < function->output_count; i++) mst_host_store_free(&function->results[i]);
     mst_free(function->ranks);
     mst_free(function->plan.inputs);
@@ -70,6 +79,7 @@ static void unseal(muster_function *function) {
     mst_free(function->named);
     mst_free(function->results);
     function->ranks = NULL;
+    function->shares = function->master_shares = NULL;
     function->plan = (mst_plan){0};
     function->named = NULL;
     function->results = NULL;
@@ -171,16 +181,81 @@ static muster_status seal_rank(muster_function *function, mst_rank *rank) {
     rank->out = mst_alloc(outputs * sizeof *rank->out);
     rank->staged = mst_alloc(inputs * sizeof *rank->staged);
     rank->bounce = mst_alloc(inputs * sizeof *rank->bounce);
-    rank->parts = mst_alloc(outputs * sizeof *rank->parts);
     rank->updates = mst_alloc(uses * sizeof *rank->updates);
     rank->picked = mst_alloc(uses * sizeof *rank->picked);
     rank->views = mst_alloc(uses * sizeof *rank->views);
-    if (rank->in && rank->out && rank->staged && rank->bounce && rank->parts && rank->updates && rank->picked && rank->views) return MUSTER_OK;
+    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->views) return MUSTER_OK;
     return mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
 }
 
-muster_status mst_function_seal(muster_function *function) {
+static muster_status seal_shares(const muster_function *function, int32_t count, mst_share **shares) {
+    *shares = mst_alloc((size_t)count * sizeof **shares);
+    if (!*shares) return mst_out_of_memory("muster_function_call: the shares of the function", (int64_t)count * (int64_t)sizeof **shares);
+    for (int32_t s = 0; s < count; s++) {
+        (*shares)[s].parts = mst_alloc((size_t)function->output_count * sizeof(mst_part));
+        if (!(*shares)[s].parts)
+            return mst_out_of_memory("muster_function_call: the shares of the function", function->output_count * (int64_t)sizeof(mst_part));
+    }
+    return MUSTER_OK;
+}
+
+/* How the rows are shared out: one share per rank; with logical shards one per shard, unless the body takes its shards together. */
+static muster_status seal_calls(muster_function *function) {
+    const muster_runtime *runtime = function->object.runtime;
+    const int32_t size = runtime->size, shards = runtime->logical_shards;
+    const bool apart = shards && !function->shards_together;
+    function->together = (mst_call){.function = function, .size = size, .share_count = apart ? shards : size, .shards = apart ? 1 : shards / size};
+    function->single = (mst_call){.function = function, .size = 1, .share_count = apart ? shards : 1, .shards = apart ? 1 : shards};
+    MUSTER_TRY(seal_shares(function, function->together.share_count, &function->shares));
+    if (apart && size > 1) MUSTER_TRY(seal_shares(function, function->single.share_count, &function->master_shares));
+    function->together.shares = function->shares;
+    function->single.shares = function->master_shares ? function->master_shares : function->shares;
+    return MUSTER_OK;
+}
+
+/* Do the bits of this float depend on how many shards were added before? */
+static bool depends_on_grouping(muster_collect_mode mode, muster_dtype dtype) {
+    return mst_dtype_is_float(dtype) && (mode == MUSTER_SUM || mode == MUSTER_PROD || mode == MUSTER_AVG);
+}
+
+static muster_status check_together(const muster_function *function, const char *where) {
+    const char *name = mst_function_name(function);
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (depends_on_grouping(function->outputs[i].mode, function->outputs[i].dtype))
+            return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s of %s over workers that run their shards together depends on their number: "
+                             "combine it in the body with muster_worker_all_reduce_shards and collect it by MUSTER_MASTER, or run the body once per shard",
+                             where, function->outputs[i].name, name, mst_reduction_name(function->outputs[i].mode), muster_dtype_name(function->outputs[i].dtype));
+    if (function->slices_variables && !function->scatters)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' runs its shards together, but nothing that it scatters says which rows are whose: expected a scattered input",
+                         where, name);
+    return MUSTER_OK;
+}
+
+static muster_status check_apart(const muster_function *function, const char *where) {
+    const char *name = mst_function_name(function);
+    for (int64_t u = 0; u < function->use_count; u++) {
+        const mst_use *use = &function->uses[u];
+        const char *variable = use->variable->object.name;
+        if (use->written)
+            return mst_error(MUSTER_UNSUPPORTED, "%s: variable '%s' of function '%s': written in place by one shard it would be another value for the next: "
+                             "expected an update, or muster_function_set_shards_together", where, variable, name);
+        if (use->updated && depends_on_grouping(use->mode, use->variable->dtype))
+            return mst_error(MUSTER_UNSUPPORTED, "%s: update of variable '%s' by function '%s': the %s of %s over a worker's shards depends on the number of workers: "
+                             "collect it as an output, or use muster_function_set_shards_together", where, variable, name, mst_reduction_name(use->mode),
+                             muster_dtype_name(use->variable->dtype));
+    }
+    return MUSTER_OK;
+}
+
+/* Reproducible or refused. */
+static muster_status check_reproducible(const muster_function *function, const char *where) {
+    if (!function->object.runtime->logical_shards) return MUSTER_OK;
+    return function->shards_together ? check_together(function, where) : check_apart(function, where);
+}
+
+muster_status mst_function_seal(muster_function *function, const char *where) {
     const int32_t size = function->object.runtime->size;
+    MUSTER_TRY(check_reproducible(function, where));
     const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count;
     function->ranks = mst_alloc((size_t)size * sizeof *function->ranks);
     function->plan.inputs = mst_alloc(inputs * sizeof(muster_tensor));
@@ -192,12 +267,11 @@ muster_status mst_function_seal(muster_function *function) {
     if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->named || !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
     for (int32_t r = 0; r < size && !status; r++) status = seal_rank(function, &function->ranks[r]);
+    if (!status) status = seal_calls(function);
     if (status) {
         unseal(function);
         return status;
     }
-    function->together = (mst_call){function, size};
-    function->single = (mst_call){function, 1};
     function->sealed = true;
     return MUSTER_OK;
 }

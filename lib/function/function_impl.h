@@ -1,6 +1,7 @@
 /* A function, its plan, and what each rank keeps between calls. The life of a call: plan.c checks and plans on the caller's thread; call.c hands the
- * plan to the pool; on each worker stage.c brings the rows, the body runs, collect.c accumulates over the slices; collect.c then combines the ranks'
- * parts, update.c applies the updates. Everything here grows to what the largest call needed, so that a repeated call allocates nothing. */
+ * plan to the pool; on each worker stage.c brings the rows, the body runs, collect.c accumulates over the slices; collect.c then combines the shares'
+ * parts, update.c applies the updates. Everything here grows to what the largest call needed, so that a repeated call allocates nothing.
+ * A share is a rank's, or, with logical shards, one of the rank's several: the body runs for each, and each keeps its own parts. */
 #ifndef MST_FUNCTION_IMPL_H
 #define MST_FUNCTION_IMPL_H
 
@@ -17,7 +18,7 @@ typedef struct mst_port {
 
 typedef struct mst_use {
     muster_variable *variable;
-    bool sliceable, updated;
+    bool sliceable, written, updated; /* written: by the body, in place */
     muster_collect_mode mode; /* of the update */
 } mst_use;
 
@@ -34,13 +35,14 @@ typedef struct mst_store {
         if ((place) != (value)) (place) = (value);       \
     } while (0)
 
-/* What one rank has of one output (or update). */
+/* What one share has of one output, or one rank of one update. */
 typedef struct mst_part {
     const void *visible;   /* host-readable contribution, contiguous */
     muster_dtype dtype;    /* of it: the output's, or its compute dtype after slices */
     bool direct;           /* the body wrote into the caller's memory */
     bool begun;            /* something has been accumulated */
     bool touched;          /* update: the body asked for it in this slice */
+    int32_t owner;         /* update: the shard that began it */
     double weight;         /* of what has been accumulated */
     int64_t rows, pending; /* gathered: rows so far, rows of this slice */
     mst_store value;       /* where the body writes */
@@ -48,13 +50,18 @@ typedef struct mst_part {
     mst_store host;        /* copy of a device's contribution */
 } mst_part;
 
-typedef struct mst_rank {
+/* Rows for which the body runs, and what came of it. */
+typedef struct mst_share {
     _Alignas(MST_CACHE_LINE) int64_t first_row;
     int64_t rows;
     bool runs, contributes; /* runs the body; its outputs enter the collection */
     mst_part *parts;        /* [outputs] */
-    /* Below: changes in every call, and only the rank's own worker looks at it. */
-    _Alignas(MST_CACHE_LINE) muster_tensor *in, *out;
+} mst_share;
+
+/* What changes in every call, and only the rank's own worker looks at. */
+typedef struct mst_rank {
+    _Alignas(MST_CACHE_LINE) mst_share *share; /* the one being run */
+    muster_tensor *in, *out;
     mst_store *staged, *bounce; /* [inputs] device copies, packed host rows */
     bool staged_whole;          /* the broadcast inputs are on the device in this call */
     mst_part *updates;          /* [uses] */
@@ -72,14 +79,18 @@ typedef struct mst_plan {
     int32_t batch_s_count;
     int64_t slices;
     int64_t count;        /* rows selected */
-    int32_t contributors; /* ranks whose parts are collected */
+    int64_t warn_after_ns, fail_after_ns; /* of this call; 0: the runtime's */
+    int32_t contributors; /* shares whose parts are collected */
     bool parallel;        /* some output is large enough to be combined by all workers */
 } mst_plan;
 
 /* What a run of the pool is given: constant from call to call, so that its line stays in every worker's cache. */
 typedef struct mst_call {
     muster_function *function;
-    int32_t size;
+    int32_t size;        /* ranks */
+    int32_t share_count; /* a multiple of it */
+    int32_t shards;      /* logical shards in each share; 0: not in reproducible mode */
+    mst_share *shares;
 } mst_call;
 
 struct muster_function {
@@ -88,20 +99,22 @@ struct muster_function {
     muster_body *bodies; /* [size] */
     void *user;
     bool sealed; /* has been called: the description is complete */
-    bool runs_without_rows;
+    bool runs_without_rows, shards_together;
     bool scatters, slices_variables;
     mst_port *inputs, *outputs;
     int64_t input_count, input_capacity, output_count, output_capacity;
     mst_use *uses;
     int64_t use_count, use_capacity;
     mst_rank *ranks; /* [size] */
+    mst_share *shares;        /* [together.share_count] */
+    mst_share *master_shares; /* the same for a single call, whose parts all lie on the master's device; NULL: the first of `shares` serve */
     mst_plan plan;
     muster_tensor *named; /* [inputs + outputs] for calls by name */
     mst_store *results;   /* [outputs] contiguous results for strided callers */
 };
 
 /* function.c */
-muster_status mst_function_seal(muster_function *function);
+muster_status mst_function_seal(muster_function *function, const char *where);
 const char *mst_function_name(const muster_function *function);
 void mst_host_store_free(mst_store *store);
 muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what);
@@ -125,9 +138,9 @@ muster_status mst_function_call_entered(muster_function *function, const char *w
 /* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. */
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);
 
-/* collect.c, on the worker: prepare outputs before the body, accumulate after it, finish after the last slice (makes parts host-visible; large outputs are
- * combined here by all workers). On the caller's thread after the run: combine the rest. */
-muster_status mst_outputs_reset(mst_call *call, muster_worker *worker);
+/* collect.c, on the worker, for the share being run: reset, prepare outputs before the body, accumulate after it, finish after the last slice (makes parts
+ * host-visible). combine, once per rank: large outputs are combined by all workers. On the caller's thread after the run: combine the rest. */
+void mst_outputs_reset(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end);
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker);
@@ -148,6 +161,12 @@ muster_status mst_updates_finish(mst_call *call, muster_worker *worker);
 void mst_updates_apply(mst_call *call);
 
 static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker *worker) { return &call->function->ranks[worker->rank]; }
+static inline mst_share *mst_call_share(const mst_call *call, const muster_worker *worker) { return mst_call_rank(call, worker)->share; }
+static inline int32_t mst_call_shares_of_rank(const mst_call *call) { return call->share_count / call->size; }
+/* The number of a share, which is also the number of its shard unless the body runs several together. */
+static inline int32_t mst_share_number(const mst_call *call, const mst_share *share) { return (int32_t)(share - call->shares); }
+/* One slice of one share: what the body wrote is the rank's update. */
+static inline bool mst_updates_whole(const mst_call *call) { return call->function->plan.slices == 1 && call->share_count == call->size; }
 static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }
 
 #endif

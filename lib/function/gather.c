@@ -1,5 +1,5 @@
 /* Gathered outputs. Where the rows of the shares are the rows of the result, a host worker writes them in place; where a body sets its own rows,
- * each rank keeps its rows and the caller's thread lays them one behind the other. */
+ * each share keeps its rows and the caller's thread lays them one behind the other. */
 #include "function_impl.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ static bool fits_in_place(const mst_call *call, const muster_worker *worker, int
 /* Room for `rows` more rows in the part's own storage; the rows that are there stay. */
 static muster_status append(mst_call *call, muster_worker *worker, int64_t i, int64_t rows, muster_tensor *view) {
     mst_device *device = worker->device;
-    mst_part *part = &mst_call_rank(call, worker)->parts[i];
+    mst_part *part = &mst_call_share(call, worker)->parts[i];
     const muster_tensor like = call->function->plan.outputs[i];
     const int64_t bytes_per_row = row_bytes(like);
     int64_t total_rows, bytes;
@@ -43,7 +43,7 @@ static muster_status append(mst_call *call, muster_worker *worker, int64_t i, in
         return mst_error(MUSTER_OVERFLOW, "muster_worker_output_rows: rows: %lld rows of %lld bytes overflow", (long long)rows, (long long)bytes_per_row);
     if (bytes > part->value.capacity || !part->value.address) {
         mst_store grown = {0};
-        MUSTER_TRY(mst_device_store_reserve(device, &grown, bytes + bytes / 2));
+        MUSTER_TRY(mst_device_store_reserve(device, &grown, bytes > INT64_MAX / 2 ? bytes : bytes + bytes / 2));
         muster_status status = device->table->copy(device, grown.address, part->value.address, part->rows * bytes_per_row);
         if (!status) status = device->table->sync(device);
         mst_store old = part->value;
@@ -58,26 +58,27 @@ static muster_status append(mst_call *call, muster_worker *worker, int64_t i, in
 
 muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t i, int64_t begin, int64_t end) {
     mst_rank *rank = mst_call_rank(call, worker);
-    mst_part *part = &rank->parts[i];
+    const mst_share *share = rank->share;
+    mst_part *part = &share->parts[i];
     const bool in_place = fits_in_place(call, worker, i) && part->rows == begin && (part->direct || begin == 0);
     part->pending = end - begin;
     if (!in_place) return append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;
-    rank->out[i] = muster_tensor_slice(target_of(call, i), rank->first_row + begin, rank->first_row + end);
+    rank->out[i] = muster_tensor_slice(target_of(call, i), share->first_row + begin, share->first_row + end);
     rank->out[i].device = worker->rank;
     return MUSTER_OK;
 }
 
 /* The rows written in place so far move into the part's own storage. */
 static muster_status leave_place(mst_call *call, muster_worker *worker, int64_t i) {
-    mst_rank *rank = mst_call_rank(call, worker);
-    mst_part *part = &rank->parts[i];
+    const mst_share *share = mst_call_share(call, worker);
+    mst_part *part = &share->parts[i];
     const int64_t rows = part->rows;
     muster_tensor own;
     part->direct = false;
     part->rows = 0;
     MUSTER_TRY(append(call, worker, i, rows, &own));
-    if (rows) mst_tensor_pack(own.data, muster_tensor_slice(target_of(call, i), rank->first_row, rank->first_row + rows));
+    if (rows) mst_tensor_pack(own.data, muster_tensor_slice(target_of(call, i), share->first_row, share->first_row + rows));
     part->rows = rows;
     return MUSTER_OK;
 }
@@ -95,7 +96,7 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
         *output = muster_tensor_none();
         return MUSTER_OK;
     }
-    mst_part *part = &rank->parts[i];
+    mst_part *part = &rank->share->parts[i];
     if (part->direct && rows != part->pending) MUSTER_TRY(leave_place(call, worker, i));
     if (!part->direct) MUSTER_TRY(append(call, worker, i, rows, &rank->out[i]));
     *output = rank->out[i];
@@ -110,10 +111,10 @@ muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, in
 }
 
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i) {
-    mst_rank *rank = mst_call_rank(call, worker);
-    mst_part *part = &rank->parts[i];
+    const mst_share *share = mst_call_share(call, worker);
+    mst_part *part = &share->parts[i];
     const muster_tensor target = target_of(call, i);
-    if (part->direct || !rank->contributes) return MUSTER_OK;
+    if (part->direct || !share->contributes) return MUSTER_OK;
     part->visible = part->value.address;
     if (mst_device_is_host(worker->device) || part->rows == 0) return MUSTER_OK;
     const int64_t bytes = part->rows * row_bytes(target);
@@ -122,21 +123,21 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
     return worker->device->table->copy_out(worker->device, part->host.address, part->value.address, bytes);
 }
 
-static int64_t contributed_rows(const mst_call *call, int32_t r, int64_t i) {
-    const mst_rank *rank = &call->function->ranks[r];
-    return rank->contributes ? rank->parts[i].rows : 0;
+static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
+    const mst_share *share = &call->shares[s];
+    return share->contributes ? share->parts[i].rows : 0;
 }
 
 /* Rows that lie in the caller's memory, but not where they belong, are kept aside before anything is laid over them. */
 static muster_status set_aside(mst_call *call, muster_tensor target, int64_t i) {
     int64_t at = 0;
-    for (int32_t r = 0; r < call->size; r++) {
-        mst_rank *rank = &call->function->ranks[r];
-        mst_part *part = &rank->parts[i];
-        const int64_t rows = contributed_rows(call, r, i);
-        if (rows && part->direct && at != rank->first_row) {
+    for (int32_t s = 0; s < call->share_count; s++) {
+        const mst_share *share = &call->shares[s];
+        mst_part *part = &share->parts[i];
+        const int64_t rows = contributed_rows(call, s, i);
+        if (rows && part->direct && at != share->first_row) {
             MUSTER_TRY(mst_host_store_reserve(&part->host, rows * row_bytes(target), "muster_function_call: gathered output"));
-            mst_tensor_pack(part->host.address, muster_tensor_slice(target, rank->first_row, rank->first_row + rows));
+            mst_tensor_pack(part->host.address, muster_tensor_slice(target, share->first_row, share->first_row + rows));
             part->visible = part->host.address;
             part->direct = false;
         }
@@ -149,14 +150,14 @@ muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
     const muster_function *function = call->function;
     const muster_tensor target = target_of(call, i);
     int64_t total = 0, at = 0;
-    for (int32_t r = 0; r < call->size; r++) total += contributed_rows(call, r, i);
+    for (int32_t s = 0; s < call->share_count; s++) total += contributed_rows(call, s, i);
     if (total != target.shape[0])
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
                          function->outputs[i].name, mst_function_name(function), (long long)target.shape[0], (long long)total);
     MUSTER_TRY(set_aside(call, target, i));
-    for (int32_t r = 0; r < call->size; r++) {
-        const mst_part *part = &function->ranks[r].parts[i];
-        const int64_t rows = contributed_rows(call, r, i);
+    for (int32_t s = 0; s < call->share_count; s++) {
+        const mst_part *part = &call->shares[s].parts[i];
+        const int64_t rows = contributed_rows(call, s, i);
         if (rows && !part->direct) mst_tensor_unpack(muster_tensor_slice(target, at, at + rows), part->visible);
         at += rows;
     }

@@ -29,7 +29,7 @@ static muster_status place(const muster_function *function, const mst_port *port
 
 static muster_status arrange(muster_function *function, const char *const *input_names, const muster_tensor *inputs, int32_t input_count,
                              const char *const *output_names, const muster_tensor *outputs, int32_t output_count) {
-    if (!function->sealed) MUSTER_TRY(mst_function_seal(function));
+    if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
     muster_tensor *in = function->named, *out = function->named + function->input_count;
     MUSTER_TRY(place(function, function->inputs, function->input_count, "input", input_names, inputs, input_count, in));
     for (int64_t i = 0; i < function->input_count; i++)

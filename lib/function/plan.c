@@ -69,12 +69,14 @@ static muster_status check_rows(muster_function *function, const char *where, co
     return MUSTER_OK;
 }
 
-static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options, int32_t size) {
+static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options) {
+    const int32_t size = function->together.share_count;
     if (options->batch_s_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where, mst_function_name(function));
     if (!options->batch_s || (options->batch_s_count != 1 && options->batch_s_count != size))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d workers, received %d", where, (int)size,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d %s, received %d", where, (int)size,
+                         function->together.shards == 1 ? "shards" : "workers",
                          options->batch_s ? (int)options->batch_s_count : 0);
     for (int32_t r = 1; r < options->batch_s_count; r++)
         if (options->batch_s[r].kind != options->batch_s[0].kind)
@@ -83,10 +85,11 @@ static muster_status check_batch_s(const muster_function *function, const char *
     return MUSTER_OK;
 }
 
-/* Rows that the sliceable variables give to `rank`: all of them must agree where they are what is counted. */
-static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options, int32_t rank, int64_t *rows) {
+/* Rows that the sliceable variables give to a share of `rank`: all of them must agree where they are what is counted. */
+static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options, int32_t rank, int32_t share,
+                                         int64_t *rows) {
     const mst_use *first = NULL;
-    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : rank] : NULL;
+    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : share] : NULL;
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_use *use = &function->uses[u];
         if (!use->sliceable) continue;
@@ -102,68 +105,81 @@ static muster_status check_variable_rows(const muster_function *function, const 
     return MUSTER_OK;
 }
 
-/* Each rank's share: of the scattered rows; else of the sliceable variables' own rows; else one row each. */
-static muster_status plan_shares(muster_function *function, const char *where, const muster_call_options *options, int64_t count, int32_t size) {
+/* The shares: of the scattered rows; else of the sliceable variables' own rows; else one row for each worker or shard. */
+static muster_status plan_shares(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
+    muster_function *function = call->function;
     mst_plan *plan = &function->plan;
     int64_t next = 0;
     plan->contributors = 0;
-    for (int32_t r = 0; r < size; r++) {
-        mst_rank *rank = &function->ranks[r];
-        int64_t rows = 1;
-        if (function->slices_variables) MUSTER_TRY(check_variable_rows(function, where, options, r, &rows));
+    for (int32_t s = 0; s < call->share_count; s++) {
+        mst_share *share = &call->shares[s];
+        int64_t rows = call->shards ? call->shards : 1;
+        if (function->slices_variables)
+            MUSTER_TRY(check_variable_rows(function, where, options, s / mst_call_shares_of_rank(call), s, &rows));
         if (function->scatters) {
-            next = mst_edge(count, size, r);
-            rows = mst_edge(count, size, r + 1) - next;
+            next = mst_edge(count, call->share_count, s);
+            rows = mst_edge(count, call->share_count, s + 1) - next;
         }
-        rank->first_row = next;
-        rank->rows = rows;
-        rank->contributes = rows > 0;
-        rank->runs = rows > 0 || function->runs_without_rows;
-        plan->contributors += rank->contributes;
+        share->first_row = next;
+        share->rows = rows;
+        share->contributes = rows > 0;
+        share->runs = rows > 0 || function->runs_without_rows;
+        plan->contributors += share->contributes;
         next += rows;
     }
     plan->count = next;
     return MUSTER_OK;
 }
 
-static muster_status check_output(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *where) {
+static muster_status check_output(const mst_call *call, const mst_port *port, muster_tensor tensor, const char *where) {
+    const muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
+    const char *master = call->shards == 1 ? "shard 0" : "the master";
     MUSTER_TRY(check_tensor(function, port, tensor, "output", where));
-    if (port->mode == MUSTER_MASTER && !function->ranks[0].contributes)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is the master's own value, but the master has none of the %lld rows", where,
-                         port->name, mst_function_name(function), (long long)plan->count);
+    if (port->mode == MUSTER_MASTER && !call->shares[0].contributes)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
+                         port->name, mst_function_name(function), master, master, (long long)plan->count);
     if (plan->contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name, mst_function_name(function),
                          mst_reduction_name(port->mode));
     return MUSTER_OK;
 }
 
-static muster_status check_outputs(muster_function *function, const char *where, const muster_tensor *outputs) {
+static muster_status check_outputs(const mst_call *call, const char *where, const muster_tensor *outputs) {
+    muster_function *function = call->function;
     function->plan.parallel = false;
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
         if (outputs[i].dtype == MUSTER_DTYPE_NONE && outputs[i].reserved0 == 0) continue;
-        MUSTER_TRY(check_output(function, port, outputs[i], where));
+        MUSTER_TRY(check_output(call, port, outputs[i], where));
         function->plan.parallel |= port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
     }
+    return MUSTER_OK;
+}
+
+static muster_status check_slices(const muster_function *function, const char *where, int64_t slices) {
+    if (slices < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 1, received %lld", where, (long long)slices);
+    if (slices > 1 && !function->scatters && !function->slices_variables)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where, (long long)slices,
+                         mst_function_name(function));
+    if (slices > 1 && function->shards_together && function->together.shards)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld", where,
+                         mst_function_name(function), (long long)slices);
     return MUSTER_OK;
 }
 
 static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, const muster_tensor *outputs,
                           const muster_call_options *options, bool single) {
     mst_plan *plan = &function->plan;
-    const int32_t size = single ? 1 : function->object.runtime->size;
+    mst_call *call = single ? &function->single : &function->together;
     int64_t count = 0;
     plan->valid = false;
-    if (options->slices < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 1, received %lld", where, (long long)options->slices);
-    if (options->slices > 1 && !function->scatters && !function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where,
-                         (long long)options->slices, mst_function_name(function));
+    MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < function->input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
-    MUSTER_TRY(check_batch_s(function, where, options, function->object.runtime->size));
-    MUSTER_TRY(plan_shares(function, where, options, count, size));
-    MUSTER_TRY(check_outputs(function, where, outputs));
+    MUSTER_TRY(check_batch_s(function, where, options));
+    MUSTER_TRY(plan_shares(call, where, options, count));
+    MUSTER_TRY(check_outputs(call, where, outputs));
     if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
     if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
     plan->single = single;
@@ -171,7 +187,7 @@ static muster_status make(muster_function *function, const char *where, const mu
     plan->batch_s = options->batch_s;
     plan->batch_s_count = options->batch_s_count;
     plan->slices = options->slices;
-    plan->parallel &= size > 1 && plan->contributors > 1;
+    plan->parallel &= call->size > 1 && plan->contributors > 1;
     plan->valid = true;
     return MUSTER_OK;
 }
@@ -208,8 +224,10 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
     mst_plan *plan = &function->plan;
     MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
     MUSTER_TRY(read_options(given, where, &options));
-    if (!function->sealed) MUSTER_TRY(mst_function_seal(function));
+    if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
     if (!plan_serves(function, inputs, outputs, &options, single)) MUSTER_TRY(make(function, where, inputs, outputs, &options, single));
+    plan->warn_after_ns = options.warn_after_ns;
+    plan->fail_after_ns = options.fail_after_ns;
     for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));
     for (int64_t i = 0; i < function->output_count; i++) MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
     return MUSTER_OK;

@@ -114,8 +114,8 @@ static int64_t selected_rows(const muster_selection *selection, int64_t rows) {
 }
 
 /* Edge of a variable's rows that goes with position `at` of the share, so that a slice without rows gets none of the variable's either. */
-static int64_t variable_edge(const mst_rank *rank, int64_t rows, int64_t slices, int64_t slice, int64_t at) {
-    return rank->rows ? (int64_t)((__int128)rows * at / rank->rows) : mst_slice_edge(rows, slices, slice);
+static int64_t variable_edge(const mst_share *share, int64_t rows, int64_t slices, int64_t slice, int64_t at) {
+    return share->rows ? (int64_t)((__int128)rows * at / share->rows) : mst_slice_edge(rows, slices, slice);
 }
 
 static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t slice, int64_t begin, int64_t end) {
@@ -128,9 +128,10 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
             rank->views[u] = whole;
             continue;
         }
-        const muster_selection *chosen = plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : worker->rank] : &all_rows;
+        const mst_share *share = rank->share;
+        const muster_selection *chosen = plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : mst_share_number(call, share)] : &all_rows;
         const int64_t rows = selected_rows(chosen, whole.shape[0]);
-        const int64_t first = variable_edge(rank, rows, plan->slices, slice, begin), last = variable_edge(rank, rows, plan->slices, slice + 1, end);
+        const int64_t first = variable_edge(share, rows, plan->slices, slice, begin), last = variable_edge(share, rows, plan->slices, slice + 1, end);
         MUSTER_TRY(stage_variable(worker, rank, u, whole, chosen, first, last));
     }
     return MUSTER_OK;
@@ -148,8 +149,8 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
         case MUSTER_BROADCAST:
             if (!rank->staged_whole) MUSTER_TRY(stage_whole(worker, rank, i, source));
             break;
-        case MUSTER_SCATTER: MUSTER_TRY(stage_rows(worker, rank, i, source, &plan->batch, rank->first_row + begin, rank->first_row + end)); break;
-        default: MUSTER_TRY(stage_rows(worker, rank, i, source, &all_rows, rank->first_row + begin, rank->first_row + end)); break;
+        case MUSTER_SCATTER: MUSTER_TRY(stage_rows(worker, rank, i, source, &plan->batch, rank->share->first_row + begin, rank->share->first_row + end)); break;
+        default: MUSTER_TRY(stage_rows(worker, rank, i, source, &all_rows, rank->share->first_row + begin, rank->share->first_row + end)); break;
         }
     }
     rank->staged_whole = true;

@@ -1,5 +1,5 @@
-/* Updates: every slice sees the variable's value from before the call; the new value is gathered beside it and takes its place, by exchanging the two
- * memories, only after every worker has succeeded. */
+/* Updates: every slice (and shard) sees the variable's value from before the call; the new value is gathered beside it and takes its place, by exchanging the
+ * two memories, only after every worker has succeeded. */
 #include "function_impl.h"
 
 #include <string.h>
@@ -46,6 +46,11 @@ muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *var
     return status ? refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
 }
 
+/* Of several shards of a rank the first one gives a MUSTER_MASTER update: rank 0's replica is then shard 0's for every number of ranks. */
+static bool is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
+    return use->mode == MUSTER_MASTER && part->begun && part->owner != worker->shard;
+}
+
 static muster_status prepare_update(muster_worker *worker, muster_variable *variable, muster_tensor *view) {
     const char *where = "muster_worker_update";
     int64_t use;
@@ -57,7 +62,7 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
     mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
     const muster_tensor whole = mst_variable_tensor(variable, worker->rank);
     void *address;
-    if (worker->rows == 0) { /* enters nothing: it must not lie where an earlier slice left its value */
+    if (worker->rows == 0 || is_taken(worker, &function->uses[use], part)) { /* enters nothing: it must not lie where an earlier piece left its value */
         MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(whole), &address));
     } else {
         MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(whole)));
@@ -81,8 +86,9 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
     for (int64_t u = 0; u < function->use_count; u++) {
         mst_part *part = &rank->updates[u];
         const mst_use *use = &function->uses[u];
-        if (!part->touched) continue;
-        if (function->plan.slices == 1) part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
+        if (!part->touched || is_taken(worker, use, part)) continue;
+        part->owner = worker->shard;
+        if (mst_updates_whole(call)) part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
         else MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
     }
     return MUSTER_OK;
@@ -92,7 +98,7 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
 muster_status mst_updates_finish(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
-    if (function->plan.slices == 1) return MUSTER_OK;
+    if (mst_updates_whole(call)) return MUSTER_OK;
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_part *part = &rank->updates[u];
         const muster_variable *variable = function->uses[u].variable;

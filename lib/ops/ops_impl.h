@@ -16,7 +16,16 @@ void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, voi
  * (float dtypes). first: accumulator[i] = scale * values[i] without reading it. */
 void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale, bool first);
 
-/* The same on the worker's device, in its order: accumulator and values are device addresses. */
+/* x[i] = y[i] = a[i] and then b[i] accumulated, and rounded once, in one pass; all in `dtype`. y may be NULL; x and y may be a or b themselves. */
+void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale);
+/* The same past the cache, complete on return: for results that would have left it before anybody reads them. x and y aligned to 16 bytes and no inputs. */
+void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale);
+/* x[i] = y[i] = parameter[i] + alpha * (a[i] + b[i]) in the compute dtype, each step rounded there; all in `dtype`, a float. y may be NULL; x or y may be parameter. */
+void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count, double alpha);
+/* The same of a sum in the compute dtype: x[i] = parameter[i] + alpha * sum[i]. */
+void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha);
+
+/* mst_reduction_accumulate on the worker's device, in its order: accumulator and values are device addresses. */
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count,
                                     double scale, bool first);
 /* Device addresses, contiguous: to (dtype) = converted from (from_dtype). */

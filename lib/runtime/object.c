@@ -2,6 +2,33 @@
 
 #include <string.h>
 
+typedef struct mst_name {
+    struct mst_name *next;
+    char text[];
+} mst_name;
+
+/* One string for equal names, so that a program which makes and destroys the same functions for ever keeps one of each. */
+static char *intern(muster_runtime *runtime, const char *name) {
+    for (mst_name *known = runtime->names; known; known = known->next) {
+        if (strcmp(known->text, name) == 0) return known->text;
+    }
+    size_t bytes = strlen(name) + 1;
+    mst_name *added = mst_alloc(sizeof(mst_name) + bytes);
+    if (!added) return NULL;
+    memcpy(added->text, name, bytes);
+    added->next = runtime->names;
+    runtime->names = added;
+    return added->text;
+}
+
+void mst_runtime_names_free(muster_runtime *runtime) {
+    while (runtime->names) {
+        mst_name *next = runtime->names->next;
+        mst_free(runtime->names);
+        runtime->names = next;
+    }
+}
+
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where) {
     if (!name || !*name) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where, name ? "\"\"" : "NULL");
@@ -11,7 +38,7 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where, kind, name);
         }
     }
-    char *copy = mst_strdup(name);
+    char *copy = intern(runtime, name);
     if (!copy) return mst_out_of_memory(where, (int64_t)strlen(name) + 1);
     object->runtime = runtime;
     object->kind = kind;
@@ -27,7 +54,6 @@ void mst_runtime_remove(mst_object *object) {
     for (mst_object **link = &object->runtime->objects; *link; link = &(*link)->next) {
         if (*link != object) continue;
         *link = object->next;
-        mst_free(object->name);
         object->name = NULL;
         object->next = NULL;
         return;

@@ -1,6 +1,7 @@
 #include "device_list_impl.h"
 #include "runtime_impl.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,6 +68,30 @@ static muster_status read_devices(const muster_runtime_options *options, mst_dev
     return mst_device_list_read(text, source, cores, core_count, requests, count);
 }
 
+/* The environment's number: 0 where it says nothing. */
+static muster_status shards_of_environment(int64_t *shards) {
+    const char *text = getenv("MUSTER_LOGICAL_SHARDS");
+    char *end;
+    *shards = 0;
+    if (!text || !*text) return MUSTER_OK;
+    errno = 0;
+    *shards = strtoll(text, &end, 10);
+    if (errno || *end || text[0] < '0' || text[0] > '9' || *shards > INT32_MAX)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: the environment's MUSTER_LOGICAL_SHARDS: expected a number from 0 to %d, received '%.80s'",
+                         INT32_MAX, text);
+    return MUSTER_OK;
+}
+
+static muster_status decide_shards(muster_runtime *runtime, const muster_runtime_options *options) {
+    int64_t shards = options->logical_shards < 0 ? 0 : options->logical_shards;
+    if (options->logical_shards == 0) MUSTER_TRY(shards_of_environment(&shards));
+    if (shards % runtime->size)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: %s: expected a multiple of the number of devices, received %lld logical shards for %d devices",
+                         options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (long long)shards, (int)runtime->size);
+    runtime->logical_shards = (int32_t)shards;
+    return MUSTER_OK;
+}
+
 static muster_status open_devices(muster_runtime *runtime, const muster_runtime_options *options) {
     mst_device_request requests[MST_DEVICES_MAX];
     int32_t count;
@@ -96,6 +121,11 @@ static muster_status describe(muster_runtime *runtime) {
                            mst_topology_allowed());
     snprintf(text + at, size - at, "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
              (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
+    at += strlen(text + at);
+    if (runtime->logical_shards) snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards, runtime->logical_shards / runtime->size);
+    else snprintf(text + at, size - at, "logical shards: off\n");
+    at += strlen(text + at);
+    mst_runtime_trace_describe(runtime, text + at, size - at);
     runtime->description = text;
     return MUSTER_OK;
 }
@@ -104,7 +134,9 @@ static muster_status describe(muster_runtime *runtime) {
 static void dismantle(muster_runtime *runtime) {
     mst_free(runtime->description);
     mst_communicator_destroy(runtime->communicator);
+    mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
+    mst_runtime_names_free(runtime);
     if (runtime->blas_open) mst_blas_close();
     while (runtime->size > 0) {
         mst_device *device = runtime->devices[--runtime->size];
@@ -118,8 +150,10 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     mst_pool_options settings = pool_options(options);
     runtime->process = getpid();
     MUSTER_TRY(open_devices(runtime, options));
+    MUSTER_TRY(decide_shards(runtime, options));
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
-    MUSTER_TRY(mst_communicator_create(runtime->pool, &runtime->communicator));
+    MUSTER_TRY(mst_communicator_create(runtime->pool, &(mst_communicator_options){options->collective_algorithm}, &runtime->communicator));
+    MUSTER_TRY(mst_runtime_trace_open(runtime));
     return describe(runtime);
 }
 
@@ -158,6 +192,7 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     /* In a child the parent's worker threads do not exist and its memory may have been copied in the middle of a change: nothing is touched. */
     if (runtime->process != getpid()) return MUSTER_OK;
     MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
+    mst_runtime_trace_at_close(runtime);
     destroy_objects(runtime, "function"); /* they count the variables that they use */
     destroy_objects(runtime, NULL);
     mst_pool_leave(runtime->pool);

@@ -1,4 +1,4 @@
-/* Host values into replicas: set, broadcast, scatter. */
+/* One value into replicas, from the host or from one of them: set, broadcast, scatter. */
 #include "change_impl.h"
 
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
@@ -74,19 +74,24 @@ muster_status mst_change_broadcast_values(mst_change *change) {
 
 static muster_status broadcast_replica(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    mst_communicator *communicator = mst_worker_communicator(worker);
     const mst_replica *next = &change->next[mst_change_at(change, index, worker->rank)];
-    return communicator->table->broadcast(communicator, worker, next->address, mst_shape_bytes(variable->dtype, variable->ndim, next->shape), 0);
+    const int64_t elements = mst_replica_elements(variable, next);
+    const bool root = worker->rank == change->rank;
+    return mst_worker_collective(worker, (mst_request){.collective = MST_BROADCAST, .dtype = (uint8_t)variable->dtype, .root = change->rank,
+                                                       .input = root ? next->address : NULL, .input_count = root ? elements : 0,
+                                                       .output = next->address, .output_count = elements});
 }
 
 static muster_status plan_broadcast_replicas(mst_change *change) {
+    MUSTER_TRY(mst_change_check_rank(change, change->rank));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
-        const int64_t *shape = variable->replicas[0].shape;
-        int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, shape);
-        for (int32_t r = 1; r < change->size; r++) mst_change_shape(change, i, r, shape, false);
-        if (bytes > change->reserve) change->reserve = bytes;
+        const mst_replica *root = &variable->replicas[change->rank];
+        for (int32_t r = 0; r < change->size; r++) {
+            if (r != change->rank) mst_change_shape(change, i, r, root->shape, false);
+        }
+        mst_change_reserve(change, mst_replica_bytes(variable, root));
     }
     change->work = broadcast_replica;
     return mst_change_run(change, false);
@@ -98,6 +103,14 @@ muster_status muster_variables_broadcast(muster_variable *const *variables, cons
     if (count == 0) return MUSTER_OK;
     change.tensors = values;
     return mst_change_end(&change, values ? mst_change_broadcast_values(&change) : plan_broadcast_replicas(&change));
+}
+
+muster_status muster_variables_broadcast_from(muster_variable *const *variables, int32_t count, int32_t rank) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, "muster_variables_broadcast_from", variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.rank = rank;
+    return mst_change_end(&change, plan_broadcast_replicas(&change));
 }
 
 /* The selection was checked against every value; its length only depends on them where it selects all rows. */
@@ -117,10 +130,7 @@ static muster_status scatter_rows(mst_change *change, muster_worker *worker, int
 static muster_status check_scatter(const mst_change *change, int32_t index) {
     const muster_variable *variable = change->variables[index];
     int64_t rows;
-    if (variable->ndim == 0) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to scatter along, received a scalar",
-                         change->where, variable->object.name);
-    }
+    MUSTER_TRY(mst_change_check_rows(change, index, "scatter"));
     MUSTER_TRY(mst_change_check_tensor(change, index, variable->ndim, "value"));
     return mst_selection_check(change->selection, change->tensors[index].shape[0], change->where, "selection", &rows);
 }
@@ -130,7 +140,7 @@ static muster_status plan_scatter(mst_change *change) {
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
         int64_t rows = selected_rows(change, i);
-        for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, mst_edge(rows, change->size, r + 1) - mst_edge(rows, change->size, r));
+        for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, mst_edge_rows(rows, change->size, r));
     }
     change->work = scatter_rows;
     return mst_change_run(change, false);

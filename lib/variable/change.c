@@ -4,6 +4,9 @@
 
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape) {
     int64_t bytes = muster_dtype_size(dtype);
+    for (int32_t d = ndim - 1; d >= 0; d--) {
+        if (shape[d] == 0) return 0; /* whatever the other sizes are: their product may overflow */
+    }
     for (int32_t d = 0; d < ndim; d++) bytes *= shape[d];
     return bytes;
 }
@@ -49,7 +52,6 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     if (change->temporary) {
         for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) mst_free(change->temporary[cell]);
     }
-    mst_free(change->gather_counts);
     mst_free(change->device_results);
     mst_free(change->temporary);
     mst_free(change->temporary_bytes);
@@ -78,6 +80,15 @@ void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int
     next->capacity = bytes;
 }
 
+void mst_change_rows(mst_change *change, int32_t index, int32_t rank, int32_t like, int64_t rows) {
+    int64_t shape[MUSTER_MAX_DIMS];
+    memcpy(shape, change->variables[index]->replicas[like].shape, sizeof shape);
+    shape[0] = rows;
+    mst_change_shape(change, index, rank, shape, change->size > 1);
+    mst_change_reserve(change, mst_replica_bytes(change->variables[index], &change->variables[index]->replicas[rank]));
+    mst_change_reserve(change, mst_replica_bytes(change->variables[index], &change->next[mst_change_at(change, index, rank)]));
+}
+
 void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64_t bytes) {
     change->temporary_bytes[mst_change_at(change, index, rank)] = bytes;
 }
@@ -94,7 +105,7 @@ static muster_status allocate_one(mst_change *change, muster_worker *worker, int
 }
 
 static bool allocates(const mst_change *change) {
-    if (change->prepare || (change->reserve > 0 && change->runtime->communicator->table->reserve)) return true;
+    if (change->prepare || (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0)))) return true;
     for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) {
         if (change->temporary_bytes[cell] > 0 || (change->next && !change->next[cell].address)) return true;
     }
@@ -103,10 +114,9 @@ static bool allocates(const mst_change *change) {
 
 static muster_status allocate_task(muster_worker *worker, void *argument) {
     mst_change *change = argument;
-    mst_communicator *communicator = mst_worker_communicator(worker);
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(allocate_one(change, worker, i));
-    if (change->reserve > 0 && communicator->table->reserve) MUSTER_TRY(communicator->table->reserve(communicator, worker, change->reserve));
-    return communicator->table->barrier(communicator, worker);
+    if (change->reserve > 0) MUSTER_TRY(mst_worker_reserve(worker, change->reserve));
+    return mst_worker_collective(worker, (mst_request){.collective = MST_BARRIER, .root = -1});
 }
 
 static muster_status change_task(muster_worker *worker, void *argument) {
@@ -194,14 +204,17 @@ muster_status mst_change_check_shape(const mst_change *change, int32_t index, in
                      change->variables[index]->object.name, mst_shape_text(expected, ndim, shape), mst_shape_text(received, ndim, given));
 }
 
+muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb) {
+    if (change->variables[index]->ndim > 0) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to %s along, received a scalar", change->where,
+                     change->variables[index]->object.name, verb);
+}
+
 muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
     const char *name = variable->object.name;
-    if (variable->ndim == 0) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to concatenate along, received a scalar",
-                         change->where, name);
-    }
     int64_t total = 0;
+    MUSTER_TRY(mst_change_check_rows(change, index, "concatenate"));
     for (int32_t r = 0; r < change->size; r++) {
         const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
         if (memcmp(shape + 1, first + 1, (size_t)(variable->ndim - 1) * sizeof *shape) != 0) {

@@ -23,9 +23,8 @@ struct mst_change {
     const muster_tensor *tensors; /* values or results */
     const muster_selection *selection;
     muster_reduction op;
-    int64_t *gather_counts; /* [count][size]: elements of each replica before a gather */
     void **device_results; /* [count]: where rank 0 puts what it copies out */
-    int32_t rank; /* the one rank of set and get */
+    int32_t rank; /* the one rank of set and get, the root of a collective */
 };
 
 /* begin: refuses bad lists, waits for the turn. On success end must follow: it frees what begin and the plan took and gives the turn away. */
@@ -42,6 +41,19 @@ muster_status mst_change_run(mst_change *change, bool master_only);
 static inline int64_t mst_change_at(const mst_change *change, int32_t index, int32_t rank) { return (int64_t)index * change->size + rank; }
 /* Bytes of a shape that has been checked. */
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape);
+static inline int64_t mst_replica_bytes(const muster_variable *variable, const mst_replica *replica) {
+    return mst_shape_bytes(variable->dtype, variable->ndim, replica->shape);
+}
+static inline int64_t mst_replica_elements(const muster_variable *variable, const mst_replica *replica) {
+    return mst_replica_bytes(variable, replica) / muster_dtype_size(variable->dtype);
+}
+/* A collective of the run takes or gives this many bytes on some rank. */
+static inline void mst_change_reserve(mst_change *change, int64_t bytes) {
+    if (bytes > change->reserve) change->reserve = bytes;
+}
+/* Plans the replica for a collective from the old to the new one: `rows` rows, as they are on rank `like`. With one rank it stays where it is; else it gets new
+ * storage, since peers read the old one while the new one fills. */
+void mst_change_rows(mst_change *change, int32_t index, int32_t rank, int32_t like, int64_t rows);
 
 /* Checks shared by the operations. */
 muster_status mst_change_check_reduction(const mst_change *change);
@@ -51,10 +63,15 @@ muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
 muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what);
 /* tensors[index] has exactly this shape. */
 muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape);
+/* Refuses scalars; verb: what is done along the first dimension. */
+muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb);
 /* Total rows of all replicas, trailing dimensions equal. Refuses scalars. */
 muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows);
 
 /* assign.c: every replica takes its variable's tensor. */
 muster_status mst_change_broadcast_values(mst_change *change);
+
+/* op of the change over every worker's replica, to the output of change->rank (not looked at elsewhere). */
+muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output);
 
 #endif

@@ -1,92 +1,84 @@
-/* Replicas with each other: all_reduce, reduce, all_gather. */
+/* An operation over the replicas: all_reduce, reduce, reduce_at, reduce_scatter. */
 #include "change_impl.h"
 
+/* op and rank: set by the caller. */
 static muster_status plan_reduction(mst_change *change) {
     MUSTER_TRY(mst_change_check_reduction(change));
+    MUSTER_TRY(mst_change_check_rank(change, change->rank));
     for (int32_t i = 0; i < change->count; i++) {
-        const muster_variable *variable = change->variables[i];
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
-        int64_t bytes = mst_shape_bytes(variable->dtype, variable->ndim, variable->replicas[0].shape);
-        if (bytes > change->reserve) change->reserve = bytes;
+        mst_change_reserve(change, mst_replica_bytes(change->variables[i], &change->variables[i]->replicas[0]));
     }
     return mst_change_run(change, false);
+}
+
+static muster_status combine(const char *where, muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank, mst_change_work work) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.op = op;
+    change.rank = rank;
+    change.work = work;
+    return mst_change_end(&change, plan_reduction(&change));
 }
 
 static muster_status all_reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    muster_tensor replica = mst_variable_tensor(variable, worker->rank);
-    return communicator->table->all_reduce(communicator, worker, change->op, variable->dtype, replica.data, replica.data,
-                                           muster_tensor_count(replica));
+    const mst_replica *replica = &variable->replicas[worker->rank];
+    const int64_t elements = mst_replica_elements(variable, replica);
+    return mst_worker_collective(worker, (mst_request){.collective = MST_ALL_REDUCE, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype, .root = -1,
+                                                       .input = replica->address, .output = replica->address, .input_count = elements, .output_count = elements, .shards = 1});
 }
 
 muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
-    mst_change change;
-    MUSTER_TRY(mst_change_begin(&change, "muster_variables_all_reduce", variables, count));
-    if (count == 0) return MUSTER_OK;
-    change.op = op;
-    change.work = all_reduce_one;
-    return mst_change_end(&change, plan_reduction(&change));
+    return combine("muster_variables_all_reduce", variables, count, op, 0, all_reduce_one);
+}
+
+muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output) {
+    const muster_variable *variable = change->variables[index];
+    const mst_replica *replica = &variable->replicas[worker->rank];
+    const int64_t elements = mst_replica_elements(variable, replica);
+    const bool root = worker->rank == change->rank;
+    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype, .root = change->rank,
+                                                       .input = replica->address, .input_count = elements,
+                                                       .output = root ? output : NULL, .output_count = root ? elements : 0});
 }
 
 static muster_status reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
-    const muster_variable *variable = change->variables[index];
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    muster_tensor replica = mst_variable_tensor(variable, worker->rank);
-    void *output = worker->rank == 0 ? replica.data : NULL;
-    return communicator->table->reduce(communicator, worker, change->op, variable->dtype, replica.data, output, muster_tensor_count(replica), 0);
+    return mst_change_reduce(change, worker, index, change->variables[index]->replicas[worker->rank].address);
 }
 
 muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
+    return combine("muster_variables_reduce", variables, count, op, 0, reduce_one);
+}
+
+muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank) {
+    return combine("muster_variables_reduce_at", variables, count, op, rank, reduce_one);
+}
+
+static muster_status reduce_scatter_one(mst_change *change, muster_worker *worker, int32_t index) {
+    const muster_variable *variable = change->variables[index];
+    const mst_replica *replica = &variable->replicas[worker->rank], *next = &change->next[mst_change_at(change, index, worker->rank)];
+    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE_SCATTER, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype, .root = -1,
+                                                       .input = replica->address, .input_count = mst_replica_elements(variable, replica),
+                                                       .output = next->address, .output_count = mst_replica_elements(variable, next)});
+}
+
+static muster_status plan_reduce_scatter(mst_change *change) {
+    MUSTER_TRY(mst_change_replicas(change));
+    for (int32_t i = 0; i < change->count; i++) {
+        MUSTER_TRY(mst_change_check_rows(change, i, "scatter"));
+        const int64_t rows = change->variables[i]->replicas[0].shape[0];
+        for (int32_t r = 0; r < change->size; r++) mst_change_rows(change, i, r, r, mst_edge_rows(rows, change->size, r));
+    }
+    change->work = reduce_scatter_one;
+    return plan_reduction(change);
+}
+
+muster_status muster_variables_reduce_scatter(muster_variable *const *variables, int32_t count, muster_reduction op) {
     mst_change change;
-    MUSTER_TRY(mst_change_begin(&change, "muster_variables_reduce", variables, count));
+    MUSTER_TRY(mst_change_begin(&change, "muster_variables_reduce_scatter", variables, count));
     if (count == 0) return MUSTER_OK;
     change.op = op;
-    change.work = reduce_one;
-    return mst_change_end(&change, plan_reduction(&change));
-}
-
-static muster_status all_gather_one(mst_change *change, muster_worker *worker, int32_t index) {
-    const muster_variable *variable = change->variables[index];
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    int64_t cell = mst_change_at(change, index, worker->rank);
-    return communicator->table->all_gather(communicator, worker, variable->dtype, variable->replicas[worker->rank].address,
-                                           change->next[cell].address, &change->gather_counts[mst_change_at(change, index, 0)]);
-}
-
-static muster_status plan_gather_of(mst_change *change, int32_t index) {
-    const muster_variable *variable = change->variables[index];
-    int64_t shape[MUSTER_MAX_DIMS] = {0}, bytes = muster_dtype_size(variable->dtype);
-    MUSTER_TRY(mst_change_total_rows(change, index, &shape[0]));
-    for (int32_t d = 1; d < variable->ndim; d++) shape[d] = variable->replicas[0].shape[d];
-    for (int32_t d = variable->ndim - 1; d >= 0; d--) {
-        if (!mst_multiply(bytes, shape[d], &bytes)) {
-            return mst_error(MUSTER_OVERFLOW, "%s: variable '%.100s': the size of all replicas together overflows 64 bits", change->where,
-                             variable->object.name);
-        }
-    }
-    if (bytes > change->reserve) change->reserve = bytes;
-    for (int32_t r = 0; r < change->size; r++) {
-        change->gather_counts[mst_change_at(change, index, r)] = muster_tensor_count(mst_variable_tensor(variable, r));
-        /* fresh: the peers read the old storage while the new one fills */
-        mst_change_shape(change, index, r, shape, true);
-    }
-    return MUSTER_OK;
-}
-
-static muster_status plan_all_gather(mst_change *change) {
-    int64_t bytes = mst_change_at(change, change->count, 0) * (int64_t)sizeof *change->gather_counts;
-    MUSTER_TRY(mst_change_replicas(change));
-    change->gather_counts = mst_alloc((size_t)bytes);
-    if (!change->gather_counts) return mst_out_of_memory(change->where, bytes);
-    for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(plan_gather_of(change, i));
-    change->work = all_gather_one;
-    return mst_change_run(change, false);
-}
-
-muster_status muster_variables_all_gather(muster_variable *const *variables, int32_t count) {
-    mst_change change;
-    MUSTER_TRY(mst_change_begin(&change, "muster_variables_all_gather", variables, count));
-    if (count == 0) return MUSTER_OK;
-    return mst_change_end(&change, plan_all_gather(&change));
+    return mst_change_end(&change, plan_reduce_scatter(&change));
 }

@@ -62,11 +62,8 @@ static muster_status reserve_result(mst_change *change, muster_worker *worker, i
 }
 
 static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
-    const muster_variable *variable = change->variables[index];
-    mst_communicator *communicator = mst_worker_communicator(worker);
-    muster_tensor replica = mst_variable_tensor(variable, worker->rank);
-    void *output = worker->rank == 0 ? change->device_results[index] : NULL;
-    MUSTER_TRY(communicator->table->reduce(communicator, worker, change->op, variable->dtype, replica.data, output, muster_tensor_count(replica), 0));
+    void *output = change->device_results[index];
+    MUSTER_TRY(mst_change_reduce(change, worker, index, output));
     return worker->rank == 0 ? fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
 }
 
@@ -77,7 +74,7 @@ static muster_status plan_reduce_to(mst_change *change) {
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape));
         plan_fetch(change, i, 0, change->tensors[i]);
-        if (mst_tensor_bytes(change->tensors[i]) > change->reserve) change->reserve = mst_tensor_bytes(change->tensors[i]);
+        mst_change_reserve(change, mst_tensor_bytes(change->tensors[i]));
     }
     change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
     if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
@@ -86,20 +83,20 @@ static muster_status plan_reduce_to(mst_change *change) {
     return mst_change_run(change, false);
 }
 
-static muster_status check_results(const char *where, const muster_tensor *results, int32_t count) {
-    if (count <= 0 || results) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
-}
-
-muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op) {
-    static const char where[] = "muster_variables_reduce_to";
+/* What reduce_to, stack and concatenate begin and end with. op: of reduce_to only. */
+static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op,
+                                muster_status (*plan)(mst_change *change)) {
     mst_change change;
-    MUSTER_TRY(check_results(where, results, count));
+    if (count > 0 && !results) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
     change.tensors = results;
     change.op = op;
-    return mst_change_end(&change, plan_reduce_to(&change));
+    return mst_change_end(&change, plan(&change));
+}
+
+muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op) {
+    return fetch_list("muster_variables_reduce_to", variables, results, count, op, plan_reduce_to);
 }
 
 /* The part of the result that belongs to a rank, in the shape of its replica. */
@@ -147,13 +144,7 @@ static muster_status plan_stack(mst_change *change) {
 }
 
 muster_status muster_variables_stack(muster_variable *const *variables, const muster_tensor *results, int32_t count) {
-    static const char where[] = "muster_variables_stack";
-    mst_change change;
-    MUSTER_TRY(check_results(where, results, count));
-    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
-    if (count == 0) return MUSTER_OK;
-    change.tensors = results;
-    return mst_change_end(&change, plan_stack(&change));
+    return fetch_list("muster_variables_stack", variables, results, count, 0, plan_stack);
 }
 
 static muster_status plan_concatenate(mst_change *change) {
@@ -170,11 +161,5 @@ static muster_status plan_concatenate(mst_change *change) {
 }
 
 muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results, int32_t count) {
-    static const char where[] = "muster_variables_concatenate";
-    mst_change change;
-    MUSTER_TRY(check_results(where, results, count));
-    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
-    if (count == 0) return MUSTER_OK;
-    change.tensors = results;
-    return mst_change_end(&change, plan_concatenate(&change));
+    return fetch_list("muster_variables_concatenate", variables, results, count, 0, plan_concatenate);
 }

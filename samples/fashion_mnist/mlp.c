@@ -84,7 +84,7 @@ static muster_status gradient_of_call(muster_worker *w, const mlp *model, const 
         MUSTER_TRY(muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
         MUSTER_TRY(backward(w, logits, layers, activation, parts));
     }
-    return muster_worker_all_reduce(w, MUSTER_SUM, gradient, gradient);
+    return muster_worker_all_reduce(w, NULL, MUSTER_SUM, gradient, gradient);
 }
 
 static muster_status step_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {

@@ -60,7 +60,7 @@ STATUS_FUNCTIONS = {
     "variable_create": [P, S, T, PP], "variable_get": [P, I, T], "variable_set": [P, I, T],
     "gemm": [P, D, T, T, D, T], "gemv": [P, D, T, T, D, T], "axpy": [P, D, T, T], "mean": [P, T, T], "sum": [P, T, T],
     "reduce": [P, I, T, I, T], "unary_op": [P, I, T, T], "binary_op": [P, I, T, T, T], "scale_add": [P, D, T, D, T], "copy": [P, T, T],
-    "worker_all_reduce": [P, I, T, T]}
+    "worker_all_reduce": [P, P, I, T, T]}
 OTHER_FUNCTIONS = {
     "last_error": (S, []), "constant": (ctypes.c_int64, [S]), "fail": (I, [I, S]), "runtime_size": (I, [P]),
     "runtime_options_init": (None, [ctypes.POINTER(Options)]), "worker_scratch": (T, [P, I, I, ctypes.POINTER(ctypes.c_int64)]),
@@ -80,9 +80,9 @@ class Library:
             function = getattr(self._c, "muster_" + name)
             function.argtypes, function.restype = arguments, result
             setattr(self, name, function)
-        for struct, name in (Tensor, b"sizeof(muster_tensor)"), (Options, b"sizeof(muster_runtime_options)"):
-            if self.constant(name) != ctypes.sizeof(struct):
-                raise ImportError(f"{name.decode()} is {self.constant(name)} in the library and {ctypes.sizeof(struct)} here")
+        # A tensor never changes; options grow at their end, and a library that knows more fields takes the shorter struct.
+        if self.constant(b"sizeof(muster_tensor)") != ctypes.sizeof(Tensor) or self.constant(b"sizeof(muster_runtime_options)") < ctypes.sizeof(Options):
+            raise ImportError("the library's muster_tensor or muster_runtime_options is not the one described here")
 
     def _checked(self, function):
         def call(*arguments):

@@ -18,7 +18,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const plan *p = user;
     if (p->variable) MUSTER_TRY(muster_fill(w, 9, muster_worker_update(w, p->variable)));
     if (muster_worker_rank(w) == p->failing_rank) return p->silent ? MUSTER_USER : muster_fail(MUSTER_OUT_OF_RANGE, "the cat sat on the keys");
-    if (p->meets) MUSTER_TRY(muster_worker_barrier(w));
+    if (p->meets) MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_sum(w, in[0], out[0]);
 }
 

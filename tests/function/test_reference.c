@@ -279,7 +279,7 @@ static muster_status all_reduce_body(muster_worker *w, const muster_tensor *in, 
     (void)user;
     muster_tensor total = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
     MUSTER_TRY(muster_sum(w, in[0], total));
-    MUSTER_TRY(muster_worker_all_reduce(w, MUSTER_SUM, total, total));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, total, total));
     return muster_copy(w, total, out[0]);
 }
 

@@ -158,8 +158,23 @@ static void test_a_child_may_close(void **state) {
     assert_ok(muster_runtime_close(runtime));
 }
 
+static void test_a_child_cannot_dump(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text("host:2");
+    pid_t child = fork();
+    if (child == 0) {
+        const muster_status status = muster_runtime_dump(runtime, 10);
+        _exit(status == MUSTER_BAD_STATE && strstr(muster_last_error(), "muster_runtime_dump: the runtime was opened before fork()") ? 0 : 1);
+    }
+    int result;
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    assert_ok(muster_runtime_dump(runtime, 0));
+    assert_ok(muster_runtime_close(runtime));
+}
+
 static void count_line(void *user, const char *line) { *(int *)user += line[0] != '\0'; }
-static muster_status barrier_task(muster_worker *worker, void *argument) { return (void)argument, muster_worker_barrier(worker); }
+static muster_status barrier_task(muster_worker *worker, void *argument) { return (void)argument, muster_worker_barrier(worker, NULL); }
 
 static void test_dump(void **state) {
     (void)state;
@@ -198,6 +213,7 @@ int main(void) {
         cmocka_unit_test(test_every_failing_allocation_of_open),
         cmocka_unit_test(test_close_inside_a_run_is_refused),
         cmocka_unit_test(test_a_child_may_close),
+        cmocka_unit_test(test_a_child_cannot_dump),
         cmocka_unit_test(test_dump),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -7,8 +7,10 @@
 
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
-void collectives_open(collectives_pool *c, int32_t host, int32_t far) {
-    mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = 60LL * 1000000000, .log = log_nothing};
+void collectives_open(collectives_pool *c, int32_t host, int32_t far) { collectives_open_with(c, host, far, NULL, 60LL * 1000000000); }
+
+void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, int64_t fail_after_ns) {
+    mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
     assert_ok(mst_far_register());
     *c = (collectives_pool){.size = host + far};
     for (int32_t r = 0; r < c->size; r++) {
@@ -18,7 +20,7 @@ void collectives_open(collectives_pool *c, int32_t host, int32_t far) {
         assert_ok(table->open(table, ordinal, &c->devices[r]));
     }
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
-    assert_ok(mst_communicator_create(c->pool, &c->communicator));
+    assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){algorithm}, &c->communicator));
 }
 
 void collectives_close(collectives_pool *c) {

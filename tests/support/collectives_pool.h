@@ -8,11 +8,13 @@ typedef struct collectives_pool {
     int32_t size;
     mst_device *devices[16];
     mst_pool *pool;
-    mst_communicator *communicator;
+    muster_communicator *communicator;
 } collectives_pool;
 
 /* The first `host` ranks are host devices, the others far ones. Asserts success. */
 void collectives_open(collectives_pool *c, int32_t host, int32_t far);
+/* algorithm: forced, NULL: as selected; fail_after_ns: the deadline. */
+void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, int64_t fail_after_ns);
 void collectives_close(collectives_pool *c);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
 

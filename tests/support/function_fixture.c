@@ -9,7 +9,9 @@ const char *const fixture_backends[] = {"host", "far", NULL};
 
 static void no_log(void *user, const char *line) { (void)user, (void)line; }
 
-muster_runtime *fixture_open(const char *backend, int count) {
+muster_runtime *fixture_open(const char *backend, int count) { return fixture_open_shards(backend, count, 0); }
+
+muster_runtime *fixture_open_shards(const char *backend, int count, int shards) {
     char devices[32];
     muster_runtime_options options;
     muster_runtime *runtime = NULL;
@@ -18,6 +20,7 @@ muster_runtime *fixture_open(const char *backend, int count) {
     snprintf(devices, sizeof devices, "%s:%d", backend, count);
     options.devices = devices;
     options.log = no_log;
+    options.logical_shards = shards ? shards : -1;
     assert_ok(muster_runtime_open(&options, &runtime));
     assert_int_equal(muster_runtime_size(runtime), count);
     return runtime;

@@ -14,6 +14,8 @@
 
 /* A silent runtime of `count` devices of `backend` ("host" or "far"). Fails the test if it does not open. */
 muster_runtime *fixture_open(const char *backend, int count);
+/* The same with logical shards; 0: off. */
+muster_runtime *fixture_open_shards(const char *backend, int count, int shards);
 void fixture_close(muster_runtime *runtime);
 
 /* The status is OK, else the test fails with the message. */

@@ -298,6 +298,39 @@ static muster_status do_all_gather(operation_case *c) { return muster_variables_
 static muster_status do_reduce_to(operation_case *c) { return muster_variables_reduce_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM); }
 static muster_status do_stack(operation_case *c) { return muster_variables_stack(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 3, 2)}, 1); }
 
+/* Fetches into every second element, so that a device with memory of its own needs host memory on the way. What a fetch that succeeds brings is what
+ * set_by_rank has set. */
+static muster_tensor apart(operation_case *c, int32_t ndim, const int64_t *shape) {
+    muster_tensor tensor = muster_tensor_make(MUSTER_F32, c->room, ndim, shape);
+    for (int32_t d = 0; d < ndim; d++) tensor.strides[d] *= 2;
+    return tensor;
+}
+static muster_status fetched(const operation_case *c, muster_status status, int32_t first_rank, int32_t ranks, int step) {
+    for (int32_t i = 0; status == MUSTER_OK && i < 6 * ranks; i++) assert_float_equal(c->room[i * step], (float)(first_rank + i / 6 + 1), 0);
+    return status;
+}
+static muster_status do_get(operation_case *c) { return fetched(c, muster_variable_get(c->w, 1, muster_f32(c->room, 3, 2)), 1, 1, 1); }
+static muster_status do_get_apart(operation_case *c) {
+    return fetched(c, muster_variable_get(c->w, 2, apart(c, 2, (const int64_t[]){3, 2})), 2, 1, 2);
+}
+static muster_status do_reduce_to_apart(operation_case *c) {
+    muster_tensor result = apart(c, 2, (const int64_t[]){3, 2});
+    muster_status status = muster_variables_reduce_to(&c->w, &result, 1, MUSTER_SUM);
+    for (int i = 0; status == MUSTER_OK && i < 6; i++) assert_float_equal(c->room[2 * i], 6, 0);
+    return status;
+}
+static muster_status do_stack_apart(operation_case *c) {
+    muster_tensor result = apart(c, 3, (const int64_t[]){3, 3, 2});
+    return fetched(c, muster_variables_stack(&c->w, &result, 1), 0, 3, 2);
+}
+static muster_status do_concatenate(operation_case *c) {
+    return fetched(c, muster_variables_concatenate(&c->w, (muster_tensor[]){muster_f32(c->room, 9, 2)}, 1), 0, 3, 1);
+}
+static muster_status do_concatenate_apart(operation_case *c) {
+    muster_tensor result = apart(c, 2, (const int64_t[]){9, 2});
+    return fetched(c, muster_variables_concatenate(&c->w, &result, 1), 0, 3, 2);
+}
+
 static void fail_every_allocation(const char *machine, muster_status (*operation)(operation_case *)) {
     int64_t live = mst_memory_live();
     bool done = false;
@@ -310,6 +343,7 @@ static void fail_every_allocation(const char *machine, muster_status (*operation
         muster_status status = operation(&c);
         done = mst_memory_count() - before < k;
         mst_memory_fail_at(0);
+        assert_true(done || status == MUSTER_OUT_OF_MEMORY);
         if (status != MUSTER_OK) {
             for (int32_t r = 0; r < 3; r++) assert_replica(c.w, r, 3, (float)(r + 1));
             assert_ok(operation(&c));
@@ -322,7 +356,8 @@ static void fail_every_allocation(const char *machine, muster_status (*operation
 
 static void test_failing_allocations_change_nothing(void **state) {
     (void)state;
-    muster_status (*const operations[])(operation_case *) = {do_create, do_set, do_broadcast, do_scatter, do_all_reduce, do_reduce, do_all_gather, do_reduce_to, do_stack};
+    muster_status (*const operations[])(operation_case *) = {do_create, do_set, do_broadcast, do_scatter, do_all_reduce, do_reduce, do_all_gather, do_reduce_to, do_stack,
+                                                               do_get, do_get_apart, do_reduce_to_apart, do_stack_apart, do_concatenate, do_concatenate_apart};
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         fail_every_allocation("host:3", operations[i]);
         fail_every_allocation("far:3", operations[i]);

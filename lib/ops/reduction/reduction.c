@@ -1,5 +1,6 @@
 /* How values of several workers or slices are combined: the one table of dtype x reduction, and its loops. */
 #include "../op_impl.h"
+#include "half_impl.h"
 
 #include <math.h>
 
@@ -23,59 +24,157 @@ muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const
     return MUSTER_OK;
 }
 
-/* Accumulators are in the compute dtype C; op(accumulator a, value v). */
-#define LOOP(NAME, T, C, LOAD, EXPRESSION)                                                                               \
-    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {        \
-        C *restrict to = accumulator;                                                                                    \
-        const T *restrict from = values;                                                                                 \
-        (void)scale;                                                                                                     \
-        if (first)                                                                                                       \
-            for (int64_t i = 0; i < count; i++) to[i] = (C)LOAD(from[i]);                                                \
-        else                                                                                                             \
-            for (int64_t i = 0; i < count; i++) {                                                                        \
-                C a = to[i], v = (C)LOAD(from[i]);                                                                       \
-                to[i] = (C)(EXPRESSION);                                                                                 \
-            }                                                                                                            \
+/* Loading and storing by dtype, inline: the public conversions are calls. */
+#define EACH_FLOAT(X)                                           \
+    X(F16, f16, uint16_t, float, mst_f16_to_f32, mst_f32_to_f16)     \
+    X(BF16, bf16, uint16_t, float, mst_bf16_to_f32, mst_f32_to_bf16) \
+    X(F32, f32, float, float, MST_LOAD_PLAIN, MST_STORE_PLAIN)  \
+    X(F64, f64, double, double, MST_LOAD_PLAIN, MST_STORE_PLAIN)
+
+/* Two lines past the cache; without such stores, through it. */
+enum { STREAM_BYTES = 128 };
+#if defined(__SSE2__)
+#include <emmintrin.h>
+static inline __attribute__((always_inline)) void stream(void *to, const void *from) {
+    __m128i *lines = to;
+    const __m128i *values = from;
+    for (int i = 0; i < STREAM_BYTES / 16; i++) _mm_stream_si128(lines + i, _mm_load_si128(values + i));
+}
+static void stream_end(void) { _mm_sfence(); }
+#else
+static void stream(void *to, const void *from) { __builtin_memcpy(to, from, STREAM_BYTES); }
+static void stream_end(void) {}
+#endif
+
+/* Accumulators are in the compute dtype C. FIRST: of the first value u; NEXT: of accumulator a and value v. */
+#define LOOPS(NAME, T, C, LOAD, STORE, FIRST, NEXT)                                                                                \
+    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {                  \
+        C *restrict to = accumulator;                                                                                              \
+        const T *restrict from = values;                                                                                           \
+        (void)scale;                                                                                                               \
+        if (first)                                                                                                                 \
+            for (int64_t i = 0; i < count; i++) {                                                                                  \
+                C u = (C)LOAD(from[i]);                                                                                            \
+                to[i] = (C)(FIRST);                                                                                                \
+            }                                                                                                                      \
+        else                                                                                                                       \
+            for (int64_t i = 0; i < count; i++) {                                                                                  \
+                C a = to[i], v = (C)LOAD(from[i]);                                                                                 \
+                to[i] = (C)(NEXT);                                                                                                 \
+            }                                                                                                                      \
+    }                                                                                                                              \
+    MST_CLONES static void NAME##_pair(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {     \
+        T *to = x, *also = y;                                                                                                      \
+        const T *from = first, *other = second;                                                                                    \
+        (void)scale;                                                                                                               \
+        if (also)                                                                                                                  \
+            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                  \
+                C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                     \
+                to[i] = also[i] = STORE((C)(NEXT));                                                                                \
+            }                                                                                                                      \
+        else                                                                                                                       \
+            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                  \
+                C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                     \
+                to[i] = STORE((C)(NEXT));                                                                                          \
+            }                                                                                                                      \
+    }                                                                                                                              \
+    MST_CLONES static void NAME##_stream(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {   \
+        T *to = x, *also = y;                                                                                                      \
+        const T *from = first, *other = second;                                                                                    \
+        enum { STEP = STREAM_BYTES / sizeof(T) };                                                                                  \
+        int64_t at = 0;                                                                                                            \
+        for (; at + STEP <= count; at += STEP) {                                                                                   \
+            _Alignas(64) T block[STEP];                                                                                            \
+            for (int64_t i = 0; i < STEP; i++) {                                                                                   \
+                C u = (C)LOAD(from[at + i]), v = (C)LOAD(other[at + i]), a = (C)(FIRST);                                           \
+                block[i] = STORE((C)(NEXT));                                                                                       \
+            }                                                                                                                      \
+            stream(to + at, block);                                                                                                \
+            if (also) stream(also + at, block);                                                                                    \
+        }                                                                                                                          \
+        NAME##_pair(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);                                   \
     }
-/* The scaled value is rounded once, with the sum, so that weights such as 1/3 add up. */
-#define AVERAGE(NAME, T, C, LOAD)                                                                                        \
-    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {        \
-        C *restrict to = accumulator;                                                                                    \
-        const T *restrict from = values;                                                                                 \
-        if (first)                                                                                                       \
-            for (int64_t i = 0; i < count; i++) to[i] = (C)(scale * (double)LOAD(from[i]));                              \
-        else                                                                                                             \
-            for (int64_t i = 0; i < count; i++) to[i] = (C)((double)to[i] + scale * (double)LOAD(from[i]));              \
-    }
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                \
-    LOOP(sum_##name, T, C, LOAD, a + v)                           \
-    LOOP(prod_##name, T, C, LOAD, a *v)                           \
-    LOOP(max_##name, T, C, LOAD, (v > a || v != v) ? v : a)       \
-    LOOP(min_##name, T, C, LOAD, (v < a || v != v) ? v : a)       \
-    AVERAGE(avg_##name, T, C, LOAD)
-#define INTEGER_LOOPS(NAME, name, T)                                            \
-    LOOP(sum_##name, T, T, MST_LOAD_PLAIN, (uint64_t)a + (uint64_t)v)           \
-    LOOP(prod_##name, T, T, MST_LOAD_PLAIN, (uint64_t)a *(uint64_t)v)           \
-    LOOP(max_##name, T, T, MST_LOAD_PLAIN, v > a ? v : a)                       \
-    LOOP(min_##name, T, T, MST_LOAD_PLAIN, v < a ? v : a)
-MST_EACH_FLOAT(FLOAT_LOOPS)
+/* The scaled value is rounded to the accumulator's dtype only with the sum, so that weights such as 1/3 add up. This file is compiled without contraction
+ * to fused multiply-adds: the results are the same bits on every processor, and in every loop that has the same formula. */
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                         \
+    LOOPS(sum_##name, T, C, LOAD, STORE, u, a + v)                         \
+    LOOPS(prod_##name, T, C, LOAD, STORE, u, a *v)                         \
+    LOOPS(max_##name, T, C, LOAD, STORE, u, (v > a || v != v) ? v : a)     \
+    LOOPS(min_##name, T, C, LOAD, STORE, u, (v < a || v != v) ? v : a)     \
+    LOOPS(avg_##name, T, C, LOAD, STORE, scale *(double)u, (double)a + scale * (double)v)
+#define INTEGER_LOOPS(NAME, name, T)                                                        \
+    LOOPS(sum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a + (uint64_t)v)  \
+    LOOPS(prod_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a *(uint64_t)v)  \
+    LOOPS(max_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v > a ? v : a)              \
+    LOOPS(min_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v < a ? v : a)
+EACH_FLOAT(FLOAT_LOOPS)
 MST_EACH_SIGNED(INTEGER_LOOPS)
 MST_EACH_UNSIGNED(INTEGER_LOOPS)
-LOOP(and_bool, uint8_t, uint8_t, 0 !=, (a != 0) & v)
-LOOP(or_bool, uint8_t, uint8_t, 0 !=, (a != 0) | v)
+LOOPS(and_bool, uint8_t, uint8_t, 0 !=, MST_STORE_PLAIN, u, (a != 0) & v)
+LOOPS(or_bool, uint8_t, uint8_t, 0 !=, MST_STORE_PLAIN, u, (a != 0) | v)
 
-typedef void (*combine)(void *accumulator, const void *values, int64_t count, double scale, bool first);
-#define FLOAT_ROW(NAME, name, ...)                                                                                                     \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name,   \
-                       [MUSTER_AVG] = avg_##name},
-#define INTEGER_ROW(NAME, name, T) \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name},
+typedef struct combine {
+    void (*accumulate)(void *accumulator, const void *values, int64_t count, double scale, bool first);
+    void (*pair)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
+    void (*stream)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
+} combine;
+#define OF(name) {name, name##_pair, name##_stream}
+#define FLOAT_ROW(NAME, name, ...)                                                                                                       \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name),                    \
+                       [MUSTER_MIN] = OF(min_##name), [MUSTER_AVG] = OF(avg_##name)},
+#define INTEGER_ROW(NAME, name, T)                                                                                                       \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name),                    \
+                       [MUSTER_MIN] = OF(min_##name)},
 static const combine loops[MUSTER_DTYPE_COUNT][REDUCTIONS] = {
-    MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)
-    [MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
+    EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)
+    [MUSTER_BOOL] = {[MUSTER_PROD] = OF(and_bool), [MUSTER_MAX] = OF(or_bool), [MUSTER_MIN] = OF(and_bool)}};
 
 void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale, bool first) {
-    loops[dtype][op](accumulator, values, count, scale, first);
+    loops[dtype][op].accumulate(accumulator, values, count, scale, first);
+}
+
+void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale) {
+    loops[dtype][op].pair(x, y, a, b, count, scale);
+}
+
+void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale) {
+    loops[dtype][op].stream(x, y, a, b, count, scale);
+    stream_end();
+}
+
+#define UPDATES(NAME, name, T, C, LOAD, STORE)                                                                                         \
+    MST_CLONES static void update_##name(void *x, const void *parameter, const void *values, int64_t count, double factor) {           \
+        T *to = x;                                                                                                                     \
+        const T *before = parameter;                                                                                                   \
+        const C *sum = values;                                                                                                         \
+        C alpha = (C)factor;                                                                                                           \
+        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) to[i] = STORE(LOAD(before[i]) + alpha * sum[i]);                           \
+    }                                                                                                                                  \
+    MST_CLONES static void update_pair_##name(void *x, void *y, const void *parameter, const void *first, const void *second,          \
+                                              int64_t count, double factor) {                                                          \
+        T *to = x, *also = y ? y : x;                                                                                                  \
+        const T *before = parameter, *from = first, *other = second;                                                                   \
+        C alpha = (C)factor;                                                                                                           \
+        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                          \
+            C sum = LOAD(from[i]) + LOAD(other[i]);                                                                                    \
+            to[i] = also[i] = STORE(LOAD(before[i]) + alpha * sum);                                                                    \
+        }                                                                                                                              \
+    }
+EACH_FLOAT(UPDATES)
+
+typedef struct update {
+    void (*sum)(void *x, const void *parameter, const void *sum, int64_t count, double alpha);
+    void (*pair)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
+} update;
+#define UPDATE_ROW(NAME, name, ...) [MUSTER_##NAME] = {update_##name, update_pair_##name},
+static const update updates[MUSTER_DTYPE_COUNT] = {EACH_FLOAT(UPDATE_ROW)};
+
+void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha) {
+    updates[dtype].sum(x, parameter, sum, count, alpha);
+}
+
+void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count, double alpha) {
+    updates[dtype].pair(x, y, parameter, a, b, count, alpha);
 }
 
 void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count) {

@@ -1,0 +1,117 @@
+/* Do the requests of all ranks fit each other? Each rank compares everybody with rank 0, so that all of them give the same answer. */
+#include "host_impl.h"
+
+#include <stdio.h>
+
+const char *mst_collective_name(mst_collective collective) {
+    static const char *const names[MST_COLLECTIVE_COUNT] = {
+        "collective", "all_reduce", "all_reduce_axpy", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "split",
+        "group", "send", "recv"};
+    return names[collective];
+}
+
+static int64_t compared_count(const mst_request *r) {
+    switch (r->collective) {
+    case MST_REDUCE: case MST_REDUCE_SCATTER: return r->input_count;
+    case MST_GATHER: return -1;  /* each rank's own */
+    case MST_SCATTER: return -1;
+    case MST_ALL_TO_ALL: return r->send_counts ? -1 : r->input_count;
+    case MST_GROUP: return r->input_count;
+    case MST_SPLIT: case MST_BARRIER: return -1;
+    default: return r->output_count;
+    }
+}
+
+const char *mst_request_text(const mst_request *r, char text[MST_REQUEST_TEXT]) {
+    const char *name = mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
+    char reduction[8] = "", root[24] = "", count[32] = "";
+    if (r->reduction) snprintf(reduction, sizeof reduction, " %s", mst_reduction_name(r->reduction));
+    if (r->collective == MST_REDUCE || r->collective == MST_GATHER) snprintf(root, sizeof root, " to rank %d", r->root);
+    if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER) snprintf(root, sizeof root, " from rank %d", r->root);
+    if (r->collective == MST_GROUP) return snprintf(text, MST_REQUEST_TEXT, "group of %lld", (long long)r->input_count), text;
+    if (r->collective == MST_BARRIER || r->collective == MST_SPLIT) return snprintf(text, MST_REQUEST_TEXT, "%s", name), text;
+    if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
+    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %g", r->alpha);
+    const char *uneven = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)" : "";
+    snprintf(text, MST_REQUEST_TEXT, "%s%s%s of%s %s%s", name, uneven, reduction, count, dtype, root);
+    return text;
+}
+
+static bool same_head(const mst_request *a, const mst_request *b) {
+    if (a->collective != b->collective || a->reduction != b->reduction || a->dtype != b->dtype) return false;
+    if (a->collective != MST_SPLIT && a->root != b->root) return false;
+    if (a->collective == MST_ALL_REDUCE_AXPY && !(a->alpha == b->alpha || (a->alpha != a->alpha && b->alpha != b->alpha))) return false;
+    if (a->collective == MST_ALL_TO_ALL && !a->send_counts != !b->send_counts) return false;
+    return compared_count(a) == compared_count(b);
+}
+
+static muster_status check_sum(const mst_view *view, const char *what, int64_t whole, int32_t owner, bool of_inputs) {
+    int64_t sum = 0;
+    for (int32_t r = 0; r < view->size; r++) sum += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
+    if (sum == whole) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of rank %d: expected %lld elements, the sum of all ranks' %ss, received %lld",
+                     mst_collective_name(view->requests[0]->collective), what, owner, (long long)sum, of_inputs ? "input" : "output", (long long)whole);
+}
+
+/* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the larger one. */
+static muster_status check_in_place(const mst_view *view, int32_t r, int64_t offset) {
+    const mst_request *q = view->requests[r];
+    int64_t element = muster_dtype_size(q->dtype), in_bytes = q->input_count * element, out_bytes = q->output_count * element;
+    const char *in = q->input, *out = q->output;
+    if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return MUSTER_OK;
+    int64_t found = in_bytes <= out_bytes ? in - out : out - in;
+    if (found == offset * element) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on rank %d: expected its part to begin at element %lld, received byte %lld", mst_collective_name(q->collective), r,
+                     (long long)offset, (long long)found);
+}
+
+static muster_status check_parts(const mst_view *view, int32_t first, int32_t last) {
+    int64_t offset = 0;
+    bool of_inputs = view->requests[0]->collective == MST_ALL_GATHER || view->requests[0]->collective == MST_GATHER;
+    for (int32_t r = 0; r < last; r++) {
+        if (r >= first) MUSTER_TRY(check_in_place(view, r, offset));
+        offset += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_shards(const mst_view *view) {
+    int64_t shards = 0;
+    for (int32_t r = 0; r < view->size; r++) shards += view->requests[r]->shards;
+    return shards > 0 ? MUSTER_OK : mst_error(MUSTER_SHAPE_MISMATCH, "all_reduce: expected at least one shard on all ranks together, received none");
+}
+
+muster_status mst_check_heads(const mst_view *view) {
+    const mst_request *first = view->requests[0];
+    for (int32_t r = 1; r < view->size; r++) {
+        if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
+        char here[MST_REQUEST_TEXT], there[MST_REQUEST_TEXT];
+        return mst_error(MUSTER_INVALID_ARGUMENT, "collective: expected the same on every rank, rank %d entered %s, rank 0 entered %s", r,
+                         mst_request_text(view->requests[r], here), mst_request_text(first, there));
+    }
+    int32_t root = first->root;
+    switch (first->collective) {
+    case MST_ALL_REDUCE: return check_shards(view);
+    case MST_ALL_GATHER: MUSTER_TRY(check_sum(view, "output", first->output_count, 0, true)); return check_parts(view, 0, view->size);
+    case MST_GATHER: MUSTER_TRY(check_sum(view, "output", view->requests[root]->output_count, root, true)); return check_parts(view, root, root + 1);
+    case MST_SCATTER: MUSTER_TRY(check_sum(view, "input", view->requests[root]->input_count, root, false)); return check_parts(view, root, root + 1);
+    case MST_REDUCE_SCATTER: MUSTER_TRY(check_sum(view, "input", first->input_count, 0, false)); return check_parts(view, 0, view->size);
+    default: return MUSTER_OK;
+    }
+}
+
+muster_status mst_check_counts(const mst_view *view) {
+    if (view->requests[0]->collective != MST_ALL_TO_ALL || !view->requests[0]->send_counts) return MUSTER_OK;
+    for (int32_t from = 0; from < view->size; from++) {
+        for (int32_t to = 0; to < view->size; to++) {
+            int64_t sent = view->requests[from]->send_counts[to], expected = view->requests[to]->recv_counts[from];
+            if (sent == expected) continue;
+            return mst_error(MUSTER_SHAPE_MISMATCH, "all_to_all: rank %d sends %lld elements to rank %d, which expects %lld from it", from, (long long)sent, to,
+                             (long long)expected);
+        }
+    }
+    return MUSTER_OK;
+}
+
+int64_t mst_request_input_bytes(const mst_request *r) { return r->input ? r->input_count * muster_dtype_size(r->dtype) : 0; }
+int64_t mst_request_output_bytes(const mst_request *r) { return r->output ? r->output_count * muster_dtype_size(r->dtype) : 0; }

@@ -1,0 +1,112 @@
+/* Reductions by the fast loops. Two inputs go to their outputs in one pass; more of them by way of a chunk that stays in the first-level cache. */
+#include "view_impl.h"
+
+enum {
+    STEP_BYTES = 4096 /* of a chunk: small, so that the memory is not left idle while the outputs are copied */
+};
+
+typedef struct combination {
+    const mst_view *view;
+    muster_reduction op;
+    muster_dtype dtype;
+    int64_t element; /* bytes */
+    int64_t vector;  /* bytes from shard to shard */
+    int64_t inputs;  /* shards of all ranks together */
+    double scale;
+} combination;
+
+static int64_t shards_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
+
+static combination combination_of(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    int64_t element = muster_dtype_size(own->dtype), inputs = 0;
+    for (int32_t r = 0; r < view->size; r++) inputs += shards_of(view->requests[r]);
+    muster_reduction op = own->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : own->reduction;
+    return (combination){view, op, own->dtype, element, own->output_count * element, inputs, 1.0 / (double)inputs};
+}
+
+/* The shards of all ranks, in order: their addresses at element `at`. */
+typedef struct walk {
+    const combination *c;
+    int64_t at, shard;
+    int32_t rank;
+} walk;
+
+static const void *next_shard(walk *walk) {
+    const mst_view *view = walk->c->view;
+    for (; walk->rank < view->size; walk->rank++, walk->shard = 0) {
+        const mst_request *request = view->requests[walk->rank];
+        if (walk->shard < shards_of(request)) return mst_at(request->input, walk->shard++ * walk->c->vector + walk->at * walk->c->element);
+    }
+    return NULL;
+}
+
+static void *output_at(const combination *c, int32_t rank, int64_t index) { return mst_at(c->view->requests[rank]->output, index * c->element); }
+
+/* What a reduction writes: elements [begin, end), at e - shift of the outputs of ranks [first, last); with a parameter, parameter[e - begin] + alpha * sum. */
+typedef struct target {
+    int64_t begin, end, shift;
+    int32_t first, last;
+    const void *parameter;
+} target;
+
+/* Elements [at, at + count) to all outputs but the first `finished` ones. */
+static void spread(const combination *c, const target *t, const void *hot, int64_t at, int64_t count, int32_t finished) {
+    for (int32_t r = t->first + finished; r < t->last; r++) mst_copy_bytes(output_at(c, r, at - t->shift), hot, count * c->element);
+}
+
+/* The chunk is the accumulator. In place every element of it is read before one is written. */
+static void combine_chunk(const combination *c, const target *t, int64_t at, int64_t count) {
+    char *chunk = c->view->chunk;
+    walk inputs = {.c = c, .at = at};
+    for (int64_t i = 0; i < c->inputs; i++) mst_reduction_accumulate(c->op, c->dtype, chunk, next_shard(&inputs), count, c->scale, i == 0);
+    void *x = output_at(c, t->first, at - t->shift);
+    if (t->parameter) {
+        mst_reduction_update(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), chunk, count, mst_view_own(c->view)->alpha);
+    } else {
+        mst_convert(c->dtype, x, mst_dtype_compute(c->dtype), chunk, count);
+    }
+    spread(c, t, x, at, count, 1);
+}
+
+static void combine_by_chunks(const combination *c, const target *t) {
+    int64_t step = STEP_BYTES / muster_dtype_size(mst_dtype_compute(c->dtype));
+    for (int64_t at = t->begin; at < t->end; at += step) combine_chunk(c, t, at, t->end - at < step ? t->end - at : step);
+}
+
+/* An output in place is in the cache when it is written. */
+static bool goes_past_cache(const combination *c, int32_t rank, int64_t at, int64_t shift) {
+    const mst_request *request = c->view->requests[rank];
+    bool in_place = request->output == mst_at(request->input, shift * c->element);
+    return !in_place && (uintptr_t)output_at(c, rank, at - shift) % 16 == 0;
+}
+
+/* Two inputs, one or two outputs. In place every element is read before it is written. */
+static void combine_pair(const combination *c, const target *t) {
+    walk inputs = {.c = c, .at = t->begin};
+    const void *a = next_shard(&inputs), *b = next_shard(&inputs);
+    bool two = t->last - t->first > 1;
+    void *x = output_at(c, t->first, t->begin - t->shift), *y = two ? output_at(c, t->first + 1, t->begin - t->shift) : NULL;
+    int64_t count = t->end - t->begin;
+    if (t->parameter) {
+        mst_reduction_update_pair(c->dtype, x, y, t->parameter, a, b, count, mst_view_own(c->view)->alpha);
+    } else if (mst_view_streams(c->view) && goes_past_cache(c, t->first, t->begin, t->shift) && goes_past_cache(c, t->last - 1, t->begin, t->shift)) {
+        mst_reduction_pair_stream(c->op, c->dtype, x, y, a, b, count, c->scale);
+    } else {
+        mst_reduction_pair(c->op, c->dtype, x, y, a, b, count, c->scale);
+    }
+}
+
+static void combine(const mst_view *view, const target *t) {
+    combination c = combination_of(view);
+    if (t->begin == t->end) return;
+    (c.inputs == 2 && t->last - t->first <= 2 ? combine_pair : combine_by_chunks)(&c, t);
+}
+
+void mst_combine(const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {
+    combine(view, &(target){begin, end, shift, first, last, NULL});
+}
+
+void mst_combine_axpy(const mst_view *view, int64_t begin, int64_t end, int32_t first, int32_t last) {
+    combine(view, &(target){begin, end, 0, first, last, mst_at(mst_view_own(view)->output, begin * mst_view_element(view))});
+}

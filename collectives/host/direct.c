@@ -1,0 +1,100 @@
+/* Large collectives, each byte moved once: ranks read the others' inputs and write the others' outputs. What one rank writes here nobody else reads or
+ * writes in the same collective, also in place: rank r alone touches segment r of a reduction. */
+#include "view_impl.h"
+
+static void all_reduce(const mst_view *view) {
+    int64_t begin, end;
+    mst_segment(mst_view_own(view)->output_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    mst_combine(view, begin, end, 0, 0, view->size);
+}
+
+static void all_reduce_axpy(const mst_view *view) {
+    int64_t begin, end;
+    mst_segment(mst_view_own(view)->output_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    mst_combine_axpy(view, begin, end, 0, view->size);
+}
+
+static void reduce(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    int64_t begin, end;
+    mst_segment(own->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    mst_combine(view, begin, end, 0, own->root, own->root + 1);
+}
+
+static void reduce_scatter(const mst_view *view) {
+    int64_t offset = mst_view_offset(view, view->rank);
+    mst_combine(view, offset, offset + mst_view_own(view)->output_count, offset, view->rank, view->rank + 1);
+}
+
+/* Past the cache where the collective is large. */
+static void move(const mst_view *view, void *to, const void *from, int64_t count) {
+    if (to != from && mst_view_streams(view)) {
+        mst_stream_bytes(to, from, count * mst_view_element(view));
+        mst_stream_end();
+    } else {
+        mst_copy_bytes(to, from, count * mst_view_element(view));
+    }
+}
+
+/* Rank r copies segment r to everybody: the root works too, and one core alone cannot saturate the memory. */
+static void broadcast(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    int64_t begin, end, element = mst_view_element(view);
+    mst_segment(own->output_count, element, view->size, view->rank, &begin, &end);
+    const void *from = mst_at(view->requests[own->root]->input, begin * element);
+    for (int32_t r = 0; r < view->size; r++) move(view, mst_at(view->requests[r]->output, begin * element), from, end - begin);
+}
+
+/* Begins with the next rank's part, so that not everybody reads the same memory first. */
+static void all_gather(const mst_view *view) {
+    for (int32_t i = 1; i <= view->size; i++) {
+        int32_t r = (view->rank + i) % view->size;
+        void *to = mst_at(mst_view_own(view)->output, mst_view_offset(view, r) * mst_view_element(view));
+        move(view, to, view->requests[r]->input, view->requests[r]->input_count);
+    }
+}
+
+static void gather(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    void *to = mst_at(view->requests[own->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
+    move(view, to, own->input, own->input_count);
+}
+
+static void scatter(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    move(view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
+}
+
+static bool in_place(const mst_view *view, int32_t rank) { return view->requests[rank]->input == view->requests[rank]->output; }
+
+/* Two ranks' parcels for each other, of which one or both lie where the other goes: each of the two ranks exchanges one half of them. */
+static void exchange(const mst_view *view, int32_t peer) {
+    mst_parcel away = mst_view_parcel(view, view->rank, peer), home = mst_view_parcel(view, peer, view->rank);
+    int64_t element = mst_view_element(view), begin, end;
+    mst_segment(home.count, element, 2, view->rank < peer ? 0 : 1, &begin, &end);
+    for (int64_t at = begin * element; at < end * element; at += MST_CHUNK_BYTES) {
+        int64_t left = end * element - at, bytes = left < MST_CHUNK_BYTES ? left : MST_CHUNK_BYTES;
+        memcpy(view->chunk, (const char *)away.from + at, (size_t)bytes);
+        memcpy((char *)home.to + at, (const char *)home.from + at, (size_t)bytes);
+        memcpy((char *)away.to + at, view->chunk, (size_t)bytes);
+    }
+}
+
+static void all_to_all(const mst_view *view) {
+    for (int32_t i = 1; i <= view->size; i++) {
+        int32_t peer = (view->rank + i) % view->size;
+        if (peer != view->rank && (in_place(view, view->rank) || in_place(view, peer))) {
+            exchange(view, peer);
+        } else {
+            mst_parcel parcel = mst_view_parcel(view, peer, view->rank);
+            move(view, parcel.to, parcel.from, parcel.count);
+        }
+    }
+}
+
+const mst_algorithm mst_algorithm_direct = {
+    .name = "direct",
+    .kind = MST_DIRECT,
+    .serve = {[MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce_axpy, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast,
+              [MST_ALL_GATHER] = all_gather, [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter,
+              [MST_ALL_TO_ALL] = all_to_all}};

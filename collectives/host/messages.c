@@ -1,0 +1,201 @@
+/* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in its own memory and waits until all of it is taken; the
+ * receiver copies from there. Both block meanwhile, so a message that the other side does not ask for now can never be received: an error at once. */
+#include "host_impl.h"
+
+#include <string.h>
+
+typedef struct offer {
+    mst_message *messages;
+    int64_t count;
+} offer;
+_Static_assert(sizeof(offer) == MST_BOX_PAYLOAD, "an offer travels in a box");
+
+typedef struct mail {
+    mst_host_communicator *self;
+    mst_host_member *own;
+    muster_worker *worker;
+    int32_t rank;
+} mail;
+
+static mail mail_of(mst_host_communicator *self, muster_worker *worker) {
+    int32_t rank = mst_communicator_rank(&self->base, worker);
+    return (mail){self, &self->members[rank], worker, rank};
+}
+
+static int64_t message_bytes(const mst_request *request) { return muster_dtype_size(request->dtype) * (request->collective == MST_SEND ? request->input_count : request->output_count); }
+
+/* ---- sending ---- */
+
+/* The data where the receiver can read it. */
+static muster_status fill(const mail *m, const mst_request *request, mst_message *message) {
+    int64_t bytes = message_bytes(request);
+    *message = (mst_message){.data = request->input, .count = request->input_count, .tag = request->tag, .to = request->root, .dtype = request->dtype};
+    if (mst_device_is_host(m->worker->device)) return MUSTER_OK;
+    void *copy = mst_aside_take(&m->own->mail, bytes);
+    message->data = copy;
+    return mst_copy_out(m->worker, copy, request->input, bytes);
+}
+
+static uint64_t post(const mail *m, mst_message *messages, int64_t count) {
+    offer o = {messages, count};
+    return mst_box_post(m->self->party, m->worker, messages->to, &o);
+}
+
+static muster_status send_one(const mail *m, const mst_request *request) {
+    mst_message message;
+    MUSTER_TRY(mst_box_open(m->self->party, request->root));
+    if (!mst_device_is_host(m->worker->device)) MUSTER_TRY(mst_aside_begin(&m->own->mail, mst_aside_bytes(message_bytes(request))));
+    MUSTER_TRY(fill(m, request, &message));
+    uint64_t tag = post(m, &message, 1);
+    return mst_box_wait_taken(m->self->party, m->worker, request->root, tag, "send", request->tag);
+}
+
+/* ---- receiving ---- */
+
+static muster_status refuse(const mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "recv: rank %d expected %lld %s with tag %lld from rank %d, which waits to send %lld %s with tag %lld", m->rank, (long long)wanted->output_count,
+                     muster_dtype_name(wanted->dtype), (long long)wanted->tag, from, (long long)offered->count, muster_dtype_name(offered->dtype), (long long)offered->tag);
+}
+
+static mst_message *next_untaken(const offer *o, const int64_t *tag) {
+    for (int64_t i = 0; i < o->count; i++) {
+        mst_message *message = &o->messages[i];
+        if (!message->taken && (!tag || message->tag == *tag)) return message;
+    }
+    return NULL;
+}
+
+/* Inside a section. Serves all requests from this sender that the offer holds; those served become barriers. *left: how many were not. */
+static muster_status take_offered(const mail *m, int32_t from, const offer *o, mst_request *requests, int32_t count, int32_t *left) {
+    *left = 0;
+    const mst_request *unserved = NULL;
+    for (int32_t i = 0; i < count; i++) {
+        mst_request *wanted = &requests[i];
+        if (wanted->collective != MST_RECV || wanted->root != from) continue;
+        mst_message *message = next_untaken(o, &wanted->tag);
+        if (!message) {
+            if (!unserved) unserved = wanted;
+            ++*left;
+            continue;
+        }
+        if (message->dtype != wanted->dtype || message->count != wanted->output_count) return refuse(m, from, wanted, message);
+        MUSTER_TRY(mst_copy_in(m->worker, wanted->output, message->data, message_bytes(wanted)));
+        message->taken = true;
+        wanted->collective = MST_BARRIER;
+    }
+    const mst_message *stuck = next_untaken(o, NULL);
+    return unserved && stuck ? refuse(m, from, unserved, stuck) : MUSTER_OK;
+}
+
+/* All requests from one sender, over as many posts as it takes. */
+static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_request *requests, int32_t count) {
+    mst_party *party = m->self->party;
+    for (int32_t left = 1; left > 0;) {
+        mst_post box;
+        offer o;
+        MUSTER_TRY(mst_box_wait_post(party, m->worker, from, "recv", tag, &box));
+        memcpy(&o, box.payload, sizeof o);
+        MUSTER_TRY(mst_box_read_begin(party, m->worker, from, box.tag));
+        muster_status status = take_offered(m, from, &o, requests, count, &left);
+        bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
+        if (all) mst_box_take(party, m->worker, from, box.tag);
+        else mst_box_read_end(party, m->worker, from);
+        MUSTER_TRY(status);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status receive_all(const mail *m, mst_request *requests, int32_t count) {
+    for (int32_t i = 0; i < count; i++) {
+        if (requests[i].collective != MST_RECV) continue;
+        MUSTER_TRY(mst_box_open(m->self->party, m->rank));
+        MUSTER_TRY(receive_from(m, requests[i].root, requests[i].tag, requests, count));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_message_run(mst_host_communicator *self, muster_worker *worker, const mst_request *request) {
+    mail m = mail_of(self, worker);
+    mst_request copy = *request;
+    uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(request->collective), ++worker->sequence, message_bytes(request));
+    muster_status status = request->collective == MST_SEND ? send_one(&m, request) : receive_all(&m, &copy, 1);
+    mst_record_end(&worker->recorder, event);
+    return status;
+}
+
+/* ---- in groups ---- */
+
+static muster_status room_for_group(const mail *m, const mst_request *requests, int32_t count) {
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < count; i++) {
+        if (requests[i].collective == MST_SEND) bytes += mst_aside_bytes(message_bytes(&requests[i]));
+    }
+    if (!mst_device_is_host(m->worker->device)) MUSTER_TRY(mst_aside_begin(&m->own->mail, bytes));
+    if (m->own->messages) return MUSTER_OK;
+    size_t size = MST_GROUP_REQUESTS * sizeof *m->own->messages;
+    m->own->messages = mst_alloc(size);
+    return m->own->messages ? MUSTER_OK : mst_out_of_memory("group: its messages", (int64_t)size);
+}
+
+/* Ordered by receiver, in the order of the group for each. */
+static muster_status fill_group(const mail *m, const mst_request *requests, int32_t count) {
+    m->own->message_count = 0;
+    for (int32_t to = 0; to < m->self->base.size; to++) {
+        for (int32_t i = 0; i < count; i++) {
+            if (requests[i].collective != MST_SEND || requests[i].root != to) continue;
+            MUSTER_TRY(mst_box_open(m->self->party, to));
+            MUSTER_TRY(fill(m, &requests[i], &m->own->messages[m->own->message_count++]));
+        }
+    }
+    return MUSTER_OK;
+}
+
+static int32_t end_of_receiver(const mst_host_member *own, int32_t begin) {
+    int32_t end = begin;
+    while (end < own->message_count && own->messages[end].to == own->messages[begin].to) end++;
+    return end;
+}
+
+muster_status mst_messages_post(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, int32_t count) {
+    mail m = mail_of(self, worker);
+    m.own->message_count = 0;
+    muster_status status = room_for_group(&m, requests, count);
+    if (status == MUSTER_OK) status = fill_group(&m, requests, count);
+    if (status != MUSTER_OK) {
+        m.own->message_count = 0; /* nothing is posted yet */
+        return status;
+    }
+    for (int32_t begin = 0; begin < m.own->message_count; begin = end_of_receiver(m.own, begin)) {
+        m.own->post_tags[m.own->messages[begin].to] = post(&m, &m.own->messages[begin], end_of_receiver(m.own, begin) - begin);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_messages_receive(mst_host_communicator *self, muster_worker *worker, mst_request *requests, int32_t count) {
+    mail m = mail_of(self, worker);
+    uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, "group of messages", ++worker->sequence, 0);
+    muster_status status = receive_all(&m, requests, count);
+    mst_record_end(&worker->recorder, event);
+    return status;
+}
+
+muster_status mst_messages_finish(mst_host_communicator *self, muster_worker *worker, muster_status status) {
+    mail m = mail_of(self, worker);
+    char message[MST_MESSAGE_SIZE];
+    /* The receivers must hear of it now: this rank cannot return while one of them may still read its messages. */
+    if (status != MUSTER_OK) {
+        mst_pool_poison(worker, status);
+        mst_error_save(message);
+    }
+    for (int32_t begin = 0; begin < m.own->message_count; begin = end_of_receiver(m.own, begin)) {
+        const mst_message *first = &m.own->messages[begin];
+        muster_status taken = mst_box_wait_taken(self->party, worker, first->to, m.own->post_tags[first->to], "send", first->tag);
+        if (status == MUSTER_OK && taken != MUSTER_OK) {
+            status = taken;
+            mst_error_save(message);
+        }
+    }
+    m.own->message_count = 0;
+    return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, message);
+}

@@ -1,0 +1,48 @@
+#include "algorithm_impl.h"
+#include "view_impl.h"
+
+enum { PAGE = 4096, MANY_PAGES = 16 };
+
+static int64_t edge(int64_t count, int64_t unit, int32_t size, int32_t rank) {
+    int64_t units = count / unit + (count % unit != 0);
+    __int128 at = (__int128)units * rank / size * unit;
+    return at < count ? (int64_t)at : count;
+}
+
+void mst_segment(int64_t count, int64_t element, int32_t size, int32_t rank, int64_t *begin, int64_t *end) {
+    int64_t pages = count / (PAGE / element) / size;
+    int64_t unit = (pages >= MANY_PAGES ? PAGE : MST_CACHE_LINE) / element;
+    *begin = edge(count, unit, size, rank);
+    *end = edge(count, unit, size, rank + 1);
+}
+
+/* Inputs are put together, outputs are what is dealt out. */
+int64_t mst_view_part(const mst_view *view, int32_t rank) {
+    const mst_request *request = view->requests[rank];
+    bool joins = request->collective == MST_ALL_GATHER || request->collective == MST_GATHER;
+    return joins ? request->input_count : request->output_count;
+}
+
+int64_t mst_view_offset(const mst_view *view, int32_t rank) {
+    int64_t offset = 0;
+    for (int32_t r = 0; r < rank; r++) offset += mst_view_part(view, r);
+    return offset;
+}
+
+static int64_t pair_part(const int64_t *counts, int64_t total, int32_t size, int32_t peer) { return counts ? counts[peer] : total / size; }
+
+static int64_t pair_offset(const int64_t *counts, int64_t total, int32_t size, int32_t peer) {
+    if (!counts) return total / size * peer;
+    int64_t offset = 0;
+    for (int32_t r = 0; r < peer; r++) offset += counts[r];
+    return offset;
+}
+
+mst_parcel mst_view_parcel(const mst_view *view, int32_t from, int32_t to) {
+    const mst_request *sender = view->requests[from], *receiver = view->requests[to];
+    int64_t element = muster_dtype_size(sender->dtype);
+    int64_t sent = pair_offset(sender->send_counts, sender->input_count, view->size, to) * element;
+    int64_t received = pair_offset(receiver->recv_counts, receiver->output_count, view->size, from) * element;
+    int64_t count = pair_part(sender->send_counts, sender->input_count, view->size, to);
+    return (mst_parcel){mst_at(sender->input, sent), mst_at(receiver->output, received), count};
+}

@@ -1,0 +1,110 @@
+/* What the environment says of the recorders, and their trace. */
+#include "runtime_impl.h"
+#include "trace_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A trace of the default ring would show the last moment only. */
+enum { TRACED_EVENTS = 65536 };
+
+static const char *setting(const char *name) {
+    const char *text = getenv(name);
+    return text && *text ? text : NULL;
+}
+
+static muster_status read_length(bool traced, int64_t *events) {
+    const char *text = setting("MUSTER_RECORDER_EVENTS"), *digit = text;
+    *events = traced ? TRACED_EVENTS : MST_RECORDER_EVENTS;
+    if (!text) return MUSTER_OK;
+    int64_t value = 0;
+    while (*digit >= '0' && *digit <= '9' && value <= MST_RECORDER_MOST_EVENTS) value = 10 * value + (*digit++ - '0');
+    if (*digit || value < MST_RECORDER_LEAST_EVENTS || value > MST_RECORDER_MOST_EVENTS || (value & (value - 1))) {
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected a power of two from %d to %d, received '%.100s'",
+                         MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, text);
+    }
+    *events = value;
+    return MUSTER_OK;
+}
+
+/* `pattern` with the process for every %p, and behind it .1, .2 for the second and third runtime of the process that is traced. */
+static muster_status make_path(const char *pattern, char **path) {
+    static _Atomic int32_t traced_runtimes;
+    enum { LONGEST_NUMBER = 12 };
+    size_t size = strlen(pattern) * LONGEST_NUMBER / 2 + LONGEST_NUMBER + 2; /* every two characters may become a number */
+    char *text = mst_alloc(size), *at = text;
+    if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
+    while (*pattern) {
+        if (pattern[0] == '%' && pattern[1] == 'p') {
+            at += sprintf(at, "%d", (int)getpid());
+            pattern += 2;
+        } else {
+            *at++ = *pattern++;
+        }
+    }
+    int32_t before = atomic_fetch_add(&traced_runtimes, 1);
+    if (before > 0) sprintf(at, ".%d", (int)before);
+    *path = text;
+    return MUSTER_OK;
+}
+
+muster_status mst_runtime_trace_open(muster_runtime *runtime) {
+    const char *pattern = setting("MUSTER_TRACE");
+    MUSTER_TRY(read_length(pattern != NULL, &runtime->recorder_events));
+    runtime->nvtx = mst_nvtx_open();
+    for (int32_t r = 0; r < runtime->size; r++) {
+        mst_recorder *recorder = &mst_pool_worker(runtime->pool, r)->recorder;
+        MUSTER_TRY(mst_recorder_open(recorder, runtime->recorder_events, runtime->nvtx, "muster_runtime_open"));
+    }
+    return pattern ? make_path(pattern, &runtime->trace_path) : MUSTER_OK;
+}
+
+void mst_runtime_trace_close(muster_runtime *runtime) {
+    for (int32_t r = 0; runtime->pool && r < runtime->size; r++) mst_recorder_close(&mst_pool_worker(runtime->pool, r)->recorder);
+    mst_free(runtime->trace_path);
+    runtime->trace_path = NULL;
+}
+
+void mst_runtime_trace_describe(const muster_runtime *runtime, char *text, size_t size) {
+    const char *nvtx = runtime->nvtx                     ? "on"
+                       : !mst_nvtx_built()               ? "not built, its header was not found"
+                       : setting("NVTX_INJECTION64_PATH") ? "off, the profiler of NVTX_INJECTION64_PATH does not answer"
+                                                         : "off, no profiler is attached";
+    snprintf(text, size, "recorder: %lld events of each worker\ntrace: %s%.500s\nNVTX ranges: %s\n", (long long)runtime->recorder_events,
+             runtime->trace_path ? "at close to " : "off", runtime->trace_path ? runtime->trace_path : "", nvtx);
+}
+
+static muster_status write_trace(muster_runtime *runtime, const char *path, const char *where) {
+    int64_t bytes = runtime->size * (int64_t)sizeof(mst_trace_track);
+    mst_trace_track *tracks = mst_alloc((size_t)bytes);
+    if (!tracks) return mst_out_of_memory(where, bytes);
+    for (int32_t r = 0; r < runtime->size; r++) {
+        tracks[r] = (mst_trace_track){&mst_pool_worker(runtime->pool, r)->recorder, runtime->devices[r]->name};
+    }
+    muster_status status = mst_trace_write(tracks, runtime->size, path, where);
+    mst_free(tracks);
+    return status;
+}
+
+/* A trace that cannot be written is worth a line, but close has to close: its outcome and the thread's last error stay as they are. */
+void mst_runtime_trace_at_close(muster_runtime *runtime) {
+    char before[MST_MESSAGE_SIZE];
+    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
+    if (!runtime->trace_path) return;
+    mst_error_save(before);
+    if (write_trace(runtime, runtime->trace_path, "muster_runtime_close: the environment's MUSTER_TRACE") != MUSTER_OK) {
+        settings->log(settings->log_user, muster_last_error());
+        mst_error_restore(MUSTER_OK, before);
+    }
+}
+
+muster_status muster_runtime_trace(muster_runtime *runtime, const char *path) {
+    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_trace: runtime: expected a runtime, received NULL");
+    if (runtime->process != getpid()) {
+        return mst_error(MUSTER_BAD_STATE, "muster_runtime_trace: the runtime was opened before fork() and has no threads in this process");
+    }
+    return write_trace(runtime, path, "muster_runtime_trace");
+}

@@ -1,0 +1,94 @@
+#include "collectives_values.h"
+
+#include <stdio.h>
+
+muster_tensor values_copy(muster_worker *w, muster_tensor host) {
+    muster_tensor t = muster_worker_scratch(w, host.dtype, host.ndim, host.shape);
+    return muster_worker_write(w, host, t) == MUSTER_OK ? t : muster_tensor_none();
+}
+
+muster_tensor values_make(muster_worker *w, int64_t count, int64_t first, int64_t step) {
+    int64_t *values = mst_alloc((size_t)count * sizeof *values);
+    if (!values) return muster_tensor_none();
+    for (int64_t i = 0; i < count; i++) values[i] = first + i * step;
+    muster_tensor t = values_copy(w, muster_i64(values, count));
+    mst_free(values);
+    return t;
+}
+
+/* The tensor's elements in host memory; mst_free. */
+static muster_status fetch(muster_worker *w, muster_tensor tensor, char **values) {
+    int64_t bytes = muster_tensor_count(tensor) * muster_dtype_size(tensor.dtype);
+    *values = mst_alloc((size_t)bytes);
+    if (!*values) return mst_out_of_memory("test", bytes);
+    muster_status status = muster_worker_read(w, tensor, muster_tensor_make(tensor.dtype, *values, tensor.ndim, tensor.shape));
+    if (status != MUSTER_OK) mst_free(*values);
+    return status;
+}
+
+muster_status values_expect_part(muster_worker *w, muster_tensor tensor, int64_t begin, int64_t end, int64_t first, int64_t step) {
+    char *bytes;
+    MUSTER_TRY(fetch(w, tensor, &bytes));
+    muster_status status = MUSTER_OK;
+    for (int64_t i = begin; i < end && status == MUSTER_OK; i++) {
+        int64_t value = ((int64_t *)bytes)[i], wanted = first + (i - begin) * step;
+        if (value != wanted)
+            status = mst_error(MUSTER_USER, "rank %d of %d: element %lld: expected %lld, received %lld", w->rank, w->size, (long long)i, (long long)wanted, (long long)value);
+    }
+    mst_free(bytes);
+    return status;
+}
+
+muster_status values_expect(muster_worker *w, muster_tensor tensor, int64_t first, int64_t step) {
+    return values_expect_part(w, tensor, 0, muster_tensor_count(tensor), first, step);
+}
+
+muster_status values_same(muster_worker *w, muster_tensor tensor, muster_tensor host) {
+    char *bytes;
+    int64_t size = muster_tensor_count(host) * muster_dtype_size(host.dtype), at = 0;
+    MUSTER_TRY(fetch(w, tensor, &bytes));
+    while (at < size && bytes[at] == ((char *)muster_tensor_address(host))[at]) at++;
+    mst_free(bytes);
+    return at == size ? MUSTER_OK : mst_error(MUSTER_USER, "rank %d of %d: byte %lld differs", w->rank, w->size, (long long)at);
+}
+
+static void run_on(mst_task task, void *argument, int32_t host, int32_t far) {
+    collectives_pool c;
+    collectives_open(&c, host, far);
+    muster_status status = collectives_run(&c, task, argument);
+    if (status != MUSTER_OK) fail_msg("%d host and %d far devices: %s: %s", host, far, muster_status_name(status), muster_last_error());
+    collectives_close(&c);
+}
+
+void values_run_on(mst_task task, void *argument, int32_t host) { run_on(task, argument, host, 0); }
+
+void values_run_on_all(mst_task task, void *argument, int32_t least) {
+    static const int32_t pools[][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 1}, {2, 2}, {1, 4}};
+    for (int32_t host = least; host <= 9; host++) run_on(task, argument, host, 0);
+    for (size_t p = 0; p < sizeof pools / sizeof *pools; p++) {
+        if (pools[p][0] + pools[p][1] >= least) run_on(task, argument, pools[p][0], pools[p][1]);
+    }
+}
+
+static muster_status sum_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 100, w->rank, 1);
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return values_expect(w, x, w->size * (w->size - 1) / 2, w->size);
+}
+
+void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail_after_ns, muster_status code, const char *text) {
+    collectives_pool c;
+    collectives_open_with(&c, host, 0, NULL, fail_after_ns);
+    assert_refused(collectives_run(&c, task, argument), code, text);
+    assert_ok(collectives_run(&c, sum_task, NULL));
+    collectives_close(&c);
+}
+
+muster_status values_refused(muster_status received, muster_status expected, const char *text, const char *call) {
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    if (received != expected) return mst_error(MUSTER_USER, "%.200s: expected %s, received %s", call, muster_status_name(expected), muster_status_name(received));
+    if (!strstr(message, text)) return mst_error(MUSTER_USER, "\"%.300s\" lacks \"%.200s\"", message, text);
+    return MUSTER_OK;
+}
