@@ -39,7 +39,8 @@ muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shar
     const char *where = "muster_worker_shard_rows";
     const int32_t here = muster_worker_shards_here(worker);
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
-    if (!first_row || !rows) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where, first_row ? "rows" : "first_row");
+    if (!first_row || !rows)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where, first_row ? "rows" : "first_row");
     if (shard_in_rank < 0 || shard_in_rank >= here)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1, shard_in_rank);
     *first_row = here == 1 ? 0 : shard_edge(worker, worker->shard + shard_in_rank) - worker->first_row;

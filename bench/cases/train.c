@@ -1,4 +1,6 @@
-/* The demo's training step, on made-up images of Fashion-MNIST's shape. */
+/* The demo's training step, on made-up images of Fashion-MNIST's shape; and the part of it in which the devices meet. */
+#include "collective_limit.h"
+#include "collectives_muster.h"
 #include "gemm.h"
 #include "mlp.h"
 #include "muster_case.h"
@@ -48,10 +50,11 @@ static void make_data(training *run, uint8_t *images, uint8_t *labels) {
     run->labels = muster_u8(labels, count);
 }
 
-bool bench_train(const bench_options *options) {
+static bool step_row(const bench_options *options) {
     static training run;
     bench_row row = {.block = {1, 4, 0}, .round_count = 40, .items = BATCH, .items_name = "samples/s"};
     snprintf(row.name, sizeof row.name, "train: a step of the demo, batch %d", BATCH);
+    if (!bench_wanted(options, row.name)) return true;
     uint8_t *images = malloc((size_t)BATCH * BATCHES * MLP_INPUTS), *labels = malloc((size_t)BATCH * BATCHES);
     bool ok = images && labels;
     bench_pair *pair = ok ? bench_pair_open() : NULL;
@@ -70,4 +73,34 @@ bool bench_train(const bench_options *options) {
     free(labels);
     free(images);
     return ok;
+}
+
+/* parameters += rate * (sum of the gradients), on both devices. The limit reads both gradients and one set of parameters and writes both sets. */
+static bool update_row(const bench_options *options) {
+    collective_job job = {.op = COLLECTIVE_UPDATE, .ranks = 2, .count = mlp_parameter_count()};
+    bench_row row = {.block = {1, 6, 0}, .round_count = 40, .rest_ns = 3000000, .median = true, .items = (double)job.count,
+                     .items_name = "parameters/s"};
+    snprintf(row.name, sizeof row.name, "train: all-reduce plus update of the demo, %lld parameters", (long long)job.count);
+    if (!bench_wanted(options, row.name)) return true;
+    bench_pair *pair = bench_pair_open();
+    bench_limit_collective *memory = pair ? bench_limit_collective_open(pair, job.ranks, job.count) : NULL;
+    bench_muster_collectives *muster = bench_muster_collectives_open(job.ranks);
+    bench_limit_contender limit = {memory, job};
+    bench_muster_contender fused = {muster, job}, parts = {muster, job};
+    parts.job.variant = 1;
+    if (memory) bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
+    else bench_say("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
+    if (muster) bench_muster_add(&row, "muster, all_reduce_axpy", &fused, bench_muster_collective_block);
+    if (muster) bench_add(&row, BENCH_PEER, "muster, all_reduce, then axpy", &parts, bench_muster_collective_block, NULL);
+    bench_target_add(&row, BENCH_RATIO, "limit", 1.2);
+    bool ok = bench_run(&row, options) && muster;
+    ok = bench_muster_collectives_close(muster) && ok;
+    bench_limit_collective_close(memory);
+    bench_pair_close(pair);
+    return ok;
+}
+
+bool bench_train(const bench_options *options) {
+    bool ok = step_row(options);
+    return update_row(options) && ok;
 }

@@ -26,6 +26,7 @@ typedef struct bench_contender {
     double *samples; /* [rounds * calls] */
     double *rounds;  /* [rounds], the typical time of each block */
     double p50, p95, p99, least;
+    double typical; /* the median over the rounds */
     double limit_ratio[3], muster_ratio[3]; /* this / limit, muster / this: median, p10, p90 over the rounds */
     int64_t wrong;
     bool lost;
@@ -43,6 +44,9 @@ typedef struct bench_row {
     char name[BENCH_NAME];
     bench_block block;
     int32_t round_count;
+    int64_t rest_ns; /* between blocks; 0: 0.2 ms */
+    bool median;     /* a block's figure is its median, not its trimmed mean: where the kernel's scheduling disturbs calls now and then */
+    const char *json; /* more members for the row's JSON object, each with a comma before it; NULL: none */
     double items; /* per call, for the column of items/s; 0: no such column */
     const char *items_name;
     bench_contender contenders[BENCH_CONTENDERS];
@@ -56,6 +60,12 @@ typedef struct bench_options {
     int32_t rounds;   /* 0: as the row likes */
     bool quick;
     const char *row; /* only rows with this in their name; NULL: all */
+    /* collectives: as in nccl-tests. Zero or NULL: the default; calls and warm -1: by size */
+    int64_t begin, end; /* bytes */
+    double factor;
+    int32_t calls, warm;
+    const char *ranks, *ops, *plot;
+    bool no_peers;
 } bench_options;
 
 /* Adds a contender and takes it over (close is called when the row ends). A contender that does not fit is closed. */
@@ -68,6 +78,11 @@ bool bench_wanted(const bench_options *options, const char *row_name);
 
 /* Measures, prints, writes to the JSON file, closes the contenders and frees what was measured. false: out of memory, or Muster failed. */
 bool bench_run(bench_row *row, const bench_options *options);
+/* The same in parts, for cases with a table of their own. Close also a row that could not be measured. */
+bool bench_measure_row(bench_row *row, const bench_options *options);
+bool bench_close_row(bench_row *row);
+/* The contender of this kind whose name begins so (NULL: any), the fastest by the median over its rounds; NULL: none was measured. */
+const bench_contender *bench_fastest(const bench_row *row, bench_kind kind, const char *name);
 
 /* statistics.c. Both sort a copy; percentile by nearest rank. */
 /* The middle of a block's sorted times: the mean without the outer 5 % at each end, because the processor's counter may advance in steps (10 ns in some
@@ -82,6 +97,7 @@ bool bench_target_met(const bench_target *target, double value);
 
 /* report.c, json.c */
 void bench_print(const bench_row *row);
+void bench_print_targets(const bench_row *row, const char *before); /* each line begins with `before` */
 bool bench_json_open(const char *path, const char *case_name);
 void bench_json_row(const bench_row *row);
 bool bench_json_close(void);
@@ -98,6 +114,7 @@ const char *bench_machine(void);
 /* cases */
 bool bench_dispatch(const bench_options *options);
 bool bench_call(const bench_options *options);
+bool bench_collectives(const bench_options *options);
 bool bench_train(const bench_options *options);
 
 #endif

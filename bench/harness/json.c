@@ -48,6 +48,7 @@ static void json_contender(const bench_row *row, const bench_contender *contende
     fprintf(file, ", \"kind\": \"%s\", \"measured\": %s, \"wrong\": %lld", kinds[contender->kind], contender->lost ? "false" : "true",
             (long long)contender->wrong);
     if (!contender->lost) {
+        number("median_of_rounds", contender->typical);
         number("p50", contender->p50);
         number("p95", contender->p95);
         number("p99", contender->p99);
@@ -78,8 +79,8 @@ void bench_json_row(const bench_row *row) {
     if (!file) return;
     fprintf(file, "%s\n  {\"name\": ", row_count++ ? "," : "");
     string(row->name);
-    fprintf(file, ", \"rounds\": %d, \"calls\": %d, \"pause_ns\": %lld, \"items\": %.9g, \"contenders\": [", row->round_count,
-            row->block.calls, (long long)row->block.pause_ns, row->items);
+    fprintf(file, ", \"rounds\": %d, \"calls\": %d, \"pause_ns\": %lld, \"items\": %.9g%s, \"contenders\": [", row->round_count,
+            row->block.calls, (long long)row->block.pause_ns, row->items, row->json ? row->json : "");
     for (int32_t i = 0; i < row->count; i++) {
         if (i) fprintf(file, ",");
         json_contender(row, &row->contenders[i]);

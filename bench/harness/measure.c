@@ -42,7 +42,7 @@ static bool make_room(bench_row *row) {
 }
 
 /* Long enough for a waiter of the block before to fall asleep, so that it does not take the core of the next contender. */
-static void rest(void) { nanosleep(&(struct timespec){0, 200000}, NULL); }
+static void rest(const bench_row *row) { nanosleep(&(struct timespec){0, row->rest_ns > 0 ? row->rest_ns : 200000}, NULL); }
 
 static void one_block(bench_row *row, bench_contender *contender, int32_t round, double *scratch) {
     if (contender->lost) return;
@@ -54,8 +54,8 @@ static void one_block(bench_row *row, bench_contender *contender, int32_t round,
     }
     memcpy(scratch, ns, (size_t)row->block.calls * sizeof(double));
     bench_sort(scratch, row->block.calls);
-    contender->rounds[round] = bench_typical(scratch, row->block.calls);
-    rest();
+    contender->rounds[round] = row->median ? bench_percentile(scratch, row->block.calls, 50) : bench_typical(scratch, row->block.calls);
+    rest(row);
 }
 
 static bool measure(bench_row *row) {
@@ -76,23 +76,34 @@ static bool measure(bench_row *row) {
     return ok;
 }
 
-bool bench_run(bench_row *row, const bench_options *options) {
+bool bench_measure_row(bench_row *row, const bench_options *options) {
     if (options->rounds > 0) row->round_count = options->rounds;
     else if (options->quick) row->round_count = row->round_count / 10 > 5 ? row->round_count / 10 : 5;
     bool ok = measure(row);
-    if (!ok) bench_say("%s: out of memory", row->name);
-    if (ok) {
-        bench_analyse(row);
-        bench_print(row);
-        bench_json_row(row);
-    }
+    if (ok) bench_analyse(row);
+    else bench_say("%s: out of memory", row->name);
+    return ok;
+}
+
+bool bench_close_row(bench_row *row) {
+    bool ok = true;
     for (int32_t i = row->count - 1; i >= 0; i--) {
         bench_contender *contender = &row->contenders[i];
-        if (contender->kind == BENCH_MUSTER && (contender->lost || contender->wrong > 0)) ok = false;
+        bool muster = contender->kind == BENCH_MUSTER || contender->kind == BENCH_MUSTER_AGAIN;
+        if (muster && (contender->lost || contender->wrong > 0)) ok = false;
         if (contender->close) contender->close(contender->self);
         free(contender->samples);
         free(contender->rounds);
     }
     row->count = 0;
     return ok;
+}
+
+bool bench_run(bench_row *row, const bench_options *options) {
+    bool ok = bench_measure_row(row, options);
+    if (ok) {
+        bench_print(row);
+        bench_json_row(row);
+    }
+    return bench_close_row(row) && ok;
 }

@@ -34,11 +34,11 @@ static void print_contender(const bench_row *row, const bench_contender *contend
     printf(" %6lld\n", (long long)contender->wrong);
 }
 
-static void print_target(const bench_row *row, const bench_target *target) {
+static void print_target(const bench_row *row, const bench_target *target, const char *before) {
     double value;
     const char *reference = target->reference;
     if (!bench_target_value(row, target, &value, &reference)) {
-        printf("  target not measured: against %s\n", reference);
+        printf("%starget not measured: against %s\n", before, reference);
         return;
     }
     static const char *const words[] = {"median / %s at most", "p99 / p99 of %s at most", "median over %s, ns, at most",
@@ -48,7 +48,7 @@ static void print_target(const bench_row *row, const bench_target *target) {
     #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(what, sizeof what, words[target->measure], reference);
     #pragma GCC diagnostic pop
-    printf("  %s: %s %.4g: %.4g\n", bench_target_met(target, value) ? "met   " : "MISSED", what, target->bound, value);
+    printf("%s%s: %s %.4g: %.4g\n", before, bench_target_met(target, value) ? "met   " : "MISSED", what, target->bound, value);
 }
 
 void bench_print(const bench_row *row) {
@@ -59,6 +59,10 @@ void bench_print(const bench_row *row) {
     printf(" %6s\n", "#wrong");
     for (int32_t i = 0; i < row->count; i++)
         if (!row->contenders[i].lost) print_contender(row, &row->contenders[i]);
-    for (int32_t i = 0; i < row->target_count; i++) print_target(row, &row->targets[i]);
+    bench_print_targets(row, "  ");
+}
+
+void bench_print_targets(const bench_row *row, const char *before) {
+    for (int32_t i = 0; i < row->target_count; i++) print_target(row, &row->targets[i], before);
     fflush(stdout);
 }

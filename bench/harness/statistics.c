@@ -25,10 +25,24 @@ double bench_typical(const double *sorted, int64_t count) {
     return sum / (double)(count - 2 * outer);
 }
 
-static const bench_contender *of_kind(const bench_row *row, bench_kind kind) {
-    for (int32_t i = 0; i < row->count; i++)
-        if (row->contenders[i].kind == kind && !row->contenders[i].lost) return &row->contenders[i];
-    return NULL;
+const bench_contender *bench_fastest(const bench_row *row, bench_kind kind, const char *name) {
+    const bench_contender *best = NULL;
+    for (int32_t i = 0; i < row->count; i++) {
+        const bench_contender *contender = &row->contenders[i];
+        if (contender->kind != kind || contender->lost || (name && strncmp(contender->name, name, strlen(name)) != 0)) continue;
+        if (!best || contender->typical < best->typical) best = contender;
+    }
+    return best;
+}
+
+static double median_of_rounds(const bench_contender *contender, int32_t rounds) {
+    double *all = calloc((size_t)rounds, sizeof(double)), median = NAN;
+    if (!all) return median;
+    memcpy(all, contender->rounds, (size_t)rounds * sizeof(double));
+    bench_sort(all, rounds);
+    median = bench_percentile(all, rounds, 50);
+    free(all);
+    return median;
 }
 
 /* The quotient of each round; the median of them and where the middle 80 % lie. */
@@ -44,17 +58,23 @@ static void paired(double out[3], const bench_contender *over, const bench_conte
     free(quotients);
 }
 
-void bench_analyse(bench_row *row) {
-    const bench_contender *limit = of_kind(row, BENCH_LIMIT), *muster = of_kind(row, BENCH_MUSTER);
+static void summarise(bench_contender *contender, const bench_row *row) {
     int64_t count = (int64_t)row->round_count * row->block.calls;
+    bench_sort(contender->samples, count);
+    contender->least = contender->samples[0];
+    contender->p50 = bench_percentile(contender->samples, count, 50);
+    contender->p95 = bench_percentile(contender->samples, count, 95);
+    contender->p99 = bench_percentile(contender->samples, count, 99);
+    contender->typical = median_of_rounds(contender, row->round_count);
+}
+
+void bench_analyse(bench_row *row) {
+    for (int32_t i = 0; i < row->count; i++)
+        if (!row->contenders[i].lost) summarise(&row->contenders[i], row);
+    const bench_contender *limit = bench_fastest(row, BENCH_LIMIT, NULL), *muster = bench_fastest(row, BENCH_MUSTER, NULL);
     for (int32_t i = 0; i < row->count; i++) {
         bench_contender *contender = &row->contenders[i];
         if (contender->lost) continue;
-        bench_sort(contender->samples, count);
-        contender->least = contender->samples[0];
-        contender->p50 = bench_percentile(contender->samples, count, 50);
-        contender->p95 = bench_percentile(contender->samples, count, 95);
-        contender->p99 = bench_percentile(contender->samples, count, 99);
         paired(contender->limit_ratio, contender, limit, row->round_count);
         paired(contender->muster_ratio, muster, contender, row->round_count);
     }
@@ -83,7 +103,7 @@ static double figure(const bench_target *target, const bench_contender *muster, 
 }
 
 bool bench_target_value(const bench_row *row, const bench_target *target, double *value, const char **reference) {
-    const bench_contender *muster = of_kind(row, BENCH_MUSTER), *best = NULL;
+    const bench_contender *muster = bench_fastest(row, BENCH_MUSTER, NULL), *best = NULL;
     if (!muster) return false;
     for (int32_t i = 0; i < row->count; i++) {
         const bench_contender *contender = &row->contenders[i];

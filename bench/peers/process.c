@@ -10,12 +10,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 120000, MOST_SETTINGS = 16 };
+enum { PATIENCE_MS = 120000, LEAVE_MS = 5000, MOST_SETTINGS = 16 };
 extern char **environ;
 
 struct bench_process {
     pid_t pid;
     int to, from; /* our ends */
+    bool sleeper;
     char description[BENCH_NAME];
 };
 
@@ -95,9 +96,10 @@ static void stop(const bench_process *process) {
     while (waitpid(process->pid, &status, WUNTRACED) < 0 && errno == EINTR) {}
 }
 
-bench_process *bench_process_open(const char *name, char *const *argv, const char *const *settings) {
+static bench_process *open_process(const char *name, char *const *argv, const char *const *settings, bool sleeper) {
     bench_process *process = calloc(1, sizeof *process);
     if (!process) return NULL;
+    process->sleeper = sleeper;
     process->to = process->from = -1;
     signal(SIGPIPE, SIG_IGN);
     char line[512] = "it ended before it was ready";
@@ -105,7 +107,7 @@ bench_process *bench_process_open(const char *name, char *const *argv, const cha
     bool started = start(process, argv, settings, &why);
     if (started && receive_line(process->from, line, sizeof line) && strncmp(line, "ok ", 3) == 0) {
         snprintf(process->description, sizeof process->description, "%.90s", line + 3);
-        stop(process);
+        if (!sleeper) stop(process);
         return process;
     }
     bench_say("not measured: %s: %s", name, strncmp(why, "no ", 3) == 0 ? why + 3 : why);
@@ -113,27 +115,57 @@ bench_process *bench_process_open(const char *name, char *const *argv, const cha
     return NULL;
 }
 
+bench_process *bench_process_open(const char *name, char *const *argv, const char *const *settings) {
+    return open_process(name, argv, settings, false);
+}
+
+bench_process *bench_process_open_sleeper(const char *name, char *const *argv, const char *const *settings) {
+    return open_process(name, argv, settings, true);
+}
+
 const char *bench_process_description(const bench_process *process) { return process->description; }
+
+/* Waits until the process has left, which its children may need; false: it has not. */
+static bool left(const bench_process *process, int32_t patience_ms) {
+    for (int32_t waited = 0; waited <= patience_ms; waited += 10) {
+        pid_t ended = waitpid(process->pid, NULL, WNOHANG);
+        if (ended == process->pid || (ended < 0 && errno == ECHILD)) return true;
+        nanosleep(&(struct timespec){0, 10000000}, NULL);
+    }
+    return false;
+}
+
+static void end(const bench_process *process) {
+    if (process->sleeper) {
+        if (left(process, LEAVE_MS)) return;
+        kill(process->pid, SIGTERM);
+        if (left(process, LEAVE_MS)) return;
+    }
+    kill(process->pid, SIGKILL);
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR) {}
+}
 
 void bench_process_close(void *self) {
     bench_process *process = self;
     if (process->to >= 0) close(process->to);
-    if (process->pid > 0) {
-        kill(process->pid, SIGKILL);
-        while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR) {}
-    }
+    if (process->pid > 0) end(process);
     if (process->from >= 0) close(process->from);
     free(process);
+}
+
+bool bench_process_exchange(const bench_process *process, const void *request, size_t bytes, int32_t calls, double *ns, int64_t *wrong) {
+    int64_t wrong_here = 0;
+    bool ok = write(process->to, request, bytes) == (ssize_t)bytes && receive(process->from, &wrong_here, sizeof wrong_here) &&
+              receive(process->from, ns, (size_t)calls * sizeof *ns);
+    *wrong += wrong_here;
+    return ok;
 }
 
 bool bench_process_block(void *self, const bench_block *block, double *ns, int64_t *wrong) {
     const bench_process *process = self;
     bench_request request = {block->warm, block->calls, block->pause_ns};
-    int64_t wrong_here = 0;
     kill(process->pid, SIGCONT);
-    bool ok = write(process->to, &request, sizeof request) == (ssize_t)sizeof request && receive(process->from, &wrong_here, sizeof wrong_here) &&
-              receive(process->from, ns, (size_t)block->calls * sizeof *ns);
+    bool ok = bench_process_exchange(process, &request, sizeof request, block->calls, ns, wrong);
     stop(process);
-    *wrong += wrong_here;
     return ok;
 }

@@ -1,5 +1,5 @@
 /* What the protocol of a call costs on this machine: one round trip between two threads and its variants, calls after a pause, and more workers
- * than cores. All variants of a question are measured in turns in the same run; their ratio is taken turn by turn.
+ * than cores; and what one event of the recorder costs. All variants of a question are measured in turns in the same run; their ratio is taken turn by turn.
  *
  * protocol_bench [turns]    (default 60)  */
 #include "pool_impl.h"
@@ -73,7 +73,7 @@ static void *team_main(void *context) {
         if (!d.task) return NULL;
         d.task(d.argument);
         uint64_t target = epoch * (uint64_t)(t->size - 1);
-        if (atomic_fetch_add(&t->done.value, 1) + 1 == target) mst_gate_kick(&t->done);
+        if (atomic_fetch_add(&t->done.value, 1) + 1 == target) mst_bell_ring(&t->done.bell);
     }
 }
 
@@ -234,6 +234,46 @@ static void crowded(int32_t turns) {
     close_all(v, 4);
 }
 
+/* ---- the recorder ---- */
+
+static double record_once(mst_recorder *recorder) {
+    enum { EVENTS = 10000 };
+    uint64_t begin = mst_ticks();
+    for (uint64_t i = 0; i < EVENTS; i++) mst_record_end(recorder, mst_record_begin(recorder, MST_EVENT_COLLECTIVE, "all_reduce", i, 4096));
+    return ns_since(begin) / EVENTS;
+}
+
+/* What only reading the counter costs, twice as for an event: no event can cost less. */
+static double read_ticks_twice(void) {
+    enum { EVENTS = 10000 };
+    static volatile uint64_t kept[2];
+    uint64_t begin = mst_ticks();
+    for (int32_t i = 0; i < EVENTS; i++) {
+        kept[0] = mst_ticks();
+        kept[1] = mst_ticks();
+    }
+    (void)kept;
+    return ns_since(begin) / EVENTS;
+}
+
+static void recorder(int32_t turns) {
+    static double ticks[MOST_TURNS], own[MOST_TURNS], longer[MOST_TURNS];
+    mst_recorder *recorders[2] = {mst_alloc(sizeof(mst_recorder)), mst_alloc(sizeof(mst_recorder))};
+    if (!recorders[0] || !recorders[1] || mst_recorder_open(recorders[1], 65536, false, "protocol_bench") != MUSTER_OK) exit(1);
+    for (int32_t i = 0; i < 10; i++) record_once(recorders[1]); /* its pages exist */
+    for (int32_t turn = 0; turn < turns; turn++) {
+        ticks[turn] = read_ticks_twice();
+        own[turn] = record_once(recorders[0]);
+        longer[turn] = record_once(recorders[1]);
+    }
+    printf("recorder: begin and end of one event, median ns: %.1f (ring of 256), %.1f (ring of 65536), %.1f (the two readings of the counter alone)\n",
+           quantile(own, turns, 0.5), quantile(longer, turns, 0.5), quantile(ticks, turns, 0.5));
+    for (int32_t i = 0; i < 2; i++) {
+        mst_recorder_close(recorders[i]);
+        mst_free(recorders[i]);
+    }
+}
+
 int main(int argc, char **argv) {
     int32_t turns = argc > 1 ? atoi(argv[1]) : 60;
     if (turns < 1 || turns > MOST_TURNS) {
@@ -241,6 +281,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     printf("%d CPUs allowed, topology from %s\n", (int)mst_topology_allowed(), mst_topology_source());
+    recorder(turns);
     round_trips(turns);
     cold_calls(turns);
     crowded(turns);

@@ -58,18 +58,20 @@ MUSTER_API muster_status muster_function_update(muster_function *function, muste
  * worker must. What it leaves in its outputs enters no collection. */
 MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
-/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs once for every shard that has rows, with that shard's rows, weight,
- * first row and slices (which cut each shard); where nothing is scattered a shard counts as a worker would: its first row is its number, of S rows. Sums, products,
- * averages, max and min combine the shards' values in the order of the shards, gathered rows follow in it, batch_s may give one selection per shard. Each device
- * keeps its shards' values of every output until the end of the call. A single call runs all S shards on the master, and gives the same bits.
- * What would depend on the number of devices is refused: collectives in such a body, and, at the first call, variables that it writes in place (MUSTER_READ_WRITE) and
- * updates that sum, multiply or average floats. The other updates accumulate over the device's own shards, and a
- * MUSTER_MASTER update is that of the first of them, so that the master's replica is shard 0's on any number of devices.
+/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs once for every shard that has rows, with
+ * that shard's rows, weight, first row and slices (which cut each shard); where nothing is scattered a shard counts as a worker would:
+ * its first row is its number, of S rows. Sums, products, averages, max and min combine the shards' values in the order of the shards,
+ * gathered rows follow in it, batch_s may give one selection per shard. Each device keeps its shards' values of every output until the
+ * end of the call. A single call runs all S shards on the master, and gives the same bits. What would depend on the number of devices is
+ * refused: collectives in such a body, and, at the first call, variables that it writes in place (MUSTER_READ_WRITE) and updates that
+ * sum, multiply or average floats. The other updates accumulate over the device's own shards, and a MUSTER_MASTER update is that of the
+ * first of them, so that the master's replica is shard 0's on any number of devices.
  *
- * 1: such a body runs once per device instead, with the rows of all its shards, and does the same for itself: muster_worker_shards_here and muster_worker_shard_rows say
- * which rows are whose, muster_worker_all_reduce_shards combines one value per shard in their order. Collectives, variables and updates are free, and the bits are
- * the body's affair: rows that it computes together, and muster_worker_all_reduce, may round differently for another number of devices. Refused with it: float outputs
- * collected by sum, prod or avg, and slices. Of no effect without logical shards. */
+ * 1: such a body runs once per device instead, with the rows of all its shards, and does the same for itself: muster_worker_shards_here
+ * and muster_worker_shard_rows say which rows are whose, muster_worker_all_reduce_shards combines one value per shard in their order.
+ * Collectives, variables and updates are free, and the bits are the body's affair: rows that it computes together, and
+ * muster_worker_all_reduce, may round differently for another number of devices. Refused with it: float outputs collected by sum, prod or
+ * avg, and slices. Of no effect without logical shards. */
 MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
 
 /* Zero in a field means its default. Only grows, at the end. */

@@ -24,8 +24,9 @@ typedef struct muster_runtime_options {
     void (*log)(void *user, const char *line); /* receives warnings and reports; NULL: standard error. Any thread may call it */
     void *log_user;
     /* Reproducible mode: the number of logical shards. Every call gives, to the bit, what that many devices would give, so that its collected
-     * outputs do not depend on the number of devices, which must divide this one (8 is a good choice: 1, 2, 4 or 8 devices). Promised for devices of one backend
-     * on machines of one type. muster/function.h says how bodies run in it. 0: the environment's MUSTER_LOGICAL_SHARDS, else off; negative: off. */
+     * outputs do not depend on the number of devices, which must divide this one (8 is a good choice: 1, 2, 4 or 8 devices). Promised for
+     * devices of one backend on machines of one type. muster/function.h says how bodies run in it. 0: the environment's
+     * MUSTER_LOGICAL_SHARDS, else off; negative: off. */
     int32_t logical_shards;
     int32_t reserved;
     /* Forces one algorithm for every collective and size that it can serve: "reference" (plain, slow), "inline" or "direct". NULL: the environment's

@@ -25,8 +25,9 @@ MUSTER_API int64_t muster_worker_first_row(const muster_worker *worker);
 MUSTER_API int64_t muster_worker_rows(const muster_worker *worker);
 MUSTER_API int64_t muster_worker_total_rows(const muster_worker *worker);
 
-/* In a runtime with logical shards (muster/runtime.h): the shard being run in [0, shards), or the first one where the body runs once for all shards of its worker;
- * the number of shards of the call; and the number of shards in this run of the body. Elsewhere every worker is one shard: rank, size and 1. */
+/* In a runtime with logical shards (muster/runtime.h): the shard being run in [0, shards), or the first one where the body runs once for
+ * all shards of its worker; the number of shards of the call; and the number of shards in this run of the body. Elsewhere every worker is
+ * one shard: rank, size and 1. */
 MUSTER_API int32_t muster_worker_shard(const muster_worker *worker);
 MUSTER_API int32_t muster_worker_shards(const muster_worker *worker);
 MUSTER_API int32_t muster_worker_shards_here(const muster_worker *worker);

@@ -222,12 +222,13 @@ static muster_status check_together(const muster_function *function, const char 
     const char *name = mst_function_name(function);
     for (int64_t i = 0; i < function->output_count; i++)
         if (depends_on_grouping(function->outputs[i].mode, function->outputs[i].dtype))
-            return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s of %s over workers that run their shards together depends on their number: "
-                             "combine it in the body with muster_worker_all_reduce_shards and collect it by MUSTER_MASTER, or run the body once per shard",
-                             where, function->outputs[i].name, name, mst_reduction_name(function->outputs[i].mode), muster_dtype_name(function->outputs[i].dtype));
+            return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s of %s over workers that run their shards together depends on "
+                             "their number: combine it in the body with muster_worker_all_reduce_shards and collect it by MUSTER_MASTER, or run the body once "
+                             "per shard", where, function->outputs[i].name, name, mst_reduction_name(function->outputs[i].mode),
+                             muster_dtype_name(function->outputs[i].dtype));
     if (function->slices_variables && !function->scatters)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' runs its shards together, but nothing that it scatters says which rows are whose: expected a scattered input",
-                         where, name);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' runs its shards together, but nothing that it scatters says which rows are whose: expected a "
+                         "scattered input", where, name);
     return MUSTER_OK;
 }
 
@@ -237,12 +238,12 @@ static muster_status check_apart(const muster_function *function, const char *wh
         const mst_use *use = &function->uses[u];
         const char *variable = use->variable->object.name;
         if (use->written)
-            return mst_error(MUSTER_UNSUPPORTED, "%s: variable '%s' of function '%s': written in place by one shard it would be another value for the next: "
-                             "expected an update, or muster_function_set_shards_together", where, variable, name);
+            return mst_error(MUSTER_UNSUPPORTED, "%s: variable '%s' of function '%s': written in place by one shard it would be another value for the "
+                             "next: expected an update, or muster_function_set_shards_together", where, variable, name);
         if (use->updated && depends_on_grouping(use->mode, use->variable->dtype))
-            return mst_error(MUSTER_UNSUPPORTED, "%s: update of variable '%s' by function '%s': the %s of %s over a worker's shards depends on the number of workers: "
-                             "collect it as an output, or use muster_function_set_shards_together", where, variable, name, mst_reduction_name(use->mode),
-                             muster_dtype_name(use->variable->dtype));
+            return mst_error(MUSTER_UNSUPPORTED, "%s: update of variable '%s' by function '%s': the %s of %s over a worker's shards depends on the number "
+                             "of workers: collect it as an output, or use muster_function_set_shards_together", where, variable, name,
+                             mst_reduction_name(use->mode), muster_dtype_name(use->variable->dtype));
     }
     return MUSTER_OK;
 }

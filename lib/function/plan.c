@@ -163,8 +163,8 @@ static muster_status check_slices(const muster_function *function, const char *w
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where, (long long)slices,
                          mst_function_name(function));
     if (slices > 1 && function->shards_together && function->together.shards)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld", where,
-                         mst_function_name(function), (long long)slices);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld",
+                         where, mst_function_name(function), (long long)slices);
     return MUSTER_OK;
 }
 

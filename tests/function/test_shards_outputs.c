@@ -34,8 +34,8 @@ static void call_wide(muster_runtime *runtime, const uint16_t *x, wide_result *r
     assert_ok(muster_function_output(f, "sum", MUSTER_BF16, 1, MUSTER_SUM));
     assert_ok(muster_function_output(f, "avg", MUSTER_BF16, 1, MUSTER_AVG));
     assert_ok(muster_function_output(f, "strided", MUSTER_BF16, 1, MUSTER_SUM));
-    const muster_tensor outputs[] = {muster_tensor_make(MUSTER_BF16, r->sum, 1, (int64_t[]){WIDE}), muster_tensor_make(MUSTER_BF16, r->avg, 1, (int64_t[]){WIDE}),
-                                     strided};
+    const muster_tensor outputs[] = {muster_tensor_make(MUSTER_BF16, r->sum, 1, (int64_t[]){WIDE}),
+                                     muster_tensor_make(MUSTER_BF16, r->avg, 1, (int64_t[]){WIDE}), strided};
     assert_ok(muster_function_call(f, (muster_tensor[]){muster_tensor_make(MUSTER_BF16, (void *)x, 2, (int64_t[]){WIDE_ROWS, WIDE})}, 1, outputs, 3, NULL));
 }
 
@@ -147,9 +147,10 @@ static void the_body_runs_once_for_each_shard_that_has_rows(void **unused) {
 static void the_edges_of_ranks_are_edges_of_shards(void **unused) {
     (void)unused;
     for (int64_t n = 0; n <= 200; n++)
-        for (int64_t shards = 1; shards <= 24; shards++)
-            for (int64_t devices = 1; devices <= shards; devices++)
-                for (int64_t r = 0; shards % devices == 0 && r <= devices; r++) assert_int_equal(mst_edge(n, (int32_t)devices, (int32_t)r), mst_edge(n, (int32_t)shards, (int32_t)(r * (shards / devices))));
+        for (int32_t shards = 1; shards <= 24; shards++)
+            for (int32_t devices = 1; devices <= shards; devices++)
+                for (int32_t r = 0; shards % devices == 0 && r <= devices; r++)
+                    assert_int_equal(mst_edge(n, devices, r), mst_edge(n, shards, r * (shards / devices)));
 }
 
 /* ---- memory and failures ---- */

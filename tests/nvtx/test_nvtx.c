@@ -103,7 +103,8 @@ static void attached(void) {
 static muster_status overrun_task(muster_worker *worker, void *argument) {
     (void)argument;
     uint64_t outer = mst_record_begin(&worker->recorder, MST_EVENT_CALL, "outer", 1, 0);
-    for (int i = 0; i < 2 * MST_RECORDER_EVENTS; i++) mst_record_end(&worker->recorder, mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, "inner", 1, 8));
+    for (int i = 0; i < 2 * MST_RECORDER_EVENTS; i++)
+        mst_record_end(&worker->recorder, mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, "inner", 1, 8));
     mst_record_end(&worker->recorder, outer);
     return MUSTER_OK;
 }

@@ -78,7 +78,8 @@ static void times_are_microseconds_of_the_monotonic_clock(void **state) {
     int64_t after = mst_now_ns();
     write_trace(&b);
     /* Half of what it must be and twice what it may be: the tick rate is measured, the unit is what is tested. */
-    snprintf(expression, sizeof expression, "10000 <= events[0]['dur'] <= %lld and abs(events[0]['ts'] - %lld) < 1e6", (long long)(after - before) / 500, (long long)before / 1000);
+    snprintf(expression, sizeof expression, "10000 <= events[0]['dur'] <= %lld and abs(events[0]['ts'] - %lld) < 1e6",
+             (long long)(after - before) / 500, (long long)before / 1000);
     assert_trace(b.path, expression);
     close_bench(&b);
 }
@@ -94,7 +95,8 @@ static void events_nest_and_times_grow(void **state) {
     write_trace(&b);
     assert_trace(b.path, "[e['name'] for e in of(0)] == (['outer'] + ['inner'] * 5) * 20");
     assert_trace(b.path, "all(a['ts'] <= b['ts'] for a, b in zip(of(0), of(0)[1:]))");
-    assert_trace(b.path, "all(of(0)[i]['ts'] + of(0)[i]['dur'] + 1e-4 >= of(0)[i + k]['ts'] + of(0)[i + k]['dur'] for i in range(0, 120, 6) for k in range(6))");
+    assert_trace(b.path, "all(of(0)[i]['ts'] + of(0)[i]['dur'] + 1e-4 >= "
+                         "of(0)[i + k]['ts'] + of(0)[i + k]['dur'] for i in range(0, 120, 6) for k in range(6))");
     assert_trace(b.path, "all(a['ts'] + a['dur'] <= b['ts'] + 1e-4 for a, b in zip(of(0)[::6], of(0)[6::6]))");
     close_bench(&b);
 }

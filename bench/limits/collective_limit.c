@@ -1,0 +1,278 @@
+#include "collective_limit.h"
+
+#include "collective_loops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { THREADS = 2 };
+
+struct bench_limit_collective {
+    bench_pair *pair;
+    int32_t ranks;
+    float *first[COLLECTIVE_RANKS], *second[COLLECTIVE_RANKS];
+    float *aside[THREADS]; /* a copy for each thread, for ways that need one */
+    collective_room *room;
+    collective_buffers buffers[COLLECTIVE_RANKS];
+    _Alignas(128) _Atomic uint64_t arrived[THREADS][16];
+};
+
+static void meet(bench_limit_collective *limit, int32_t thread) {
+    uint64_t turn = atomic_load_explicit(&limit->arrived[thread][0], memory_order_relaxed) + 1;
+    atomic_store_explicit(&limit->arrived[thread][0], turn, memory_order_release);
+    while (atomic_load_explicit(&limit->arrived[1 - thread][0], memory_order_acquire) < turn) bench_relax();
+}
+
+/* Slice `index` of `pieces` of [0, count), its edges on cache lines. */
+static void edges(int64_t count, int32_t index, int32_t pieces, int64_t *begin, int64_t *end) {
+    *begin = index == 0 ? 0 : count * index / pieces / BENCH_LANES * BENCH_LANES;
+    *end = index == pieces - 1 ? count : count * (index + 1) / pieces / BENCH_LANES * BENCH_LANES;
+}
+
+typedef struct view {
+    bench_limit_collective *limit;
+    const collective_job *job;
+    int32_t thread, ranks;
+    int64_t part, count;
+    float *in[COLLECTIVE_RANKS], *out[COLLECTIVE_RANKS];
+} view;
+
+#define OWN_RANKS(v, rank) (int32_t rank = (v)->thread; rank < (v)->ranks; rank += THREADS)
+
+/* Each thread sums one half of the vector and writes it to all ranks. */
+static void reduce_slices(const view *v) {
+    int64_t begin, end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    bench_sum(v->in, v->ranks, v->out, v->ranks, begin, end);
+}
+
+/* Each thread sums one half into its own rank; then each rank fetches the other half. */
+static void reduce_then_pull(const view *v) {
+    int64_t begin, end, other_begin, other_end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    edges(v->count, 1 - v->thread, THREADS, &other_begin, &other_end);
+    bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, begin, end);
+    meet(v->limit, v->thread);
+    for OWN_RANKS(v, rank) {
+        bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin);
+        if (rank != v->thread) bench_copy(v->out[rank] + begin, v->out[v->thread] + begin, end - begin);
+    }
+}
+
+/* Each rank sums everything for itself; in place it copies the others' inputs aside before anybody writes. */
+static void reduce_each(const view *v) {
+    if (v->job->in_place) {
+        bench_sum(v->in, v->ranks, (float *[]){v->limit->aside[v->thread]}, 1, 0, v->count);
+        meet(v->limit, v->thread);
+        for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->aside[v->thread], v->count);
+    } else {
+        bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, 0, v->count);
+        for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->out[v->thread], v->count);
+    }
+}
+
+static void broadcast_pull(const view *v) {
+    for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root], v->count);
+}
+
+static void broadcast_slices(const view *v) {
+    int64_t begin, end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    for (int32_t rank = 0; rank < v->ranks; rank++) bench_copy(v->out[rank] + begin, v->in[v->job->root] + begin, end - begin);
+}
+
+static void gather_pull(const view *v) {
+    for OWN_RANKS(v, rank)
+        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i], v->part);
+}
+
+static void gather_push(const view *v) {
+    for OWN_RANKS(v, rank)
+        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank], v->part);
+}
+
+static void reduce_scatter_own(const view *v) {
+    for OWN_RANKS(v, rank) {
+        float *from[COLLECTIVE_RANKS];
+        for (int32_t i = 0; i < v->ranks; i++) from[i] = v->in[i] + rank * v->part;
+        bench_sum(from, v->ranks, &v->out[rank], 1, 0, v->part);
+    }
+}
+
+static void reduce_at_root(const view *v) {
+    if (v->thread == v->job->root % THREADS) bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, 0, v->count);
+}
+
+static void reduce_to_root_slices(const view *v) {
+    int64_t begin, end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, begin, end);
+}
+
+/* In place, a pair of ranks swaps two parts; both threads do one half. */
+static void exchange_swap(const view *v) {
+    int64_t begin, end;
+    edges(v->part, v->thread, THREADS, &begin, &end);
+    for (int32_t a = 0; a < v->ranks; a++)
+        for (int32_t b = 0; b < a; b++) bench_swap(v->in[a] + b * v->part + begin, v->in[b] + a * v->part + begin, end - begin);
+}
+
+/* The parts of this thread's ranks, copied out of the way first. */
+static void exchange_aside(const view *v) {
+    float *aside = v->limit->aside[v->thread];
+    for OWN_RANKS(v, rank)
+        for (int32_t i = 0; i < v->ranks; i++) bench_copy(aside + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
+    meet(v->limit, v->thread);
+    for OWN_RANKS(v, rank) bench_copy(v->out[rank], aside + rank / THREADS * v->ranks * v->part, v->count);
+}
+
+static void exchange_pull(const view *v) {
+    for OWN_RANKS(v, rank)
+        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i] + rank * v->part, v->part);
+}
+
+static void exchange_push(const view *v) {
+    for OWN_RANKS(v, rank)
+        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank] + i * v->part, v->part);
+}
+
+static void root_pulls(const view *v) {
+    if (v->thread != v->job->root % THREADS) return;
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[v->job->root] + i * v->part, v->in[i], v->part);
+}
+
+static void ranks_push(const view *v) {
+    for OWN_RANKS(v, rank) bench_copy(v->out[v->job->root] + rank * v->part, v->in[rank], v->part);
+}
+
+static void ranks_pull(const view *v) {
+    for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root] + rank * v->part, v->part);
+}
+
+static void root_pushes(const view *v) {
+    if (v->thread != v->job->root % THREADS) return;
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i], v->in[v->job->root] + i * v->part, v->part);
+}
+
+static void update_slices(const view *v) {
+    int64_t begin, end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    bench_update(v->in, v->ranks, v->out, begin, end);
+}
+
+enum { BOTH = 3, OUT_OF_PLACE = 1, IN_PLACE = 2 };
+static const struct {
+    int32_t op, form;
+    const char *name;
+    void (*run)(const view *);
+} ways[] = {
+    {COLLECTIVE_ALL_REDUCE, BOTH, "halves, written to all", reduce_slices},
+    {COLLECTIVE_ALL_REDUCE, BOTH, "halves, then fetched", reduce_then_pull},
+    {COLLECTIVE_ALL_REDUCE, BOTH, "each for itself", reduce_each},
+    {COLLECTIVE_BROADCAST, BOTH, "fetched", broadcast_pull},
+    {COLLECTIVE_BROADCAST, BOTH, "halves", broadcast_slices},
+    {COLLECTIVE_ALL_GATHER, BOTH, "fetched", gather_pull},
+    {COLLECTIVE_ALL_GATHER, BOTH, "written", gather_push},
+    {COLLECTIVE_REDUCE_SCATTER, BOTH, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE, BOTH, "root alone", reduce_at_root},
+    {COLLECTIVE_REDUCE, BOTH, "halves", reduce_to_root_slices},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "swapped", exchange_swap},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "copied aside", exchange_aside},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "fetched", exchange_pull},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "written", exchange_push},
+    {COLLECTIVE_GATHER, BOTH, "root fetches", root_pulls},
+    {COLLECTIVE_GATHER, BOTH, "ranks write", ranks_push},
+    {COLLECTIVE_SCATTER, BOTH, "ranks fetch", ranks_pull},
+    {COLLECTIVE_SCATTER, BOTH, "root writes", root_pushes},
+    {COLLECTIVE_UPDATE, BOTH, "halves, written to all", update_slices},
+};
+
+static int32_t find(const collective_job *job, int32_t way) {
+    int32_t found = 0, form = job->in_place ? IN_PLACE : OUT_OF_PLACE;
+    for (int32_t i = 0; i < (int32_t)(sizeof ways / sizeof *ways); i++)
+        if (ways[i].op == job->op && (ways[i].form & form) && found++ == way) return i;
+    return -1;
+}
+
+int32_t bench_limit_ways(const collective_job *job) {
+    int32_t count = 0;
+    while (find(job, count) >= 0) count++;
+    return count;
+}
+
+const char *bench_limit_way(const collective_job *job, int32_t way) { return ways[find(job, way)].name; }
+
+void bench_limit_collective_close(bench_limit_collective *limit) {
+    if (!limit) return;
+    for (int32_t r = 0; r < limit->ranks; r++) {
+        free(limit->first[r]);
+        free(limit->second[r]);
+    }
+    for (int32_t t = 0; t < THREADS; t++) free(limit->aside[t]);
+    free(limit->room);
+    free(limit);
+}
+
+bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ranks, int64_t most) {
+    bench_limit_collective *limit = aligned_alloc(128, sizeof *limit);
+    if (!limit) return NULL;
+    memset(limit, 0, sizeof *limit);
+    limit->pair = pair;
+    limit->ranks = ranks;
+    limit->room = calloc(1, sizeof *limit->room);
+    bool ok = limit->room != NULL;
+    for (int32_t r = 0; r < ranks; r++) {
+        limit->first[r] = collective_allocate(most);
+        limit->second[r] = collective_allocate(most);
+        ok = ok && limit->first[r] && limit->second[r];
+    }
+    for (int32_t t = 0; t < THREADS; t++) {
+        limit->aside[t] = collective_allocate(most * ((ranks + THREADS - 1) / THREADS));
+        ok = ok && limit->aside[t];
+    }
+    if (ok) {
+        collective_room_open(limit->room, false);
+        return limit;
+    }
+    bench_limit_collective_close(limit);
+    return NULL;
+}
+
+static bool operate(void *self, const collective_job *job, const collective_player *player) {
+    bench_limit_collective *limit = self;
+    view v = {.limit = limit, .job = job, .thread = player->index, .ranks = job->ranks, .part = job->count / job->ranks, .count = job->count};
+    for (int32_t r = 0; r < job->ranks; r++) {
+        v.in[r] = limit->buffers[r].input;
+        v.out[r] = limit->buffers[r].output;
+    }
+    meet(limit, v.thread);
+    ways[find(job, job->variant)].run(&v);
+    meet(limit, v.thread);
+    return true;
+}
+
+typedef struct play {
+    const bench_limit_contender *contender;
+    const bench_block *block;
+    bool ok[THREADS];
+} play;
+
+static void both(void *argument, int32_t thread) {
+    play *p = argument;
+    bench_limit_collective *limit = p->contender->limit;
+    collective_player player = {limit->room, thread, THREADS, limit->buffers, operate, limit};
+    p->ok[thread] = collective_play(&player, &p->contender->job, p->block->warm, p->block->calls);
+}
+
+bool bench_limit_collective_block(void *self, const bench_block *block, double *ns, int64_t *wrong) {
+    bench_limit_contender *contender = self;
+    bench_limit_collective *limit = contender->limit;
+    for (int32_t r = 0; r < contender->job.ranks; r++) limit->buffers[r] = collective_layout(&contender->job, r, limit->first[r], limit->second[r]);
+    play p = {.contender = contender, .block = block};
+    bench_pair_begin(limit->pair, both, &p);
+    bench_pair_call(limit->pair);
+    bench_pair_end(limit->pair);
+    if (!p.ok[0] || !p.ok[1]) return false;
+    *wrong += collective_result(limit->room, &contender->job, THREADS, block->calls, ns);
+    return true;
+}

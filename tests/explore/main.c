@@ -1,0 +1,56 @@
+/* explore [--find] [prefix ...]: runs the scenarios whose names begin with a prefix (without: all) and prints what was explored. Exit 0 when no fault was
+ * found; with --find, stops at the first fault and exits 0 only if there was one. */
+#include "explorer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static bool wanted(const char *name, char **prefixes, int count) {
+    for (int i = 0; i < count; i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
+    }
+    return count == 0;
+}
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+typedef struct totals {
+    int32_t scenarios, faulty;
+    int64_t states, steps;
+    double interleavings;
+} totals;
+
+static void run_one(const explore_scenario *scenario, totals *all) {
+    double begun = seconds();
+    explore_result r = explore_run(scenario);
+    printf("%-52s %9lld states %10lld steps %10.3g interleavings, depth %4d, %.2f s%s\n", scenario->name, (long long)r.states, (long long)r.steps, r.interleavings, r.deepest,
+           seconds() - begun, r.faulty ? ", FAULTY" : "");
+    fflush(stdout);
+    all->scenarios++;
+    all->faulty += r.faulty;
+    all->states += r.states;
+    all->steps += r.steps;
+    all->interleavings += r.interleavings;
+}
+
+int main(int argc, char **argv) {
+    static const explore_scenario *const lists[] = {explore_bell_scenarios, explore_party_scenarios, explore_lost_scenarios, explore_mailbox_scenarios, explore_pool_scenarios};
+    bool find = argc > 1 && strcmp(argv[1], "--find") == 0;
+    int first = find ? 2 : 1;
+    totals all = {0};
+    double begun = seconds();
+    for (size_t list = 0; list < sizeof(lists) / sizeof(lists[0]); list++) {
+        for (const explore_scenario *s = lists[list]; s->name && !(find && all.faulty); s++) {
+            if (wanted(s->name, argv + first, argc - first)) run_one(s, &all);
+        }
+    }
+    printf("%d scenarios, %d faulty: %lld states, %lld steps, %.3g interleavings, %.1f s\n", all.scenarios, all.faulty, (long long)all.states, (long long)all.steps,
+           all.interleavings, seconds() - begun);
+    if (all.scenarios == 0) return 2;
+    return find ? all.faulty == 0 : all.faulty > 0;
+}

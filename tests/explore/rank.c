@@ -1,0 +1,130 @@
+#include "rank.h"
+
+shared *s;
+static const rank_scenario *scenario;
+
+static const mst_device_table device_table = {.backend = "host", .flags = MST_DEVICE_HOST_MEMORY};
+static mst_device device = {.table = &device_table, .name = "host", .cpu = -1};
+
+static void no_log(void *user, const char *line) { (void)user, (void)line; }
+
+int64_t rank_value(int32_t round, int32_t rank) { return 1 + s->run * 100 + round * 10 + rank; }
+
+static muster_status task(muster_worker *worker, void *argument) {
+    const run_plan *plan = argument;
+    muster_status status = plan->body(worker, plan);
+    s->statuses[s->run][worker->rank] = status;
+    return status;
+}
+
+/* The caller's thread: all runs, one after another. */
+static void *caller(void *argument) {
+    (void)argument;
+    for (int32_t run = 0; run < RUNS && scenario->runs[run].body; run++) {
+        s->run = run;
+        if (scenario->runs[run].deadline) mst_pool_set_deadlines(s->pool, -1, 1);
+        s->outcomes[run] = mst_pool_run(s->pool, task, (void *)&scenario->runs[run]);
+        if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->seats[mst_failure_rank(atomic_load(&s->pool->failure))].message);
+    }
+    if (scenario->destroys) mst_pool_destroy(s->pool);
+    return NULL;
+}
+
+static void name_word(const void *word, size_t bytes, const char *what, int32_t rank) { explore_name(word, bytes, "%s of rank %d", what, (int)rank); }
+
+static void name_bell(const mst_bell *bell, const char *what, int32_t rank) {
+    explore_name(&bell->sleepers, sizeof(bell->sleepers), "sleepers of %s %d", what, (int)rank);
+    explore_name(&bell->turn, sizeof(bell->turn), "turn of %s %d", what, (int)rank);
+    explore_counter(&bell->turn, &bell->sleepers);
+}
+
+static void name_pool(mst_pool *pool) {
+    explore_name(&pool->dispatch.value, 8, "epoch");
+    name_bell(&pool->dispatch.bell, "dispatch", 0);
+    explore_name(&pool->done.value, 8, "done");
+    name_bell(&pool->done.bell, "done", 0);
+    explore_name(&pool->failure, 8, "failure");
+    explore_name(&pool->least_epoch, 8, "least_epoch");
+    explore_name(&s->heard.value, 8, "heard");
+    name_bell(&s->heard.bell, "heard", 0);
+    for (int32_t rank = 0; rank < pool->size; rank++) {
+        mst_seat *seat = &pool->seats[rank];
+        name_bell(&seat->bell, "rank", rank);
+        name_word(&seat->finished, 8, "finished", rank);
+        name_word(seat->message, sizeof(seat->message), "message", rank);
+        explore_ignore(&seat->worker.recorder, sizeof(seat->worker.recorder));
+        explore_ignore(seat->message, sizeof(seat->message));
+    }
+}
+
+static void name_party(mst_party *party) {
+    for (int32_t member = 0; member < party->size; member++) {
+        mst_party_seat *seat = &party->members[member];
+        for (int32_t line = 0; line < 2; line++) {
+            name_word(&seat->lines[line].arrived, 8, line ? "arrived[1]" : "arrived[0]", seat->rank);
+            name_word(seat->lines[line].payload, MST_PARTY_PAYLOAD, line ? "payload[1]" : "payload[0]", seat->rank);
+        }
+        name_word(&seat->left, 8, "left", seat->rank);
+        name_word(&seat->reading, 8, "reading", seat->rank);
+        name_word(&seat->boxes, 8, "boxes", seat->rank);
+        name_word(&s->offered[seat->rank], 8, "memory", seat->rank);
+    }
+}
+
+static void open_boxes(void) {
+    for (int32_t to = 0; to < s->party->size; to++) {
+        EXPLORE_CHECK(mst_box_open(s->party, to) == MUSTER_OK, "no boxes");
+        for (int32_t from = 0; from < s->party->size; from++) {
+            const mst_box *box = &atomic_load(&s->party->members[to].boxes)[from];
+            explore_name(&box->posted, 8, "posted %d to %d", (int)from, (int)to);
+            explore_name(box->payload, MST_BOX_PAYLOAD, "message %d to %d", (int)from, (int)to);
+            explore_name(&box->taken, 8, "taken %d to %d", (int)from, (int)to);
+            explore_name(&box->reading, 8, "reading %d to %d", (int)from, (int)to);
+        }
+    }
+}
+
+/* What the runs of this scenario do not need. */
+static void promise(void) {
+    bool goes_well = true;
+    for (int32_t run = 0; run < RUNS; run++) goes_well = goes_well && scenario->runs[run].outcomes[0] == MUSTER_OK && !scenario->runs[run].deadline;
+    if (goes_well) explore_constant(&s->pool->failure, sizeof(s->pool->failure));
+    if (!scenario->runs[1].body && !scenario->awake && !scenario->destroys) explore_quiet(&s->pool->dispatch, sizeof(s->pool->dispatch));
+}
+
+void rank_prepare(const void *context) {
+    scenario = context;
+    mst_device *devices[RANKS] = {&device, &device, &device};
+    mst_pool_options options = {.spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .log = no_log};
+    s = explore_alloc(sizeof(*s));
+    EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
+    if (!scenario->awake) explore_settle();
+    EXPLORE_CHECK(mst_party_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->party) == MUSTER_OK, "no party");
+    name_pool(s->pool);
+    name_party(s->party);
+    if (scenario->boxes) open_boxes();
+    promise();
+    if (!scenario->destroys) explore_may_sleep(&s->pool->dispatch.bell.turn);
+    explore_thread("rank 0", caller, NULL);
+}
+
+static bool one_of(muster_status status, const muster_status three[3]) { return status == three[0] || status == three[1] || status == three[2]; }
+
+void rank_finish(const void *context) {
+    (void)context;
+    for (int32_t run = 0; run < RUNS && scenario->runs[run].body; run++) {
+        const run_plan *plan = &scenario->runs[run];
+        EXPLORE_CHECK(one_of(s->outcomes[run], plan->outcomes), "run %d ended with %d", (int)run, (int)s->outcomes[run]);
+        bool all_right = true;
+        for (int32_t rank = 0; rank < scenario->size; rank++) {
+            all_right = all_right && s->statuses[run][rank] == MUSTER_OK;
+            if (plan->how != 0 && rank == plan->failing) continue;
+            EXPLORE_CHECK(one_of(s->statuses[run][rank], plan->statuses), "in run %d the body of rank %d returned %d", (int)run, (int)rank, (int)s->statuses[run][rank]);
+        }
+        EXPLORE_CHECK(all_right == (s->outcomes[run] == MUSTER_OK), "run %d ended with %d, which is not what its bodies returned", (int)run, (int)s->outcomes[run]);
+    }
+}
+
+bool rank_fails(const muster_worker *worker, const run_plan *plan, int32_t round, int32_t how) {
+    return plan->how == how && worker->rank == plan->failing && round == plan->rounds - 1;
+}

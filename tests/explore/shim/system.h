@@ -1,0 +1,34 @@
+/* Included before everything else in the scheduler's files when they are compiled for the explorer: what they ask of the system goes to the explorer. */
+#ifndef EXPLORE_SYSTEM_H
+#define EXPLORE_SYSTEM_H
+
+#include "operation.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+long explore_syscall(long number, ...);
+void *explore_memcpy(void *to, const void *from, size_t bytes);
+int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument);
+int explore_pthread_join(pthread_t thread, void **result);
+
+#define syscall explore_syscall
+#define memcpy explore_memcpy
+#define pthread_create explore_pthread_create
+#define pthread_join explore_pthread_join
+#define pthread_setname_np(thread, name) ((void)(thread), (void)(name), 0)
+#define pthread_setaffinity_np(thread, bytes, set) ((void)(thread), (void)(bytes), (void)(set), 1)
+#define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before), 0)
+#define pthread_getcpuclockid(thread, clock) ((void)(thread), (void)(clock), 1) /* user code uses no time */
+#define pthread_atfork(prepare, parent, child) ((void)(child), 0)
+#define sched_yield() ((void)0) /* between two operations any thread may run anyway */
+#define sched_getcpu() (-1)
+#define sched_getscheduler(process) (SCHED_OTHER)
+
+#endif
