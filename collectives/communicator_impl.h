@@ -10,6 +10,12 @@ typedef enum {
     MST_BARRIER, MST_SPLIT, MST_GROUP, MST_SEND, MST_RECV, MST_COLLECTIVE_COUNT
 } mst_collective;
 
+/* Of ALL_REDUCE_AXPY with momentum: velocity, in the parameter's dtype and count, read and written by its own rank only. */
+typedef struct mst_momentum {
+    double beta;
+    void *velocity;
+} mst_momentum;
+
 /* What one rank asks for. Device addresses, contiguous. It travels in the line of the rank's arrival, so its size is that line's. */
 typedef struct mst_request {
     uint8_t collective, reduction, dtype;
@@ -25,7 +31,10 @@ typedef struct mst_request {
         int64_t tag;                /* SEND, RECV */
         int64_t key;                /* SPLIT; the color is the root */
     };
-    const int64_t *recv_counts;
+    union {
+        const int64_t *recv_counts;
+        const mst_momentum *momentum; /* ALL_REDUCE_AXPY; NULL: none. In its rank's own memory; root is then a fingerprint of beta, which the ranks compare */
+    };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_PARTY_PAYLOAD, "a request travels in a line");
 

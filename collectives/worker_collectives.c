@@ -1,6 +1,8 @@
 /* The public collectives of a worker: what can be wrong on one rank is refused here, before any peer is met. */
 #include "host/host_impl.h"
 
+#include <string.h>
+
 typedef struct entrance {
     const char *where;
     muster_worker *worker;
@@ -134,6 +136,35 @@ muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_commun
     if (!mst_dtype_is_float(gradient.dtype)) return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e.where, muster_dtype_name(gradient.dtype));
     MUSTER_TRY(check_count(&e, "parameter", r.input_count, "the gradient", r.output_count));
     MUSTER_TRY(check_overlap(&e, &r, -1));
+    return submit(&e, r);
+}
+
+/* Equal for equal numbers, and never that of "no root". */
+static int32_t fingerprint(double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    bits *= 0x9e3779b97f4a7c15u;
+    return (int32_t)(bits >> 33);
+}
+
+muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, double beta,
+                                                muster_tensor velocity, muster_tensor parameter) {
+    entrance e;
+    mst_momentum momentum = {.beta = beta};
+    mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = fingerprint(beta), .alpha = alpha, .momentum = &momentum};
+    MUSTER_TRY(enter(&e, "muster_worker_all_reduce_momentum", worker, communicator));
+    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_both(&e, &r, &velocity, &parameter));
+    MUSTER_TRY(check_count(&e, "velocity", r.output_count, "the parameter", r.input_count));
+    MUSTER_TRY(check_overlap(&e, &r, -1));
+    MUSTER_TRY(check_both(&e, &r, &gradient, &parameter));
+    if (!mst_dtype_is_float(gradient.dtype)) return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e.where, muster_dtype_name(gradient.dtype));
+    MUSTER_TRY(check_count(&e, "parameter", r.input_count, "the gradient", r.output_count));
+    MUSTER_TRY(check_overlap(&e, &r, -1));
+    momentum.velocity = muster_tensor_address(velocity);
+    mst_request apart = r;
+    apart.output = momentum.velocity;
+    MUSTER_TRY(check_overlap(&e, &apart, -1));
     return submit(&e, r);
 }
 

@@ -31,7 +31,7 @@ const char *mst_request_text(const mst_request *r, char text[MST_REQUEST_TEXT]) 
     if (r->collective == MST_GROUP) return snprintf(text, MST_REQUEST_TEXT, "group of %lld", (long long)r->input_count), text;
     if (r->collective == MST_BARRIER || r->collective == MST_SPLIT) return snprintf(text, MST_REQUEST_TEXT, "%s", name), text;
     if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
-    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %g", r->alpha);
+    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %g%s", r->alpha, r->momentum ? ", momentum" : "");
     const char *uneven = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)" : "";
     snprintf(text, MST_REQUEST_TEXT, "%s%s%s of%s %s%s", name, uneven, reduction, count, dtype, root);
     return text;
@@ -41,6 +41,7 @@ static bool same_head(const mst_request *a, const mst_request *b) {
     if (a->collective != b->collective || a->reduction != b->reduction || a->dtype != b->dtype) return false;
     if (a->collective != MST_SPLIT && a->root != b->root) return false;
     if (a->collective == MST_ALL_REDUCE_AXPY && !(a->alpha == b->alpha || (a->alpha != a->alpha && b->alpha != b->alpha))) return false;
+    if (a->collective == MST_ALL_REDUCE_AXPY && !a->momentum != !b->momentum) return false;
     if (a->collective == MST_ALL_TO_ALL && !a->send_counts != !b->send_counts) return false;
     return compared_count(a) == compared_count(b);
 }

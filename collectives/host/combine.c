@@ -61,7 +61,11 @@ static void combine_chunk(const combination *c, const target *t, int64_t at, int
     walk inputs = {.c = c, .at = at};
     for (int64_t i = 0; i < c->inputs; i++) mst_reduction_accumulate(c->op, c->dtype, chunk, next_shard(&inputs), count, c->scale, i == 0);
     void *x = output_at(c, t->first, at - t->shift);
-    if (t->parameter) {
+    const mst_momentum *momentum = mst_view_momentum(c->view);
+    if (momentum) {
+        void *velocity = mst_at(momentum->velocity, at * c->element);
+        mst_reduction_momentum(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), velocity, chunk, count, mst_view_own(c->view)->alpha, momentum->beta);
+    } else if (t->parameter) {
         mst_reduction_update(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), chunk, count, mst_view_own(c->view)->alpha);
     } else {
         mst_convert(c->dtype, x, mst_dtype_compute(c->dtype), chunk, count);
@@ -100,7 +104,7 @@ static void combine_pair(const combination *c, const target *t) {
 static void combine(const mst_view *view, const target *t) {
     combination c = combination_of(view);
     if (t->begin == t->end) return;
-    (c.inputs == 2 && t->last - t->first <= 2 ? combine_pair : combine_by_chunks)(&c, t);
+    (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view) ? combine_pair : combine_by_chunks)(&c, t);
 }
 
 void mst_combine(const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {

@@ -65,7 +65,11 @@ static void scatter(const mst_view *view) {
     move(view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
 }
 
-static bool in_place(const mst_view *view, int32_t rank) { return view->requests[rank]->input == view->requests[rank]->output; }
+/* Equal parts only. Of uneven ones an input without elements may have the output's address, and is not the output. */
+static bool in_place(const mst_view *view, int32_t rank) {
+    const mst_request *request = view->requests[rank];
+    return !request->send_counts && request->input == request->output;
+}
 
 /* Two ranks' parcels for each other, of which one or both lie where the other goes: each of the two ranks exchanges one half of them. */
 static void exchange(const mst_view *view, int32_t peer) {

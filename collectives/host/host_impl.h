@@ -31,6 +31,7 @@ typedef struct mst_host_member {
     int32_t message_count;
     uint64_t *post_tags;   /* [size], of this group's posts by receiver */
     const mst_request **requests; /* [size], the view of the collective in progress */
+    mst_momentum momentum;        /* the velocity's stand-in */
     int32_t rank;                 /* in the pool */
 } mst_host_member;
 

@@ -141,8 +141,34 @@ static void reduce_scatter(const mst_view *view) {
     reduce_elements(view, mst_view_offset(view, view->rank), view->requests[view->rank]->output_count);
 }
 
+/* The velocity is rounded to its dtype before the parameter moves by it. */
+static void all_reduce_momentum(const mst_view *view) {
+    const mst_request *own = view->requests[view->rank];
+    for (int64_t i = 0; i < own->output_count; i++) {
+        number sum = reduced(view, MUSTER_SUM, own->output_count, i), velocity = load(own->dtype, own->momentum->velocity, i);
+        if (own->dtype == MUSTER_F64) {
+            velocity.f64 = own->momentum->beta * velocity.f64 + own->alpha * sum.f64;
+        } else {
+            velocity.f32 = (float)own->momentum->beta * velocity.f32 + (float)own->alpha * sum.f32;
+        }
+        store(own->dtype, own->momentum->velocity, i, velocity);
+        velocity = load(own->dtype, own->momentum->velocity, i);
+        number parameter = load(own->dtype, own->output, i);
+        if (own->dtype == MUSTER_F64) {
+            parameter.f64 += velocity.f64;
+        } else {
+            parameter.f32 += velocity.f32;
+        }
+        store(own->dtype, own->output, i, parameter);
+    }
+}
+
 static void all_reduce_axpy(const mst_view *view) {
     const mst_request *own = view->requests[view->rank];
+    if (own->momentum) {
+        all_reduce_momentum(view);
+        return;
+    }
     for (int64_t i = 0; i < own->output_count; i++) {
         number sum = reduced(view, MUSTER_SUM, own->output_count, i), parameter = load(own->dtype, own->output, i);
         if (own->dtype == MUSTER_F64) {

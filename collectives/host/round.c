@@ -23,6 +23,8 @@ static bool on_host(const round *r) { return mst_device_is_host(r->worker->devic
 
 static bool reads_output(const mst_request *request) { return request->collective == MST_ALL_REDUCE_AXPY; }
 
+static const mst_momentum *momentum_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL; }
+
 static bool uneven(const mst_request *request) { return request->collective == MST_ALL_TO_ALL && request->send_counts; }
 
 /* Of the arrays of an uneven all_to_all, which inline puts into the slot behind the data. */
@@ -40,7 +42,7 @@ static mst_algorithm_kind choose(const round *r, const mst_request *request) {
 /* Of the copies that are not beside the line. */
 static int64_t aside_bytes(const round *r, const mst_request *request, mst_algorithm_kind kind) {
     bool copies_input = kind == MST_REFERENCE || (kind == MST_DIRECT && !on_host(r));
-    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) + (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)));
+    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) + (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)) * (momentum_of(request) ? 2 : 1));
 }
 
 static muster_status offer_input(round *r, const mst_request *request, mst_request *offered) {
@@ -66,8 +68,15 @@ static muster_status offer_input(round *r, const mst_request *request, mst_reque
 
 static muster_status offer_output(round *r, const mst_request *request, mst_request *offered) {
     if (on_host(r) || !request->output) return MUSTER_OK;
-    offered->output = mst_aside_take(&r->own->aside, mst_request_output_bytes(request));
-    return reads_output(request) ? mst_copy_out(r->worker, offered->output, request->output, mst_request_output_bytes(request)) : MUSTER_OK;
+    int64_t bytes = mst_request_output_bytes(request);
+    offered->output = mst_aside_take(&r->own->aside, bytes);
+    if (!reads_output(request)) return MUSTER_OK;
+    MUSTER_TRY(mst_copy_out(r->worker, offered->output, request->output, bytes));
+    const mst_momentum *momentum = momentum_of(request);
+    if (!momentum) return MUSTER_OK;
+    r->own->momentum = (mst_momentum){momentum->beta, mst_aside_take(&r->own->aside, bytes)};
+    offered->momentum = &r->own->momentum;
+    return mst_copy_out(r->worker, r->own->momentum.velocity, momentum->velocity, bytes);
 }
 
 static muster_status offer(round *r) {
@@ -90,7 +99,10 @@ static muster_status fetch_outputs(const round *r) {
     if (on_host(r)) return MUSTER_OK;
     for (int32_t i = 0; i < r->count; i++) {
         const mst_request *request = &r->requests[i];
-        MUSTER_TRY(mst_copy_in(r->worker, request->output, r->offered[i].output, mst_request_output_bytes(request)));
+        int64_t bytes = mst_request_output_bytes(request);
+        MUSTER_TRY(mst_copy_in(r->worker, request->output, r->offered[i].output, bytes));
+        const mst_momentum *momentum = momentum_of(request);
+        if (momentum) MUSTER_TRY(mst_copy_in(r->worker, momentum->velocity, r->own->momentum.velocity, bytes));
     }
     return MUSTER_OK;
 }
@@ -176,7 +188,7 @@ static muster_status meet(round *r) {
     return fetch_outputs(r);
 }
 
-/* A rank of a lost run must not write its line again: others may still be reading it. */
+/* A rank of a lost run must not write its line, or the boxes of its messages, again: others may still be reading them. */
 static muster_status refuse_lost(muster_worker *worker, const char *name) {
     return mst_error(MUSTER_ABORTED, "%s: rank %d entered it after the call was lost", name, worker->rank);
 }
@@ -218,7 +230,9 @@ static int32_t sort_group(const mst_request *requests, mst_request *sorted, int3
 /* Messages are posted before the round and received after it, so that both sides of a message may be in groups. */
 muster_status mst_host_run(muster_communicator *base, muster_worker *worker, mst_request *requests, int32_t count) {
     mst_host_communicator *self = mst_host_of(base);
-    if (count == 1) return is_message(requests) ? mst_message_run(self, worker, requests) : run_round(self, worker, requests, NULL, 1);
+    if (count == 1 && !is_message(requests)) return run_round(self, worker, requests, NULL, 1);
+    if (mst_pool_poisoned(worker)) return refuse_lost(worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP));
+    if (count == 1) return mst_message_run(self, worker, requests);
     mst_request *sorted = requests + MST_GROUP_REQUESTS, *array = sorted + MST_GROUP_REQUESTS;
     int32_t collectives = sort_group(requests, sorted, count);
     if (collectives == count) return run_round(self, worker, sorted, array, count);

@@ -15,32 +15,37 @@ typedef struct row {
     mst_algorithm_kind kind;
 } row;
 
-/* Up to how many bytes `inline` is the faster one, measured on 2 ranks; a forced `inline` goes up to the whole slot. ALL_TO_ALL is never inline: its
- * counts are read in the memory of ranks that might have left. */
+/* INLINE_BYTES: up to where `inline` was the faster one, measured on 2 ranks that each have a core and had just rewritten their inputs. A forced `inline` goes
+ * up to the whole slot. */
 #define ROWS(COLLECTIVE, INLINE_BYTES)                                  \
     {COLLECTIVE, 1, INT64_MAX, 1, MST_REFERENCE},                       \
     {COLLECTIVE, 1, MST_SLOT_BYTES, 2, MST_INLINE},                     \
     {COLLECTIVE, 1, INT64_MAX, 3, MST_DIRECT},                          \
     {COLLECTIVE, 1, INLINE_BYTES, 4, MST_INLINE}
 static const row rows[] = {
-    ROWS(MST_ALL_REDUCE, 2048),
-    ROWS(MST_ALL_REDUCE_AXPY, 2048),
+    ROWS(MST_ALL_REDUCE, 1024),
+    ROWS(MST_ALL_REDUCE_AXPY, 1024),
     ROWS(MST_REDUCE, 2048),
-    ROWS(MST_BROADCAST, 2048),
+    ROWS(MST_BROADCAST, 4096),
     ROWS(MST_ALL_GATHER, 2048),
     ROWS(MST_GATHER, 2048),
-    ROWS(MST_SCATTER, 2048),
-    ROWS(MST_REDUCE_SCATTER, 2048),
-    {MST_ALL_TO_ALL, 1, INT64_MAX, 1, MST_REFERENCE},
-    {MST_ALL_TO_ALL, 1, INT64_MAX, 3, MST_DIRECT},
+    ROWS(MST_SCATTER, 4096),
+    ROWS(MST_REDUCE_SCATTER, 4096),
+    ROWS(MST_ALL_TO_ALL, 4096),
+    /* The more ranks there are, the longer they wait for the last one to leave. */
+    {MST_ALL_REDUCE, 3, 4096, 4, MST_INLINE},
+    {MST_ALL_REDUCE_AXPY, 3, 4096, 4, MST_INLINE},
 };
+
+/* A forced algorithm wins over every score. */
+static int32_t weight_of(const row *row, mst_algorithm_kind forced) { return row->score + (row->kind == forced ? 1000 : 0); }
 
 mst_algorithm_kind mst_algorithm_select(mst_collective collective, int32_t size, int64_t bytes, mst_algorithm_kind forced) {
     const row *best = NULL;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const row *at = &rows[i];
         if (at->collective != collective || size < at->min_size || bytes > at->max_bytes) continue;
-        if (!best || (at->kind == forced) > (best->kind == forced) || ((at->kind == forced) == (best->kind == forced) && at->score > best->score)) best = at;
+        if (!best || weight_of(at, forced) > weight_of(best, forced)) best = at;
     }
     return best ? best->kind : MST_DIRECT;
 }

@@ -45,6 +45,11 @@ MUSTER_API muster_status muster_worker_all_reduce_shards(muster_worker *worker, 
  * rank (as a variable's replicas do); gradient keeps its values. Float dtypes. They must not overlap. */
 MUSTER_API muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient,
                                                        muster_tensor parameter);
+/* The same with momentum: velocity = beta * velocity + alpha * (sum over the ranks of gradient); parameter = parameter + velocity. Each rank keeps only the part of the
+ * velocity that it updates, as large as the whole: the tensor belongs to this call, zero at first and never looked at by anything else; what it holds depends on
+ * the number of ranks and on the algorithm. Not in a group. */
+MUSTER_API muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, double beta,
+                                                           muster_tensor velocity, muster_tensor parameter);
 /* The root's output = op over the ranks of input; other ranks' output is not looked at. In place: the root's input and output. */
 MUSTER_API muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root,
                                               muster_tensor input, muster_tensor output);

@@ -43,14 +43,30 @@ MUSTER_API muster_dtype muster_variable_dtype(const muster_variable *variable);
  * broadcast: the master's replica (or values[i], if values is not NULL) to every device.
  * scatter: the selected rows of values[i] in N contiguous parts, edges floor(linspace(0, n, N + 1)). selection NULL: all rows.
  * all_reduce: every replica becomes op over all. reduce: the master's replica does; others keep theirs.
+ * reduce_scatter: op over all, of which every device keeps its part of the rows, by scatter's edges.
  * all_gather: every replica becomes the concatenation along axis 0 (trailing dimensions equal, lengths may differ).
- * Unequal shapes are refused with rank and shape. */
+ * all_to_all: the rows of each replica are cut into N parts by scatter's edges; replica j becomes the parts j of all replicas in rank order (trailing
+ * dimensions equal, lengths may differ; its new length is the sum of theirs).
+ * Values are combined in rank order, as muster/communicator.h says. Logical shards (muster/runtime.h) change nothing here: each
+ * device has one replica, and a sum, product or average of floats depends on how many there are. Scatter's edges are edges of the shards too.
+ * Unequal shapes are refused with rank and shape. Refused arguments and failed allocations on any device change nothing; what fails later (a device is
+ * lost, a deadline passes) has changed nothing with reduce_scatter, all_gather and all_to_all, and may be done in part with the others. */
 MUSTER_API muster_status muster_variables_broadcast(muster_variable *const *variables, const muster_tensor *values, int32_t count);
 MUSTER_API muster_status muster_variables_scatter(muster_variable *const *variables, const muster_tensor *values, int32_t count,
                                                   const muster_selection *selection);
 MUSTER_API muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op);
 MUSTER_API muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op);
+MUSTER_API muster_status muster_variables_reduce_scatter(muster_variable *const *variables, int32_t count, muster_reduction op);
 MUSTER_API muster_status muster_variables_all_gather(muster_variable *const *variables, int32_t count);
+MUSTER_API muster_status muster_variables_all_to_all(muster_variable *const *variables, int32_t count);
+
+/* The same between the replicas, from or to that of any `rank` in place of the caller or the master (OUT_OF_RANGE: no such rank).
+ * broadcast_from: the replica of `rank` to every device. scatter_from: its rows, in N parts, one for each device.
+ * reduce_at: the replica of `rank` becomes op over all; others keep theirs. gather_at: it becomes the concatenation; others keep theirs. */
+MUSTER_API muster_status muster_variables_broadcast_from(muster_variable *const *variables, int32_t count, int32_t rank);
+MUSTER_API muster_status muster_variables_scatter_from(muster_variable *const *variables, int32_t count, int32_t rank);
+MUSTER_API muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank);
+MUSTER_API muster_status muster_variables_gather_at(muster_variable *const *variables, int32_t count, int32_t rank);
 
 /* To host arrays: op over the replicas (shape of a replica); all replicas stacked along a new first axis (N, ...), equal shapes;
  * all replicas concatenated along axis 0 (total rows, ...). results[i] belongs to variables[i]. */

@@ -25,6 +25,9 @@ void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void 
 /* The same of a sum in the compute dtype: x[i] = parameter[i] + alpha * sum[i]. */
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha);
 
+/* velocity[i] = beta * velocity[i] + alpha * sum[i], stored in `dtype`; x[i] = parameter[i] + velocity[i]. sum in the compute dtype. */
+void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta);
+
 /* mst_reduction_accumulate on the worker's device, in its order: accumulator and values are device addresses. */
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count,
                                     double scale, bool first);

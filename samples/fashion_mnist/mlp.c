@@ -69,38 +69,34 @@ static muster_status backward(muster_worker *w, muster_tensor delta, const layer
     return MUSTER_OK;
 }
 
-/* The flat gradient of the mean loss over the rows of the whole call, the same on every worker; loss: the sum over this worker's rows.
- * Divided by the rows of the call before the sum over the workers, so it is right however unevenly the rows are shared out. */
-static muster_status gradient_of_call(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient, muster_tensor loss) {
-    if (muster_worker_rows(w) == 0) {
-        MUSTER_TRY(muster_fill(w, 0, gradient));
-    } else {
-        layer layers[MLP_LAYERS], parts[MLP_LAYERS];
-        muster_tensor activation[MLP_LAYERS + 1];
-        cut_layers(muster_worker_variable(w, model->parameters), layers);
-        cut_layers(gradient, parts);
-        MUSTER_TRY(forward(w, in[0], layers, activation));
-        muster_tensor logits = activation[MLP_LAYERS];
-        MUSTER_TRY(muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
-        MUSTER_TRY(backward(w, logits, layers, activation, parts));
-    }
-    return muster_worker_all_reduce(w, NULL, MUSTER_SUM, gradient, gradient);
+/* This worker's part of the flat gradient of the mean loss over the rows of the whole call; loss: the sum over this worker's rows.
+ * Divided by the rows of the call, so the sum over the workers is right however unevenly the rows are shared out. */
+static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient, muster_tensor loss) {
+    if (muster_worker_rows(w) == 0) return muster_fill(w, 0, gradient);
+    layer layers[MLP_LAYERS], parts[MLP_LAYERS];
+    muster_tensor activation[MLP_LAYERS + 1];
+    cut_layers(muster_worker_variable(w, model->parameters), layers);
+    cut_layers(gradient, parts);
+    MUSTER_TRY(forward(w, in[0], layers, activation));
+    muster_tensor logits = activation[MLP_LAYERS];
+    MUSTER_TRY(muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
+    return backward(w, logits, layers, activation, parts);
 }
 
 static muster_status step_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const mlp *model = user;
     muster_tensor p = muster_worker_variable(w, model->parameters), v = muster_worker_variable(w, model->momentum);
     muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, p.shape);
-    MUSTER_TRY(gradient_of_call(w, model, in, g, out[0]));
-    MUSTER_TRY(muster_scale_add(w, -model->options.learning_rate, g, model->options.momentum, v)); /* v = m v - lr g */
-    return muster_axpy(w, 1, v, p);                                                               /* p = p + v */
+    MUSTER_TRY(gradient_of_rows(w, model, in, g, out[0]));
+    /* v = m v - lr (sum of g); p = p + v */
+    return muster_worker_all_reduce_momentum(w, NULL, -model->options.learning_rate, g, model->options.momentum, v, p);
 }
 
 static muster_status gradient_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     muster_tensor loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
     muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, out[0].shape);
-    MUSTER_TRY(gradient_of_call(w, user, in, g, loss));
-    return muster_copy(w, g, out[0]);
+    MUSTER_TRY(gradient_of_rows(w, user, in, g, loss));
+    return muster_worker_all_reduce(w, NULL, MUSTER_SUM, g, out[0]);
 }
 
 static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {

@@ -92,7 +92,7 @@ static void set_counts(const trial *t, mst_request *q, int32_t r) {
     }
 }
 
-/* Bytes between the beginnings of the input and the output in place; -1: this rank cannot be in place. Positive: the output lies in the input. */
+/* Is this rank in place? */
 static bool placed(const trial *t, int32_t r) {
     bool sharded = t->collective == MST_ALL_REDUCE && t->uneven, parcels = t->collective == MST_ALL_TO_ALL && t->uneven;
     bool rooted = t->collective == MST_REDUCE || t->collective == MST_BROADCAST || t->collective == MST_GATHER || t->collective == MST_SCATTER;
@@ -324,6 +324,16 @@ MATRIX(scatter_is_right, MST_SCATTER)
 MATRIX(reduce_scatter_is_right, MST_REDUCE_SCATTER)
 MATRIX(all_to_all_is_right, MST_ALL_TO_ALL)
 
+/* So much memory that it is written past the cache. */
+static void large_collectives_are_right(void **state) {
+    (void)state;
+    static const mst_collective collectives[] = {MST_ALL_REDUCE, MST_ALL_REDUCE_AXPY, MST_REDUCE_SCATTER, MST_BROADCAST, MST_ALL_GATHER, MST_ALL_TO_ALL};
+    for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
+        trial t = {.collective = collectives[i], .op = MUSTER_SUM, .dtype = MUSTER_F64, .size = 2, .count = 1100003, .places = i % 2 ? APART : MIXED};
+        check(&t, i);
+    }
+}
+
 /* ---- bits ---- */
 
 static void keep_outputs(const trial *t, char *kept) {
@@ -408,6 +418,13 @@ static void large_segments_are_whole_pages(void **state) {
     assert_int_equal(end * 4 % 4096, 0);
 }
 
+static void segments_of_many_ranks_do_not_overflow(void **state) {
+    (void)state;
+    int64_t begin, end, count = INT64_MAX / 2;
+    mst_segment(count, 1, 100000, 99999, &begin, &end);
+    assert_true(end == count && begin > count / 100000 * 99998 && begin < end);
+}
+
 static void segments_differ_by_one_unit_at_most(void **state) {
     (void)state;
     for (int64_t count = 1; count < 100000; count = count * 3 + 1) {
@@ -428,7 +445,7 @@ static void a_forced_algorithm_is_selected_wherever_it_serves(void **state) {
     for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) {
         assert_int_equal(mst_algorithm_select(c, 4, INT64_C(1) << 40, MST_REFERENCE), MST_REFERENCE);
         assert_int_equal(mst_algorithm_select(c, 4, 0, MST_DIRECT), MST_DIRECT);
-        if (c != MST_ALL_TO_ALL) assert_int_equal(mst_algorithm_select(c, 4, MST_SLOT_BYTES, MST_INLINE), MST_INLINE);
+        assert_int_equal(mst_algorithm_select(c, 4, MST_SLOT_BYTES, MST_INLINE), MST_INLINE);
         assert_int_equal(mst_algorithm_select(c, 4, MST_SLOT_BYTES + 1, MST_INLINE), MST_DIRECT);
     }
 }
@@ -469,9 +486,9 @@ int main(void) {
         cmocka_unit_test(all_reduce_is_right), cmocka_unit_test(all_reduce_axpy_is_right), cmocka_unit_test(reduce_is_right),
         cmocka_unit_test(broadcast_is_right), cmocka_unit_test(all_gather_is_right), cmocka_unit_test(gather_is_right),
         cmocka_unit_test(scatter_is_right), cmocka_unit_test(reduce_scatter_is_right), cmocka_unit_test(all_to_all_is_right),
-        cmocka_unit_test(algorithms_give_the_same_bits), cmocka_unit_test(maximum_lets_nan_through),
+        cmocka_unit_test(large_collectives_are_right), cmocka_unit_test(algorithms_give_the_same_bits), cmocka_unit_test(maximum_lets_nan_through),
         cmocka_unit_test(segments_are_whole_lines_and_cover_everything), cmocka_unit_test(large_segments_are_whole_pages),
-        cmocka_unit_test(segments_differ_by_one_unit_at_most), cmocka_unit_test(a_forced_algorithm_is_selected_wherever_it_serves),
+        cmocka_unit_test(segments_of_many_ranks_do_not_overflow), cmocka_unit_test(segments_differ_by_one_unit_at_most), cmocka_unit_test(a_forced_algorithm_is_selected_wherever_it_serves),
         cmocka_unit_test(small_is_inline_and_large_is_direct), cmocka_unit_test(what_is_selected_serves), cmocka_unit_test(algorithms_have_names)};
     return cmocka_run_group_tests(tests, NULL, free_memories);
 }

@@ -162,15 +162,34 @@ void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x,
     }
 EACH_FLOAT(UPDATES)
 
+#define MOMENTUM(NAME, name, T, C, LOAD, STORE)                                                                                          \
+    MST_CLONES static void momentum_##name(void *x, const void *parameter, void *state, const void *values, int64_t count, double factor, \
+                                           double decay) {                                                                               \
+        T *to = x, *velocity = state;                                                                                                    \
+        const T *before = parameter;                                                                                                     \
+        const C *sum = values;                                                                                                           \
+        C alpha = (C)factor, beta = (C)decay;                                                                                            \
+        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                            \
+            velocity[i] = STORE(beta * LOAD(velocity[i]) + alpha * sum[i]);                                                              \
+            to[i] = STORE(LOAD(before[i]) + LOAD(velocity[i]));                                                                          \
+        }                                                                                                                                \
+    }
+EACH_FLOAT(MOMENTUM)
+
 typedef struct update {
+    void (*momentum)(void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta);
     void (*sum)(void *x, const void *parameter, const void *sum, int64_t count, double alpha);
     void (*pair)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
 } update;
-#define UPDATE_ROW(NAME, name, ...) [MUSTER_##NAME] = {update_##name, update_pair_##name},
+#define UPDATE_ROW(NAME, name, ...) [MUSTER_##NAME] = {momentum_##name, update_##name, update_pair_##name},
 static const update updates[MUSTER_DTYPE_COUNT] = {EACH_FLOAT(UPDATE_ROW)};
 
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha) {
     updates[dtype].sum(x, parameter, sum, count, alpha);
+}
+
+void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta) {
+    updates[dtype].momentum(x, parameter, velocity, sum, count, alpha, beta);
 }
 
 void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count, double alpha) {

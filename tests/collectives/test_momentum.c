@@ -1,0 +1,124 @@
+/* The fused reduction and update: with every algorithm the parameters go the way that separate operations would take, on every number of ranks. */
+#include "base_check.h"
+#include "collectives_pool.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { COUNT = 70001, STEPS = 3 };
+
+/* Whole numbers and powers of two: every order and every rounding gives the same. */
+static double gradient_at(int32_t rank, int32_t step, int64_t i) { return (double)((i * 7 + rank * 3 + step) % 16 - 8); }
+
+typedef struct training {
+    muster_dtype dtype;
+    int64_t count;
+} training;
+
+static muster_status write_numbers(muster_worker *w, muster_tensor to, const double *values, void *host) {
+    mst_convert(to.dtype, host, MUSTER_F64, values, muster_tensor_count(to));
+    return muster_worker_write(w, muster_tensor_make(to.dtype, host, 1, to.shape), to);
+}
+
+static muster_status step(muster_worker *w, int32_t number, muster_tensor g, muster_tensor v, muster_tensor p, double *values, void *host) {
+    for (int64_t i = 0; i < g.shape[0]; i++) values[i] = gradient_at(w->rank, number, i);
+    MUSTER_TRY(write_numbers(w, g, values, host));
+    return muster_worker_all_reduce_momentum(w, NULL, -0.5, g, 0.5, v, p);
+}
+
+static muster_status train(muster_worker *w, void *argument) {
+    training *t = argument;
+    muster_tensor g = muster_worker_scratch(w, t->dtype, 1, &t->count), v = muster_worker_scratch(w, t->dtype, 1, &t->count);
+    muster_tensor p = muster_worker_scratch(w, t->dtype, 1, &t->count);
+    double *values = calloc((size_t)t->count + 1, sizeof *values);
+    void *host = malloc((size_t)t->count * 8 + 8);
+    muster_status status = write_numbers(w, v, values, host);
+    if (status == MUSTER_OK) status = write_numbers(w, p, values, host);
+    for (int32_t s = 0; s < STEPS && status == MUSTER_OK; s++) status = step(w, s, g, v, p, values, host);
+    if (status == MUSTER_OK) status = muster_worker_read(w, p, muster_tensor_make(t->dtype, host, 1, &t->count));
+    if (status == MUSTER_OK) {
+        mst_convert(MUSTER_F64, values, t->dtype, host, t->count);
+        for (int64_t i = 0; i < t->count; i++) {
+            double velocity = 0, parameter = 0;
+            for (int32_t s = 0; s < STEPS; s++) {
+                double sum = 0;
+                for (int32_t r = 0; r < w->size; r++) sum += gradient_at(r, s, i);
+                velocity = 0.5 * velocity - 0.5 * sum;
+                parameter += velocity;
+            }
+            if (values[i] == parameter) continue;
+            status = mst_error(MUSTER_USER, "element %lld is %g, expected %g", (long long)i, values[i], parameter);
+            break;
+        }
+    }
+    free(host);
+    free(values);
+    return status;
+}
+
+static void every_algorithm_takes_the_steps_of_separate_operations(void **state) {
+    (void)state;
+    static const char *const algorithms[] = {NULL, "reference", "inline", "direct"};
+    static const int32_t groups[][2] = {{1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 1}, {0, 2}, {2, 1}};
+    static const muster_dtype dtypes[] = {MUSTER_F32, MUSTER_F64, MUSTER_F16, MUSTER_BF16};
+    static const int64_t counts[] = {0, 1, 100, COUNT};
+    for (size_t a = 0; a < 4; a++) {
+        for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+            collectives_pool c;
+            collectives_open_with(&c, groups[g][0], groups[g][1], algorithms[a], 60LL * 1000000000);
+            for (size_t d = 0; d < 4; d++) {
+                for (size_t n = 0; n < 4; n++) assert_ok(collectives_run(&c, train, &(training){dtypes[d], counts[n]}));
+            }
+            collectives_close(&c);
+        }
+    }
+}
+
+static muster_status different_betas(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t count = 4;
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    return muster_worker_all_reduce_momentum(w, NULL, 1, g, w->rank == 0 ? 0.9 : 0.8, v, p);
+}
+
+static void different_betas_are_found(void **state) {
+    (void)state;
+    collectives_pool c;
+    collectives_open(&c, 2, 0);
+    assert_refused(collectives_run(&c, different_betas, NULL), MUSTER_INVALID_ARGUMENT, "expected the same on every rank");
+    collectives_close(&c);
+}
+
+static muster_status refusals(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t count = 4, more = 5;
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor longer = muster_worker_scratch(w, MUSTER_F32, 1, &more), whole = muster_worker_scratch(w, MUSTER_I32, 1, &count);
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, longer, p), MUSTER_SHAPE_MISMATCH, "velocity: expected 4 elements as the parameter, received 5");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, g, p), MUSTER_INVALID_ARGUMENT, "received an overlap");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, p, p), MUSTER_INVALID_ARGUMENT, "received an overlap");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, whole, 0.9, whole, whole), MUSTER_INVALID_ARGUMENT, "received an overlap");
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, v, p), MUSTER_BAD_STATE, "expected no open group");
+    return muster_worker_group_end(w, NULL);
+}
+
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    collectives_pool c;
+    collectives_open(&c, 1, 0);
+    assert_ok(collectives_run(&c, refusals, NULL));
+    collectives_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_algorithm_takes_the_steps_of_separate_operations),
+        cmocka_unit_test(different_betas_are_found),
+        cmocka_unit_test(wrong_arguments_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
