@@ -11,8 +11,8 @@ static int64_t bytes_of_rows(const muster_variable *variable, int64_t rows) {
     return mst_shape_bytes(variable->dtype, variable->ndim, shape);
 }
 
-static muster_status exchange(const char *where, muster_variable *const *variables, int32_t count, int32_t rank, muster_status (*plan_one)(mst_change *change, int32_t index),
-                              mst_change_work work) {
+static muster_status exchange(const char *where, muster_variable *const *variables, int32_t count, int32_t rank,
+                              muster_status (*plan_one)(mst_change *change, int32_t index), mst_change_work work) {
     mst_change change;
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
