@@ -30,10 +30,10 @@ typedef struct mst_algorithm {
 
 extern const mst_algorithm mst_algorithm_reference, mst_algorithm_inline, mst_algorithm_direct;
 
-/* The selection: the row with the highest score whose collective and size fit; `forced` (0: none) wins wherever it has a row. bytes: what this rank would have to
- * copy aside (its input; 0 where it has none). Called before the other ranks are known: reference is used by all or none; where some ranks chose inline and
+/* The selection: the first row of the collective that fits; `forced` (0: none) wins wherever it has one. bytes: what this rank would have to
+ * copy aside (its input; 0 where it has none). crowded: more workers than CPUs. Called before the other ranks are known: reference is used by all or none; where some ranks chose inline and
  * others direct, the round is direct. */
-mst_algorithm_kind mst_algorithm_select(mst_collective collective, int32_t size, int64_t bytes, mst_algorithm_kind forced);
+mst_algorithm_kind mst_algorithm_select(mst_collective collective, bool crowded, int64_t bytes, mst_algorithm_kind forced);
 /* 0: no such name. */
 mst_algorithm_kind mst_algorithm_named(const char *name);
 const mst_algorithm *mst_algorithm_of(mst_algorithm_kind kind);

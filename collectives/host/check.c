@@ -24,7 +24,7 @@ static int64_t compared_count(const mst_request *r) {
 
 const char *mst_request_text(const mst_request *r, char text[MST_REQUEST_TEXT]) {
     const char *name = mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
-    char reduction[8] = "", root[24] = "", count[32] = "";
+    char reduction[16] = "", root[64] = "", count[32] = "";
     if (r->reduction) snprintf(reduction, sizeof reduction, " %s", mst_reduction_name(r->reduction));
     if (r->collective == MST_REDUCE || r->collective == MST_GATHER) snprintf(root, sizeof root, " to rank %d", r->root);
     if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER) snprintf(root, sizeof root, " from rank %d", r->root);

@@ -36,7 +36,7 @@ static mst_algorithm_kind choose(const round *r, const mst_request *request) {
     mst_algorithm_kind forced = r->self->forced;
     if (r->count > 1) return forced == MST_REFERENCE ? MST_REFERENCE : MST_DIRECT;
     int64_t bytes = mst_request_input_bytes(request) + 2 * counts_bytes(r, request);
-    return mst_algorithm_select(request->collective, r->self->base.size, bytes, forced);
+    return mst_algorithm_select(request->collective, mst_pool_settings(r->self->pool)->spin_ns == 0, bytes, forced);
 }
 
 /* Of the copies that are not beside the line. */

@@ -6,48 +6,44 @@
 static const mst_algorithm *const algorithms[MST_ALGORITHM_COUNT] = {
     [MST_REFERENCE] = &mst_algorithm_reference, [MST_INLINE] = &mst_algorithm_inline, [MST_DIRECT] = &mst_algorithm_direct};
 
-/* Ranks from min_size, up to max_bytes copied aside. */
+/* Up to max_bytes copied aside. */
+typedef enum { EVER, CROWDED } when;
 typedef struct row {
-    mst_collective collective;
-    int32_t min_size;
-    int64_t max_bytes;
-    int32_t score;
     mst_algorithm_kind kind;
+    when when;
+    int64_t max_bytes;
 } row;
 
-/* INLINE_BYTES: up to where `inline` was the faster one, measured on 2 ranks that each have a core and had just rewritten their inputs. A forced `inline` goes
- * up to the whole slot. */
-#define ROWS(COLLECTIVE, INLINE_BYTES)                                  \
-    {COLLECTIVE, 1, INT64_MAX, 1, MST_REFERENCE},                       \
-    {COLLECTIVE, 1, MST_SLOT_BYTES, 2, MST_INLINE},                     \
-    {COLLECTIVE, 1, INT64_MAX, 3, MST_DIRECT},                          \
-    {COLLECTIVE, 1, INLINE_BYTES, 4, MST_INLINE}
-static const row rows[] = {
-    ROWS(MST_ALL_REDUCE, 1024),
-    ROWS(MST_ALL_REDUCE_AXPY, 1024),
-    ROWS(MST_REDUCE, 2048),
-    ROWS(MST_BROADCAST, 4096),
-    ROWS(MST_ALL_GATHER, 2048),
-    ROWS(MST_GATHER, 2048),
-    ROWS(MST_SCATTER, 4096),
-    ROWS(MST_REDUCE_SCATTER, 4096),
-    ROWS(MST_ALL_TO_ALL, 4096),
-    /* The more ranks there are, the longer they wait for the last one to leave. */
-    {MST_ALL_REDUCE, 3, 4096, 4, MST_INLINE},
-    {MST_ALL_REDUCE_AXPY, 3, 4096, 4, MST_INLINE},
+/* Best first; the first that fits is taken, a forced algorithm wherever it fits. The numbers say up to how many bytes `inline` is the faster one: where every rank has
+ * a core, hardly ever, since to write a slot again costs as much as the second rendezvous; where ranks share cores (CROWDED) that rendezvous is a switch of threads.
+ * Measured by `muster-bench collectives` with 2 ranks, and 4 ranks on 2 cores, that had just rewritten their inputs. */
+enum { ROWS = 5 };
+#define FROM(OWN_CORES, SHARED_CORES)                                                                                                                      \
+    {{MST_INLINE, EVER, OWN_CORES}, {MST_INLINE, CROWDED, SHARED_CORES}, {MST_DIRECT, EVER, INT64_MAX}, {MST_INLINE, EVER, MST_SLOT_BYTES}, {MST_REFERENCE, EVER, INT64_MAX}}
+static const row rows[MST_COLLECTIVE_COUNT][ROWS] = {
+    [MST_ALL_REDUCE] = FROM(256, 2048),
+    [MST_ALL_REDUCE_AXPY] = FROM(256, 2048),
+    [MST_REDUCE] = FROM(256, 4096),
+    [MST_BROADCAST] = FROM(512, MST_SLOT_BYTES),
+    [MST_ALL_GATHER] = FROM(256, MST_SLOT_BYTES),
+    [MST_GATHER] = FROM(256, MST_SLOT_BYTES),
+    [MST_SCATTER] = FROM(512, MST_SLOT_BYTES),
+    [MST_REDUCE_SCATTER] = FROM(512, 4096),
+    [MST_ALL_TO_ALL] = FROM(512, MST_SLOT_BYTES),
+    [MST_BARRIER] = {{MST_INLINE, EVER, INT64_MAX}},
 };
 
-/* A forced algorithm wins over every score. */
-static int32_t weight_of(const row *row, mst_algorithm_kind forced) { return row->score + (row->kind == forced ? 1000 : 0); }
+static bool fits(const row *row, bool crowded, int64_t bytes) { return row->kind && (row->when == EVER || crowded) && bytes <= row->max_bytes; }
 
-mst_algorithm_kind mst_algorithm_select(mst_collective collective, int32_t size, int64_t bytes, mst_algorithm_kind forced) {
-    const row *best = NULL;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const row *at = &rows[i];
-        if (at->collective != collective || size < at->min_size || bytes > at->max_bytes) continue;
-        if (!best || weight_of(at, forced) > weight_of(best, forced)) best = at;
+mst_algorithm_kind mst_algorithm_select(mst_collective collective, bool crowded, int64_t bytes, mst_algorithm_kind forced) {
+    const row *of = rows[collective];
+    for (int32_t i = 0; forced && i < ROWS; i++) {
+        if (of[i].kind == forced && fits(&of[i], crowded, bytes)) return forced;
     }
-    return best ? best->kind : MST_DIRECT;
+    for (int32_t i = 0; i < ROWS; i++) {
+        if (fits(&of[i], crowded, bytes)) return of[i].kind;
+    }
+    return MST_DIRECT;
 }
 
 mst_algorithm_kind mst_algorithm_named(const char *name) {

@@ -443,17 +443,17 @@ static void segments_differ_by_one_unit_at_most(void **state) {
 static void a_forced_algorithm_is_selected_wherever_it_serves(void **state) {
     (void)state;
     for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) {
-        assert_int_equal(mst_algorithm_select(c, 4, INT64_C(1) << 40, MST_REFERENCE), MST_REFERENCE);
-        assert_int_equal(mst_algorithm_select(c, 4, 0, MST_DIRECT), MST_DIRECT);
-        assert_int_equal(mst_algorithm_select(c, 4, MST_SLOT_BYTES, MST_INLINE), MST_INLINE);
-        assert_int_equal(mst_algorithm_select(c, 4, MST_SLOT_BYTES + 1, MST_INLINE), MST_DIRECT);
+        assert_int_equal(mst_algorithm_select(c, true, INT64_C(1) << 40, MST_REFERENCE), MST_REFERENCE);
+        assert_int_equal(mst_algorithm_select(c, true, 0, MST_DIRECT), MST_DIRECT);
+        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES, MST_INLINE), MST_INLINE);
+        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES + 1, MST_INLINE), MST_DIRECT);
     }
 }
 
 static void small_is_inline_and_large_is_direct(void **state) {
     (void)state;
-    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, 2, 64, 0), MST_INLINE);
-    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, 2, 1 << 20, 0), MST_DIRECT);
+    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 64, 0), MST_INLINE);
+    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 1 << 20, 0), MST_DIRECT);
 }
 
 static void what_is_selected_serves(void **state) {
@@ -461,7 +461,7 @@ static void what_is_selected_serves(void **state) {
     for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) {
         for (int64_t bytes = 0; bytes < INT64_C(1) << 40; bytes = bytes * 2 + 1) {
             for (mst_algorithm_kind forced = 0; forced < MST_ALGORITHM_COUNT; forced++) {
-                assert_non_null(mst_algorithm_of(mst_algorithm_select(c, 3, bytes, forced))->serve[c]);
+                assert_non_null(mst_algorithm_of(mst_algorithm_select(c, false, bytes, forced))->serve[c]);
             }
         }
     }

@@ -2,7 +2,7 @@
 #ifndef COLLECTIVES_FAULTS_H
 #define COLLECTIVES_FAULTS_H
 
-#include "communicator_impl.h"
+#include "collectives_pool.h"
 
 #include <stdatomic.h>
 
@@ -75,13 +75,20 @@ const char *faults_excuse(faults_kind kind, faults_fault fault);
 bool faults_reduces(faults_kind kind);
 bool faults_rooted(faults_kind kind);
 bool faults_sends(faults_kind kind);
-/* Will ranks be stuck until the deadline? Then give it a short one. */
-bool faults_waits_for_deadline(const faults_plan *plan);
+/* As collectives_open, with all of the pool's options. */
+void faults_open(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, const mst_pool_options *options);
+void faults_log_nothing(void *user, const char *line);
 
 /* Runs the plan on the pool; fail_after_ns: the deadline of this run, 0: the pool's own. */
 muster_status faults_run(mst_pool *pool, faults_plan *plan, int64_t fail_after_ns);
+/* One collective of each kind, one after another, each on all ranks: NULL if all of it is right. */
+const char *faults_all_kinds(mst_pool *pool);
 /* Does the outcome fit the plan? NULL: yes, else what is wrong with it, in memory of this thread. status, message: as the caller received them. */
 const char *faults_judge(const faults_plan *plan, muster_status status, const char *message);
+
+/* Runs and judges, with a short deadline if the plan needs one. A machine that is busy with other things makes ranks late that did nothing wrong; so what looks
+ * wrong after a deadline is done again with a longer one, up to two seconds, and *repeated is increased. */
+const char *faults_try(mst_pool *pool, faults_plan *plan, int64_t *repeated);
 
 /* Must be called before the first pool of the process: waits call it, and dawdle where the plan says so. */
 void faults_install_hook(void);

@@ -1,13 +1,13 @@
 /* What must be told of a run in which one rank did something wrong; and the watch that ends a test that hangs. */
 #include "collectives_faults.h"
 
-#include "pool_impl.h"
+#include "base_check.h"
+#include "device_far.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* ---- judgement ---- */
@@ -44,6 +44,14 @@ static const char *is_status(muster_status status, muster_status wanted, const c
 
 static bool has_messages(const faults_plan *plan) { return faults_sends(plan->calls[plan->step].kind); }
 
+/* In messages, and in the parts of a split, a rank can be behind the others, so that a later failure finds it there. */
+static bool may_be_behind(const faults_plan *plan) {
+    for (int32_t i = 0; i < plan->step; i++) {
+        if (faults_sends(plan->calls[i].kind) || plan->calls[i].kind == FAULTS_SPLIT) return true;
+    }
+    return false;
+}
+
 /* Of the ranks that did nothing wrong: they were told that another failed, or found it out themselves with the status `found`. A rank may have
  * finished with messages before anything went wrong with them, but no rank finishes a collective that another has not entered. */
 static const char *others_waited(const faults_plan *plan, muster_status found) {
@@ -52,7 +60,7 @@ static const char *others_waited(const faults_plan *plan, muster_status found) {
         if (r == plan->rank || o->status == found) continue;
         if (o->status == MUSTER_OK && has_messages(plan)) continue;
         if (o->status != MUSTER_ABORTED) return complain("rank %d: expected ABORTED, received %s \"%s\"", r, muster_status_name(o->status), o->message);
-        if (!has_messages(plan) && o->steps != plan->step) return complain("rank %d did %d steps, not %d", r, o->steps, plan->step);
+        if (!has_messages(plan) && !may_be_behind(plan) && o->steps != plan->step) return complain("rank %d did %d steps, not %d", r, o->steps, plan->step);
         bool told = strstr(o->message, "gave up because rank") || strstr(o->message, "after the call was lost");
         if (!told) return complain("rank %d was told nothing: \"%s\"", r, o->message);
     }
@@ -84,9 +92,8 @@ static const char *stayed_away(const faults_plan *plan, muster_status status, co
     CHECK(is_status(status, MUSTER_TIMEOUT, message));
     if (!has_messages(plan)) {
         CHECK(lacks(message, " for rank %d, which made no progress; rank %d did last: ", plan->rank, plan->rank));
-    } else { /* it kept others from their messages, for which others wait again */
+    } else { /* it kept others from their messages, for which others wait again, also in what comes after them */
         CHECK(lacks(message, ", which made no progress; rank "));
-        CHECK(lacks(message, " with tag "));
     }
     CHECK(others_waited(plan, MUSTER_TIMEOUT));
     return is_status(plan->outcomes[plan->rank].status, plan->late_entry ? MUSTER_ABORTED : MUSTER_OK, plan->outcomes[plan->rank].message);
@@ -96,7 +103,8 @@ static const char *stayed_away(const faults_plan *plan, muster_status status, co
 static const char *agreed(const faults_plan *plan, muster_status status, const char *message) {
     for (int32_t r = 0; r < plan->size; r++) {
         const faults_outcome *o = &plan->outcomes[r];
-        if (o->status != status) return complain("rank %d: expected %s as the caller, received %s \"%s\"", r, muster_status_name(status), muster_status_name(o->status), o->message);
+        if (o->status != status)
+            return complain("rank %d: expected %s as the caller, received %s \"%s\"", r, muster_status_name(status), muster_status_name(o->status), o->message);
         if (strncmp(o->message, message, strlen(o->message)) != 0) return complain("rank %d: expected the caller's \"%s\", received \"%s\"", r, message, o->message);
         if (o->steps != plan->step) return complain("rank %d did %d steps, not %d", r, o->steps, plan->step);
     }
@@ -149,9 +157,10 @@ static const char *out_of_memory(const faults_plan *plan, muster_status status, 
     if (status == MUSTER_OK) return complain("allocation %lld of %lld failed and nobody noticed", (long long)plan->allocation, (long long)plan->allocations);
     CHECK(is_status(status, MUSTER_OUT_OF_MEMORY, message));
     CHECK(lacks(message, "out of memory, "));
+    bool may_finish = has_messages(plan) || plan->calls[plan->step].kind == FAULTS_SPLIT; /* the other part */
     for (int32_t r = 0; r < plan->size; r++) {
         muster_status own = plan->outcomes[r].status;
-        if (own == MUSTER_OUT_OF_MEMORY || own == MUSTER_ABORTED || (own == MUSTER_OK && has_messages(plan))) continue;
+        if (own == MUSTER_OUT_OF_MEMORY || own == MUSTER_ABORTED || (own == MUSTER_OK && may_finish)) continue;
         return complain("rank %d: expected ABORTED, received %s \"%s\"", r, muster_status_name(own), plan->outcomes[r].message);
     }
     return NULL;
@@ -172,9 +181,46 @@ const char *faults_judge(const faults_plan *plan, muster_status status, const ch
     }
 }
 
-bool faults_waits_for_deadline(const faults_plan *plan) {
-    if (plan->fault == FAULT_STAYS_AWAY) return true;
+/* Will ranks be stuck until the deadline? */
+static bool waits_for_deadline(const faults_plan *plan) {
+    if (plan->fault == FAULT_NONE || plan->fault == FAULT_DELAYS || plan->fault == FAULT_MEMORY) return false;
+    if (plan->fault == FAULT_STAYS_AWAY || plan->stubborn) return true;
     return has_messages(plan) && (plan->fault == FAULT_ROOT || plan->fault == FAULT_OTHER);
+}
+
+const char *faults_try(mst_pool *pool, faults_plan *plan, int64_t *repeated) {
+    int64_t deadline = waits_for_deadline(plan) ? 16000000 : 0;
+    for (;; deadline *= 2, ++*repeated) {
+        muster_status status = faults_run(pool, plan, deadline);
+        const char *complaint = faults_judge(plan, status, status == MUSTER_OK ? "" : muster_last_error());
+        if (!complaint || status != MUSTER_TIMEOUT || deadline == 0 || deadline > 2000000000) return complaint;
+    }
+}
+
+const char *faults_all_kinds(mst_pool *pool) {
+    for (faults_kind kind = 0; kind < FAULTS_KINDS; kind++) {
+        faults_plan plan = {.calls = {{.kind = kind, .op = MUSTER_SUM, .dtype = MUSTER_F32, .count = 17, .salt = kind}}, .steps = 1, .size = mst_pool_size(pool)};
+        muster_status status = faults_run(pool, &plan, 0);
+        CHECK(faults_judge(&plan, status, muster_last_error()));
+    }
+    return NULL;
+}
+
+/* ---- pools ---- */
+
+void faults_log_nothing(void *user, const char *line) { (void)user, (void)line; }
+
+void faults_open(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, const mst_pool_options *options) {
+    assert_ok(mst_far_register());
+    *c = (collectives_pool){.size = host + far};
+    for (int32_t r = 0; r < c->size; r++) {
+        const mst_device_table *table = mst_device_find(r < host ? "host" : "far");
+        char ordinal[16];
+        snprintf(ordinal, sizeof ordinal, "%d", (int)r);
+        assert_ok(table->open(table, ordinal, &c->devices[r]));
+    }
+    assert_ok(mst_pool_create(options, c->devices, c->size, &c->pool));
+    assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){algorithm}, &c->communicator));
 }
 
 /* ---- the watch ---- */
