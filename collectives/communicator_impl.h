@@ -30,6 +30,7 @@ typedef struct mst_request {
         double alpha;               /* ALL_REDUCE_AXPY: input is the gradient, output the parameter */
         int64_t tag;                /* SEND, RECV */
         int64_t key;                /* SPLIT; the color is the root */
+        int64_t place;              /* ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER: 0 where input and output lie apart, else 1 + bytes from the larger to the smaller */
     };
     union {
         const int64_t *recv_counts;

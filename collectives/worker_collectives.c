@@ -205,14 +205,14 @@ muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator
 
 /* The part of this rank among equal parts: what "in place" can mean before the other ranks' counts are known is checked with the round's own counts,
  * so here only an overlap that no form allows is refused. */
-static bool inside(const mst_request *r) {
+static muster_status check_part(const entrance *e, mst_request *r) {
     int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
     const char *in = r->input, *out = r->output;
-    return in_bytes <= out_bytes ? in >= out && in + in_bytes <= out + out_bytes : out >= in && out + out_bytes <= in + in_bytes;
-}
-
-static muster_status check_part(const entrance *e, const mst_request *r) {
-    return inside(r) ? MUSTER_OK : check_overlap(e, r, -1);
+    int64_t smaller = in_bytes <= out_bytes ? in_bytes : out_bytes, larger = in_bytes + out_bytes - smaller, offset = in_bytes <= out_bytes ? in - out : out - in;
+    bool inside = smaller > 0 && offset >= 0 && offset + smaller <= larger;
+    if (!inside) return check_overlap(e, r, -1);
+    r->place = 1 + offset;
+    return MUSTER_OK;
 }
 
 muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output) {

@@ -57,13 +57,10 @@ static muster_status check_sum(const mst_view *view, const char *what, int64_t w
 /* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the larger one. */
 static muster_status check_in_place(const mst_view *view, int32_t r, int64_t offset) {
     const mst_request *q = view->requests[r];
-    int64_t element = muster_dtype_size(q->dtype), in_bytes = q->input_count * element, out_bytes = q->output_count * element;
-    const char *in = q->input, *out = q->output;
-    if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return MUSTER_OK;
-    int64_t found = in_bytes <= out_bytes ? in - out : out - in;
-    if (found == offset * element) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on rank %d: expected its part to begin at element %lld, received byte %lld", mst_collective_name(q->collective), r,
-                     (long long)offset, (long long)found);
+    int64_t expected = offset * muster_dtype_size(q->dtype);
+    if (q->place == 0 || q->place - 1 == expected) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on rank %d: expected its part to begin at byte %lld, received byte %lld", mst_collective_name(q->collective), r,
+                     (long long)expected, (long long)(q->place - 1));
 }
 
 static muster_status check_parts(const mst_view *view, int32_t first, int32_t last) {

@@ -9,7 +9,7 @@
  * Tensors are contiguous, in the memory of the worker's device; counts are elements of any size from 0. "In place" is always allowed in the
  * form that each function names; any other overlap of a rank's input and output is refused. On success the memory belongs to the
  * caller again on return; after a failure the outputs are undefined. Results are equal, bit for bit, on every rank and for every algorithm:
- * values are combined in rank order, f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum. */
+ * values are combined in rank order (which of several NaNs a result carries is not said), f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum. */
 #ifndef MUSTER_COMMUNICATOR_H
 #define MUSTER_COMMUNICATOR_H
 

@@ -1,0 +1,456 @@
+/* Groups: collectives and messages that run together, in one round. */
+#include "collectives_values.h"
+
+enum { SECOND = 1000000000 };
+
+static int64_t sum_of_ranks(int32_t size) { return (int64_t)size * (size - 1) / 2; }
+
+/* ---- collectives ---- */
+
+static muster_status several_task(muster_worker *w, void *argument) {
+    int64_t count = *(int64_t *)argument, n = w->size;
+    muster_tensor a = values_make(w, count, w->rank, 1), sum = values_make(w, count, -1, 0), b = values_make(w, count, w->rank * 10, 2);
+    muster_tensor c = values_make(w, count, w->rank, 0), all = values_make(w, count * n, -1, 0), part = values_make(w, count, -1, 0);
+    muster_tensor d = values_make(w, count * n, 5, 1), e = values_make(w, count * n, w->rank, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, a, sum));
+    MUSTER_TRY(muster_worker_broadcast(w, NULL, w->size - 1, b, b));
+    MUSTER_TRY(muster_worker_all_gather(w, NULL, c, all));
+    MUSTER_TRY(muster_worker_reduce_scatter(w, NULL, MUSTER_MAX, d, part));
+    MUSTER_TRY(muster_worker_barrier(w, NULL));
+    MUSTER_TRY(muster_worker_all_to_all(w, NULL, e, e));
+    MUSTER_TRY(values_expect(w, sum, -1, 0)); /* only noted so far */
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    MUSTER_TRY(values_expect(w, sum, sum_of_ranks(w->size), n));
+    MUSTER_TRY(values_expect(w, b, (n - 1) * 10, 2));
+    MUSTER_TRY(values_expect(w, part, 5 + w->rank * count, 1));
+    for (int64_t r = 0; r < n; r++) {
+        MUSTER_TRY(values_expect_part(w, all, r * count, (r + 1) * count, r, 0));
+        MUSTER_TRY(values_expect_part(w, e, r * count, (r + 1) * count, r, 0));
+    }
+    return MUSTER_OK;
+}
+
+static void test_several_collectives_in_one_round(void **state) {
+    (void)state;
+    static int64_t counts[] = {0, 1, 100, 20000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) values_run_on_all(several_task, &counts[i], 1);
+}
+
+static muster_status rooted_task(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t n = w->size;
+    muster_tensor sums = values_make(w, n, -1, 0), scattered = values_make(w, n, -1, 0), gathered = values_make(w, n, -1, 0), none = muster_tensor_none();
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t root = 0; root < n; root++) { /* rank r ends with the sum, the gathered values and what everybody scattered */
+        bool own = w->rank == root;
+        MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, values_make(w, 1, w->rank + root, 0), own ? muster_tensor_slice(sums, 0, 1) : none));
+        MUSTER_TRY(muster_worker_gather(w, NULL, root, values_make(w, 1, w->rank * 100 + root, 0), own ? gathered : none));
+        MUSTER_TRY(muster_worker_scatter(w, NULL, root, own ? values_make(w, n, root * 100, 1) : none, muster_tensor_slice(scattered, root, root + 1)));
+    }
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    MUSTER_TRY(values_expect_part(w, sums, 0, 1, sum_of_ranks(w->size) + n * w->rank, 0));
+    MUSTER_TRY(values_expect(w, gathered, w->rank, 100));
+    return values_expect(w, scattered, w->rank, 100);
+}
+
+static void test_rooted_collectives_of_every_root_in_one_round(void **state) {
+    (void)state;
+    values_run_on_all(rooted_task, NULL, 1);
+}
+
+static muster_status uneven_task(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t sent[16], received[16], total_sent = 0, total_received = 0;
+    for (int32_t r = 0; r < w->size; r++) { /* as many elements as its number to each rank */
+        total_sent += sent[r] = r;
+        total_received += received[r] = w->rank;
+    }
+    muster_tensor x = values_make(w, total_sent, w->rank, 0), y = values_make(w, total_received, -1, 0), p = values_make(w, 50, 1, 0);
+    double one[50], two[50];
+    for (int i = 0; i < 50; i++) one[i] = 1, two[i] = i;
+    muster_tensor gradient = values_copy(w, muster_f64(one, 50)), parameter = values_copy(w, muster_f64(two, 50));
+    for (int i = 0; i < 50; i++) two[i] = i - 0.5 * w->size;
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_to_all_uneven(w, NULL, x, sent, y, received));
+    MUSTER_TRY(muster_worker_all_reduce_axpy(w, NULL, -0.5, gradient, parameter));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, p, p));
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    for (int32_t r = 0; r < w->size; r++) MUSTER_TRY(values_expect_part(w, y, r * w->rank, (r + 1) * w->rank, r, 0));
+    MUSTER_TRY(values_same(w, parameter, muster_f64(two, 50)));
+    return values_expect(w, p, w->size, 0);
+}
+
+static void test_uneven_exchange_and_update_in_one_round(void **state) {
+    (void)state;
+    values_run_on_all(uneven_task, NULL, 1);
+}
+
+static muster_status repeated_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 10, w->rank, 0), y = values_make(w, 10, 1, 0);
+    for (int64_t i = 0; i < 50; i++) {
+        MUSTER_TRY(muster_worker_group_begin(w, NULL));
+        MUSTER_TRY(muster_worker_broadcast(w, NULL, (int32_t)(i % w->size), x, x));
+        if (i % 3) MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, y, y));
+        MUSTER_TRY(muster_worker_group_end(w, NULL));
+        MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_MIN, y, y)); /* and by itself, between them */
+    }
+    MUSTER_TRY(values_expect(w, y, 1, 0));
+    return values_expect(w, x, 0, 0);
+}
+
+static void test_groups_again_and_again(void **state) {
+    (void)state;
+    values_run_on_all(repeated_task, NULL, 1);
+}
+
+/* ---- messages ---- */
+
+static muster_status ring_task(muster_worker *w, void *argument) {
+    int64_t count = *(int64_t *)argument;
+    int32_t right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
+    muster_tensor a = values_make(w, count, w->rank, 1), b = values_make(w, count, -w->rank, 2), c = values_make(w, count, -1, 0), d = values_make(w, count, -1, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_send(w, NULL, right, 1, a));
+    MUSTER_TRY(muster_worker_send(w, NULL, left, 2, b));
+    MUSTER_TRY(muster_worker_recv(w, NULL, left, 1, c));
+    MUSTER_TRY(muster_worker_recv(w, NULL, right, 2, d));
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    MUSTER_TRY(values_expect(w, c, left, 1));
+    return values_expect(w, d, -right, 2);
+}
+
+static void test_a_ring_in_both_directions(void **state) {
+    (void)state;
+    static int64_t counts[] = {0, 1, 1000, 65537};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) values_run_on_all(ring_task, &counts[i], 1);
+}
+
+/* Everybody to everybody, itself too, several messages per pair, asked for in another order than sent. */
+static muster_status everybody_task(muster_worker *w, void *argument) {
+    (void)argument;
+    enum { EACH = 3, COUNT = 20 };
+    muster_tensor received[16][EACH];
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t r = 0; r < w->size; r++) {
+        for (int32_t tag = 0; tag < EACH; tag++) {
+            received[r][EACH - 1 - tag] = values_make(w, COUNT, -1, 0);
+            MUSTER_TRY(muster_worker_recv(w, NULL, r, EACH - 1 - tag, received[r][EACH - 1 - tag]));
+        }
+    }
+    for (int32_t tag = 0; tag < EACH; tag++) {
+        for (int32_t r = 0; r < w->size; r++) MUSTER_TRY(muster_worker_send(w, NULL, r, tag, values_make(w, COUNT, w->rank * 1000 + r * 100, tag)));
+    }
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    for (int32_t r = 0; r < w->size; r++) {
+        for (int32_t tag = 0; tag < EACH; tag++) MUSTER_TRY(values_expect(w, received[r][tag], r * 1000 + w->rank * 100, tag));
+    }
+    return MUSTER_OK;
+}
+
+static void test_messages_from_everybody_to_everybody_with_tags_out_of_order(void **state) {
+    (void)state;
+    values_run_on_all(everybody_task, NULL, 1);
+}
+
+/* Equal tags of a pair: in the order of the sends. */
+static muster_status equal_tags_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x[5];
+    int32_t peer = 1 - w->rank;
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t i = 0; i < 5; i++) {
+        x[i] = values_make(w, 4, -1, 0);
+        MUSTER_TRY(muster_worker_send(w, NULL, peer, 3, values_make(w, 4, i, 0)));
+        MUSTER_TRY(muster_worker_recv(w, NULL, peer, 3, x[i]));
+    }
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    for (int32_t i = 0; i < 5; i++) MUSTER_TRY(values_expect(w, x[i], i, 0));
+    return MUSTER_OK;
+}
+
+static void test_equal_tags_arrive_in_the_order_of_the_sends(void **state) {
+    (void)state;
+    values_run_on(equal_tags_task, NULL, 2);
+}
+
+/* One side in a group, the other message by message. */
+static muster_status half_grouped_task(muster_worker *w, void *argument) {
+    bool senders = *(bool *)argument;
+    muster_tensor x = values_make(w, 6, -1, 0), y = values_make(w, 6, -1, 0);
+    bool grouped = (w->rank == 0) == senders;
+    if (grouped) MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    if (w->rank == 0) {
+        MUSTER_TRY(muster_worker_send(w, NULL, 1, 1, values_make(w, 6, 10, 0)));
+        MUSTER_TRY(muster_worker_send(w, NULL, 1, 2, values_make(w, 6, 20, 0)));
+    } else {
+        MUSTER_TRY(muster_worker_recv(w, NULL, 0, 1, x));
+        MUSTER_TRY(muster_worker_recv(w, NULL, 0, 2, y));
+    }
+    if (grouped) MUSTER_TRY(muster_worker_group_end(w, NULL));
+    if (w->rank == 0) return MUSTER_OK;
+    MUSTER_TRY(values_expect(w, x, 10, 0));
+    return values_expect(w, y, 20, 0);
+}
+
+static void test_a_group_meets_single_messages(void **state) {
+    (void)state;
+    bool sides[] = {false, true};
+    for (int i = 0; i < 2; i++) values_run_on(half_grouped_task, &sides[i], 2);
+}
+
+/* ---- both ---- */
+
+static muster_status mixed_task(muster_worker *w, void *argument) {
+    int64_t count = *(int64_t *)argument;
+    int32_t right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
+    muster_tensor x = values_make(w, count, w->rank, 1), y = values_make(w, count, -1, 0), z = values_make(w, count, w->rank, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_recv(w, NULL, left, 8, y));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_MAX, z, z));
+    if (w->rank % 2) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x)); /* among the collectives anywhere */
+    MUSTER_TRY(muster_worker_barrier(w, NULL));
+    if (w->rank % 2 == 0) MUSTER_TRY(muster_worker_send(w, NULL, right, 8, x));
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    MUSTER_TRY(values_expect(w, y, left, 1));
+    return values_expect(w, z, w->size - 1, 0);
+}
+
+static void test_collectives_and_messages_together(void **state) {
+    (void)state;
+    static int64_t counts[] = {0, 1, 3000};
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) values_run_on_all(mixed_task, &counts[i], 1);
+}
+
+/* Messages between some ranks only, beside one collective of all. */
+static muster_status some_messages_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 100, w->rank, 0), y = values_make(w, 100, -1, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, values_make(w, 100, 7, 1)));
+    if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, y));
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    if (w->rank == 1) MUSTER_TRY(values_expect(w, y, 7, 1));
+    return values_expect(w, x, sum_of_ranks(w->size), 0);
+}
+
+static void test_messages_of_some_ranks_beside_a_collective_of_all(void **state) {
+    (void)state;
+    values_run_on_all(some_messages_task, NULL, 2);
+}
+
+/* ---- the group itself ---- */
+
+static muster_status empty_task(muster_worker *w, void *argument) {
+    (void)argument;
+    for (int i = 0; i < 3; i++) {
+        MUSTER_TRY(muster_worker_group_begin(w, NULL));
+        MUSTER_TRY(muster_worker_group_end(w, NULL));
+    }
+    /* on some ranks only, as nobody is met */
+    if (w->rank == 0) MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    if (w->rank == 0) MUSTER_TRY(muster_worker_group_end(w, NULL));
+    return muster_worker_barrier(w, NULL);
+}
+
+static void test_an_empty_group_does_nothing(void **state) {
+    (void)state;
+    values_run_on_all(empty_task, NULL, 1);
+}
+
+static muster_status left_open_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 10, w->rank, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return values_expect(w, x, w->rank, 0);
+}
+
+static muster_status after_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 10, w->rank, 0);
+    VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "expected an open group, received none");
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x)); /* at once */
+    MUSTER_TRY(values_expect(w, x, sum_of_ranks(w->size), 0));
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    return muster_worker_group_end(w, NULL);
+}
+
+static void test_a_group_left_open_by_a_body_is_lost(void **state) {
+    (void)state;
+    for (int32_t size = 1; size <= 4; size++) {
+        collectives_pool c;
+        collectives_open(&c, size, 0);
+        assert_ok(collectives_run(&c, left_open_task, NULL));
+        assert_ok(collectives_run(&c, after_task, NULL));
+        collectives_close(&c);
+    }
+}
+
+static muster_status many_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 1024, w->rank, 0), y = values_make(w, 1, 4, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int64_t i = 0; i < 1024; i++) {
+        muster_tensor one = muster_tensor_slice(x, i, i + 1);
+        MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, one, one));
+    }
+    VALUES_REFUSED(muster_worker_all_reduce(w, NULL, MUSTER_SUM, y, y), MUSTER_OUT_OF_RANGE, "expected at most 1024 collectives in a group, received one more");
+    VALUES_REFUSED(muster_worker_send(w, NULL, 0, 0, y), MUSTER_OUT_OF_RANGE, "expected at most 1024 collectives in a group, received one more");
+    MUSTER_TRY(muster_worker_group_end(w, NULL)); /* those that were accepted */
+    MUSTER_TRY(values_expect(w, y, 4, 0));
+    return values_expect(w, x, sum_of_ranks(w->size), 0);
+}
+
+static void test_a_group_holds_1024_and_refuses_one_more(void **state) {
+    (void)state;
+    values_run_on_all(many_task, NULL, 1);
+}
+
+static muster_status many_messages_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 512, w->rank, 1), y = values_make(w, 512, -1, 0);
+    int32_t peer = (w->rank + 1) % w->size, from = (w->rank + w->size - 1) % w->size;
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t i = 0; i < 512; i++) {
+        MUSTER_TRY(muster_worker_send(w, NULL, peer, i, muster_tensor_slice(x, i, i + 1)));
+        MUSTER_TRY(muster_worker_recv(w, NULL, from, 511 - i, muster_tensor_slice(y, 511 - i, 512 - i)));
+    }
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    return values_expect(w, y, from, 1);
+}
+
+static void test_a_group_of_1024_messages(void **state) {
+    (void)state;
+    values_run_on_all(many_messages_task, NULL, 1);
+}
+
+static muster_status states_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_communicator *part = NULL;
+    VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "muster_worker_group_end: communicator: expected an open group, received none");
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    VALUES_REFUSED(muster_worker_group_begin(w, NULL), MUSTER_BAD_STATE, "muster_worker_group_begin: communicator: expected no open group");
+    VALUES_REFUSED(muster_worker_split(w, NULL, 0, 0, &part), MUSTER_BAD_STATE, "muster_worker_split: communicator: expected no open group");
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "expected an open group, received none");
+    return MUSTER_OK;
+}
+
+static void test_a_group_begins_and_ends_once(void **state) {
+    (void)state;
+    values_run_on_all(states_task, NULL, 1);
+}
+
+/* ---- groups in parts ---- */
+
+static muster_status part_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_communicator *part;
+    MUSTER_TRY(muster_worker_split(w, NULL, w->rank % 2, -w->rank, &part));
+    int32_t size = muster_communicator_size(part), rank = muster_communicator_rank(part, w);
+    int32_t right = (rank + 1) % size, left = (rank + size - 1) % size;
+    muster_tensor x = values_make(w, 30, rank, 0), y = values_make(w, 30, -1, 0), z = values_make(w, 30, 1, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, part));
+    MUSTER_TRY(muster_worker_send(w, part, right, 1, x));
+    MUSTER_TRY(muster_worker_recv(w, part, left, 1, y));
+    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, z, z));
+    MUSTER_TRY(muster_worker_barrier(w, NULL)); /* of another communicator: at once */
+    MUSTER_TRY(values_expect(w, z, 1, 0));
+    MUSTER_TRY(muster_worker_group_end(w, part));
+    MUSTER_TRY(values_expect(w, y, left, 0));
+    MUSTER_TRY(values_expect(w, z, size, 0));
+    return muster_worker_release(w, part);
+}
+
+static void test_a_group_in_a_part(void **state) {
+    (void)state;
+    values_run_on_all(part_task, NULL, 1);
+}
+
+/* ---- what does not fit ---- */
+
+static muster_status other_number_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t i = 0; i < 2 + (w->rank == 1); i++) MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return muster_worker_group_end(w, NULL);
+}
+
+static muster_status other_order_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 5, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, w->rank == 2 ? y : x, w->rank == 2 ? y : x));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, w->rank == 2 ? x : y, w->rank == 2 ? x : y));
+    return muster_worker_group_end(w, NULL);
+}
+
+static muster_status alone_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0);
+    if (w->rank == 1) return muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    for (int32_t i = 0; i < 2; i++) MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return muster_worker_group_end(w, NULL);
+}
+
+static muster_status other_tag_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
+    int32_t peer = 1 - w->rank;
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_send(w, NULL, peer, w->rank == 0 ? 3 : 4, x));
+    MUSTER_TRY(muster_worker_recv(w, NULL, peer, 4, y));
+    return muster_worker_group_end(w, NULL);
+}
+
+static void test_groups_that_differ_are_refused_on_every_rank(void **state) {
+    (void)state;
+    values_refused_on(other_number_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered group of 3, rank 0 entered group of 2");
+    values_refused_on(other_order_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 2 entered all_reduce sum of 5 i64, rank 0 entered all_reduce sum of 4 i64");
+    values_refused_on(alone_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce sum of 4 i64, rank 0 entered group of 2");
+    values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 expected 4 i64 with tag 4 from rank 0, which waits to send 4 i64 with tag 3");
+}
+
+/* Nobody else can send or receive it. */
+static muster_status to_itself_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
+    return muster_worker_group_end(w, NULL);
+}
+
+static void test_a_message_to_itself_without_its_receive_ends_at_the_deadline(void **state) {
+    (void)state;
+    values_refused_on(to_itself_task, NULL, 2, SECOND / 5, MUSTER_TIMEOUT, "send with tag 3");
+    values_refused_on(to_itself_task, NULL, 1, SECOND / 5, MUSTER_TIMEOUT, "send with tag 3");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_several_collectives_in_one_round),
+        cmocka_unit_test(test_rooted_collectives_of_every_root_in_one_round),
+        cmocka_unit_test(test_uneven_exchange_and_update_in_one_round),
+        cmocka_unit_test(test_groups_again_and_again),
+        cmocka_unit_test(test_a_ring_in_both_directions),
+        cmocka_unit_test(test_messages_from_everybody_to_everybody_with_tags_out_of_order),
+        cmocka_unit_test(test_equal_tags_arrive_in_the_order_of_the_sends),
+        cmocka_unit_test(test_a_group_meets_single_messages),
+        cmocka_unit_test(test_collectives_and_messages_together),
+        cmocka_unit_test(test_messages_of_some_ranks_beside_a_collective_of_all),
+        cmocka_unit_test(test_an_empty_group_does_nothing),
+        cmocka_unit_test(test_a_group_left_open_by_a_body_is_lost),
+        cmocka_unit_test(test_a_group_holds_1024_and_refuses_one_more),
+        cmocka_unit_test(test_a_group_of_1024_messages),
+        cmocka_unit_test(test_a_group_begins_and_ends_once),
+        cmocka_unit_test(test_a_group_in_a_part),
+        cmocka_unit_test(test_groups_that_differ_are_refused_on_every_rank),
+        cmocka_unit_test(test_a_message_to_itself_without_its_receive_ends_at_the_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
