@@ -334,7 +334,7 @@ static void test_what_all_ranks_together_bring(void **state) {
     values_refused_on(gather_root_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH, "gather: output of rank 1: expected 6 elements, the sum of all ranks' inputs, received 5");
     values_refused_on(scatter_sum_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH, "scatter: input of rank 0: expected 6 elements, the sum of all ranks' outputs, received 7");
     values_refused_on(scattered_sum_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH, "reduce_scatter: input of rank 0: expected 6 elements, the sum of all ranks' outputs, received 7");
-    values_refused_on(misplaced_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "all_gather: in place on rank 1: expected its part to begin at byte 12000, received byte 0");
+    values_refused_on(misplaced_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "all_gather: in place on rank 1: expected its part to begin at byte 24000, received byte 0");
     values_refused_on(uneven_sum_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH, "all_to_all: rank 0 sends 2 elements to rank 1, which expects 1 from it");
     values_refused_on(no_shards_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH, "expected at least one shard on all ranks together, received none");
     values_refused_on(alpha_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce_axpy sum of 1 f32, alpha 2, rank 0 entered all_reduce_axpy sum of 1 f32, alpha 1");
