@@ -64,12 +64,13 @@ static muster_status read_entry(list_reader *reader) {
     return MUSTER_OK;
 }
 
-/* Host devices get a core each, or none does: with more of them than cores, pinning would pile workers on some. */
+/* Host devices get a core each, or equally many share each core, or none is pinned: otherwise pinning would pile workers on some. */
 static void assign_cores(list_reader *reader) {
-    if (count_of(reader, &mst_host_device_table) > reader->core_count) return;
+    int32_t count = count_of(reader, &mst_host_device_table);
+    if (count > reader->core_count && count % reader->core_count != 0) return;
     for (int32_t i = 0; i < reader->count; i++) {
         mst_device_request *request = &reader->requests[i];
-        if (request->table == &mst_host_device_table) request->cpu = reader->cores[request->ordinal];
+        if (request->table == &mst_host_device_table) request->cpu = reader->cores[request->ordinal % reader->core_count];
     }
 }
 
