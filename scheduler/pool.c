@@ -48,7 +48,10 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
     if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
     current_worker = NULL;
-    if (worker->pool->size == 1) return;
+}
+
+/* Whoever waits for this worker in the run need not wait any longer. */
+static void say_finished(mst_seat *seat, uint64_t epoch) {
     atomic_store(&seat->finished, epoch);
     mst_bell_ring(&seat->bell);
 }
@@ -65,6 +68,8 @@ static void *worker_main(void *context) {
         int32_t caller_cpu = pool->caller_cpu;
         run_task(seat, seat->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
+        /* After `done`, which the caller waits for: the next run may have begun by now, and for that one an older epoch says nothing. */
+        say_finished(seat, seat->seen);
         wait.spin_ns = pool->options.spin_ns;
         if (back != target || atomic_load(&pool->done.bell.sleepers) == 0) continue;
         mst_bell_ring(&pool->done.bell);
@@ -131,7 +136,10 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
         mst_gate_publish(&pool->dispatch, epoch);
     }
     run_task(&pool->seats[0], epoch, task, argument);
-    if (pool->size > 1) wait_end(pool, cold);
+    if (pool->size > 1) {
+        say_finished(&pool->seats[0], epoch);
+        wait_end(pool, cold);
+    }
     reset_deadlines(pool);
     return mst_failure_settle(pool, epoch, pool->size);
 }

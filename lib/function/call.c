@@ -21,7 +21,7 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
     const mst_share *share = rank->share;
     const int64_t begin = mst_slice_edge(share->rows, plan->slices, slice), end = mst_slice_edge(share->rows, plan->slices, slice + 1);
     if (begin == end && !function->runs_without_rows) return MUSTER_OK;
-    mst_worker_scratch_rewind(worker);
+    if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
     worker->first_row = share->first_row + begin;
     worker->rows = end - begin;
     worker->slice = slice;

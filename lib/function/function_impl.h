@@ -162,7 +162,9 @@ void mst_updates_apply(mst_call *call);
 
 static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker *worker) { return &call->function->ranks[worker->rank]; }
 static inline mst_share *mst_call_share(const mst_call *call, const muster_worker *worker) { return mst_call_rank(call, worker)->share; }
-static inline int32_t mst_call_shares_of_rank(const mst_call *call) { return call->share_count / call->size; }
+static inline int32_t mst_call_shares_of_rank(const mst_call *call) {
+    return call->share_count == call->size ? 1 : call->share_count / call->size; /* a division takes as long as all else that an empty call does here */
+}
 /* The number of a share, which is also the number of its shard unless the body runs several together. */
 static inline int32_t mst_share_number(const mst_call *call, const mst_share *share) { return (int32_t)(share - call->shares); }
 /* One slice of one share: what the body wrote is the rank's update. */

@@ -226,8 +226,8 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
     MUSTER_TRY(read_options(given, where, &options));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
     if (!plan_serves(function, inputs, outputs, &options, single)) MUSTER_TRY(make(function, where, inputs, outputs, &options, single));
-    plan->warn_after_ns = options.warn_after_ns;
-    plan->fail_after_ns = options.fail_after_ns;
+    MST_SET(plan->warn_after_ns, options.warn_after_ns);
+    MST_SET(plan->fail_after_ns, options.fail_after_ns);
     for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));
     for (int64_t i = 0; i < function->output_count; i++) MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
     return MUSTER_OK;

@@ -111,7 +111,7 @@ static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
     assert_non_null(strstr(plain_log(), "in all_reduce #1 for rank 1"));
-    assert_non_null(strstr(plain_log(), "rank 1 on plain: stage stage #"));
+    assert_non_null(strstr(plain_log(), "muster:   rank 1 on plain: ")); /* what it did last depends on how far it has come */
     close_meeting(pool, &m);
 }
 
