@@ -7,7 +7,7 @@
 
 typedef enum {
     MST_ALL_REDUCE = 1, MST_ALL_REDUCE_AXPY, MST_REDUCE, MST_BROADCAST, MST_ALL_GATHER, MST_GATHER, MST_SCATTER, MST_REDUCE_SCATTER, MST_ALL_TO_ALL,
-    MST_BARRIER, MST_SPLIT, MST_GROUP, MST_SEND, MST_RECV, MST_COLLECTIVE_COUNT
+    MST_BARRIER, MST_END_OF_BODY, MST_SPLIT, MST_GROUP, MST_SEND, MST_RECV, MST_COLLECTIVE_COUNT
 } mst_collective;
 
 /* Of ALL_REDUCE_AXPY with momentum: velocity, in the parameter's dtype and count, read and written by its own rank only. */

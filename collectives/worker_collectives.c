@@ -15,6 +15,8 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
     if (__builtin_expect(mst_current_worker() != worker, 0))
         return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received the one of rank %d outside of its body", where, worker->rank);
     if (!communicator) communicator = mst_worker_communicator(worker);
+    else if (__builtin_expect(mst_host_of(communicator)->pool != worker->pool, 0))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of this runtime, received one of another", where);
     *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size};
     if (e->rank < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which rank %d is a member, received another", where, worker->rank);
     if (worker->size == 1 && e->size > 1)
@@ -122,8 +124,11 @@ muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_comm
     MUSTER_TRY(check_both(&e, &r, &input, &output));
     MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
     if (input.ndim < 1) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a first axis of shards, received a tensor without axes", e.where);
+    int64_t expected;
     r.shards = input.shape[0];
-    MUSTER_TRY(check_count(&e, "input", r.shards * r.output_count, "shards times the output", r.input_count));
+    if (__builtin_mul_overflow(r.shards, r.output_count, &expected)) expected = INT64_MAX;
+    MUSTER_TRY(check_count(&e, "input", expected, "shards times the output", r.input_count));
+    if (r.output_count == 0 && r.shards > 1) r.shards = 1; /* nothing to combine, however many */
     MUSTER_TRY(check_overlap(&e, &r, -1));
     return submit(&e, r);
 }
@@ -345,6 +350,7 @@ muster_status muster_worker_recv(muster_worker *worker, muster_communicator *com
 muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator) {
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_group_begin", worker, communicator));
+    MUSTER_TRY(check_not_per_shard(&e));
     if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
     mst_group *group = &e.communicator->groups[e.rank];
     if (!group->requests) {
@@ -355,6 +361,7 @@ muster_status muster_worker_group_begin(muster_worker *worker, muster_communicat
     }
     group->count = 0;
     group->epoch = worker->epoch;
+    worker->open_groups++;
     return MUSTER_OK;
 }
 
@@ -364,6 +371,7 @@ muster_status muster_worker_group_end(muster_worker *worker, muster_communicator
     if (!group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected an open group, received none", e.where);
     mst_group *group = &e.communicator->groups[e.rank];
     group->epoch = 0;
+    worker->open_groups--;
     return group->count == 0 ? MUSTER_OK : e.communicator->table->run(e.communicator, worker, group->requests, group->count);
 }
 
@@ -372,6 +380,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
     MUSTER_TRY(enter(&e, "muster_worker_split", worker, communicator));
     if (!part) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected where to put it, received NULL", e.where);
     if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_not_per_shard(&e));
     *part = NULL;
     return e.communicator->table->split(e.communicator, worker, color, key, part);
 }
@@ -396,5 +405,5 @@ muster_communicator *muster_worker_communicator(muster_worker *worker) { return 
 int32_t muster_communicator_size(const muster_communicator *communicator) { return communicator ? communicator->size : -1; }
 
 int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
-    return communicator && worker ? mst_communicator_rank(communicator, worker) : -1;
+    return communicator && worker && mst_host_of((muster_communicator *)communicator)->pool == worker->pool ? mst_communicator_rank(communicator, worker) : -1;
 }

@@ -47,11 +47,15 @@ muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size) {
     return mst_error(code, "%.480s (rank %" PRId32 ")", message, rank);
 }
 
-void mst_report_workers(const mst_pool *pool) {
+void mst_report_workers(const mst_pool *pool, const char *headline) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* several ranks may report at once */
+    pthread_mutex_lock(&lock);
+    pool->options.log(pool->options.log_user, headline);
     for (int32_t rank = 0; rank < pool->size; rank++) {
         char last[160], line[256];
         mst_recorder_last(&pool->seats[rank].worker.recorder, last, sizeof(last));
         snprintf(line, sizeof(line), "muster:   rank %" PRId32 " on %.60s: %s", rank, pool->seats[rank].worker.device->name, last);
         pool->options.log(pool->options.log_user, line);
     }
+    pthread_mutex_unlock(&lock);
 }

@@ -10,6 +10,8 @@
 
 /* How many looks at the value go between two looks at the clock and at the stop condition. */
 enum { LOOKS = 8 };
+/* How long all yields of a wait may take. */
+enum { YIELD_NS = 200000 };
 
 void (*mst_gate_test_hook)(void) = NULL;
 
@@ -40,8 +42,11 @@ static bool spin(const _Atomic uint64_t *value, uint64_t target, const mst_wait 
     return atomic_load(value) >= target;
 }
 
+/* Ends also when the CPU has been away for long: then it went to another program, which would take it every time. */
 static bool yield(const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
-    for (int32_t given = 0; given < wait->yields; given++) {
+    uint64_t limit = (uint64_t)((double)YIELD_NS * mst_ticks_per_ns());
+    uint64_t start = mst_ticks();
+    for (int32_t given = 0; given < wait->yields && mst_ticks() - start < limit; given++) {
         sched_yield();
         if (atomic_load(value) >= target) return true;
         if (stopped(wait)) break;

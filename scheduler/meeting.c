@@ -10,7 +10,10 @@ static const mst_seat *peer_of(const mst_meeting *m) { return &m->worker->pool->
 
 /* ---- what ends a wait ---- */
 
-static bool peer_returned(const mst_meeting *m) { return atomic_load(&peer_of(m)->finished) >= m->worker->epoch; }
+static bool peer_returned(const mst_meeting *m) {
+    if (atomic_load(&peer_of(m)->finished) >= m->worker->epoch) return true;
+    return !m->worker->last_meeting && !m->reading && atomic_load(&peer_of(m)->done_with) >= m->worker->epoch;
+}
 
 static bool peer_reads(const mst_meeting *m) { return m->reading && atomic_load(m->reading) == m->target; }
 
@@ -76,8 +79,7 @@ static void warn(const mst_meeting *m, int64_t waited_ns) {
     char line[240];
     snprintf(line, sizeof(line), "muster: rank %" PRId32 " has waited %.3g s in %.60s #%" PRIu64 " for rank %" PRId32 "; the workers did last:",
              m->worker->rank, (double)waited_ns * 1e-9, m->what, m->worker->sequence, m->peer);
-    pool->options.log(pool->options.log_user, line);
-    mst_report_workers(pool);
+    mst_report_workers(pool, line);
 }
 
 static muster_status give_up(mst_meeting *m, int64_t waited_ns) {
@@ -105,12 +107,13 @@ static int64_t slice_ns(int64_t warn_left, int64_t fail_after) {
 static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
     mst_pool *pool = m->worker->pool;
     mst_bell *bell = &pool->seats[m->peer].bell;
+    const int64_t fail_after_ns = m->worker->last_meeting ? -1 : pool->fail_after_ns;
     int64_t begin = mst_now_ns(), warn_left = pool->warn_after_ns;
     progress seen = {.at_ns = begin, .looked_ns = begin};
     look_at_progress(m, &seen, begin);
     for (;;) {
         /* After giving up only the peer's reading section is left to wait for, and that has no deadline: it is library code. */
-        wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, pool->fail_after_ns);
+        wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, fail_after_ns);
         mst_wait_result result = mst_bell_wait(bell, m->word, m->target, wait);
         if (result == MST_REACHED) return m->timed_out ? MUSTER_TIMEOUT : MUSTER_OK;
         if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
@@ -122,7 +125,7 @@ static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
         } else if (warn_left >= 0) {
             warn_left = pool->warn_after_ns - (now - begin);
         }
-        if (pool->fail_after_ns < 0 || now - seen.at_ns < pool->fail_after_ns) continue;
+        if (fail_after_ns < 0 || now - seen.at_ns < fail_after_ns) continue;
         give_up(m, now - begin);
         if (!m->reading) return MUSTER_TIMEOUT;
     }
@@ -131,9 +134,12 @@ static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
 muster_status mst_meet(mst_meeting *m) {
     if (__builtin_expect(!mst_gate_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
     const mst_pool *pool = m->worker->pool;
+    mst_spin *spin = &pool->seats[m->worker->rank].spin;
     /* The spin alone, without a look at any clock, serves nearly every wait. */
-    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = pool->options.spin_ns, .stop = must_stop, .context = m};
+    const int64_t spin_ns = mst_spin_ns(spin, pool->options.spin_ns);
+    mst_wait wait = {.spin_ns = spin_ns, .yields = pool->yields, .timeout_ns = spin_ns, .stop = must_stop, .context = m};
     mst_wait_result result = mst_bell_wait(&pool->seats[m->peer].bell, m->word, m->target, &wait);
+    if (result != MST_STOPPED) mst_spin_tell(spin, result == MST_REACHED);
     if (result == MST_REACHED) return MUSTER_OK;
     if (result == MST_STOPPED) return stop_reason(m);
     wait.spin_ns = 0;

@@ -36,6 +36,7 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
     muster_worker *worker = &seat->worker;
     worker->epoch = epoch;
     worker->sequence = 0;
+    worker->last_meeting = false;
     worker->scratch_status = MUSTER_OK;
     uint64_t errors = mst_error_count();
     current_worker = worker;
@@ -50,18 +51,40 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
     current_worker = NULL;
 }
 
+void mst_worker_last_meeting(muster_worker *worker) {
+    mst_seat *seat = &worker->pool->seats[worker->rank];
+    worker->last_meeting = true;
+    atomic_store(&seat->done_with, worker->epoch);
+    mst_bell_ring(&seat->bell);
+}
+
 /* Whoever waits for this worker in the run need not wait any longer. */
 static void say_finished(mst_seat *seat, uint64_t epoch) {
     atomic_store(&seat->finished, epoch);
     mst_bell_ring(&seat->bell);
 }
 
+/* Spins by itself first, to learn whether that pays, and then sleeps. false: timed out. */
+static bool wait_for(const mst_pool *pool, mst_gate *gate, uint64_t target, mst_spin *spin, bool may_spin, int64_t timeout_ns) {
+    mst_wait wait = {.yields = pool->yields, .timeout_ns = timeout_ns};
+    const int64_t spin_ns = may_spin ? mst_spin_ns(spin, pool->options.spin_ns) : 0;
+    if (spin_ns > 0 && (timeout_ns < 0 || spin_ns < timeout_ns)) {
+        wait.spin_ns = wait.timeout_ns = spin_ns;
+        const bool reached = mst_gate_wait(gate, target, &wait) == MST_REACHED;
+        mst_spin_tell(spin, reached);
+        if (reached) return true;
+        wait.spin_ns = 0;
+        wait.timeout_ns = timeout_ns;
+    }
+    return mst_gate_wait(gate, target, &wait) == MST_REACHED;
+}
+
 static void *worker_main(void *context) {
     mst_seat *seat = context;
     mst_pool *pool = seat->worker.pool;
-    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = -1};
+    bool may_spin = true;
     for (;;) {
-        mst_gate_wait(&pool->dispatch, seat->seen + 1, &wait);
+        wait_for(pool, &pool->dispatch, seat->seen + 1, &seat->idle_spin, may_spin, -1);
         seat->seen = atomic_load(&pool->dispatch.value);
         if (!pool->task) return NULL;
         uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */
@@ -70,11 +93,11 @@ static void *worker_main(void *context) {
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
         /* After `done`, which the caller waits for: the next run may have begun by now, and for that one an older epoch says nothing. */
         say_finished(seat, seat->seen);
-        wait.spin_ns = pool->options.spin_ns;
+        may_spin = true;
         if (back != target || atomic_load(&pool->done.bell.sleepers) == 0) continue;
         mst_bell_ring(&pool->done.bell);
         /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it from going on. */
-        if (wait.spin_ns > 0 && sched_getcpu() == caller_cpu) wait.spin_ns = 0;
+        if (pool->options.spin_ns > 0 && sched_getcpu() == caller_cpu) may_spin = false;
     }
 }
 
@@ -89,17 +112,14 @@ static bool on_worker_cpu(const mst_pool *pool) {
 
 /* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
-    mst_wait wait = {.spin_ns = pool->options.spin_ns, .yields = pool->yields, .timeout_ns = pool->warn_after_ns};
-    if (cold || (wait.spin_ns > 0 && on_worker_cpu(pool))) wait.spin_ns = 0;
-    if (mst_gate_wait(&pool->done, pool->done_target, &wait) == MST_REACHED) return;
+    const bool may_spin = !cold && pool->options.spin_ns > 0 && !on_worker_cpu(pool);
+    if (wait_for(pool, &pool->done, pool->done_target, &pool->seats[0].spin, may_spin, pool->warn_after_ns)) return;
     char line[160];
     snprintf(line, sizeof(line), "muster: a call has waited %.3g s for its workers to return; they did last:",
              (double)pool->warn_after_ns * 1e-9);
-    pool->options.log(pool->options.log_user, line);
-    mst_report_workers(pool);
+    mst_report_workers(pool, line);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
-    wait.timeout_ns = -1;
-    mst_gate_wait(&pool->done, pool->done_target, &wait);
+    wait_for(pool, &pool->done, pool->done_target, &pool->seats[0].spin, false, -1);
 }
 
 /* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after it: these are left out. */

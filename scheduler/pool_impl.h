@@ -42,6 +42,8 @@ struct muster_worker {
     /* reproducible mode only, else 0: the shard being run (or the first of those run together), of how many, how many this run of the body computes; and
      * how often the body runs on this worker for one shard at a time (collectives that depend on N are refused in it) */
     int32_t shard, shards, shards_here, shard_runs;
+    bool last_meeting;   /* this worker enters only the last meeting of the run any more: see mst_worker_last_meeting */
+    int32_t open_groups; /* collectives room: groups begun and not ended in this run */
     void *call;         /* function room: the call in progress */
     void *communicator; /* collectives room: the communicator of all workers, set once by the runtime */
     mst_recorder recorder;
@@ -71,6 +73,9 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
  * everyone who waits in a party of this pool. poisoned: has this run been lost? */
 void mst_pool_poison(muster_worker *worker, muster_status code);
 bool mst_pool_poisoned(const muster_worker *worker);
+/* From a task, before the one meeting that ends it on every worker: whoever waits for this worker in any other meeting is told that it will not come; and
+ * the waits of that last meeting only warn, since what they wait for is user code that has not returned. */
+void mst_worker_last_meeting(muster_worker *worker);
 
 /* For the next run only, between enter and run: 0: the pool's own; negative: never. */
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);

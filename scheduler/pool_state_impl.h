@@ -22,13 +22,33 @@ typedef struct mst_turn {
     mst_turn_waiter *first, *last;
 } mst_turn;
 
+/* How long to spin: spins that end without what they waited for halve it, down to a 64th, others double it, up to the pool's. A peer that shares its CPU with
+ * other programs comes milliseconds late; to spin for it takes CPU time from it, and from whoever is to run next. Every 32nd failure tries the whole length again. */
+typedef struct mst_spin {
+    int64_t shift; /* the pool's length is divided by 2 to the power of this */
+    uint32_t failures;
+} mst_spin;
+enum { MST_SPIN_SHIFTS = 6, MST_SPIN_PROBE = 32 };
+static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t whole_ns) { return whole_ns >> spin->shift; }
+static inline void mst_spin_tell(mst_spin *spin, bool reached) {
+    if (__builtin_expect(reached, 1)) {
+        if (__builtin_expect(spin->shift > 0, 0)) spin->shift--;
+    } else if (++spin->failures % MST_SPIN_PROBE == 0) {
+        spin->shift = 0;
+    } else if (spin->shift < MST_SPIN_SHIFTS) {
+        spin->shift++;
+    }
+}
+
 /* What only the pool needs of a worker. */
 typedef struct mst_seat {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
     /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves, posts, takes or returns, and when a run is lost. */
     _Alignas(MST_CACHE_LINE) mst_bell bell;
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
+    _Atomic uint64_t done_with; /* the newest epoch in which this worker will enter only the last meeting of the run */
     uint64_t seen;                                      /* newest dispatched epoch that this thread has taken */
+    mst_spin spin, idle_spin;                           /* of this worker's waits for others in a run; for the next run */
     pthread_t thread;                                   /* rank 0: the thread of the run in progress */
     char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
 } mst_seat;
@@ -73,7 +93,8 @@ muster_status mst_failure_code(uint64_t word);
 bool mst_run_lost(const mst_pool *pool, uint64_t epoch);
 /* The outcome of the run, told to the caller's thread. */
 muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
-void mst_report_workers(const mst_pool *pool);
+/* The headline and what each worker did last, in one piece. */
+void mst_report_workers(const mst_pool *pool, const char *headline);
 
 /* pool.c: wakes everyone who waits for any worker. */
 void mst_pool_ring_all(mst_pool *pool);

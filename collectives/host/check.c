@@ -5,7 +5,7 @@
 
 const char *mst_collective_name(mst_collective collective) {
     static const char *const names[MST_COLLECTIVE_COUNT] = {
-        "collective", "all_reduce", "all_reduce_axpy", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "split",
+        "collective", "all_reduce", "all_reduce_axpy", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "end of the body", "split",
         "group", "send", "recv"};
     return names[collective];
 }
@@ -17,7 +17,7 @@ static int64_t compared_count(const mst_request *r) {
     case MST_SCATTER: return -1;
     case MST_ALL_TO_ALL: return r->send_counts ? -1 : r->input_count;
     case MST_GROUP: return r->input_count;
-    case MST_SPLIT: case MST_BARRIER: return -1;
+    case MST_SPLIT: case MST_BARRIER: case MST_END_OF_BODY: return -1;
     default: return r->output_count;
     }
 }
@@ -29,9 +29,9 @@ const char *mst_request_text(const mst_request *r, char text[MST_REQUEST_TEXT]) 
     if (r->collective == MST_REDUCE || r->collective == MST_GATHER) snprintf(root, sizeof root, " to rank %d", r->root);
     if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER) snprintf(root, sizeof root, " from rank %d", r->root);
     if (r->collective == MST_GROUP) return snprintf(text, MST_REQUEST_TEXT, "group of %lld", (long long)r->input_count), text;
-    if (r->collective == MST_BARRIER || r->collective == MST_SPLIT) return snprintf(text, MST_REQUEST_TEXT, "%s", name), text;
+    if (r->collective == MST_BARRIER || r->collective == MST_END_OF_BODY || r->collective == MST_SPLIT) return snprintf(text, MST_REQUEST_TEXT, "%s", name), text;
     if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
-    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %g%s", r->alpha, r->momentum ? ", momentum" : "");
+    if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %.17g%s", r->alpha, r->momentum ? ", momentum" : "");
     const char *uneven = r->collective == MST_ALL_TO_ALL && r->send_counts ? " (uneven)" : "";
     snprintf(text, MST_REQUEST_TEXT, "%s%s%s of%s %s%s", name, uneven, reduction, count, dtype, root);
     return text;

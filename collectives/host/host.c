@@ -140,6 +140,9 @@ static muster_status create_part(mst_host_communicator *self, const int32_t *mem
     return status;
 }
 
+/* The two meetings differ in their heads: a rank that begins again, after a failure between them, must not meet the others' second one. */
+enum { SECOND = 1 };
+
 /* First everybody's color and key, then the leaders hand out what they have made. */
 muster_status mst_host_split(muster_communicator *base, muster_worker *worker, int32_t color, int32_t key, muster_communicator **part) {
     mst_host_communicator *self = mst_host_of(base), *made = NULL;
@@ -152,7 +155,7 @@ muster_status mst_host_split(muster_communicator *base, muster_worker *worker, i
     muster_status status = color >= 0 && leader == rank ? create_part(self, members, count, &made) : MUSTER_OK;
     mst_free(members);
     MUSTER_TRY(status);
-    MUSTER_TRY(meet(self, worker, (mst_request){.collective = MST_SPLIT, .root = color, .key = key, .input = made}, &tag));
+    MUSTER_TRY(meet(self, worker, (mst_request){.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made}, &tag));
     *part = color >= 0 ? (muster_communicator *)(uintptr_t)self->members[rank].requests[leader]->input : NULL;
     return MUSTER_OK;
 }

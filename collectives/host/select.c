@@ -31,6 +31,7 @@ static const row rows[MST_COLLECTIVE_COUNT][ROWS] = {
     [MST_REDUCE_SCATTER] = FROM(512, 4096),
     [MST_ALL_TO_ALL] = FROM(512, MST_SLOT_BYTES),
     [MST_BARRIER] = {{MST_INLINE, EVER, INT64_MAX}},
+    [MST_END_OF_BODY] = {{MST_INLINE, EVER, INT64_MAX}},
 };
 
 static bool fits(const row *row, bool crowded, int64_t bytes) { return row->kind && (row->when == EVER || crowded) && bytes <= row->max_bytes; }

@@ -6,7 +6,8 @@
  * No wait lasts for ever: see warn_after_ns and fail_after_ns of muster/runtime.h and muster/function.h.
  *
  * communicator: NULL means all workers of the call. Ranks (root, to, from) are ranks of the communicator.
- * Tensors are contiguous, in the memory of the worker's device; counts are elements of any size from 0. "In place" is always allowed in the
+ * A body with collectives needs every worker, also one without rows: muster_function_set_runs_without_rows.
+ * Tensors are contiguous, in the memory of the worker's device (on the host backend any memory of the process will do, also the body's stack); counts are elements of any size from 0. "In place" is always allowed in the
  * form that each function names; any other overlap of a rank's input and output is refused. On success the memory belongs to the
  * caller again on return; after a failure the outputs are undefined. Results are equal, bit for bit, on every rank and for every algorithm:
  * values are combined in rank order (which of several NaNs a result carries is not said), f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum. */
@@ -29,7 +30,7 @@ MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communica
 
 /* Every member of `communicator` enters; those with the same color form a new one, ranked by key, equal keys by their old rank. A negative color:
  * this worker joins none, and *part is NULL. The new one inherits the configuration (algorithms, deadlines). It lives on between calls,
- * until every member has released it or the runtime closes. */
+ * until every member has released it or the runtime closes; a rank that has released it must not use it any more. key may be negative. */
 MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
                                              muster_communicator **part);
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
@@ -85,7 +86,7 @@ MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_com
 /* Collectives and messages between begin and end, on this communicator, are only noted (their arguments are checked, and send_counts and recv_counts must
  * last until end) and run together, in one round, at end. They must not depend on each other; within a pair, messages are matched by tag. All members
  * put the same collectives, in the same order, into the group. split and release are refused in it. At most 1024 in a group.
- * A body that returns with an open group loses it. */
+ * A body that returns with an open group fails with BAD_STATE. */
 MUSTER_API muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
 MUSTER_API muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
 

@@ -32,6 +32,10 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
     const uint64_t errors = mst_error_count();
     muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
     if (status) return body_failed(call, status, errors);
+    if (worker->open_groups) {
+        return mst_error(MUSTER_BAD_STATE, "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
+                         mst_function_name(function));
+    }
     if (begin == end) return MUSTER_OK; /* what a body leaves for no rows enters nothing */
     MUSTER_TRY(mst_outputs_accumulate(call, worker));
     return mst_updates_accumulate(call, worker);
@@ -62,6 +66,7 @@ static muster_status run_rank(mst_call *call, muster_worker *worker) {
     const mst_plan *plan = &call->function->plan;
     mst_call_rank(call, worker)->staged_whole = false;
     worker->call = call;
+    worker->open_groups = 0;
     worker->total_rows = plan->count;
     worker->slices = plan->slices;
     mst_updates_reset(call, worker);

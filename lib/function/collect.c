@@ -185,7 +185,8 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     if (!function->plan.parallel) return MUSTER_OK;
     MUSTER_TRY(worker->device->table->sync(worker->device));
-    MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_BARRIER, .root = -1}));
+    mst_worker_last_meeting(worker);
+    MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_END_OF_BODY, .root = -1}));
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!is_parallel(call, i)) continue;
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-enum { MESSAGES = 200 };
+enum { MESSAGES = 50 };
 
 typedef struct post_office {
     mst_party *party;

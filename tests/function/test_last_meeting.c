@@ -1,0 +1,160 @@
+/* Large outputs are combined by all workers together, after the body. That meeting is not the body's: a rank that returns early is told to those who wait
+ * for it inside the body, and user code that takes its time is no failure. */
+#include "base_check.h"
+
+#include "muster/muster.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+enum { LARGE = 65536 };
+
+static muster_runtime *open_devices(const char *devices, int64_t fail_after_ns) {
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_runtime_options_init(&options);
+    options.devices = devices;
+    options.fail_after_ns = fail_after_ns;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    return runtime;
+}
+
+static muster_function *summing(muster_runtime *runtime, muster_body body) {
+    muster_function *function;
+    assert_ok(muster_function_create(runtime, "summing", body, NULL, &function));
+    assert_ok(muster_function_output(function, "sum", MUSTER_F32, 1, MUSTER_SUM));
+    return function;
+}
+
+static muster_status call(muster_function *function, float *result) {
+    muster_tensor output = muster_f32(result, LARGE);
+    return muster_function_call(function, NULL, 0, &output, 1, NULL);
+}
+
+static muster_status early_return(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    MUSTER_TRY(muster_fill(w, 1, out[0]));
+    return muster_worker_rank(w) == 1 ? MUSTER_OK : muster_worker_barrier(w, NULL);
+}
+
+static muster_status missing_send(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    MUSTER_TRY(muster_fill(w, 1, out[0]));
+    float value;
+    return muster_worker_rank(w) == 0 ? muster_worker_recv(w, NULL, 1, 3, muster_f32(&value, 1)) : MUSTER_OK;
+}
+
+static muster_status right(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    return muster_fill(w, 1, out[0]);
+}
+
+static void assert_next_call_is_right(muster_runtime *runtime, float *result) {
+    muster_function *function;
+    assert_ok(muster_function_create(runtime, "right", right, NULL, &function));
+    assert_ok(muster_function_output(function, "sum", MUSTER_F32, 1, MUSTER_SUM));
+    assert_ok(call(function, result));
+    for (int32_t i = 0; i < LARGE; i++) assert_true(result[i] == (float)muster_runtime_size(runtime));
+}
+
+static void assert_fails_at_once(muster_body body, const char *text) {
+    float *result = calloc(LARGE, sizeof *result);
+    muster_runtime *runtime = open_devices("host:3", -1); /* no deadline: whoever waited in vain would wait for ever */
+    assert_refused(call(summing(runtime, body), result), MUSTER_INVALID_ARGUMENT, text);
+    assert_next_call_is_right(runtime, result);
+    assert_ok(muster_runtime_close(runtime));
+    free(result);
+}
+
+static void a_rank_that_returns_early_does_not_meet_the_others_barrier(void **state) {
+    (void)state;
+    assert_fails_at_once(early_return, "rank 1");
+}
+
+static void a_receive_whose_sender_returned_fails_at_once(void **state) {
+    (void)state;
+    assert_fails_at_once(missing_send, "rank 1 returned without sending the message of recv with tag 3");
+}
+
+static muster_status slow(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)user;
+    if (muster_worker_rank(w) == 1) nanosleep(&(struct timespec){0, 200000000}, NULL);
+    return muster_fill(w, 1, out[0]);
+}
+
+static void a_slow_body_without_collectives_is_no_failure(void **state) {
+    (void)state;
+    float *result = calloc(LARGE, sizeof *result);
+    muster_runtime *runtime = open_devices("host:2", 20000000);
+    assert_ok(call(summing(runtime, slow), result));
+    assert_true(result[LARGE - 1] == 2);
+    assert_ok(muster_runtime_close(runtime));
+    free(result);
+}
+
+static muster_status give_communicator(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_communicator **where = user;
+    if (!*where) *where = muster_worker_communicator(w);
+    else return muster_worker_barrier(w, *where);
+    return MUSTER_OK;
+}
+
+static void a_communicator_of_another_runtime_is_refused(void **state) {
+    (void)state;
+    muster_communicator *communicator = NULL;
+    muster_runtime *one = open_devices("host:1", -1), *two = open_devices("host:3", -1);
+    muster_function *take, *use;
+    assert_ok(muster_function_create(one, "take", give_communicator, &communicator, &take));
+    assert_ok(muster_function_create(two, "use", give_communicator, &communicator, &use));
+    assert_ok(muster_function_call(take, NULL, 0, NULL, 0, NULL));
+    assert_refused(muster_function_call(use, NULL, 0, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT, "expected one of this runtime, received one of another");
+    assert_ok(muster_runtime_close(two));
+    assert_ok(muster_runtime_close(one));
+}
+
+static muster_status huge_shards(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out, (void)user;
+    float four[4] = {0};
+    const int64_t shape[] = {INT64_C(1) << 62, 0};
+    return muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, muster_tensor_make(MUSTER_F32, NULL, 2, shape), muster_f32(four, 4));
+}
+
+static muster_status forgotten_end(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out, (void)user;
+    return muster_worker_group_begin(w, NULL);
+}
+
+static void assert_call_fails(muster_body body, muster_status status, const char *text) {
+    muster_runtime *runtime = open_devices("host:2", -1);
+    muster_function *function;
+    assert_ok(muster_function_create(runtime, "f", body, NULL, &function));
+    assert_refused(muster_function_call(function, NULL, 0, NULL, 0, NULL), status, text);
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void more_shards_than_numbers_are_refused(void **state) {
+    (void)state;
+    assert_call_fails(huge_shards, MUSTER_SHAPE_MISMATCH, "as shards times the output, received 0");
+}
+
+static void a_group_left_open_is_told(void **state) {
+    (void)state;
+    assert_call_fails(forgotten_end, MUSTER_BAD_STATE, "the body returned with an open group");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_returns_early_does_not_meet_the_others_barrier),
+        cmocka_unit_test(a_receive_whose_sender_returned_fails_at_once),
+        cmocka_unit_test(a_slow_body_without_collectives_is_no_failure),
+        cmocka_unit_test(a_communicator_of_another_runtime_is_refused),
+        cmocka_unit_test(more_shards_than_numbers_are_refused),
+        cmocka_unit_test(a_group_left_open_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
