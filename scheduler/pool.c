@@ -84,7 +84,9 @@ static void *worker_main(void *context) {
     mst_pool *pool = seat->worker.pool;
     bool may_spin = true;
     for (;;) {
-        wait_for(pool, &pool->dispatch, seat->seen + 1, &seat->idle_spin, may_spin, -1);
+        /* The whole length every time: how long a caller pauses says nothing about its next pause, and a wake-up costs more than a spin that was right. */
+        mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
+        mst_gate_wait(&pool->dispatch, seat->seen + 1, &wait);
         seat->seen = atomic_load(&pool->dispatch.value);
         if (!pool->task) return NULL;
         uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */

@@ -48,7 +48,7 @@ typedef struct mst_seat {
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
     _Atomic uint64_t done_with; /* the newest epoch in which this worker will enter only the last meeting of the run */
     uint64_t seen;                                      /* newest dispatched epoch that this thread has taken */
-    mst_spin spin, idle_spin;                           /* of this worker's waits for others in a run; for the next run */
+    mst_spin spin;                                      /* of this worker's waits for others in a run */
     pthread_t thread;                                   /* rank 0: the thread of the run in progress */
     char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
 } mst_seat;

@@ -12,7 +12,8 @@ typedef struct muster_function muster_function;
 
 /* What a worker runs. in[i]: the worker's rows of scattered input i, or all of a broadcast input. out[i]: where output i goes; a reduced
  * output has the shape of the caller's tensor, a gathered one the caller's trailing dimensions and the rows of this share; out[i].dtype is
- * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body returns. */
+ * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body returns. A status that is none of muster_status
+ * reaches the caller as MUSTER_USER. On the host backend rank 0 runs in the thread of the caller. */
 typedef muster_status (*muster_body)(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
 
 /* A body for one backend ("host", "cuda"); backend NULL: worker operations only, runs on every backend. */
@@ -90,7 +91,7 @@ MUSTER_API void muster_call_options_init(muster_call_options *options);
 
 /* Scatters the inputs, runs on every device, collects the outputs into the caller's tensors, which must not overlap the inputs.
  * inputs[input_count], outputs[output_count]: in the order of the description; an output given as muster_tensor_none() is not computed or
- * collected. options may be NULL. A call that is refused has touched nothing; a call that fails later leaves the outputs undefined, applies
+ * collected. Arrays of 0 tensors and options may be NULL. A call that is refused has touched nothing; a call that fails later leaves the outputs undefined, applies
  * no update, and the runtime is usable again. Calls from several threads are served in order. The tensors' memory must stay valid until the call returns.
  * Errors: INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_RANGE, BAD_STATE (inside a function, after fork), TIMEOUT, and what the
  * body returned, with its rank. Threads: any. */

@@ -16,9 +16,11 @@ typedef struct muster_runtime_options {
     /* Which devices, for example "host:4" (four workers on the CPU cores) or "host". NULL: the environment's MUSTER_DEVICES, else
      * one host device per physical core that the CPU affinity and the cgroup quota allow. Copied. */
     const char *devices;
-    int64_t spin_ns;          /* longest spin before a wait sleeps; 0: 2 ms; negative: never spin. Ignored (no spin) with more workers than CPUs */
+    int64_t spin_ns;          /* longest spin before a wait sleeps; 0: 2 ms; negative: never spin. Waits whose spins are
+                               * in vain shorten them by themselves. Ignored (no spin, some yields) with more workers than CPUs */
     int64_t warn_after_ns;    /* a wait this long prints a report; 0: 30 s; negative: never */
-    int64_t fail_after_ns;    /* a wait in a collective this long without progress of the late rank fails; 0: 600 s; negative: never */
+    int64_t fail_after_ns;    /* a wait in a collective this long without progress of the late rank fails; 0: 600 s; negative: never.
+                               * It ends waits, not bodies: a call returns when every body has returned */
     int32_t keep_blas_threads; /* 1: leave OpenBLAS's process-wide thread count alone (default: set to 1 at open, restored at close) */
     int32_t no_pinning;       /* 1: do not pin worker threads to cores */
     void (*log)(void *user, const char *line); /* receives warnings and reports; NULL: standard error. Any thread may call it */

@@ -20,7 +20,7 @@ MUSTER_API int32_t muster_worker_size(const muster_worker *worker);
 MUSTER_API const char *muster_worker_backend(const muster_worker *worker);
 
 /* Position of this worker's first row in the call's selected rows (in the current slice), its number of rows, and the number of
- * rows of the whole call. All 0, 1, size where nothing is scattered: first row = rank, one row each. */
+ * rows of the whole call. Where nothing is scattered: rank, 1 and size, as if each worker had one row. */
 MUSTER_API int64_t muster_worker_first_row(const muster_worker *worker);
 MUSTER_API int64_t muster_worker_rows(const muster_worker *worker);
 MUSTER_API int64_t muster_worker_total_rows(const muster_worker *worker);
