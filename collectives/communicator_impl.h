@@ -38,6 +38,9 @@ typedef struct mst_request {
     };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_PARTY_PAYLOAD, "a request travels in a line");
+static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
+    return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
+}
 
 const char *mst_collective_name(mst_collective collective);
 enum { MST_REQUEST_TEXT = 128 };

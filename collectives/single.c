@@ -19,8 +19,7 @@ static bool is_copy(const mst_request *r) {
 }
 
 static muster_status run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count) {
-    /* It waits for nobody, but a body that goes on and on learns here that the others have given up. */
-    if (mst_pool_poisoned(worker)) return mst_error(MUSTER_ABORTED, "%s: rank %d entered it after the call was lost", mst_collective_name(requests->collective), worker->rank);
+    MUSTER_TRY(mst_refuse_lost(worker, mst_collective_name(requests->collective)));
     for (int32_t i = 0; i < count; i++) {
         if (!is_copy(&requests[i])) return mst_host_run(self, worker, requests, count);
     }

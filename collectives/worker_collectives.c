@@ -27,6 +27,11 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
 
 static bool group_open(const entrance *e) { return e->communicator->groups[e->rank].epoch == e->worker->epoch; }
 
+static muster_status check_no_group(const entrance *e, const char *what) {
+    if (!group_open(e)) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of rank %d", e->where, what, e->rank);
+}
+
 static muster_status submit(const entrance *e, mst_request request) {
     if (__builtin_expect(!group_open(e), 1)) return e->communicator->table->run(e->communicator, e->worker, &request, 1);
     mst_group *group = &e->communicator->groups[e->rank];
@@ -75,6 +80,12 @@ static muster_status check_overlap(const entrance *e, const mst_request *r, int6
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output: expected the input's memory in the form that is allowed in place, or memory apart from it, received an overlap", e->where);
 }
 
+/* Of equal counts, in place as a whole. */
+static muster_status check_whole(const entrance *e, const mst_request *r) {
+    MUSTER_TRY(check_count(e, "output", r->input_count, "the input", r->output_count));
+    return check_overlap(e, r, 0);
+}
+
 static muster_status check_not_per_shard(const entrance *e) {
     if (e->worker->shard_runs == 0) return MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE,
@@ -112,8 +123,7 @@ muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicato
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce", worker, communicator));
     MUSTER_TRY(check_both(&e, &r, &input, &output));
     MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
-    MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
-    MUSTER_TRY(check_overlap(&e, &r, 0));
+    MUSTER_TRY(check_whole(&e, &r));
     return submit(&e, r);
 }
 
@@ -133,14 +143,20 @@ muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_comm
     return submit(&e, r);
 }
 
+/* What a gradient and the parameter that it moves must be. */
+static muster_status check_gradient(const entrance *e, mst_request *r, const muster_tensor *gradient, const muster_tensor *parameter) {
+    MUSTER_TRY(check_both(e, r, gradient, parameter));
+    if (!mst_dtype_is_float(gradient->dtype))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e->where, muster_dtype_name(gradient->dtype));
+    MUSTER_TRY(check_count(e, "parameter", r->input_count, "the gradient", r->output_count));
+    return check_overlap(e, r, -1);
+}
+
 muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, muster_tensor parameter) {
     entrance e;
     mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = -1, .alpha = alpha};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_axpy", worker, communicator));
-    MUSTER_TRY(check_both(&e, &r, &gradient, &parameter));
-    if (!mst_dtype_is_float(gradient.dtype)) return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e.where, muster_dtype_name(gradient.dtype));
-    MUSTER_TRY(check_count(&e, "parameter", r.input_count, "the gradient", r.output_count));
-    MUSTER_TRY(check_overlap(&e, &r, -1));
+    MUSTER_TRY(check_gradient(&e, &r, &gradient, &parameter));
     return submit(&e, r);
 }
 
@@ -158,14 +174,11 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     mst_momentum momentum = {.beta = beta};
     mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = fingerprint(beta), .alpha = alpha, .momentum = &momentum};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_momentum", worker, communicator));
-    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_no_group(&e, "communicator"));
     MUSTER_TRY(check_both(&e, &r, &velocity, &parameter));
     MUSTER_TRY(check_count(&e, "velocity", r.output_count, "the parameter", r.input_count));
     MUSTER_TRY(check_overlap(&e, &r, -1));
-    MUSTER_TRY(check_both(&e, &r, &gradient, &parameter));
-    if (!mst_dtype_is_float(gradient.dtype)) return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e.where, muster_dtype_name(gradient.dtype));
-    MUSTER_TRY(check_count(&e, "parameter", r.input_count, "the gradient", r.output_count));
-    MUSTER_TRY(check_overlap(&e, &r, -1));
+    MUSTER_TRY(check_gradient(&e, &r, &gradient, &parameter));
     momentum.velocity = muster_tensor_address(velocity);
     mst_request apart = r;
     apart.output = momentum.velocity;
@@ -173,20 +186,31 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     return submit(&e, r);
 }
 
+/* Enters a collective with a root, which brings both tensors; the others bring an input, or an output. */
+typedef enum { ALL_BRING_INPUTS, ALL_BRING_OUTPUTS } others;
+static muster_status enter_rooted(entrance *e, mst_request *r, const char *where, muster_worker *worker, muster_communicator *communicator, others others,
+                                  const muster_tensor *input, const muster_tensor *output) {
+    MUSTER_TRY(enter(e, where, worker, communicator));
+    MUSTER_TRY(check_root(e, r->root, "root"));
+    MUSTER_TRY(check_not_per_shard(e));
+    if (e->rank == r->root) return check_both(e, r, input, output);
+    if (others == ALL_BRING_INPUTS) {
+        MUSTER_TRY(check_tensor(e, input, "input"));
+        set_input(r, input);
+    } else {
+        MUSTER_TRY(check_tensor(e, output, "output"));
+        set_output(r, output);
+    }
+    return MUSTER_OK;
+}
+
+static bool is_root(const entrance *e, const mst_request *r) { return e->rank == r->root; }
+
 muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root, muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_REDUCE, .reduction = (uint8_t)op, .root = root};
-    MUSTER_TRY(enter(&e, "muster_worker_reduce", worker, communicator));
-    MUSTER_TRY(check_root(&e, root, "root"));
-    MUSTER_TRY(check_not_per_shard(&e));
-    if (e.rank == root) {
-        MUSTER_TRY(check_both(&e, &r, &input, &output));
-        MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
-        MUSTER_TRY(check_overlap(&e, &r, 0));
-    } else {
-        MUSTER_TRY(check_tensor(&e, &input, "input"));
-        set_input(&r, &input);
-    }
+    MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_reduce", worker, communicator, ALL_BRING_INPUTS, &input, &output));
+    if (is_root(&e, &r)) MUSTER_TRY(check_whole(&e, &r));
     MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
     return submit(&e, r);
 }
@@ -194,17 +218,8 @@ muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *c
 muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_BROADCAST, .root = root};
-    MUSTER_TRY(enter(&e, "muster_worker_broadcast", worker, communicator));
-    MUSTER_TRY(check_root(&e, root, "root"));
-    MUSTER_TRY(check_not_per_shard(&e));
-    if (e.rank != root) {
-        MUSTER_TRY(check_tensor(&e, &output, "output"));
-        set_output(&r, &output);
-        return submit(&e, r);
-    }
-    MUSTER_TRY(check_both(&e, &r, &input, &output));
-    MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
-    MUSTER_TRY(check_overlap(&e, &r, 0));
+    MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_broadcast", worker, communicator, ALL_BRING_OUTPUTS, &input, &output));
+    if (is_root(&e, &r)) MUSTER_TRY(check_whole(&e, &r));
     return submit(&e, r);
 }
 
@@ -232,32 +247,16 @@ muster_status muster_worker_all_gather(muster_worker *worker, muster_communicato
 muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_GATHER, .root = root};
-    MUSTER_TRY(enter(&e, "muster_worker_gather", worker, communicator));
-    MUSTER_TRY(check_root(&e, root, "root"));
-    MUSTER_TRY(check_not_per_shard(&e));
-    if (e.rank != root) {
-        MUSTER_TRY(check_tensor(&e, &input, "input"));
-        set_input(&r, &input);
-        return submit(&e, r);
-    }
-    MUSTER_TRY(check_both(&e, &r, &input, &output));
-    MUSTER_TRY(check_part(&e, &r));
+    MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_gather", worker, communicator, ALL_BRING_INPUTS, &input, &output));
+    if (is_root(&e, &r)) MUSTER_TRY(check_part(&e, &r));
     return submit(&e, r);
 }
 
 muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_SCATTER, .root = root};
-    MUSTER_TRY(enter(&e, "muster_worker_scatter", worker, communicator));
-    MUSTER_TRY(check_root(&e, root, "root"));
-    MUSTER_TRY(check_not_per_shard(&e));
-    if (e.rank != root) {
-        MUSTER_TRY(check_tensor(&e, &output, "output"));
-        set_output(&r, &output);
-        return submit(&e, r);
-    }
-    MUSTER_TRY(check_both(&e, &r, &input, &output));
-    MUSTER_TRY(check_part(&e, &r));
+    MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_scatter", worker, communicator, ALL_BRING_OUTPUTS, &input, &output));
+    if (is_root(&e, &r)) MUSTER_TRY(check_part(&e, &r));
     return submit(&e, r);
 }
 
@@ -351,7 +350,7 @@ muster_status muster_worker_group_begin(muster_worker *worker, muster_communicat
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_group_begin", worker, communicator));
     MUSTER_TRY(check_not_per_shard(&e));
-    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_no_group(&e, "communicator"));
     mst_group *group = &e.communicator->groups[e.rank];
     if (!group->requests) {
         /* As noted, sorted, and as the others see them. */
@@ -379,7 +378,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_split", worker, communicator));
     if (!part) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected where to put it, received NULL", e.where);
-    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_no_group(&e, "communicator"));
     MUSTER_TRY(check_not_per_shard(&e));
     *part = NULL;
     return e.communicator->table->split(e.communicator, worker, color, key, part);
@@ -392,7 +391,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
     muster_communicator *world = worker->communicator;
     if (part == world || part == world->alone)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers", e.where);
-    if (group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: part: expected no open group, received one of rank %d", e.where, e.rank);
+    MUSTER_TRY(check_no_group(&e, "part"));
     part->groups[e.rank].released = true;
     mst_host_release(mst_host_of(part));
     return MUSTER_OK;

@@ -115,7 +115,6 @@ muster_status mst_meet(mst_meeting *meeting);
 muster_status mst_meeting_lost(muster_worker *worker, const char *what); /* the ABORTED of a lost run */
 /* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run; *epoch: of the last tag. */
 uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
-static inline bool mst_tag_of_run(uint64_t tag, uint64_t epoch) { return tag > epoch << MST_SEQUENCE_BITS; }
 
 /* worker.c: gives all scratch of this worker back; several blocks become one of the same total. release: to the device. */
 void mst_worker_scratch_reset(muster_worker *worker);

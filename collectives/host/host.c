@@ -101,7 +101,7 @@ void mst_host_release(mst_host_communicator *part) {
 /* One meeting of a split: what each rank brings is in its line alone. */
 static muster_status meet(mst_host_communicator *self, muster_worker *worker, mst_request request, uint64_t *tag) {
     static const char name[] = "split";
-    if (mst_pool_poisoned(worker)) return mst_error(MUSTER_ABORTED, "split: rank %d entered it after the call was lost", worker->rank);
+    MUSTER_TRY(mst_refuse_lost(worker, name));
     int32_t rank = mst_communicator_rank(&self->base, worker);
     *tag = mst_party_tag(self->party, worker);
     memcpy(mst_party_line_of(self->party, rank, *tag)->payload, &request, sizeof request);

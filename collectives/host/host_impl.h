@@ -62,6 +62,10 @@ muster_status mst_host_split(muster_communicator *self, muster_worker *worker, i
 void mst_host_release(mst_host_communicator *part);
 muster_status mst_host_run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count);
 
+/* round.c: ABORTED if the run is lost. A rank must not write its line, or the boxes of its messages, again then, since others may still be reading them; and one that
+ * waits for nobody learns here that the others have given up. */
+muster_status mst_refuse_lost(muster_worker *worker, const char *name);
+
 /* staging.c. begin: gives everything back and makes room for `bytes`, the sum of mst_aside_bytes of what will be taken. */
 muster_status mst_aside_begin(mst_aside *aside, int64_t bytes);
 int64_t mst_aside_bytes(int64_t bytes);

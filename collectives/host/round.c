@@ -23,8 +23,6 @@ static bool on_host(const round *r) { return mst_device_is_host(r->worker->devic
 
 static bool reads_output(const mst_request *request) { return request->collective == MST_ALL_REDUCE_AXPY; }
 
-static const mst_momentum *momentum_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL; }
-
 static bool uneven(const mst_request *request) { return request->collective == MST_ALL_TO_ALL && request->send_counts; }
 
 /* Of the arrays of an uneven all_to_all, which inline puts into the slot behind the data. */
@@ -42,7 +40,7 @@ static mst_algorithm_kind choose(const round *r, const mst_request *request) {
 /* Of the copies that are not beside the line. */
 static int64_t aside_bytes(const round *r, const mst_request *request, mst_algorithm_kind kind) {
     bool copies_input = kind == MST_REFERENCE || (kind == MST_DIRECT && !on_host(r));
-    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) + (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)) * (momentum_of(request) ? 2 : 1));
+    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) + (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)) * (mst_request_momentum(request) ? 2 : 1));
 }
 
 static muster_status offer_input(round *r, const mst_request *request, mst_request *offered) {
@@ -72,7 +70,7 @@ static muster_status offer_output(round *r, const mst_request *request, mst_requ
     offered->output = mst_aside_take(&r->own->aside, bytes);
     if (!reads_output(request)) return MUSTER_OK;
     MUSTER_TRY(mst_copy_out(r->worker, offered->output, request->output, bytes));
-    const mst_momentum *momentum = momentum_of(request);
+    const mst_momentum *momentum = mst_request_momentum(request);
     if (!momentum) return MUSTER_OK;
     r->own->momentum = (mst_momentum){momentum->beta, mst_aside_take(&r->own->aside, bytes)};
     offered->momentum = &r->own->momentum;
@@ -101,7 +99,7 @@ static muster_status fetch_outputs(const round *r) {
         const mst_request *request = &r->requests[i];
         int64_t bytes = mst_request_output_bytes(request);
         MUSTER_TRY(mst_copy_in(r->worker, request->output, r->offered[i].output, bytes));
-        const mst_momentum *momentum = momentum_of(request);
+        const mst_momentum *momentum = mst_request_momentum(request);
         if (momentum) MUSTER_TRY(mst_copy_in(r->worker, momentum->velocity, r->own->momentum.velocity, bytes));
     }
     return MUSTER_OK;
@@ -188,8 +186,8 @@ static muster_status meet(round *r) {
     return fetch_outputs(r);
 }
 
-/* A rank of a lost run must not write its line, or the boxes of its messages, again: others may still be reading them. */
-static muster_status refuse_lost(muster_worker *worker, const char *name) {
+muster_status mst_refuse_lost(muster_worker *worker, const char *name) {
+    if (__builtin_expect(!mst_pool_poisoned(worker), 1)) return MUSTER_OK;
     return mst_error(MUSTER_ABORTED, "%s: rank %d entered it after the call was lost", name, worker->rank);
 }
 
@@ -197,7 +195,7 @@ static muster_status run_round(mst_host_communicator *self, muster_worker *worke
     int32_t rank = mst_communicator_rank(&self->base, worker);
     round r = {.self = self, .own = &self->members[rank], .worker = worker, .requests = requests, .count = count, .rank = rank};
     r.name = mst_collective_name(count == 1 ? requests->collective : MST_GROUP);
-    if (__builtin_expect(mst_pool_poisoned(worker), 0)) return refuse_lost(worker, r.name);
+    MUSTER_TRY(mst_refuse_lost(worker, r.name));
     r.tag = mst_party_tag(self->party, worker);
     mst_request *line = (mst_request *)mst_party_line_of(self->party, rank, r.tag)->payload;
     r.offered = count == 1 ? line : array;
@@ -231,7 +229,7 @@ static int32_t sort_group(const mst_request *requests, mst_request *sorted, int3
 muster_status mst_host_run(muster_communicator *base, muster_worker *worker, mst_request *requests, int32_t count) {
     mst_host_communicator *self = mst_host_of(base);
     if (count == 1 && !is_message(requests)) return run_round(self, worker, requests, NULL, 1);
-    if (mst_pool_poisoned(worker)) return refuse_lost(worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP));
+    MUSTER_TRY(mst_refuse_lost(worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP)));
     if (count == 1) return mst_message_run(self, worker, requests);
     mst_request *sorted = requests + MST_GROUP_REQUESTS, *array = sorted + MST_GROUP_REQUESTS;
     int32_t collectives = sort_group(requests, sorted, count);

@@ -27,10 +27,7 @@ void mst_stream_end(void);
 int64_t mst_view_part(const mst_view *view, int32_t rank);
 
 /* This rank's, NULL: none. */
-static inline const mst_momentum *mst_view_momentum(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    return own->collective == MST_ALL_REDUCE_AXPY ? own->momentum : NULL;
-}
+static inline const mst_momentum *mst_view_momentum(const mst_view *view) { return mst_request_momentum(mst_view_own(view)); }
 
 /* Of ALL_TO_ALL: what goes from one rank to another. */
 typedef struct mst_parcel {
