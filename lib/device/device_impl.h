@@ -7,11 +7,36 @@
 
 #include "memory_impl.h"
 
+#include <stdatomic.h>
+
 enum {
     MST_DEVICE_HOST_MEMORY = 1, /* host code may read and write device addresses once sync has returned, and work is never queued */
 };
 
 typedef struct mst_device mst_device;
+
+/* A queue of a device: what goes into one runs in the order of issue; two of them overlap except where marks order them. Everything goes into COMPUTE
+ * but copy_in_beside. */
+typedef enum { MST_QUEUE_COMPUTE, MST_QUEUE_COPY } mst_queue;
+enum { MST_MARKS = 16 };
+
+/* A kernel of the device code by its name in the text. Static and constant but for `index`, which the first launch fills in. */
+typedef struct mst_code_kernel {
+    const char *name;
+    bool blocks; /* work is counted in blocks, else in elements, of which each thread takes some */
+    _Atomic int32_t index; /* 1 + its place among the kernels of the code; 0: not looked up yet */
+} mst_code_kernel;
+
+/* C = alpha A B + beta C with row-major matrices at device addresses: element (i, j) of A at a[i * lda + j], or a[j * lda + i] where it is transposed. f16, bf16 and
+ * f32 are summed in f32, f64 in f64. */
+typedef struct mst_gemm {
+    int32_t dtype; /* muster_dtype */
+    bool transpose_a, transpose_b;
+    int64_t m, n, k, lda, ldb, ldc;
+    double alpha, beta;
+    const void *a, *b;
+    void *c;
+} mst_gemm;
 
 /* Code that runs on the device's processor where that is a host thread: gets its own copy of the parameters, with every address in it made
  * readable. Errors: mst_error. */
@@ -33,6 +58,32 @@ typedef struct mst_device_table {
     muster_status (*launch)(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                             const int32_t *offsets, int32_t offset_count);
     muster_status (*sync)(mst_device *device);
+
+    /* ---- devices with a processor, a context or memory of their own; each may be NULL ---- */
+    /* Around a stretch in which this thread issues on the device: makes the device's context the thread's, and puts back what was there before. The functions of this
+     * table do so by themselves; code of the user's needs it. */
+    muster_status (*enter)(mst_device *device);
+    void (*leave)(mst_device *device);
+    /* The device code's kernel over `work` elements (or blocks), of which there may be 0. parameters: copied; addresses in them are device addresses as they are. */
+    muster_status (*launch_code)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
+    muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
+    /* copy_in through the COPY queue: overlaps what COMPUTE does. Host memory reusable after sync, which waits for both queues. */
+    muster_status (*copy_in_beside)(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
+    /* mark: remembers what has been issued in the queue so far under `slot` (below MST_MARKS; overwrites). wait_mark: what is issued in this device's queue from now on
+     * comes after what `of` (this device, or another of the backend) had marked last under the slot. Neither waits in the host. */
+    muster_status (*mark)(mst_device *device, mst_queue queue, int32_t slot);
+    muster_status (*wait_mark)(mst_device *device, mst_queue queue, mst_device *of, int32_t slot);
+    /* Does this device's code read and write other's memory by address? Enabled at the first question, which no call may be running for. */
+    muster_status (*reach)(mst_device *device, mst_device *other, bool *reaches);
+    /* Has everything issued so far been done? Never waits. A failure as sync returns it. */
+    muster_status (*poll)(mst_device *device, bool *done);
+    /* Between calls only. reserve: what is allocated from now on, up to so many bytes at once, needs nothing of the driver. */
+    muster_status (*reserve)(mst_device *device, int64_t bytes);
+    /* Host memory that the device copies from and to without staging. Between calls only. lock: memory of the program, until unlock. */
+    muster_status (*allocate_host)(mst_device *device, int64_t bytes, void **address);
+    void (*release_host)(mst_device *device, void *address);
+    muster_status (*lock_host)(mst_device *device, void *address, int64_t bytes);
+    void (*unlock_host)(mst_device *device, void *address);
 } mst_device_table;
 
 enum { MST_LAUNCH_MAX = 2048 };
@@ -42,6 +93,11 @@ struct mst_device {
     const mst_device_table *table;
     char name[64]; /* "host cpu 3" */
     int32_t cpu;   /* logical CPU to pin its worker to, -1: none */
+    int32_t physical; /* 1 + the number of the processor, which devices of one backend may share; 0: unknown */
+    bool in_flight;   /* between the first collective of a run that waits for other devices and the end of the run: allocate must not call the driver then */
+    /* Asked now and then while sync waits: a failure ends the wait. NULL: it waits for ever. */
+    muster_status (*interrupt)(void *user);
+    void *interrupt_user;
 };
 
 static inline bool mst_device_is_host(const mst_device *device) { return (device->table->flags & MST_DEVICE_HOST_MEMORY) != 0; }
