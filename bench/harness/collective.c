@@ -10,7 +10,7 @@
 enum { HUGE_FROM = 4 << 20, PAGE = 4096 };
 
 static const char *const names[COLLECTIVE_OPS] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce",
-                                                  "all_to_all", "gather",    "scatter",    "all_reduce_axpy"};
+                                                  "all_to_all", "gather",    "scatter",    "all_reduce_axpy", "all_reduce_momentum"};
 
 const char *collective_name(int32_t op) { return op >= 0 && op < COLLECTIVE_OPS ? names[op] : "?"; }
 
@@ -33,8 +33,10 @@ bool collective_rooted(int32_t op) {
     return op == COLLECTIVE_BROADCAST || op == COLLECTIVE_REDUCE || op == COLLECTIVE_GATHER || op == COLLECTIVE_SCATTER;
 }
 
+bool collective_updates(int32_t op) { return op == COLLECTIVE_UPDATE || op == COLLECTIVE_MOMENTUM; }
+
 bool collective_sums(int32_t op) {
-    return op == COLLECTIVE_ALL_REDUCE || op == COLLECTIVE_REDUCE_SCATTER || op == COLLECTIVE_REDUCE || op == COLLECTIVE_UPDATE;
+    return op == COLLECTIVE_ALL_REDUCE || op == COLLECTIVE_REDUCE_SCATTER || op == COLLECTIVE_REDUCE || collective_updates(op);
 }
 
 static bool in_parts(int32_t op) {
@@ -44,33 +46,33 @@ static bool in_parts(int32_t op) {
 
 double collective_bus_factor(int32_t op, int32_t ranks) {
     double share = (double)(ranks - 1) / ranks;
-    if (op == COLLECTIVE_ALL_REDUCE || op == COLLECTIVE_UPDATE) return 2 * share;
+    if (op == COLLECTIVE_ALL_REDUCE || collective_updates(op)) return 2 * share;
     return in_parts(op) ? share : 1;
 }
 
 int64_t collective_job_bytes(const collective_job *job) { return job->count * (int64_t)sizeof(float); }
 int64_t collective_job_count(const collective_job *job) { return in_parts(job->op) ? job->count / job->ranks : job->count; }
 
-collective_buffers collective_layout(const collective_job *job, int32_t rank, float *first, float *second) {
+collective_buffers collective_layout(const collective_job *job, int32_t rank, float *first, float *second, float *third) {
     int64_t all = job->count, part = job->count / job->ranks;
     bool root = rank == job->root, in_place = job->in_place;
     float *own = first + rank * part; /* this rank's part of a full vector */
     switch (job->op) {
     case COLLECTIVE_BROADCAST: /* everybody but the root has an output only */
-        if (!root) return (collective_buffers){NULL, first, 0, all};
-        return (collective_buffers){first, in_place ? first : second, all, all};
+        if (!root) return (collective_buffers){NULL, first, 0, all, NULL};
+        return (collective_buffers){first, in_place ? first : second, all, all, NULL};
     case COLLECTIVE_REDUCE:
-        if (!root) return (collective_buffers){first, NULL, all, 0};
-        return (collective_buffers){first, in_place ? first : second, all, all};
-    case COLLECTIVE_ALL_GATHER: return (collective_buffers){in_place ? own : second, first, part, all};
+        if (!root) return (collective_buffers){first, NULL, all, 0, NULL};
+        return (collective_buffers){first, in_place ? first : second, all, all, NULL};
+    case COLLECTIVE_ALL_GATHER: return (collective_buffers){in_place ? own : second, first, part, all, NULL};
     case COLLECTIVE_GATHER:
-        if (!root) return (collective_buffers){first, NULL, part, 0};
-        return (collective_buffers){in_place ? own : second, first, part, all};
+        if (!root) return (collective_buffers){first, NULL, part, 0, NULL};
+        return (collective_buffers){in_place ? own : second, first, part, all, NULL};
     case COLLECTIVE_SCATTER:
-        if (!root) return (collective_buffers){NULL, first, 0, part};
-        return (collective_buffers){first, in_place ? own : second, all, part};
-    case COLLECTIVE_REDUCE_SCATTER: return (collective_buffers){first, in_place ? own : second, all, part};
-    default: return (collective_buffers){first, in_place ? first : second, all, all};
+        if (!root) return (collective_buffers){NULL, first, 0, part, NULL};
+        return (collective_buffers){first, in_place ? own : second, all, part, NULL};
+    case COLLECTIVE_REDUCE_SCATTER: return (collective_buffers){first, in_place ? own : second, all, part, NULL};
+    default: return (collective_buffers){first, in_place ? first : second, all, all, job->op == COLLECTIVE_MOMENTUM ? third : NULL};
     }
 }
 
@@ -84,7 +86,8 @@ static inline float parameter(uint32_t index, uint32_t iteration) { return value
 void collective_rewrite(const collective_job *job, int32_t rank, const collective_buffers *buffers, uint32_t iteration) {
     float *input = buffers->input, *output = buffers->output;
     /* The output first: in place, the input is a part of it. Its old result must not pass for a new one. */
-    if (output && job->op == COLLECTIVE_UPDATE)
+    if (buffers->state) memset(buffers->state, 0, (size_t)buffers->output_count * sizeof(float));
+    if (output && collective_updates(job->op))
         for (int64_t i = 0; i < buffers->output_count; i++) output[i] = parameter((uint32_t)i, iteration);
     else if (output != input)
         for (int64_t i = 0; i < buffers->output_count; i++) output[i] = -1;
@@ -100,7 +103,7 @@ static int64_t wrong_copy(const float *output, int64_t count, int32_t rank, int6
 
 static int64_t wrong_sum(const collective_job *job, const float *output, int64_t count, int64_t from, uint32_t iteration) {
     int64_t wrong = 0;
-    bool update = job->op == COLLECTIVE_UPDATE;
+    bool update = collective_updates(job->op);
     for (int64_t i = 0; i < count; i++) {
         float sum = 0;
         for (int32_t r = 0; r < job->ranks; r++) sum += value((uint32_t)r, (uint32_t)(from + i), iteration);
@@ -166,7 +169,8 @@ static bool iterate(const collective_player *player, const collective_job *job, 
     bool ok = *begin != 0 && player->operate(player->self, job, player);
     *end = bench_ticks();
     if (!ok) collective_abort(player->room);
-    return ok;
+    /* Nobody rewrites its buffers before all have returned: on a core of two players the first to return would keep the other from saying when it was done. */
+    return ok && collective_meet(player) != 0;
 }
 
 bool collective_play(const collective_player *player, const collective_job *job, int32_t warm, int32_t calls) {

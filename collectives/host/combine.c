@@ -1,8 +1,11 @@
-/* Reductions by the fast loops. Two inputs go to their outputs in one pass; more of them by way of a chunk that stays in the first-level cache. */
+/* Reductions by the fast loops. Two inputs go to their outputs in one pass. Three and four go to one output in one pass, a page at a time, from where the others are
+ * copied; more inputs, halves, gradients and outputs past the cache go by way of a chunk that stays in the first-level cache. */
+#include "many_impl.h"
 #include "view_impl.h"
 
 enum {
-    STEP_BYTES = 4096 /* of a chunk: small, so that the memory is not left idle while the outputs are copied */
+    STEP_BYTES = 4096, /* at a time: small, so that the memory is not left idle while the outputs are copied */
+    LISTED = 16        /* inputs whose addresses fit on the stack; more of them are read one by one */
 };
 
 typedef struct combination {
@@ -48,19 +51,33 @@ typedef struct target {
     int64_t begin, end, shift;
     int32_t first, last;
     const void *parameter;
+    bool past_cache; /* set by combine_by_chunks */
 } target;
 
 /* Elements [at, at + count) to all outputs but the first `finished` ones. */
 static void spread(const combination *c, const target *t, const void *hot, int64_t at, int64_t count, int32_t finished) {
-    for (int32_t r = t->first + finished; r < t->last; r++) mst_copy_bytes(output_at(c, r, at - t->shift), hot, count * c->element);
+    for (int32_t r = t->first + finished; r < t->last; r++) {
+        void *to = output_at(c, r, at - t->shift);
+        (t->past_cache ? mst_stream_bytes : mst_copy_bytes)(to, hot, count * c->element);
+    }
+}
+
+static void accumulate(const combination *c, void *accumulator, int64_t at, int64_t count) {
+    const void *inputs[LISTED];
+    walk walk = {.c = c, .at = at};
+    if (c->inputs > LISTED) {
+        for (int64_t i = 0; i < c->inputs; i++) mst_reduction_accumulate(c->op, c->dtype, accumulator, next_shard(&walk), count, c->scale, i == 0);
+    } else {
+        for (int64_t i = 0; i < c->inputs; i++) inputs[i] = next_shard(&walk);
+        mst_many_accumulate(c->op, c->dtype, accumulator, inputs, c->inputs, count, c->scale);
+    }
 }
 
 /* The chunk is the accumulator. In place every element of it is read before one is written. */
 static void combine_chunk(const combination *c, const target *t, int64_t at, int64_t count) {
     char *chunk = c->view->chunk;
-    walk inputs = {.c = c, .at = at};
-    for (int64_t i = 0; i < c->inputs; i++) mst_reduction_accumulate(c->op, c->dtype, chunk, next_shard(&inputs), count, c->scale, i == 0);
     void *x = output_at(c, t->first, at - t->shift);
+    accumulate(c, chunk, at, count);
     const mst_momentum *momentum = mst_view_momentum(c->view);
     if (momentum) {
         void *velocity = mst_at(momentum->velocity, at * c->element);
@@ -68,14 +85,18 @@ static void combine_chunk(const combination *c, const target *t, int64_t at, int
     } else if (t->parameter) {
         mst_reduction_update(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), chunk, count, mst_view_own(c->view)->alpha);
     } else {
-        mst_convert(c->dtype, x, mst_dtype_compute(c->dtype), chunk, count);
+        muster_dtype compute = mst_dtype_compute(c->dtype);
+        if (compute == c->dtype) return spread(c, t, chunk, at, count, 0);
+        mst_convert(c->dtype, x, compute, chunk, count);
     }
     spread(c, t, x, at, count, 1);
 }
 
-static void combine_by_chunks(const combination *c, const target *t) {
-    int64_t step = STEP_BYTES / muster_dtype_size(mst_dtype_compute(c->dtype));
-    for (int64_t at = t->begin; at < t->end; at += step) combine_chunk(c, t, at, t->end - at < step ? t->end - at : step);
+/* The first output is the accumulator. */
+static void combine_in_output(const combination *c, const target *t, int64_t at, int64_t count) {
+    void *x = output_at(c, t->first, at - t->shift);
+    accumulate(c, x, at, count);
+    spread(c, t, x, at, count, 1);
 }
 
 /* An output in place is in the cache when it is written. */
@@ -83,6 +104,22 @@ static bool goes_past_cache(const combination *c, int32_t rank, int64_t at, int6
     const mst_request *request = c->view->requests[rank];
     bool in_place = request->output == mst_at(request->input, shift * c->element);
     return !in_place && (uintptr_t)output_at(c, rank, at - shift) % 16 == 0;
+}
+
+static bool all_go_past_cache(const combination *c, const target *t) {
+    bool all = mst_view_streams(c->view) && !t->parameter && mst_dtype_compute(c->dtype) == c->dtype;
+    for (int32_t r = t->first; r < t->last && all; r++) all = goes_past_cache(c, r, t->begin, t->shift);
+    return all;
+}
+
+static void combine_by_chunks(const combination *c, target *t) {
+    int64_t step = STEP_BYTES / muster_dtype_size(mst_dtype_compute(c->dtype));
+    t->past_cache = all_go_past_cache(c, t);
+    bool in_output = !t->parameter && !t->past_cache && mst_many_in_place(c->op, c->dtype, c->inputs);
+    for (int64_t at = t->begin; at < t->end; at += step) {
+        (in_output ? combine_in_output : combine_chunk)(c, t, at, t->end - at < step ? t->end - at : step);
+    }
+    if (t->past_cache) mst_stream_end();
 }
 
 /* Two inputs, one or two outputs. In place every element is read before it is written. */
@@ -101,16 +138,17 @@ static void combine_pair(const combination *c, const target *t) {
     }
 }
 
-static void combine(const mst_view *view, const target *t) {
+static void combine(const mst_view *view, target *t) {
     combination c = combination_of(view);
     if (t->begin == t->end) return;
-    (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view) ? combine_pair : combine_by_chunks)(&c, t);
+    if (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view)) combine_pair(&c, t);
+    else combine_by_chunks(&c, t);
 }
 
 void mst_combine(const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {
-    combine(view, &(target){begin, end, shift, first, last, NULL});
+    combine(view, &(target){begin, end, shift, first, last, NULL, false});
 }
 
 void mst_combine_axpy(const mst_view *view, int64_t begin, int64_t end, int32_t first, int32_t last) {
-    combine(view, &(target){begin, end, 0, first, last, mst_at(mst_view_own(view)->output, begin * mst_view_element(view))});
+    combine(view, &(target){begin, end, 0, first, last, mst_at(mst_view_own(view)->output, begin * mst_view_element(view)), false});
 }
