@@ -172,7 +172,7 @@ static int32_t read_ops(const char *list, int32_t ops[MOST_OPS]) {
     char *copy = list ? strdup(list) : NULL, *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ",", &rest) : NULL; name && count >= 0; name = strtok_r(NULL, ",", &rest)) {
         int32_t op = collective_find(name);
-        if (op < 0 || op == COLLECTIVE_UPDATE || count == MOST_OPS) count = -1;
+        if (op < 0 || collective_updates(op) || count == MOST_OPS) count = -1;
         else ops[count++] = op;
     }
     free(copy);

@@ -15,9 +15,20 @@ struct bench_muster_collectives {
 /* One worker's side of a block. */
 typedef struct side {
     muster_worker *worker;
-    muster_tensor input, output;
+    muster_tensor input, output, state;
     muster_status status;
 } side;
+
+static muster_status update(const side *own, const collective_job *job) {
+    muster_worker *w = own->worker;
+    bool momentum = job->op == COLLECTIVE_MOMENTUM;
+    if (job->variant == 0 && momentum) return muster_worker_all_reduce_momentum(w, NULL, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state, own->output);
+    if (job->variant == 0) return muster_worker_all_reduce_axpy(w, NULL, COLLECTIVE_RATE, own->input, own->output);
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, own->input, own->input));
+    if (!momentum) return muster_axpy(w, COLLECTIVE_RATE, own->input, own->output);
+    MUSTER_TRY(muster_scale_add(w, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state));
+    return muster_axpy(w, 1, own->state, own->output);
+}
 
 static muster_status enter(const side *own, const collective_job *job) {
     muster_worker *w = own->worker;
@@ -31,11 +42,8 @@ static muster_status enter(const side *own, const collective_job *job) {
     case COLLECTIVE_ALL_TO_ALL: return muster_worker_all_to_all(w, NULL, in, out);
     case COLLECTIVE_GATHER: return muster_worker_gather(w, NULL, job->root, in, out);
     case COLLECTIVE_SCATTER: return muster_worker_scatter(w, NULL, job->root, in, out);
-    default: break;
+    default: return update(own, job);
     }
-    if (job->variant == 0) return muster_worker_all_reduce_axpy(w, NULL, COLLECTIVE_RATE, in, out);
-    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, in, in));
-    return muster_axpy(w, COLLECTIVE_RATE, in, out);
 }
 
 static bool operate(void *self, const collective_job *job, const collective_player *player) {
@@ -61,15 +69,16 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const collective_job *job = &muster->job;
     int32_t rank = muster_worker_rank(w);
     int64_t most[] = {job->count + 1}; /* so that the last part, of no elements, lies in it too */
-    muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)};
-    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE) {
+    muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)}, state = muster_tensor_none();
+    if (job->op == COLLECTIVE_MOMENTUM) state = muster_worker_scratch(w, MUSTER_F32, 1, &job->count);
+    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE || (job->op == COLLECTIVE_MOMENTUM && state.dtype == MUSTER_DTYPE_NONE)) {
         collective_abort(muster->room);
         return MUSTER_OUT_OF_MEMORY;
     }
     collective_buffers buffers[COLLECTIVE_RANKS], *own = &buffers[rank];
-    *own = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]));
+    *own = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]), state.data ? muster_tensor_address(state) : NULL);
     side self = {.worker = w, .input = part_of(blocks, most[0], own->input, own->input_count),
-                 .output = part_of(blocks, most[0], own->output, own->output_count)};
+                 .output = part_of(blocks, most[0], own->output, own->output_count), .state = state};
     collective_player player = {muster->room, rank, muster->ranks, buffers, operate, &self};
     collective_play(&player, job, muster->warm, muster->calls);
     return self.status;

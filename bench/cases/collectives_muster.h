@@ -13,7 +13,7 @@ bool bench_muster_collectives_close(bench_muster_collectives *muster);
 
 typedef struct bench_muster_contender {
     bench_muster_collectives *muster;
-    collective_job job; /* variant 1 of COLLECTIVE_UPDATE: all_reduce, then axpy */
+    collective_job job; /* variant 1 of what updates: all_reduce, then the update */
 } bench_muster_contender;
 bool bench_muster_collective_block(void *contender, const bench_block *block, double *ns, int64_t *wrong);
 

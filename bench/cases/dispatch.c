@@ -1,8 +1,12 @@
 /* What a call costs that computes nothing. */
+#include "collectives_muster.h"
 #include "fork_join.h"
 #include "muster_case.h"
 #include "pair.h"
 #include "process.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 typedef struct empty_call {
     muster_function *function;
@@ -123,10 +127,48 @@ static bool on_four(const bench_options *options) {
     return dispatch_row(&row, 4, false, options);
 }
 
+/* A runtime with as many events of each worker as the environment may ask for; NULL: the default. The environment is left as it was. */
+static bench_muster_collectives *open_with_events(int32_t ranks, const char *events) {
+    static const char *const name = "MUSTER_RECORDER_EVENTS";
+    char *before = getenv(name) ? strdup(getenv(name)) : NULL;
+    if (events) setenv(name, events, 1);
+    else unsetenv(name);
+    bench_muster_collectives *muster = bench_muster_collectives_open(ranks);
+    if (before) setenv(name, before, 1);
+    else unsetenv(name);
+    free(before);
+    return muster;
+}
+
+/* What the recorder adds to a small all-reduce. Where in memory a runtime happens to lie matters more than that, so several runtimes of each kind are measured,
+ * of which one runs at a time, and the fastest ones are compared. */
+static bool recorder_row(const bench_options *options) {
+    enum { BYTES = 4096, RUNTIMES = 8 };
+    bench_row row = {.block = {50, 1000, 0}, .round_count = 60, .rest_ns = 3000000};
+    snprintf(row.name, sizeof row.name, "dispatch: an all-reduce of 4 KiB in a call, with and without the recorder, 2 devices");
+    if (!bench_wanted(options, row.name)) return true;
+    collective_job job = {.op = COLLECTIVE_ALL_REDUCE, .ranks = 2, .count = BYTES / (int64_t)sizeof(float)};
+    bench_muster_contender contenders[RUNTIMES];
+    bool ok = true;
+    for (int r = 0; r < RUNTIMES; r++) {
+        bool off = r % 2 == 0;
+        char name[BENCH_NAME];
+        snprintf(name, sizeof name, off ? "recorder off, runtime %d" : "muster, runtime %d", r + 1);
+        contenders[r] = (bench_muster_contender){open_with_events(job.ranks, off ? "0" : NULL), job};
+        if (contenders[r].muster) bench_add(&row, off ? BENCH_LIMIT : BENCH_MUSTER, name, &contenders[r], bench_muster_collective_block, NULL);
+        else ok = false;
+    }
+    bench_target_add(&row, BENCH_RATIO, "recorder off", 1.05);
+    ok = bench_run(&row, options) && ok;
+    for (int r = 0; r < RUNTIMES; r++) ok = bench_muster_collectives_close(contenders[r].muster) && ok;
+    return ok;
+}
+
 bool bench_dispatch(const bench_options *options) {
     bool ok = on_one(options, false);
     ok = on_one(options, true) && ok;
     ok = on_two(options, 0) && ok;
     ok = on_two(options, 1000000) && ok;
-    return on_four(options) && ok;
+    ok = on_four(options) && ok;
+    return recorder_row(options) && ok;
 }

@@ -75,12 +75,28 @@ static bool step_row(const bench_options *options) {
     return ok;
 }
 
-/* parameters += rate * (sum of the gradients), on both devices. The limit reads both gradients and one set of parameters and writes both sets. */
-static bool update_row(const bench_options *options) {
-    collective_job job = {.op = COLLECTIVE_UPDATE, .ranks = 2, .count = mlp_parameter_count()};
+/* With or without momentum: what is measured, and the vectors that have to cross to memory or from it at least. */
+typedef struct update_kind {
+    int32_t op;
+    const char *name, *fused, *parts, *floor;
+    int32_t vectors;
+} update_kind;
+
+static const update_kind plain_update = {COLLECTIVE_UPDATE, "all-reduce plus update", "muster, all_reduce_axpy", "muster, all_reduce, then axpy",
+                                         "both gradients and one set of parameters read, both sets written", 5};
+static const update_kind momentum_update = {COLLECTIVE_MOMENTUM, "all-reduce plus momentum", "muster, all_reduce_momentum", "muster, all_reduce, scale_add, then axpy",
+                                            "both gradients, one set of parameters and one of momenta read, both sets of parameters and one of momenta written", 7};
+
+/* parameters += rate * (sum of the gradients), on both devices, or the same with momentum. The limit moves just what the floor says. */
+static bool update_row(const bench_options *options, const update_kind *kind) {
+    collective_job job = {.op = kind->op, .ranks = 2, .count = mlp_parameter_count()};
     bench_row row = {.block = {1, 6, 0}, .round_count = 40, .rest_ns = 3000000, .median = true, .items = (double)job.count,
                      .items_name = "parameters/s"};
-    snprintf(row.name, sizeof row.name, "train: all-reduce plus update of the demo, %lld parameters", (long long)job.count);
+    char json[48];
+    int64_t floor = kind->vectors * collective_job_bytes(&job);
+    snprintf(row.name, sizeof row.name, "train: %s of the demo, %lld parameters", kind->name, (long long)job.count);
+    snprintf(json, sizeof json, ", \"floor_bytes\": %lld", (long long)floor);
+    row.json = json;
     if (!bench_wanted(options, row.name)) return true;
     bench_pair *pair = bench_pair_open();
     bench_limit_collective *memory = pair ? bench_limit_collective_open(pair, job.ranks, job.count) : NULL;
@@ -90,10 +106,11 @@ static bool update_row(const bench_options *options) {
     parts.job.variant = 1;
     if (memory) bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
     else bench_say("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
-    if (muster) bench_muster_add(&row, "muster, all_reduce_axpy", &fused, bench_muster_collective_block);
-    if (muster) bench_add(&row, BENCH_PEER, "muster, all_reduce, then axpy", &parts, bench_muster_collective_block, NULL);
+    if (muster) bench_muster_add(&row, kind->fused, &fused, bench_muster_collective_block);
+    if (muster) bench_add(&row, BENCH_PEER, kind->parts, &parts, bench_muster_collective_block, NULL);
     bench_target_add(&row, BENCH_RATIO, "limit", 1.2);
     bool ok = bench_run(&row, options) && muster;
+    bench_say("  floor: %lld bytes: %s", (long long)floor, kind->floor);
     ok = bench_muster_collectives_close(muster) && ok;
     bench_limit_collective_close(memory);
     bench_pair_close(pair);
@@ -102,5 +119,6 @@ static bool update_row(const bench_options *options) {
 
 bool bench_train(const bench_options *options) {
     bool ok = step_row(options);
-    return update_row(options) && ok;
+    ok = update_row(options, &plain_update) && ok;
+    return update_row(options, &momentum_update) && ok;
 }

@@ -23,11 +23,13 @@ typedef enum {
     COLLECTIVE_GATHER,
     COLLECTIVE_SCATTER,
     COLLECTIVE_UPDATE, /* parameter += COLLECTIVE_RATE * sum over the ranks of gradient, on every rank; input: gradient, output: parameter */
+    COLLECTIVE_MOMENTUM, /* state = COLLECTIVE_DECAY * state + COLLECTIVE_RATE * that sum; parameter += state */
     COLLECTIVE_OPS
 } collective_op;
 
 enum { COLLECTIVE_RANKS = 16, COLLECTIVE_CALLS = 4096 };
 #define COLLECTIVE_RATE (-0.25f)
+#define COLLECTIVE_DECAY 0.5f
 
 /* count: floats of a full vector, a multiple of `ranks` where ranks hold parts. As input and as output a rank holds a full vector or one part
  * of it (count / ranks). */
@@ -42,6 +44,7 @@ typedef struct collective_job {
 typedef struct collective_buffers {
     float *input, *output;
     int64_t input_count, output_count;
+    float *state; /* of COLLECTIVE_MOMENTUM, output_count: zeros before every operation; nobody else looks at it */
 } collective_buffers;
 
 const char *collective_name(int32_t op);    /* as in Muster: "all_reduce" */
@@ -52,8 +55,9 @@ double collective_bus_factor(int32_t op, int32_t ranks); /* bus bandwidth / algo
 int64_t collective_job_bytes(const collective_job *job);  /* of a full vector */
 int64_t collective_job_count(const collective_job *job);  /* elements as nccl-tests counts them: of a part where ranks hold parts */
 
-/* One full vector for each of `first`, `second` (not used in place) is what a rank needs. */
-collective_buffers collective_layout(const collective_job *job, int32_t rank, float *first, float *second);
+/* One full vector for each of `first`, `second` (not used in place) is what a rank needs, and `third` for COLLECTIVE_MOMENTUM. */
+collective_buffers collective_layout(const collective_job *job, int32_t rank, float *first, float *second, float *third);
+bool collective_updates(int32_t op); /* has parameters as its output */
 void collective_rewrite(const collective_job *job, int32_t rank, const collective_buffers *buffers, uint32_t iteration);
 int64_t collective_wrong(const collective_job *job, int32_t rank, const collective_buffers *buffers, uint32_t iteration);
 /* As Muster's host devices have it: whole huge pages, where the kernel gives them, from 4 MiB on. NULL: no memory. Freed with free. */

@@ -29,7 +29,7 @@ static void print_contender(const bench_row *row, const bench_contender *contend
     char a[16], b[16], c[16], d[16], over[48], under[48];
     printf("%-44s %9s %9s %9s %9s  %-22s %-22s", contender->name, us(a, contender->p50), us(b, contender->p95), us(c, contender->p99),
            us(d, contender->least), contender->kind == BENCH_LIMIT && contender->limit_ratio[1] == contender->limit_ratio[2] ? "1" : spread(over, contender->limit_ratio),
-           contender->kind == BENCH_MUSTER ? "1" : spread(under, contender->muster_ratio));
+           contender->kind == BENCH_MUSTER && contender->muster_ratio[1] == contender->muster_ratio[2] ? "1" : spread(under, contender->muster_ratio));
     if (row->items > 0) printf(" %10.0f", row->items / contender->p50 * 1e9);
     printf(" %6lld\n", (long long)contender->wrong);
 }

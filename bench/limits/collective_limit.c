@@ -11,6 +11,8 @@ struct bench_limit_collective {
     bench_pair *pair;
     int32_t ranks;
     float *first[COLLECTIVE_RANKS], *second[COLLECTIVE_RANKS];
+    float *third[COLLECTIVE_RANKS]; /* made when an operation wants it */
+    int64_t most;
     float *aside[THREADS]; /* a copy for each thread, for ways that need one */
     collective_room *room;
     collective_buffers buffers[COLLECTIVE_RANKS];
@@ -160,6 +162,13 @@ static void update_slices(const view *v) {
     bench_update(v->in, v->ranks, v->out, begin, end);
 }
 
+/* Each thread keeps the state of its half. */
+static void momentum_slices(const view *v) {
+    int64_t begin, end;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    bench_momentum(v->in, v->ranks, v->out, v->limit->buffers[v->thread].state, begin, end);
+}
+
 enum { BOTH = 3, OUT_OF_PLACE = 1, IN_PLACE = 2 };
 static const struct {
     int32_t op, form;
@@ -185,6 +194,7 @@ static const struct {
     {COLLECTIVE_SCATTER, BOTH, "ranks fetch", ranks_pull},
     {COLLECTIVE_SCATTER, BOTH, "root writes", root_pushes},
     {COLLECTIVE_UPDATE, BOTH, "halves, written to all", update_slices},
+    {COLLECTIVE_MOMENTUM, BOTH, "halves, written to all", momentum_slices},
 };
 
 static int32_t find(const collective_job *job, int32_t way) {
@@ -207,6 +217,7 @@ void bench_limit_collective_close(bench_limit_collective *limit) {
     for (int32_t r = 0; r < limit->ranks; r++) {
         free(limit->first[r]);
         free(limit->second[r]);
+        free(limit->third[r]);
     }
     for (int32_t t = 0; t < THREADS; t++) free(limit->aside[t]);
     free(limit->room);
@@ -219,6 +230,7 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
     memset(limit, 0, sizeof *limit);
     limit->pair = pair;
     limit->ranks = ranks;
+    limit->most = most;
     limit->room = calloc(1, sizeof *limit->room);
     bool ok = limit->room != NULL;
     for (int32_t r = 0; r < ranks; r++) {
@@ -267,7 +279,10 @@ static void both(void *argument, int32_t thread) {
 bool bench_limit_collective_block(void *self, const bench_block *block, double *ns, int64_t *wrong) {
     bench_limit_contender *contender = self;
     bench_limit_collective *limit = contender->limit;
-    for (int32_t r = 0; r < contender->job.ranks; r++) limit->buffers[r] = collective_layout(&contender->job, r, limit->first[r], limit->second[r]);
+    for (int32_t r = 0; r < contender->job.ranks; r++) {
+        if (contender->job.op == COLLECTIVE_MOMENTUM && !limit->third[r] && !(limit->third[r] = collective_allocate(limit->most))) return false;
+        limit->buffers[r] = collective_layout(&contender->job, r, limit->first[r], limit->second[r], limit->third[r]);
+    }
     play p = {.contender = contender, .block = block};
     bench_pair_begin(limit->pair, both, &p);
     bench_pair_call(limit->pair);

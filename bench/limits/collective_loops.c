@@ -66,6 +66,34 @@ CLONES void bench_update(float *const *from, int n, float *const *to, int64_t be
     else step(from, n, to, begin, end);
 }
 
+/* The same with a state: reads and writes it, too. */
+INLINE void step_with_state(float *const *from, int n, float *const *to, float *state, int64_t begin, int64_t end) {
+    int64_t i = begin;
+    for (; i + AT_ONCE * LANES <= end; i += AT_ONCE * LANES) {
+        lanes sum[AT_ONCE];
+        for (int k = 0; k < AT_ONCE; k++) sum[k] = *(const lanes *)(from[0] + i + k * LANES);
+        for (int r = 1; r < n; r++)
+            for (int k = 0; k < AT_ONCE; k++) sum[k] += *(const lanes *)(from[r] + i + k * LANES);
+        for (int k = 0; k < AT_ONCE; k++) sum[k] = COLLECTIVE_DECAY * *(const lanes *)(state + i + k * LANES) + COLLECTIVE_RATE * sum[k];
+        for (int k = 0; k < AT_ONCE; k++) *(lanes *)(state + i + k * LANES) = sum[k];
+        for (int k = 0; k < AT_ONCE; k++) sum[k] += *(const lanes *)(to[0] + i + k * LANES);
+        for (int r = 0; r < n; r++)
+            for (int k = 0; k < AT_ONCE; k++) *(lanes *)(to[r] + i + k * LANES) = sum[k];
+    }
+    for (; i < end; i++) {
+        float sum = from[0][i];
+        for (int r = 1; r < n; r++) sum += from[r][i];
+        state[i] = COLLECTIVE_DECAY * state[i] + COLLECTIVE_RATE * sum;
+        float next = to[0][i] + state[i];
+        for (int r = 0; r < n; r++) to[r][i] = next;
+    }
+}
+
+CLONES void bench_momentum(float *const *from, int n, float *const *to, float *state, int64_t begin, int64_t end) {
+    if (n == 2) step_with_state((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, state, begin, end);
+    else step_with_state(from, n, to, state, begin, end);
+}
+
 CLONES void bench_copy(float *to, const float *from, int64_t count) {
     int64_t i = 0;
     if (to == from) return;

@@ -82,7 +82,7 @@ bool collective_serve(collective_shared *shared, int32_t rank, int32_t ranks, in
     for (uint32_t seen = 0; ok && next(shared, rank, seen, &request); seen++) {
         ok = fit(&own, request.job.count);
         if (!ok) collective_abort(&shared->room);
-        buffers[rank] = collective_layout(&request.job, rank, own.first, own.second);
+        buffers[rank] = collective_layout(&request.job, rank, own.first, own.second, NULL);
         ok = ok && collective_play(&player, &request.job, request.warm, request.calls);
         if (rank == 0) ok = ok && answer(shared, &request, ranks, out);
     }

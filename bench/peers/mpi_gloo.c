@@ -83,7 +83,7 @@ void bench_collective_peers_close(bench_collective_peer *peers, int32_t count) {
 
 /* Gloo's reduce_scatter has an older interface that no other operation shares; its all_to_all needs two buffers. */
 int32_t bench_collective_ways(const bench_collective_peer *peer, const collective_job *job) {
-    if (job->op == COLLECTIVE_UPDATE) return 0;
+    if (collective_updates(job->op)) return 0;
     if (!peer->gloo) return job->op == COLLECTIVE_REDUCE_SCATTER ? 2 : 1;
     if (job->op == COLLECTIVE_REDUCE_SCATTER || (job->op == COLLECTIVE_ALL_TO_ALL && job->in_place)) return 0;
     return job->op == COLLECTIVE_ALL_REDUCE ? 2 : 1;

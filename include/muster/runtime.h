@@ -63,7 +63,7 @@ MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t ev
  * The environment can ask for it, read at open: MUSTER_TRACE=FILE writes one at close (every %p in FILE becomes the id of the process; the second
  * runtime of the process that is opened so writes FILE.1, the next FILE.2); if that fails, close says so in the log and succeeds.
  * MUSTER_RECORDER_EVENTS, a power of two from 16 to 16777216, is the number of events kept of each worker, 40 bytes each; the newest is being written, so
- * that a trace shows one less. Default: 256, with MUSTER_TRACE 65536.
+ * that a trace shows one less. Default: 256, with MUSTER_TRACE 65536. 0: none, so that traces are empty and the report of a late worker cannot say what it did last.
  * Errors: INVALID_ARGUMENT (no path, or a folder or device), SYSTEM (the file cannot be written), BAD_STATE (after fork), OUT_OF_MEMORY. Threads: any. */
 MUSTER_API muster_status muster_runtime_trace(muster_runtime *runtime, const char *path);
 

@@ -21,9 +21,9 @@ static muster_status read_length(bool traced, int64_t *events) {
     if (!text) return MUSTER_OK;
     int64_t value = 0;
     while (*digit >= '0' && *digit <= '9' && value <= MST_RECORDER_MOST_EVENTS) value = 10 * value + (*digit++ - '0');
-    if (*digit || value < MST_RECORDER_LEAST_EVENTS || value > MST_RECORDER_MOST_EVENTS || (value & (value - 1))) {
+    if (*digit || (value > 0 && value < MST_RECORDER_LEAST_EVENTS) || value > MST_RECORDER_MOST_EVENTS || (value & (value - 1))) {
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected a power of two from %d to %d, received '%.100s'",
+                         "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected 0, or a power of two from %d to %d, received '%.100s'",
                          MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, text);
     }
     *events = value;

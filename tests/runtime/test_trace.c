@@ -313,14 +313,28 @@ static void the_environment_sets_the_length_of_the_rings(void **state) {
     mst_trace_folder_remove(p.folder);
 }
 
+static void the_environment_turns_the_recorders_off(void **state) {
+    (void)state;
+    place p = make_place();
+    setenv("MUSTER_RECORDER_EVENTS", "0", 1);
+    muster_runtime *runtime = open_two();
+    unsetenv("MUSTER_RECORDER_EVENTS");
+    assert_non_null(strstr(muster_runtime_description(runtime), "\nrecorder: 0 events of each worker\n"));
+    record_events(runtime, 100);
+    assert_ok(muster_runtime_trace(runtime, p.path));
+    assert_trace(p.path, "len(of(0)) == len(of(1)) == 0 and trace['otherData']['events lost'] == 0");
+    assert_ok(muster_runtime_close(runtime));
+    mst_trace_folder_remove(p.folder);
+}
+
 static void lengths_that_are_no_powers_of_two_are_refused(void **state) {
     (void)state;
-    static const char *const wrong[] = {"0", "8", "100", "33554432", "99999999999999999999", "-256", "256 ", "0x100", "many"};
+    static const char *const wrong[] = {"8", "100", "33554432", "99999999999999999999", "-256", "256 ", "0x100", "many"};
     muster_runtime *runtime;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[200];
         setenv("MUSTER_RECORDER_EVENTS", wrong[i], 1);
-        snprintf(message, sizeof message, "MUSTER_RECORDER_EVENTS: expected a power of two from 16 to 16777216, received '%s'", wrong[i]);
+        snprintf(message, sizeof message, "MUSTER_RECORDER_EVENTS: expected 0, or a power of two from 16 to 16777216, received '%s'", wrong[i]);
         assert_refused(try_open(&runtime), MUSTER_INVALID_ARGUMENT, message);
     }
     unsetenv("MUSTER_RECORDER_EVENTS");
@@ -350,6 +364,7 @@ int main(void) {
         cmocka_unit_test(an_empty_variable_asks_for_nothing),
         cmocka_unit_test(every_allocation_of_a_traced_open_may_fail),
         cmocka_unit_test(the_environment_sets_the_length_of_the_rings),
+        cmocka_unit_test(the_environment_turns_the_recorders_off),
         cmocka_unit_test(lengths_that_are_no_powers_of_two_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -40,6 +40,32 @@ static void the_last_event_tells_what_it_is(void **state) {
     mst_free(recorder);
 }
 
+static void a_message_tells_its_peer_and_tag(void **state) {
+    (void)state;
+    mst_recorder *recorder = new_recorder();
+    char text[160];
+    uint64_t event = mst_record_message_begin(recorder, "send", 12, 4096, 3, 7);
+    const char running[] = "message send #12 with worker 3, tag 7, 4096 bytes, since ", ended[] = "message send #12 with worker 3, tag 7, 4096 bytes, took ";
+    assert_memory_equal(mst_recorder_last(recorder, text, sizeof(text)), running, sizeof(running) - 1);
+    mst_record_end(recorder, event);
+    assert_memory_equal(mst_recorder_last(recorder, text, sizeof(text)), ended, sizeof(ended) - 1);
+    mst_free(recorder);
+}
+
+static void a_message_keeps_the_largest_and_the_smallest_numbers(void **state) {
+    (void)state;
+    mst_recorder *recorder = new_recorder();
+    mst_recorded events[2];
+    const int64_t bytes = (1ll << 48) - 1;
+    mst_record_end(recorder, mst_record_message_begin(recorder, "send", (1 << 25) - 1, bytes, 4095, INT32_MAX));
+    mst_record_end(recorder, mst_record_message_begin(recorder, "recv", 1, 0, 0, 0));
+    assert_int_equal(mst_recorder_read(recorder, events, 2, NULL), 2);
+    assert_true(events[0].kind == MST_EVENT_MESSAGE && events[0].sequence == (1 << 25) - 1 && events[0].bytes == bytes);
+    assert_true(events[0].peer == 4095 && events[0].tag == INT32_MAX);
+    assert_true(events[1].kind == MST_EVENT_MESSAGE && events[1].sequence == 1 && events[1].bytes == 0 && events[1].peer == 0 && events[1].tag == 0);
+    mst_free(recorder);
+}
+
 static void progress_grows_with_every_begin_and_end(void **state) {
     (void)state;
     mst_recorder *recorder = new_recorder();
@@ -213,10 +239,33 @@ static void a_reader_of_a_short_ring_sees_whole_events(void **state) {
     mst_free(w.recorder);
 }
 
+static void a_recorder_that_is_off_counts_but_shows_nothing(void **state) {
+    (void)state;
+    mst_recorder *recorder = new_recorder();
+    mst_recorded events[16];
+    char text[160];
+    uint64_t begun = 1;
+    assert_int_equal(mst_recorder_open(recorder, 0, false, "test"), MUSTER_OK);
+    for (uint64_t i = 1; i < 2 * MST_RECORDER_EVENTS; i++) {
+        uint64_t before = mst_recorder_progress(recorder);
+        record(recorder, "inside", i, 0);
+        assert_true(mst_recorder_progress(recorder) > before);
+    }
+    assert_int_equal(mst_recorder_read(recorder, events, 16, &begun), 0);
+    assert_int_equal(begun, 0);
+    assert_int_equal(dump_of(recorder, 100).lines, 0);
+    assert_string_equal(mst_recorder_last(recorder, text, sizeof(text)), "unknown, since the recorder is off");
+    mst_recorder_close(recorder);
+    mst_free(recorder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_recorder_that_is_off_counts_but_shows_nothing),
         cmocka_unit_test(an_empty_recorder_says_nothing_yet),
         cmocka_unit_test(the_last_event_tells_what_it_is),
+        cmocka_unit_test(a_message_tells_its_peer_and_tag),
+        cmocka_unit_test(a_message_keeps_the_largest_and_the_smallest_numbers),
         cmocka_unit_test(progress_grows_with_every_begin_and_end),
         cmocka_unit_test(a_dump_gives_the_newest_events_oldest_first),
         cmocka_unit_test(an_event_around_more_than_the_ring_holds_is_lost),
