@@ -28,26 +28,53 @@ static muster_status batch_task(muster_worker *worker, void *argument) {
     return status;
 }
 
+static muster_status write_vector(muster_worker *worker, const batch *b, int which, muster_tensor to) {
+    return muster_worker_write(worker, muster_tensor_make(to.dtype, b->vectors[which], 1, &b->length), to);
+}
+
+/* What rank 0 has. */
+static muster_status keep(muster_worker *worker, const batch *b, muster_tensor from, char *kept) {
+    return worker->rank == 0 ? muster_worker_read(worker, from, muster_tensor_make(from.dtype, kept, 1, &b->length)) : MUSTER_OK;
+}
+
+/* x: the gradient; y, z: for the parameter and the velocity. */
+static muster_status reference_updates(muster_worker *worker, const batch *b, muster_tensor x, muster_tensor y, muster_tensor z) {
+    MUSTER_TRY(write_vector(worker, b, CELL_RANKS, y));
+    MUSTER_TRY(muster_worker_all_reduce_axpy(worker, b->communicators[0], SHOT_ALPHA, x, y));
+    MUSTER_TRY(keep(worker, b, y, b->updated));
+    MUSTER_TRY(write_vector(worker, b, CELL_RANKS, y));
+    MUSTER_TRY(muster_fill(worker, 0, z));
+    for (int i = 0; i < SHOT_STEPS; i++) MUSTER_TRY(muster_worker_all_reduce_momentum(worker, b->communicators[0], SHOT_ALPHA, x, SHOT_BETA, z, y));
+    return keep(worker, b, y, b->stepped);
+}
+
 /* The bits that all others are compared with: those of the reference algorithm on rank 0. */
 static muster_status reference_task(muster_worker *worker, void *argument) {
     batch *b = argument;
     muster_dtype dtype = b->cells->dtype;
     muster_tensor x = muster_worker_scratch(worker, dtype, 1, &b->length), y = muster_worker_scratch(worker, dtype, 1, &b->length);
-    bool updates = b->updated && b->cells->op == MUSTER_SUM;
-    MUSTER_TRY(muster_worker_write(worker, muster_tensor_make(dtype, b->vectors[worker->rank], 1, &b->length), x));
-    MUSTER_TRY(muster_worker_write(worker, muster_tensor_make(dtype, b->vectors[CELL_RANKS], 1, &b->length), y));
-    if (updates) MUSTER_TRY(muster_worker_all_reduce_axpy(worker, b->communicators[0], SHOT_ALPHA, x, y));
-    if (updates && worker->rank == 0) MUSTER_TRY(muster_worker_read(worker, y, muster_tensor_make(dtype, b->updated, 1, &b->length)));
+    muster_tensor z = muster_worker_scratch(worker, dtype, 1, &b->length);
+    MUSTER_TRY(write_vector(worker, b, worker->rank, x));
+    if (b->cells->op == MUSTER_SUM) MUSTER_TRY(reference_updates(worker, b, x, y, z));
     MUSTER_TRY(muster_worker_all_reduce(worker, b->communicators[0], b->cells->op, x, y));
-    return worker->rank == 0 ? muster_worker_read(worker, y, muster_tensor_make(dtype, b->combined, 1, &b->length)) : MUSTER_OK;
+    return keep(worker, b, y, b->combined);
 }
 
-static void check_reference(const batch *b, const void *parameter, const char *received) {
+static void check_reference(const batch *b, const char *what, int64_t differs, const char *received) {
     const cell *c = b->cells;
-    int64_t at = oracle_float(c->op, c->dtype, (void *const *)b->vectors, c->ranks, parameter, SHOT_ALPHA, received, b->length);
-    if (at < 0) return;
-    fail_msg("%s%s of %s on %d ranks: element %lld is %.17g", parameter ? "update by the " : "", mst_reduction_name(c->op), muster_dtype_name(c->dtype), c->ranks,
-             (long long)at, oracle_value(c->dtype, received, at));
+    if (differs < 0) return;
+    fail_msg("%s%s of %s on %d ranks: element %lld is %.17g", what, mst_reduction_name(c->op), muster_dtype_name(c->dtype), c->ranks, (long long)differs,
+             oracle_value(c->dtype, received, differs));
+}
+
+static void check_references(const batch *b) {
+    const cell *c = b->cells;
+    void *const *vectors = (void *const *)b->vectors;
+    const oracle_steps steps = {SHOT_ALPHA, SHOT_BETA, SHOT_STEPS};
+    check_reference(b, "", oracle_float(c->op, c->dtype, vectors, c->ranks, NULL, 0, b->combined, b->length), b->combined);
+    if (c->op != MUSTER_SUM) return;
+    check_reference(b, "update by the ", oracle_float(c->op, c->dtype, vectors, c->ranks, vectors[CELL_RANKS], SHOT_ALPHA, b->updated, b->length), b->updated);
+    check_reference(b, "steps with momentum by the ", oracle_momentum(c->dtype, vectors, c->ranks, vectors[CELL_RANKS], &steps, b->stepped, b->length), b->stepped);
 }
 
 static void set_expected(batch *b, collectives_pool *pool) {
@@ -57,8 +84,7 @@ static void set_expected(batch *b, collectives_pool *pool) {
         return;
     }
     assert_ok(collectives_run(pool, reference_task, b));
-    check_reference(b, NULL, b->combined);
-    if (c->op == MUSTER_SUM) check_reference(b, b->vectors[CELL_RANKS], b->updated);
+    check_references(b);
 }
 
 /* ---- batches ---- */
@@ -86,7 +112,7 @@ static void run_dtype(collectives_pool *pool, muster_communicator *const *commun
     batch b = {.length = longest(cells, count)};
     size_t bytes = (size_t)(b.length * muster_dtype_size(cells->dtype));
     memcpy(b.communicators, communicators, sizeof b.communicators);
-    char *block = mst_alloc_uninitialised((CELL_RANKS + 3) * bytes);
+    char *block = mst_alloc_uninitialised((CELL_RANKS + 4) * bytes);
     assert_non_null(block);
     for (int r = 0; r <= CELL_RANKS; r++) {
         b.vectors[r] = block + (size_t)r * bytes;
@@ -94,6 +120,7 @@ static void run_dtype(collectives_pool *pool, muster_communicator *const *commun
     }
     b.combined = block + (CELL_RANKS + 1) * bytes;
     b.updated = b.combined + bytes;
+    b.stepped = b.updated + bytes;
     for (int64_t begin = 0, end; begin < count; begin = end) {
         end = end_of(cells, begin, count, 4);
         b.cells = cells + begin;

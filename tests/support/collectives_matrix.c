@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const char *const kind_names[CELL_KINDS] = {
-    "all_reduce", "all_reduce_shards", "all_reduce_axpy", "reduce", "broadcast", "all_gather", "uneven all_gather", "gather", "uneven gather", "scatter",
+    "all_reduce", "all_reduce_shards", "all_reduce_axpy", "all_reduce_momentum", "reduce", "broadcast", "all_gather", "uneven all_gather", "gather", "uneven gather", "scatter",
     "uneven scatter", "reduce_scatter", "uneven reduce_scatter", "all_to_all", "uneven all_to_all", "barrier"};
 
 const char *cell_algorithm(int index) {
@@ -26,15 +26,17 @@ bool cell_rooted(const cell *c) {
     return c->kind == CELL_REDUCE || c->kind == CELL_BROADCAST || (c->kind >= CELL_GATHER && c->kind <= CELL_SCATTER_UNEVEN);
 }
 
+bool cell_updates(const cell *c) { return c->kind == CELL_ALL_REDUCE_AXPY || c->kind == CELL_ALL_REDUCE_MOMENTUM; }
+
 static bool has_place(const cell *c) {
-    return c->kind != CELL_ALL_REDUCE_SHARDS && c->kind != CELL_ALL_REDUCE_AXPY && c->kind != CELL_ALL_TO_ALL_UNEVEN && c->kind != CELL_BARRIER;
+    return c->kind != CELL_ALL_REDUCE_SHARDS && !cell_updates(c) && c->kind != CELL_ALL_TO_ALL_UNEVEN && c->kind != CELL_BARRIER;
 }
 
 static bool occurs(const cell *c) {
     if (c->in_place && !has_place(c)) return false;
     if (c->devices == CELL_MIXED && c->ranks == 1) return false;
     if (c->kind == CELL_BARRIER) return c->dtype == MUSTER_BOOL && c->op == MUSTER_MAX && c->count == 0;
-    if (c->kind == CELL_ALL_REDUCE_AXPY) return c->dtype <= MUSTER_F64 && c->op == MUSTER_SUM;
+    if (cell_updates(c)) return c->dtype <= MUSTER_F64 && c->op == MUSTER_SUM;
     if (!cell_reduces(c)) return c->op == MUSTER_MAX;
     return mst_reduction_check(c->op, c->dtype, "cell") == MUSTER_OK;
 }

@@ -5,7 +5,7 @@
 #include "communicator_impl.h"
 
 typedef enum {
-    CELL_ALL_REDUCE, CELL_ALL_REDUCE_SHARDS, CELL_ALL_REDUCE_AXPY, CELL_REDUCE, CELL_BROADCAST, CELL_ALL_GATHER, CELL_ALL_GATHER_UNEVEN, CELL_GATHER,
+    CELL_ALL_REDUCE, CELL_ALL_REDUCE_SHARDS, CELL_ALL_REDUCE_AXPY, CELL_ALL_REDUCE_MOMENTUM, CELL_REDUCE, CELL_BROADCAST, CELL_ALL_GATHER, CELL_ALL_GATHER_UNEVEN, CELL_GATHER,
     CELL_GATHER_UNEVEN, CELL_SCATTER, CELL_SCATTER_UNEVEN, CELL_REDUCE_SCATTER, CELL_REDUCE_SCATTER_UNEVEN, CELL_ALL_TO_ALL, CELL_ALL_TO_ALL_UNEVEN,
     CELL_BARRIER, CELL_KINDS
 } cell_kind;
@@ -23,6 +23,7 @@ int64_t cell_count(const cell *c);
 /* Of what has no op, op is MAX, which every dtype has. */
 bool cell_reduces(const cell *c);
 bool cell_rooted(const cell *c);
+bool cell_updates(const cell *c); /* a parameter by the sum of gradients */
 
 /* All cells on host devices in the order of the fields of `cell`; mst_free. */
 cell *cell_all(int64_t *count);

@@ -98,8 +98,12 @@ static double float_combine(muster_reduction op, double a, double v) {
     }
 }
 
+/* Of a number that is stored, relative to it; of what is computed, relative to the largest number in it. */
+static double stored_rounding(muster_dtype dtype) { return dtype == MUSTER_F16 ? 0x1p-11 : dtype == MUSTER_BF16 ? 0x1p-8 : 0; }
+static double computed_rounding(muster_dtype dtype) { return dtype == MUSTER_F64 ? 1e-13 : 1e-5; }
+
 int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, double alpha, const void *received, int64_t count) {
-    double rounding = dtype == MUSTER_F16 ? 0x1p-11 : dtype == MUSTER_BF16 ? 0x1p-8 : 0, arithmetic = dtype == MUSTER_F64 ? 1e-13 : 1e-5;
+    double rounding = stored_rounding(dtype), arithmetic = computed_rounding(dtype);
     if (op == MUSTER_MAX || op == MUSTER_MIN) rounding = arithmetic = 0;
     for (int64_t i = 0; i < count; i++) {
         double wanted = oracle_value(dtype, vectors[0], i);
@@ -109,6 +113,22 @@ int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vecto
         double largest = op == MUSTER_PROD ? fabs(wanted) : op == MUSTER_SUM ? 2.0 * size + 2 : 2.0;
         double error = fabs(oracle_value(dtype, received, i) - wanted);
         if (!(error <= rounding * fabs(wanted) + arithmetic * largest)) return i;
+    }
+    return -1;
+}
+
+int64_t oracle_momentum(muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, const oracle_steps *steps, const void *received, int64_t count) {
+    double rounding = stored_rounding(dtype), arithmetic = computed_rounding(dtype) * (2.0 * size + 2) * steps->steps;
+    for (int64_t i = 0; i < count; i++) {
+        double sum = 0, velocity = 0, wanted = oracle_value(dtype, parameter, i), of_velocity = 0, of_wanted = 0; /* how far they may be off */
+        for (int32_t r = 0; r < size; r++) sum += oracle_value(dtype, vectors[r], i);
+        for (int32_t s = 0; s < steps->steps; s++) {
+            velocity = steps->beta * velocity + steps->alpha * sum;
+            of_velocity = fabs(steps->beta) * of_velocity + rounding * fabs(velocity);
+            wanted += velocity;
+            of_wanted += of_velocity + rounding * (fabs(wanted) + of_wanted + of_velocity);
+        }
+        if (!(fabs(oracle_value(dtype, received, i) - wanted) <= of_wanted + arithmetic)) return i;
     }
     return -1;
 }

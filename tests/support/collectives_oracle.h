@@ -16,6 +16,14 @@ void oracle_whole(muster_reduction op, muster_dtype dtype, void *const *vectors,
  * f32: 1e-5 of the largest value that can occur in the sum; f64: 1e-13; f16 and bf16: their rounding besides, once. max and min: exact. */
 int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, double alpha, const void *received, int64_t count);
 
+/* The same for `steps` times velocity = beta * velocity + alpha * (sum over the vectors), parameter = parameter + velocity, from a velocity of zeros; every stored
+ * value has its rounding. */
+typedef struct oracle_steps {
+    double alpha, beta;
+    int32_t steps;
+} oracle_steps;
+int64_t oracle_momentum(muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, const oracle_steps *steps, const void *received, int64_t count);
+
 /* A float as a number. */
 double oracle_value(muster_dtype dtype, const void *vector, int64_t i);
 

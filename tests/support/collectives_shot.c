@@ -10,6 +10,7 @@ typedef struct shot {
     int32_t rank, root;
     int64_t element, input_count, output_count, input_at, output_at;
     int64_t begin, end; /* of what is written, between guards */
+    int64_t velocity_at, velocity_end; /* the same of momentum */
     const char *given;  /* the input's values */
 } shot;
 
@@ -85,6 +86,10 @@ static shot aim(const seat *seat, const cell *c, int32_t root) {
     } else {
         s.end = s.begin + (s.output_count > 0 ? s.output_count : 0) * s.element;
     }
+    if (c->kind == CELL_ALL_REDUCE_MOMENTUM) {
+        s.velocity_at = seat->velocity_at + (c->count + 2 * c->algorithm) % 3 * s.element;
+        s.velocity_end = s.velocity_at + s.output_count * s.element;
+    }
     return s;
 }
 
@@ -116,16 +121,32 @@ static muster_status separate_input(const seat *seat, shot *s, muster_tensor *in
     return MUSTER_OK;
 }
 
+/* Bytes [begin, end) with their guards, from the copy to the device. */
+static muster_status to_device(const seat *seat, int64_t begin, int64_t end) {
+    if (!seat->far) return MUSTER_OK;
+    return muster_worker_write(seat->worker, bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD), whole(seat, begin - GUARD, end + GUARD));
+}
+
+static muster_status from_device(const seat *seat, int64_t begin, int64_t end) {
+    if (!seat->far) return MUSTER_OK;
+    return muster_worker_read(seat->worker, whole(seat, begin - GUARD, end + GUARD), bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD));
+}
+
+static muster_status prepare_velocity(const seat *seat, const shot *s) {
+    memset(seat->host + s->velocity_at - GUARD, FILL, (size_t)(s->velocity_end - s->velocity_at + 2 * GUARD));
+    memset(seat->host + s->velocity_at, 0, (size_t)(s->velocity_end - s->velocity_at));
+    return to_device(seat, s->velocity_at, s->velocity_end);
+}
+
 static muster_status prepare(const seat *seat, shot *s, muster_tensor *input, muster_tensor *output) {
     *output = tensor_at(seat, s, s->output_at, s->output_count);
     if (in_place(s)) *input = tensor_at(seat, s, s->input_at, s->input_count);
     else MUSTER_TRY(separate_input(seat, s, input));
     memset(seat->host + s->begin - GUARD, FILL, (size_t)(s->end - s->begin + 2 * GUARD));
     if (in_place(s)) memcpy(seat->host + s->input_at, s->given, (size_t)(s->input_count * s->element));
-    if (s->c->kind == CELL_ALL_REDUCE_AXPY) memcpy(seat->host + s->output_at, seat->batch->vectors[CELL_RANKS], (size_t)(s->output_count * s->element));
-    if (!seat->far) return MUSTER_OK;
-    int64_t begin = s->begin - GUARD, end = s->end + GUARD;
-    return muster_worker_write(seat->worker, bytes_of(seat->host + begin, end - begin), whole(seat, begin, end));
+    if (cell_updates(s->c)) memcpy(seat->host + s->output_at, seat->batch->vectors[CELL_RANKS], (size_t)(s->output_count * s->element));
+    if (s->velocity_at > 0) MUSTER_TRY(prepare_velocity(seat, s));
+    return to_device(seat, s->begin, s->end);
 }
 
 static muster_status exchange_uneven(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
@@ -137,6 +158,14 @@ static muster_status exchange_uneven(const seat *seat, const shot *s, muster_com
     return muster_worker_all_to_all_uneven(seat->worker, communicator, input, sent, output, received);
 }
 
+static muster_status step(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor gradient, muster_tensor parameter) {
+    muster_tensor velocity = tensor_at(seat, s, s->velocity_at, s->output_count);
+    for (int i = 0; i < SHOT_STEPS; i++) {
+        MUSTER_TRY(muster_worker_all_reduce_momentum(seat->worker, communicator, SHOT_ALPHA, gradient, SHOT_BETA, velocity, parameter));
+    }
+    return MUSTER_OK;
+}
+
 static muster_status enter(const seat *seat, const shot *s, muster_tensor input, muster_tensor output) {
     muster_communicator *communicator = seat->batch->communicators[s->c->algorithm];
     muster_worker *w = seat->worker;
@@ -144,6 +173,7 @@ static muster_status enter(const seat *seat, const shot *s, muster_tensor input,
     case CELL_ALL_REDUCE: return muster_worker_all_reduce(w, communicator, s->c->op, input, output);
     case CELL_ALL_REDUCE_SHARDS: return muster_worker_all_reduce_shards(w, communicator, s->c->op, input, output);
     case CELL_ALL_REDUCE_AXPY: return muster_worker_all_reduce_axpy(w, communicator, SHOT_ALPHA, input, output);
+    case CELL_ALL_REDUCE_MOMENTUM: return step(seat, s, communicator, input, output);
     case CELL_REDUCE: return muster_worker_reduce(w, communicator, s->c->op, s->root, input, output);
     case CELL_BROADCAST: return muster_worker_broadcast(w, communicator, s->root, input, output);
     case CELL_ALL_GATHER: case CELL_ALL_GATHER_UNEVEN: return muster_worker_all_gather(w, communicator, input, output);
@@ -191,6 +221,7 @@ static muster_status check_values(const seat *seat, const shot *s) {
     switch (s->c->kind) {
     case CELL_ALL_REDUCE: case CELL_ALL_REDUCE_SHARDS: case CELL_REDUCE: return same(seat, s, 0, b->combined, 0, count);
     case CELL_ALL_REDUCE_AXPY: return same(seat, s, 0, b->updated, 0, count);
+    case CELL_ALL_REDUCE_MOMENTUM: return same(seat, s, 0, b->stepped, 0, count);
     case CELL_BROADCAST: return same(seat, s, 0, b->vectors[s->root], 0, count);
     case CELL_SCATTER: case CELL_SCATTER_UNEVEN: return same(seat, s, 0, b->vectors[s->root], offset, count);
     case CELL_REDUCE_SCATTER: case CELL_REDUCE_SCATTER_UNEVEN: return same(seat, s, 0, b->combined, offset, count);
@@ -199,23 +230,26 @@ static muster_status check_values(const seat *seat, const shot *s) {
     }
 }
 
-static muster_status check_guards(const seat *seat, const shot *s) {
+static muster_status check_guards(const seat *seat, const shot *s, int64_t begin, int64_t end, const char *what) {
     for (int64_t i = 1; i <= GUARD; i++) {
-        if ((unsigned char)seat->host[s->begin - i] != FILL || (unsigned char)seat->host[s->end + i - 1] != FILL) return wrong(s, "memory beside it was written", -i);
+        if ((unsigned char)seat->host[begin - i] != FILL || (unsigned char)seat->host[end + i - 1] != FILL) return wrong(s, what, -i);
     }
     return MUSTER_OK;
 }
 
 static muster_status check(const seat *seat, const shot *s) {
-    int64_t begin = s->begin - GUARD, end = s->end + GUARD;
-    if (seat->far) MUSTER_TRY(muster_worker_read(seat->worker, whole(seat, begin, end), bytes_of(seat->host + begin, end - begin)));
-    MUSTER_TRY(check_guards(seat, s));
+    MUSTER_TRY(from_device(seat, s->begin, s->end));
+    MUSTER_TRY(check_guards(seat, s, s->begin, s->end, "memory beside it was written"));
+    if (s->velocity_at > 0) {
+        MUSTER_TRY(from_device(seat, s->velocity_at, s->velocity_end));
+        MUSTER_TRY(check_guards(seat, s, s->velocity_at, s->velocity_end, "memory beside the velocity was written"));
+    }
     return check_values(seat, s);
 }
 
 muster_status seat_take(seat *seat, muster_worker *worker, batch *b) {
-    int64_t vector = b->length * muster_dtype_size(b->cells->dtype), input = 2 * vector, bytes = input + vector + SHOT_SLACK * 8 + 2 * GUARD;
-    *seat = (struct seat){.worker = worker, .batch = b, .far = !mst_device_is_host(worker->device), .output_at = input + GUARD};
+    int64_t vector = b->length * muster_dtype_size(b->cells->dtype), input = 2 * vector, output = vector + SHOT_SLACK * 8 + 2 * GUARD, bytes = input + 2 * output;
+    *seat = (struct seat){.worker = worker, .batch = b, .far = !mst_device_is_host(worker->device), .output_at = input + GUARD, .velocity_at = input + output + GUARD};
     seat->arena = muster_worker_scratch(worker, MUSTER_U8, 1, &bytes);
     if (seat->arena.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
     seat->host = seat->far ? mst_alloc_uninitialised((size_t)bytes) : muster_tensor_address(seat->arena);

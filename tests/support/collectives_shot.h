@@ -7,15 +7,18 @@
 #include <stdatomic.h>
 
 enum { SHOT_SLACK = 16 }; /* even parts are rounded up: elements beyond a cell's count */
-#define SHOT_ALPHA (-0.37) /* of axpy */
+#define SHOT_ALPHA (-0.37) /* of axpy and momentum */
+#define SHOT_BETA 0.75
+enum { SHOT_STEPS = 2 }; /* of momentum: the second one has a velocity */
 
 /* Cells of equal devices, ranks, dtype and op, and what is common to them. */
 typedef struct batch {
     const cell *cells;
     int64_t count;
     muster_communicator *communicators[CELL_ALGORITHMS];
-    char *vectors[CELL_RANKS + 1]; /* the ranks' inputs, and the parameter of axpy */
+    char *vectors[CELL_RANKS + 1]; /* the ranks' inputs, and the parameter of axpy and momentum */
     char *combined, *updated;      /* op over the ranks' inputs; parameter + alpha * that */
+    char *stepped;                 /* the parameter after the steps of momentum */
     int64_t length;                /* elements of each of these */
     _Atomic int64_t entered[CELL_RANKS];
     int64_t run;
@@ -25,10 +28,10 @@ typedef struct batch {
 typedef struct seat {
     muster_worker *worker;
     batch *batch;
-    muster_tensor arena; /* u8: input, guard, output, guard */
+    muster_tensor arena; /* u8: input, guard, output, guard, velocity, guard */
     char *host;
     bool far;
-    int64_t output_at;
+    int64_t output_at, velocity_at;
 } seat;
 
 /* Scratch memory for any cell of the batch. */
