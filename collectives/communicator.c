@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+static const char opening[] = "muster_runtime_open: communicator";
+
 static muster_status forced_algorithm(const mst_communicator_options *options, mst_algorithm_kind *kind) {
     const char *name = options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM");
     *kind = 0;
@@ -17,7 +19,7 @@ static muster_status create_alone(mst_pool *pool, mst_host_communicator *world, 
     if (world->base.size == 1) return MUSTER_OK;
     int32_t zero = 0;
     mst_host_communicator *alone;
-    MUSTER_TRY(mst_host_create(pool, &zero, 1, forced, &alone));
+    MUSTER_TRY(mst_host_create(opening, pool, &zero, 1, forced, &alone));
     alone->base.alone = &alone->base;
     world->base.alone = &alone->base;
     return MUSTER_OK;
@@ -26,9 +28,9 @@ static muster_status create_alone(mst_pool *pool, mst_host_communicator *world, 
 static muster_status create_world(mst_pool *pool, mst_algorithm_kind forced, mst_host_communicator **world) {
     int32_t size = mst_pool_size(pool);
     int32_t *ranks = mst_alloc((size_t)size * sizeof *ranks);
-    if (!ranks) return mst_out_of_memory("muster_runtime_open: communicator", (int64_t)size * 4);
+    if (!ranks) return mst_out_of_memory(opening, (int64_t)size * 4);
     for (int32_t r = 0; r < size; r++) ranks[r] = r;
-    muster_status status = mst_host_create(pool, ranks, size, forced, world);
+    muster_status status = mst_host_create(opening, pool, ranks, size, forced, world);
     mst_free(ranks);
     return status;
 }

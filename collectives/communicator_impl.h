@@ -34,7 +34,7 @@ typedef struct mst_request {
     };
     union {
         const int64_t *recv_counts;
-        const mst_momentum *momentum; /* ALL_REDUCE_AXPY; NULL: none. In its rank's own memory; root is then a fingerprint of beta, which the ranks compare */
+        const mst_momentum *momentum; /* ALL_REDUCE_AXPY; NULL: none. root is then a fingerprint of beta, which the ranks compare */
     };
 } mst_request;
 _Static_assert(sizeof(mst_request) == MST_PARTY_PAYLOAD, "a request travels in a line");
@@ -43,9 +43,6 @@ static inline const mst_momentum *mst_request_momentum(const mst_request *reques
 }
 
 const char *mst_collective_name(mst_collective collective);
-enum { MST_REQUEST_TEXT = 128 };
-/* "all_reduce sum of 12 f32", for messages. Returns text. */
-const char *mst_request_text(const mst_request *request, char text[MST_REQUEST_TEXT]);
 
 /* Checked requests, served together; more than one, or messages to itself, only from a group. */
 typedef struct mst_communicator_table {

@@ -9,8 +9,12 @@ static muster_status copy(muster_worker *worker, const mst_request *r) {
     return status;
 }
 
+/* A reduction of bools makes 0 and 1 of whatever bytes they hold. */
+static bool normalises(const mst_request *r) { return r->reduction && r->dtype == MUSTER_BOOL; }
+
 /* What only the general path can do: combining shards, arithmetic, messages to itself, counts that may be wrong. */
 static bool is_copy(const mst_request *r) {
+    if (normalises(r)) return false;
     switch (r->collective) {
     case MST_ALL_REDUCE: return r->shards == 1;
     case MST_ALL_REDUCE_AXPY: case MST_SEND: case MST_RECV: return false;
@@ -19,7 +23,7 @@ static bool is_copy(const mst_request *r) {
 }
 
 static muster_status run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count) {
-    MUSTER_TRY(mst_refuse_lost(worker, mst_collective_name(requests->collective)));
+    MUSTER_TRY(mst_refuse_lost(mst_host_of(self), worker, mst_collective_name(requests->collective)));
     for (int32_t i = 0; i < count; i++) {
         if (!is_copy(&requests[i])) return mst_host_run(self, worker, requests, count);
     }

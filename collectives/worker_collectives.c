@@ -8,28 +8,33 @@ typedef struct entrance {
     muster_worker *worker;
     muster_communicator *communicator;
     int32_t rank, size;
+    const char *input, *output; /* the names of these arguments, where there are such */
 } entrance;
+
+static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(mst_host_of(e->communicator), e->rank, text); }
 
 static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the body received, received NULL", where);
     if (__builtin_expect(mst_current_worker() != worker, 0))
-        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received the one of rank %d outside of its body", where, worker->rank);
+        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received the one of rank %d of the runtime, outside of its body", where, worker->rank);
     if (!communicator) communicator = mst_worker_communicator(worker);
     else if (__builtin_expect(mst_host_of(communicator)->pool != worker->pool, 0))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of this runtime, received one of another", where);
-    *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size};
-    if (e->rank < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which rank %d is a member, received another", where, worker->rank);
+    *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size, "input", "output"};
+    if (e->rank < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which worker %d is a member, received another", where, worker->rank);
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
-    if (communicator->groups[e->rank].released) return mst_error(MUSTER_BAD_STATE, "%s: communicator: rank %d has released it", where, e->rank);
-    return MUSTER_OK;
+    if (__builtin_expect(!communicator->groups[e->rank].released, 1)) return MUSTER_OK;
+    char own[MST_RANK_TEXT];
+    return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, own_text(e, own));
 }
 
 static bool group_open(const entrance *e) { return e->communicator->groups[e->rank].epoch == e->worker->epoch; }
 
 static muster_status check_no_group(const entrance *e, const char *what) {
     if (!group_open(e)) return MUSTER_OK;
-    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of rank %d", e->where, what, e->rank);
+    char own[MST_RANK_TEXT];
+    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of %s", e->where, what, own_text(e, own));
 }
 
 static muster_status submit(const entrance *e, mst_request request) {
@@ -63,7 +68,7 @@ static muster_status check_root(const entrance *e, int32_t root, const char *wha
 
 static muster_status check_dtype(const entrance *e, const muster_tensor *input, const muster_tensor *output) {
     if (output->dtype == input->dtype) return MUSTER_OK;
-    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: output: expected dtype %s as the input, received %s", e->where, muster_dtype_name(input->dtype), muster_dtype_name(output->dtype));
+    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected dtype %s as the %s, received %s", e->where, e->output, muster_dtype_name(input->dtype), e->input, muster_dtype_name(output->dtype));
 }
 
 static muster_status check_count(const entrance *e, const char *what, int64_t expected, const char *as, int64_t received) {
@@ -77,7 +82,8 @@ static muster_status check_overlap(const entrance *e, const mst_request *r, int6
     const char *in = r->input, *out = r->output;
     if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return MUSTER_OK;
     if (offset >= 0 && (in_bytes <= out_bytes ? in - out : out - in) == offset * element) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output: expected the input's memory in the form that is allowed in place, or memory apart from it, received an overlap", e->where);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %s's memory in the form that is allowed in place, or memory apart from it, received an overlap",
+                     e->where, e->output, e->input);
 }
 
 /* Of equal counts, in place as a whole. */
@@ -107,8 +113,8 @@ static void set_output(mst_request *r, const muster_tensor *output) {
 /* Both tensors, of one dtype, in a request of this collective. */
 static muster_status check_both(const entrance *e, mst_request *r, const muster_tensor *input, const muster_tensor *output) {
     MUSTER_TRY(check_not_per_shard(e));
-    MUSTER_TRY(check_tensor(e, input, "input"));
-    MUSTER_TRY(check_tensor(e, output, "output"));
+    MUSTER_TRY(check_tensor(e, input, e->input));
+    MUSTER_TRY(check_tensor(e, output, e->output));
     MUSTER_TRY(check_dtype(e, input, output));
     set_input(r, input);
     set_output(r, output);
@@ -144,7 +150,9 @@ muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_comm
 }
 
 /* What a gradient and the parameter that it moves must be. */
-static muster_status check_gradient(const entrance *e, mst_request *r, const muster_tensor *gradient, const muster_tensor *parameter) {
+static muster_status check_gradient(entrance *e, mst_request *r, const muster_tensor *gradient, const muster_tensor *parameter) {
+    e->input = "gradient";
+    e->output = "parameter";
     MUSTER_TRY(check_both(e, r, gradient, parameter));
     if (!mst_dtype_is_float(gradient->dtype))
         return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e->where, muster_dtype_name(gradient->dtype));
@@ -175,6 +183,8 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = fingerprint(beta), .alpha = alpha, .momentum = &momentum};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_momentum", worker, communicator));
     MUSTER_TRY(check_no_group(&e, "communicator"));
+    e.input = "velocity";
+    e.output = "parameter";
     MUSTER_TRY(check_both(&e, &r, &velocity, &parameter));
     MUSTER_TRY(check_count(&e, "velocity", r.output_count, "the parameter", r.input_count));
     MUSTER_TRY(check_overlap(&e, &r, -1));
@@ -182,6 +192,7 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     momentum.velocity = muster_tensor_address(velocity);
     mst_request apart = r;
     apart.output = momentum.velocity;
+    e.output = "velocity";
     MUSTER_TRY(check_overlap(&e, &apart, -1));
     return submit(&e, r);
 }
@@ -319,9 +330,9 @@ static muster_status check_message(const entrance *e, int32_t peer, const char *
     MUSTER_TRY(check_root(e, peer, what));
     MUSTER_TRY(check_not_per_shard(e));
     if (tag < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: tag: expected at least 0, received %d", e->where, tag);
-    if (peer == e->rank && !group_open(e))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another rank than %d, this one; a message to itself goes into a group", e->where, what, peer);
-    return MUSTER_OK;
+    if (peer != e->rank || group_open(e)) return MUSTER_OK;
+    char own[MST_RANK_TEXT];
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, this one; a message to itself goes into a group", e->where, what, own_text(e, own));
 }
 
 muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input) {

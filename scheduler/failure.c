@@ -54,7 +54,7 @@ void mst_report_workers(const mst_pool *pool, const char *headline) {
     for (int32_t rank = 0; rank < pool->size; rank++) {
         char last[160], line[256];
         mst_recorder_last(&pool->seats[rank].worker.recorder, last, sizeof(last));
-        snprintf(line, sizeof(line), "muster:   rank %" PRId32 " on %.60s: %s", rank, pool->seats[rank].worker.device->name, last);
+        snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", rank, pool->seats[rank].worker.device->name, last);
         pool->options.log(pool->options.log_user, line);
     }
     pthread_mutex_unlock(&lock);

@@ -28,7 +28,8 @@ uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const
 
 muster_status mst_box_wait_taken(mst_party *party, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag) {
     const mst_box *box = box_to(party, worker, to);
-    mst_meeting m = {.worker = worker, .what = what, .duty = "receiving the message of", .message_tag = message_tag, .peer = party->members[to].rank, .word = &box->taken, .target = tag, .reading = &box->reading};
+    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "receiving the message of", .message_tag = message_tag,
+                     .peer = party->members[to].rank, .word = &box->taken, .target = tag, .reading = &box->reading};
     return mst_meet(&m);
 }
 
@@ -41,14 +42,15 @@ static uint64_t next_post(mst_box *box, muster_worker *worker) {
 muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post) {
     mst_box *box = box_from(party, worker, from);
     post->tag = next_post(box, worker);
-    mst_meeting m = {.worker = worker, .what = what, .duty = "sending the message of", .message_tag = message_tag, .peer = party->members[from].rank, .word = &box->posted, .target = post->tag};
+    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "sending the message of", .message_tag = message_tag,
+                     .peer = party->members[from].rank, .word = &box->posted, .target = post->tag};
     MUSTER_TRY(mst_meet(&m));
     memcpy(post->payload, box->payload, MST_BOX_PAYLOAD);
     return MUSTER_OK;
 }
 
 muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag) {
-    return mst_section_begin(worker, &box_from(party, worker, from)->reading, tag);
+    return mst_section_begin(party, worker, &box_from(party, worker, from)->reading, tag);
 }
 
 void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from) { mst_section_end(worker, &box_from(party, worker, from)->reading); }

@@ -25,11 +25,15 @@ static bool must_stop(void *context) {
     return mst_run_lost(m->worker->pool, m->worker->epoch) && !peer_reads(m);
 }
 
-muster_status mst_meeting_lost(muster_worker *worker, const char *what) {
+muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what) {
     uint64_t word = atomic_load(&worker->pool->failure);
-    return mst_error(MUSTER_ABORTED, "%s: rank %" PRId32 " gave up because rank %" PRId32 " failed with %s", what, worker->rank, mst_failure_rank(word),
-                     muster_status_name(mst_failure_code(word)));
+    char own[MST_RANK_TEXT], failed[MST_RANK_TEXT];
+    return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_party_rank_text(party, worker->rank, own),
+                     mst_party_rank_text(party, mst_failure_rank(word), failed), muster_status_name(mst_failure_code(word)));
 }
+
+static const char *own_text(const mst_meeting *m, char text[MST_RANK_TEXT]) { return mst_party_rank_text(m->party, m->worker->rank, text); }
+static const char *peer_text(const mst_meeting *m, char text[MST_RANK_TEXT]) { return mst_party_rank_text(m->party, m->peer, text); }
 
 static const char *tag_text(const mst_meeting *m, char text[32]) {
     text[0] = 0;
@@ -38,10 +42,10 @@ static const char *tag_text(const mst_meeting *m, char text[32]) {
 }
 
 static muster_status stop_reason(const mst_meeting *m) {
-    if (mst_run_lost(m->worker->pool, m->worker->epoch)) return mst_meeting_lost(m->worker, m->what);
-    char tag[32];
-    mst_error(MUSTER_INVALID_ARGUMENT, "%s: rank %" PRId32 " returned without %s %s%s, for which rank %" PRId32 " waits", m->what, m->peer, m->duty, m->what,
-              tag_text(m, tag), m->worker->rank);
+    if (mst_run_lost(m->worker->pool, m->worker->epoch)) return mst_meeting_lost(m->worker, m->party, m->what);
+    char tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->duty, m->what, tag_text(m, tag),
+              own_text(m, own));
     mst_pool_poison(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }
@@ -76,18 +80,19 @@ static void look_at_progress(const mst_meeting *m, progress *seen, int64_t now) 
 
 static void warn(const mst_meeting *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
-    char line[240];
-    snprintf(line, sizeof(line), "muster: rank %" PRId32 " has waited %.3g s in %.60s #%" PRIu64 " for rank %" PRId32 "; the workers did last:",
-             m->worker->rank, (double)waited_ns * 1e-9, m->what, m->worker->sequence, m->peer);
+    char line[240], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own), (double)waited_ns * 1e-9,
+             m->what, m->worker->sequence, peer_text(m, peer));
     mst_report_workers(pool, line);
 }
 
 static muster_status give_up(mst_meeting *m, int64_t waited_ns) {
-    char last[160], tag[32];
+    char last[160], tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    own_text(m, own);
+    peer_text(m, peer);
     mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
-    mst_error(MUSTER_TIMEOUT, "%s: rank %" PRId32 " waited %.3g s for rank %" PRId32 ", which made no progress; rank %" PRId32 " did last: %s; rank %" PRId32
-              " waits for %s%s #%" PRIu64,
-              m->what, m->worker->rank, (double)waited_ns * 1e-9, m->peer, m->peer, last, m->worker->rank, m->what, tag_text(m, tag), m->worker->sequence);
+    mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what, own,
+              (double)waited_ns * 1e-9, peer, peer, last, own, m->what, tag_text(m, tag), m->worker->sequence);
     mst_pool_poison(m->worker, MUSTER_TIMEOUT);
     m->timed_out = true;
     return MUSTER_TIMEOUT;

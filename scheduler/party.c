@@ -1,6 +1,9 @@
 /* The meeting places of workers: two lines per member, used in turn, on which the others wait for its arrival. */
 #include "party_impl.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 muster_status mst_party_create(mst_pool *pool, const int32_t *members, int32_t count, mst_party **party) {
     if (!members) count = pool->size;
     mst_party *made = mst_alloc(sizeof(*made));
@@ -33,6 +36,14 @@ void mst_party_destroy(mst_party *party) {
 
 int32_t mst_party_member(const mst_party *party, const muster_worker *worker) { return party->member_of[worker->rank]; }
 
+const char *mst_party_rank_text(const mst_party *party, int32_t rank, char text[MST_RANK_TEXT]) {
+    int32_t member = party->member_of[rank];
+    if (member < 0) snprintf(text, MST_RANK_TEXT, "worker %" PRId32, rank);
+    else if (member == rank) snprintf(text, MST_RANK_TEXT, "rank %" PRId32, rank);
+    else snprintf(text, MST_RANK_TEXT, "rank %" PRId32 " (worker %" PRId32 ")", member, rank);
+    return text;
+}
+
 uint64_t mst_party_tag(mst_party *party, muster_worker *worker) {
     mst_party_seat *own = mst_party_own(party, worker);
     worker->sequence++;
@@ -49,7 +60,7 @@ void mst_party_arrive(mst_party *party, muster_worker *worker, uint64_t tag) {
 muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t member, uint64_t tag, const char *what) {
     const mst_party_seat *peer = &party->members[member];
     if (peer->rank == worker->rank) return MUSTER_OK;
-    mst_meeting m = {.worker = worker, .what = what, .duty = "entering", .message_tag = -1, .peer = peer->rank, .word = &peer->lines[tag & 1].arrived, .target = tag};
+    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "entering", .message_tag = -1, .peer = peer->rank, .word = &peer->lines[tag & 1].arrived, .target = tag};
     return mst_meet(&m);
 }
 
@@ -59,7 +70,7 @@ muster_status mst_party_wait_all(mst_party *party, muster_worker *worker, uint64
 }
 
 muster_status mst_party_read_begin(mst_party *party, muster_worker *worker, uint64_t tag) {
-    return mst_section_begin(worker, &mst_party_own(party, worker)->reading, tag);
+    return mst_section_begin(party, worker, &mst_party_own(party, worker)->reading, tag);
 }
 
 /* `left` at the tag ends the section by itself: whoever waits for its end waits for `left` first. */
@@ -73,18 +84,19 @@ muster_status mst_party_leave(mst_party *party, muster_worker *worker, uint64_t 
     for (int32_t member = 0; member < party->size; member++) { /* every one, also after a failure: each may still be reading */
         const mst_party_seat *peer = &party->members[member];
         if (peer->rank == worker->rank) continue;
-        mst_meeting m = {.worker = worker, .what = what, .duty = "finishing", .message_tag = -1, .peer = peer->rank, .word = &peer->left, .target = tag, .reading = &peer->reading};
+        mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "finishing", .message_tag = -1, .peer = peer->rank, .word = &peer->left,
+                         .target = tag, .reading = &peer->reading};
         muster_status status = mst_meet(&m);
         if (first == MUSTER_OK) first = status;
     }
     return first;
 }
 
-muster_status mst_section_begin(muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag) {
+muster_status mst_section_begin(const mst_party *party, muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag) {
     atomic_store(reading, tag);
     if (__builtin_expect(!mst_run_lost(worker->pool, worker->epoch), 1)) return MUSTER_OK;
     mst_section_end(worker, reading);
-    return mst_meeting_lost(worker, "reading the other ranks' memory");
+    return mst_meeting_lost(worker, party, "reading the other ranks' memory");
 }
 
 void mst_section_end(muster_worker *worker, _Atomic uint64_t *reading) {

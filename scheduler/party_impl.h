@@ -34,7 +34,7 @@ static inline mst_party_seat *mst_party_own(mst_party *party, const muster_worke
 static inline mst_bell *mst_own_bell(const muster_worker *worker) { return &worker->pool->seats[worker->rank].bell; }
 
 /* Says "reading", then looks whether the run is lost: ABORTED, and not reading, if it is. */
-muster_status mst_section_begin(muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag);
+muster_status mst_section_begin(const mst_party *party, muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag);
 void mst_section_end(muster_worker *worker, _Atomic uint64_t *reading);
 
 #endif

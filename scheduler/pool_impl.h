@@ -96,6 +96,10 @@ typedef struct mst_party_line {
 muster_status mst_party_create(mst_pool *pool, const int32_t *members, int32_t count, mst_party **party);
 void mst_party_destroy(mst_party *party);
 int32_t mst_party_member(const mst_party *party, const muster_worker *worker); /* -1: none */
+/* How messages name a worker, by its rank in the pool, to whoever is in this party: "rank 1 (worker 3)", its member's number first; "rank 1" where the two are
+ * equal, "worker 3" where it is no member. Returns text. */
+enum { MST_RANK_TEXT = 40 };
+const char *mst_party_rank_text(const mst_party *party, int32_t rank, char text[MST_RANK_TEXT]);
 /* The next meeting of this worker; also the next line: tag & 1. */
 uint64_t mst_party_tag(mst_party *party, muster_worker *worker);
 mst_party_line *mst_party_line_of(mst_party *party, int32_t member, uint64_t tag);

@@ -102,6 +102,7 @@ void mst_pool_ring_all(mst_pool *pool);
 /* meeting.c: one wait of one worker for one word of another. */
 typedef struct mst_meeting {
     muster_worker *worker;
+    const mst_party *party;          /* in which they meet: for messages */
     const char *what;                /* the operation, a literal */
     const char *duty;                /* what the peer owes, for messages: "entering it", "receiving it" ... */
     int64_t message_tag;             /* of a message; negative: none */
@@ -112,7 +113,7 @@ typedef struct mst_meeting {
     bool timed_out;                  /* out: this wait has poisoned the run */
 } mst_meeting;
 muster_status mst_meet(mst_meeting *meeting);
-muster_status mst_meeting_lost(muster_worker *worker, const char *what); /* the ABORTED of a lost run */
+muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what); /* the ABORTED of a lost run */
 /* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run; *epoch: of the last tag. */
 uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
 

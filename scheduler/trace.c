@@ -82,7 +82,9 @@ static void put_event(const writer *w, int32_t rank, const mst_recorded *event) 
     put_microseconds(w->file, "ts", start);
     if (event->end) put_microseconds(w->file, "dur", nanoseconds(&w->scale, event->end) - start);
     const char *kind = mst_event_kind_name(event->kind);
-    fprintf(w->file, ",\"cat\":\"%s\",\"args\":{\"sequence\":%" PRIu64 ",\"bytes\":%" PRId64 ",\"kind\":\"%s\"}}", kind, event->sequence, event->bytes, kind);
+    fprintf(w->file, ",\"cat\":\"%s\",\"args\":{\"sequence\":%" PRIu64 ",\"bytes\":%" PRId64 ",\"kind\":\"%s\"", kind, event->sequence, event->bytes, kind);
+    if (event->peer >= 0) fprintf(w->file, ",\"peer\":%" PRId32 ",\"tag\":%" PRId64, event->peer, event->tag);
+    fputs("}}", w->file);
 }
 
 static void put_track(writer *w, int32_t rank, const mst_trace_track *track) {

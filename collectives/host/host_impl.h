@@ -31,7 +31,8 @@ typedef struct mst_host_member {
     int32_t message_count;
     uint64_t *post_tags;   /* [size], of this group's posts by receiver */
     const mst_request **requests; /* [size], the view of the collective in progress */
-    mst_momentum momentum;        /* the velocity's stand-in */
+    mst_momentum momentum[2];     /* what goes with the two lines, used in turn like them: the others read beta there, for messages */
+    _Atomic uint64_t decision;    /* on the part that this member has made last, see agree in split.c */
     int32_t rank;                 /* in the pool */
 } mst_host_member;
 
@@ -54,17 +55,23 @@ static inline mst_host_communicator *mst_host_of(muster_communicator *communicat
 extern const mst_communicator_table mst_host_table;   /* several members */
 extern const mst_communicator_table mst_single_table; /* one: copies, and mst_host_run for the rest */
 
-/* ranks[size] in the pool. */
-muster_status mst_host_create(mst_pool *pool, const int32_t *ranks, int32_t size, mst_algorithm_kind forced, mst_host_communicator **communicator);
+/* ranks[size] in the pool. where: for messages. */
+muster_status mst_host_create(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, mst_algorithm_kind forced, mst_host_communicator **communicator);
 void mst_host_destroy(mst_host_communicator *communicator);
+/* split.c */
 muster_status mst_host_split(muster_communicator *self, muster_worker *worker, int32_t color, int32_t key, muster_communicator **part);
 /* The last member's release destroys it. */
 void mst_host_release(mst_host_communicator *part);
 muster_status mst_host_run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count);
 
+/* How messages name a member: "rank 1 (worker 3)". */
+static inline const char *mst_member_text(const mst_host_communicator *self, int32_t rank, char text[MST_RANK_TEXT]) {
+    return mst_party_rank_text(self->party, self->members[rank].rank, text);
+}
+
 /* round.c: ABORTED if the run is lost. A rank must not write its line, or the boxes of its messages, again then, since others may still be reading them; and one that
  * waits for nobody learns here that the others have given up. */
-muster_status mst_refuse_lost(muster_worker *worker, const char *name);
+muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *worker, const char *name);
 
 /* staging.c. begin: gives everything back and makes room for `bytes`, the sum of mst_aside_bytes of what will be taken. */
 muster_status mst_aside_begin(mst_aside *aside, int64_t bytes);
@@ -74,12 +81,13 @@ muster_status mst_copy_out(muster_worker *worker, void *to_host, const void *fro
 muster_status mst_copy_in(muster_worker *worker, void *to_device, const void *from_host, int64_t bytes);
 
 /* check.c: do the requests of all ranks fit each other? Every rank gives the same answer. counts: looks into the arrays of an uneven all_to_all, so inside a section. */
-muster_status mst_check_heads(const mst_view *view);
-muster_status mst_check_counts(const mst_view *view);
+muster_status mst_check_heads(const mst_host_communicator *self, const mst_view *view);
+muster_status mst_check_counts(const mst_host_communicator *self, const mst_view *view);
 int64_t mst_request_input_bytes(const mst_request *request);
 int64_t mst_request_output_bytes(const mst_request *request); /* of the memory behind output on this rank */
 
-/* messages.c. run: one message by itself. post, receive, finish: those of a group; finish after every post, with the status so far, which it returns unless it was OK. */
+/* messages.c. check: is every message of this rank to itself sent and received in these requests? run: one message by itself. post, receive, finish: those of a group; finish after every post, with the status so far, which it returns unless it was OK. */
+muster_status mst_messages_check(const mst_host_communicator *self, const muster_worker *worker, const mst_request *requests, int32_t count);
 muster_status mst_message_run(mst_host_communicator *self, muster_worker *worker, const mst_request *request);
 muster_status mst_messages_post(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, int32_t count);
 muster_status mst_messages_receive(mst_host_communicator *self, muster_worker *worker, mst_request *requests, int32_t count);

@@ -53,9 +53,10 @@ static muster_status send_one(const mail *m, const mst_request *request) {
 /* ---- receiving ---- */
 
 static muster_status refuse(const mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "recv: rank %d expected %lld %s with tag %lld from rank %d, which waits to send %lld %s with tag %lld", m->rank, (long long)wanted->output_count,
-                     muster_dtype_name(wanted->dtype), (long long)wanted->tag, from, (long long)offered->count, muster_dtype_name(offered->dtype), (long long)offered->tag);
+    char own[MST_RANK_TEXT], sender[MST_RANK_TEXT];
+    return mst_error(MUSTER_INVALID_ARGUMENT, "recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
+                     mst_member_text(m->self, m->rank, own), (long long)wanted->output_count, muster_dtype_name(wanted->dtype), (long long)wanted->tag,
+                     mst_member_text(m->self, from, sender), (long long)offered->count, muster_dtype_name(offered->dtype), (long long)offered->tag);
 }
 
 static mst_message *next_untaken(const offer *o, const int64_t *tag) {
@@ -118,10 +119,57 @@ static muster_status receive_all(const mail *m, mst_request *requests, int32_t c
 muster_status mst_message_run(mst_host_communicator *self, muster_worker *worker, const mst_request *request) {
     mail m = mail_of(self, worker);
     mst_request copy = *request;
-    uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(request->collective), ++worker->sequence, message_bytes(request));
+    uint64_t event = mst_record_message_begin(&worker->recorder, mst_collective_name(request->collective), ++worker->sequence, message_bytes(request),
+                                              self->members[request->root].rank, request->tag);
     muster_status status = request->collective == MST_SEND ? send_one(&m, request) : receive_all(&m, &copy, 1);
     mst_record_end(&worker->recorder, event);
     return status;
+}
+
+/* ---- to itself ---- */
+
+static bool to_itself(const mst_request *request, int32_t rank) {
+    return (request->collective == MST_SEND || request->collective == MST_RECV) && request->root == rank;
+}
+
+/* The other side of a message to itself: they are paired as they are received, by tag and in the order of the group. NULL: there is none. */
+static const mst_request *partner_of(const mst_request *requests, int32_t count, const mst_request *of, int32_t rank) {
+    int32_t before = 0;
+    for (const mst_request *r = requests; r < of; r++) before += to_itself(r, rank) && r->collective == of->collective && r->tag == of->tag;
+    for (const mst_request *r = requests; r < requests + count; r++) {
+        if (to_itself(r, rank) && r->collective != of->collective && r->tag == of->tag && before-- == 0) return r;
+    }
+    return NULL;
+}
+
+static muster_status check_pair(const mst_request *sent, const mst_request *received) {
+    if (sent->dtype != received->dtype || sent->input_count != received->output_count)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "recv: output: expected %lld %s as the rank sends to itself with tag %lld, received %lld %s",
+                         (long long)sent->input_count, muster_dtype_name(sent->dtype), (long long)sent->tag, (long long)received->output_count,
+                         muster_dtype_name(received->dtype));
+    int64_t bytes = message_bytes(sent);
+    const char *from = sent->input, *to = received->output;
+    if (bytes == 0 || from == to || from + bytes <= to || to + bytes <= from) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "recv: output: expected the memory that the rank sends to itself with tag %lld, or memory apart from it, received an overlap",
+                     (long long)sent->tag);
+}
+
+/* Nobody else can send or receive such a message, so that one without its other side would wait for ever. */
+muster_status mst_messages_check(const mst_host_communicator *self, const muster_worker *worker, const mst_request *requests, int32_t count) {
+    int32_t rank = mst_communicator_rank(&self->base, worker);
+    for (int32_t i = 0; i < count; i++) {
+        const mst_request *request = &requests[i];
+        if (!to_itself(request, rank)) continue;
+        const mst_request *partner = partner_of(requests, count, request, rank);
+        bool sends = request->collective == MST_SEND;
+        char own[MST_RANK_TEXT];
+        if (!partner)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",
+                             mst_collective_name(request->collective), mst_member_text(self, rank, own), sends ? "recv" : "send", (long long)request->tag);
+        if (sends) MUSTER_TRY(check_pair(request, partner));
+    }
+    return MUSTER_OK;
 }
 
 /* ---- in groups ---- */

@@ -68,13 +68,19 @@ static muster_status offer_output(round *r, const mst_request *request, mst_requ
     if (on_host(r) || !request->output) return MUSTER_OK;
     int64_t bytes = mst_request_output_bytes(request);
     offered->output = mst_aside_take(&r->own->aside, bytes);
-    if (!reads_output(request)) return MUSTER_OK;
-    MUSTER_TRY(mst_copy_out(r->worker, offered->output, request->output, bytes));
+    return reads_output(request) ? mst_copy_out(r->worker, offered->output, request->output, bytes) : MUSTER_OK;
+}
+
+static muster_status offer_momentum(round *r, const mst_request *request, mst_request *offered) {
     const mst_momentum *momentum = mst_request_momentum(request);
     if (!momentum) return MUSTER_OK;
-    r->own->momentum = (mst_momentum){momentum->beta, mst_aside_take(&r->own->aside, bytes)};
-    offered->momentum = &r->own->momentum;
-    return mst_copy_out(r->worker, r->own->momentum.velocity, momentum->velocity, bytes);
+    int64_t bytes = mst_request_output_bytes(request);
+    mst_momentum *own = &r->own->momentum[r->tag & 1];
+    *own = *momentum;
+    offered->momentum = own;
+    if (on_host(r)) return MUSTER_OK;
+    own->velocity = mst_aside_take(&r->own->aside, bytes);
+    return mst_copy_out(r->worker, own->velocity, momentum->velocity, bytes);
 }
 
 static muster_status offer(round *r) {
@@ -89,6 +95,7 @@ static muster_status offer(round *r) {
     for (int32_t i = 0; i < r->count; i++) {
         MUSTER_TRY(offer_input(r, &r->requests[i], &r->offered[i]));
         MUSTER_TRY(offer_output(r, &r->requests[i], &r->offered[i]));
+        MUSTER_TRY(offer_momentum(r, &r->requests[i], &r->offered[i]));
     }
     return MUSTER_OK;
 }
@@ -100,7 +107,7 @@ static muster_status fetch_outputs(const round *r) {
         int64_t bytes = mst_request_output_bytes(request);
         MUSTER_TRY(mst_copy_in(r->worker, request->output, r->offered[i].output, bytes));
         const mst_momentum *momentum = mst_request_momentum(request);
-        if (momentum) MUSTER_TRY(mst_copy_in(r->worker, momentum->velocity, r->own->momentum.velocity, bytes));
+        if (momentum) MUSTER_TRY(mst_copy_in(r->worker, momentum->velocity, r->offered[i].momentum->velocity, bytes));
     }
     return MUSTER_OK;
 }
@@ -140,8 +147,8 @@ static void serve(const mst_algorithm *algorithm, const mst_view *view) {
 static muster_status serve_items(const round *r) {
     for (int32_t i = 0; i < r->count; i++) {
         mst_view view = view_of_item(r, i);
-        MUSTER_TRY(mst_check_heads(&view));
-        MUSTER_TRY(mst_check_counts(&view));
+        MUSTER_TRY(mst_check_heads(r->self, &view));
+        MUSTER_TRY(mst_check_counts(r->self, &view));
     }
     for (int32_t i = 0; i < r->count; i++) {
         mst_view view = view_of_item(r, i);
@@ -150,8 +157,8 @@ static muster_status serve_items(const round *r) {
     return MUSTER_OK;
 }
 
-static muster_status serve_one(const mst_view *view, const mst_algorithm *algorithm) {
-    MUSTER_TRY(mst_check_counts(view));
+static muster_status serve_one(const round *r, const mst_view *view, const mst_algorithm *algorithm) {
+    MUSTER_TRY(mst_check_counts(r->self, view));
     serve(algorithm, view);
     return MUSTER_OK;
 }
@@ -167,10 +174,10 @@ static muster_status leave(const round *r, muster_status status) {
 /* All have arrived, and agree on the kind of round. */
 static muster_status work(const round *r, const mst_view *view) {
     const mst_algorithm *algorithm = r->count == 1 ? common_algorithm(view) : NULL;
-    if (algorithm && algorithm->kind == MST_INLINE) return serve_one(view, algorithm);
+    if (algorithm && algorithm->kind == MST_INLINE) return serve_one(r, view, algorithm);
     muster_status status = mst_party_read_begin(r->self->party, r->worker, r->tag);
     if (status == MUSTER_OK) {
-        status = algorithm ? serve_one(view, algorithm) : serve_items(r);
+        status = algorithm ? serve_one(r, view, algorithm) : serve_items(r);
         mst_party_read_end(r->self->party, r->worker, r->tag);
     }
     return leave(r, status);
@@ -181,21 +188,22 @@ static muster_status meet(round *r) {
     muster_status status = mst_party_wait_all(r->self->party, r->worker, r->tag, r->name);
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(r, status); /* those who had all arrivals may be at work */
     mst_view view = view_of_lines(r);
-    MUSTER_TRY(mst_check_heads(&view)); /* the same answer everywhere: nobody begins */
+    MUSTER_TRY(mst_check_heads(r->self, &view)); /* the same answer everywhere: nobody begins */
     MUSTER_TRY(work(r, &view));
     return fetch_outputs(r);
 }
 
-muster_status mst_refuse_lost(muster_worker *worker, const char *name) {
+muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *worker, const char *name) {
     if (__builtin_expect(!mst_pool_poisoned(worker), 1)) return MUSTER_OK;
-    return mst_error(MUSTER_ABORTED, "%s: rank %d entered it after the call was lost", name, worker->rank);
+    char own[MST_RANK_TEXT];
+    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name, mst_party_rank_text(self->party, worker->rank, own));
 }
 
 static muster_status run_round(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, mst_request *array, int32_t count) {
     int32_t rank = mst_communicator_rank(&self->base, worker);
     round r = {.self = self, .own = &self->members[rank], .worker = worker, .requests = requests, .count = count, .rank = rank};
     r.name = mst_collective_name(count == 1 ? requests->collective : MST_GROUP);
-    MUSTER_TRY(mst_refuse_lost(worker, r.name));
+    MUSTER_TRY(mst_refuse_lost(self, worker, r.name));
     r.tag = mst_party_tag(self->party, worker);
     mst_request *line = (mst_request *)mst_party_line_of(self->party, rank, r.tag)->payload;
     r.offered = count == 1 ? line : array;
@@ -229,7 +237,8 @@ static int32_t sort_group(const mst_request *requests, mst_request *sorted, int3
 muster_status mst_host_run(muster_communicator *base, muster_worker *worker, mst_request *requests, int32_t count) {
     mst_host_communicator *self = mst_host_of(base);
     if (count == 1 && !is_message(requests)) return run_round(self, worker, requests, NULL, 1);
-    MUSTER_TRY(mst_refuse_lost(worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP)));
+    MUSTER_TRY(mst_refuse_lost(self, worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP)));
+    MUSTER_TRY(mst_messages_check(self, worker, requests, count));
     if (count == 1) return mst_message_run(self, worker, requests);
     mst_request *sorted = requests + MST_GROUP_REQUESTS, *array = sorted + MST_GROUP_REQUESTS;
     int32_t collectives = sort_group(requests, sorted, count);

@@ -6,6 +6,9 @@
  * No wait lasts for ever: see warn_after_ns and fail_after_ns of muster/runtime.h and muster/function.h.
  *
  * communicator: NULL means all workers of the call. Ranks (root, to, from) are ranks of the communicator.
+ * So are those in messages about a collective; where the worker has another number in the runtime (muster_worker_rank), that stands behind it:
+ * "rank 1 (worker 3)"; a worker that is no member is "worker 3". The "(rank 3)" at the very end of what the caller of the function is told is the
+ * rank in the runtime, as in dumps.
  * A body with collectives needs every worker, also one without rows: muster_function_set_runs_without_rows.
  * Tensors are contiguous, in the memory of the worker's device (on the host backend any memory of the process will do, also the body's stack); counts are elements of any size from 0. "In place" is always allowed in the
  * form that each function names; any other overlap of a rank's input and output is refused. On success the memory belongs to the
@@ -29,8 +32,9 @@ MUSTER_API int32_t muster_communicator_size(const muster_communicator *communica
 MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker);
 
 /* Every member of `communicator` enters; those with the same color form a new one, ranked by key, equal keys by their old rank. A negative color:
- * this worker joins none, and *part is NULL. The new one inherits the configuration (algorithms, deadlines). It lives on between calls,
- * until every member has released it or the runtime closes; a rank that has released it must not use it any more. key may be negative. */
+ * this worker joins none, and *part is NULL. All members of a part get it or none does: after a failure *part is NULL and nothing stays.
+ * The new one inherits the configuration (algorithms, deadlines). It lives on between calls, until every member has released it or the
+ * runtime closes; a rank that has released it must not use it any more. key may be negative. */
 MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
                                              muster_communicator **part);
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
@@ -76,7 +80,8 @@ MUSTER_API muster_status muster_worker_all_to_all_uneven(muster_worker *worker, 
 
 /* One message, of equal dtype, count and tag (>= 0) on both sides. A send is a rendezvous: it returns when the message has been received.
  * Messages of a pair are received in the order in which they were sent; asking for another tag than the next message's is an error at once,
- * since neither side could go on. To exchange messages both ways, or with itself, a rank puts them into a group. */
+ * since neither side could go on. To exchange messages both ways, or with itself, a rank puts them into a group.
+ * A message to itself needs both sides in one group, and its memory apart or the same; group_end refuses any other at once (INVALID_ARGUMENT). */
 MUSTER_API muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input);
 MUSTER_API muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag, muster_tensor output);
 

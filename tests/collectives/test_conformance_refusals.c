@@ -71,7 +71,7 @@ static const struct {
     unary_call call;
 } tensor_arguments[] = {
     {"all_reduce", "input", all_reduce_in}, {"all_reduce", "output", all_reduce_out}, {"all_reduce_shards", "input", shards_in}, {"all_reduce_shards", "output", shards_out},
-    {"all_reduce_axpy", "input", axpy_in}, {"reduce", "input", reduce_in}, {"reduce", "output", reduce_out}, {"reduce", "input", reduce_in_elsewhere},
+    {"all_reduce_axpy", "gradient", axpy_in}, {"reduce", "input", reduce_in}, {"reduce", "output", reduce_out}, {"reduce", "input", reduce_in_elsewhere},
     {"broadcast", "input", broadcast_in}, {"broadcast", "output", broadcast_out}, {"broadcast", "output", broadcast_out_elsewhere}, {"all_gather", "input", all_gather_in},
     {"all_gather", "output", all_gather_out}, {"gather", "input", gather_in}, {"gather", "output", gather_out}, {"gather", "input", gather_in_elsewhere},
     {"scatter", "input", scatter_in}, {"scatter", "output", scatter_out}, {"scatter", "output", scatter_out_elsewhere}, {"reduce_scatter", "input", scattered_in},
@@ -126,7 +126,7 @@ static muster_status pairs_task(muster_worker *w, void *argument) {
 #define DTYPES "output: expected dtype i64 as the input, received f32"
     VALUES_REFUSED(muster_worker_all_reduce(w, NULL, MUSTER_SUM, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
     VALUES_REFUSED(muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
-    VALUES_REFUSED(muster_worker_all_reduce_axpy(w, NULL, 1, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
+    VALUES_REFUSED(muster_worker_all_reduce_axpy(w, NULL, 1, m.four, m.floats), MUSTER_DTYPE_MISMATCH, "parameter: expected dtype i64 as the gradient, received f32");
     VALUES_REFUSED(muster_worker_reduce(w, NULL, MUSTER_SUM, own, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
     VALUES_REFUSED(muster_worker_broadcast(w, NULL, own, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);
     VALUES_REFUSED(muster_worker_all_gather(w, NULL, m.four, m.floats), MUSTER_DTYPE_MISMATCH, DTYPES);

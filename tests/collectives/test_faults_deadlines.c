@@ -268,7 +268,7 @@ static void a_long_wait_is_reported_with_what_every_worker_did_last_and_goes_on(
         assert_ok(run(&t));
         snprintf(waited, sizeof waited, " s in all_reduce #1 for rank %d; the workers did last:", (int)late);
         assert_true(logged(&t, waited));
-        assert_true(logged(&t, "muster:   rank 0 on host") && logged(&t, "muster:   rank 1 on host"));
+        assert_true(logged(&t, "muster:   worker 0 on host") && logged(&t, "muster:   worker 1 on host"));
         assert_null(faults_all_kinds(t.c.pool));
         collectives_close(&t.c);
     }

@@ -137,15 +137,23 @@ static void on_pools(void (*check)(world *)) {
 
 static bool alone_in_part(const world *t, int32_t rank) { return rank + 2 >= t->c.size && rank < 2; }
 
+/* Who misses it first says so: in the part, in the pair, or among all, where it has its worker's number alone. */
+static bool names_guilty(const world *t) {
+    char among_all[64], in_part[64];
+    snprintf(among_all, sizeof among_all, "rank %d returned", (int)t->guilty);
+    snprintf(in_part, sizeof in_part, "(worker %d) returned", (int)t->guilty);
+    return strstr(muster_last_error(), among_all) || strstr(muster_last_error(), in_part);
+}
+
 /* What the caller is told. Those stuck with each other are told of at the deadline, and which of them is named is chance. */
 static muster_status expected(const world *t, char text[128]) {
     int32_t g = t->guilty;
     text[0] = 0;
     switch (t->deed) {
     case FAILS: return snprintf(text, 128, "the dog of rank %d ate it (rank %d)", (int)g, (int)g), MUSTER_USER;
-    case RETURNS: return snprintf(text, 128, ": rank %d returned without entering ", (int)g), MUSTER_INVALID_ARGUMENT;
+    case RETURNS: return snprintf(text, 128, " returned without entering "), MUSTER_INVALID_ARGUMENT;
     case SLEEPS: return snprintf(text, 128, ", which made no progress; rank "), MUSTER_TIMEOUT;
-    case WRONG_COUNT: return snprintf(text, 128, "rank 1 entered all_reduce sum of "), MUSTER_INVALID_ARGUMENT;
+    case WRONG_COUNT: return snprintf(text, 128, "rank 1 (worker %d) entered all_reduce sum of ", 2 + (int)g % 2), MUSTER_INVALID_ARGUMENT;
     default: return MUSTER_TIMEOUT;
     }
 }
@@ -159,6 +167,7 @@ static void do_deed(world *t) {
     status = run(t, waits ? 20 * MILLISECOND : 0);
     if (status != wanted || !strstr(muster_last_error(), text))
         fail_msg("%s: expected %s with \"%s\", received %s \"%s\"", where, muster_status_name(wanted), text, muster_status_name(status), muster_last_error());
+    if (t->deed == RETURNS && !names_guilty(t)) fail_msg("%s: received \"%s\"", where, muster_last_error());
     for (int32_t r = 0; r < t->c.size; r++) {
         bool known = t->statuses[r] == wanted || t->statuses[r] == MUSTER_ABORTED || (r == t->guilty && t->statuses[r] == MUSTER_OK);
         if (!known) fail_msg("%s: rank %d received %s \"%s\"", where, (int)r, muster_status_name(t->statuses[r]), t->messages[r]);
@@ -198,7 +207,7 @@ static void check_names(world *t) {
     if (t->c.size < 4) return;
     t->deed = WRONG_COUNT;
     t->guilty = 3; /* rank 1 of the part of 1 and 3 */
-    assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce sum of 6 f32, rank 0 entered all_reduce sum of 5 f32");
+    assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT, "rank 1 (worker 3) entered all_reduce sum of 6 f32, rank 0 (worker 1) entered all_reduce sum of 5 f32");
     next_call_is_right(t);
 }
 static void a_mismatch_in_a_part_names_its_ranks_and_their_calls(void **unused) { (void)unused, on_pools(check_names); }

@@ -1,8 +1,6 @@
 /* Groups: collectives and messages that run together, in one round. */
 #include "collectives_values.h"
 
-enum { SECOND = 1000000000 };
-
 static int64_t sum_of_ranks(int32_t size) { return (int64_t)size * (size - 1) / 2; }
 
 /* ---- collectives ---- */
@@ -416,8 +414,9 @@ static void test_groups_that_differ_are_refused_on_every_rank(void **state) {
     values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 expected 4 i64 with tag 4 from rank 0, which waits to send 4 i64 with tag 3");
 }
 
-/* Nobody else can send or receive it. */
-static muster_status to_itself_task(muster_worker *w, void *argument) {
+/* ---- messages of a rank to itself: nobody else can send or receive them ---- */
+
+static muster_status lone_send_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 4, 0, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
@@ -425,10 +424,80 @@ static muster_status to_itself_task(muster_worker *w, void *argument) {
     return muster_worker_group_end(w, NULL);
 }
 
-static void test_a_message_to_itself_without_its_receive_ends_at_the_deadline(void **state) {
+static muster_status lone_recv_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
+    int32_t last = w->size - 1;
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x)); /* which the others then wait for */
+    if (w->rank == last) MUSTER_TRY(muster_worker_recv(w, NULL, last, 3, y));
+    return muster_worker_group_end(w, NULL);
+}
+
+/* Two with one tag, of which one has no other side. */
+static muster_status third_side_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 4, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    if (w->rank == 0) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 3, y));
+    for (int i = 0; i < 2 && w->rank == 0; i++) MUSTER_TRY(muster_worker_send(w, NULL, 0, 3, x));
+    return muster_worker_group_end(w, NULL);
+}
+
+static void test_a_message_to_itself_without_its_other_side_is_refused_at_once(void **state) {
     (void)state;
-    values_refused_on(to_itself_task, NULL, 2, SECOND / 5, MUSTER_TIMEOUT, "send with tag 3");
-    values_refused_on(to_itself_task, NULL, 1, SECOND / 5, MUSTER_TIMEOUT, "send with tag 3");
+    for (int32_t size = 1; size <= 2; size++) {
+        values_refused_on(lone_send_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT,
+                          "send: rank 0: expected a recv with tag 3 in the same group, since it is a message to itself, received none");
+        values_refused_on(lone_recv_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT, "expected a send with tag 3 in the same group, since it is a message to itself, received none");
+        values_refused_on(third_side_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT, "send: rank 0: expected a recv with tag 3");
+    }
+}
+
+static muster_status itself_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, w->rank, 1), y = values_make(w, 4, -1, 0), z = values_make(w, 3, w->rank, 5), same = values_make(w, 2, w->rank, 7);
+    muster_tensor third = values_make(w, 3, -1, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, y));
+    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, x));
+    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, z)); /* of another count, and in the order of the group */
+    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, third));
+    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 4, same));
+    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 4, same));
+    MUSTER_TRY(muster_worker_group_end(w, NULL));
+    MUSTER_TRY(values_expect(w, y, w->rank, 1));
+    MUSTER_TRY(values_expect(w, third, w->rank, 5));
+    return values_expect(w, same, w->rank, 7);
+}
+
+static void test_a_message_to_itself_is_a_copy(void **state) {
+    (void)state;
+    values_run_on_all(itself_task, NULL, 1);
+}
+
+static muster_status shorter_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 4, 0, 0), y = values_make(w, 3, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, x));
+    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, y));
+    return muster_worker_group_end(w, NULL);
+}
+
+static muster_status overlapping_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_tensor x = values_make(w, 8, 0, 0);
+    MUSTER_TRY(muster_worker_group_begin(w, NULL));
+    MUSTER_TRY(muster_worker_send(w, NULL, w->rank, 3, muster_tensor_slice(x, 0, 5)));
+    MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, muster_tensor_slice(x, 3, 8)));
+    return muster_worker_group_end(w, NULL);
+}
+
+static void test_both_sides_of_a_message_to_itself_must_fit(void **state) {
+    (void)state;
+    values_refused_on(shorter_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "recv: output: expected 4 i64 as the rank sends to itself with tag 3, received 3 i64");
+    values_refused_on(overlapping_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "or memory apart from it, received an overlap");
 }
 
 int main(void) {
@@ -450,7 +519,9 @@ int main(void) {
         cmocka_unit_test(test_a_group_begins_and_ends_once),
         cmocka_unit_test(test_a_group_in_a_part),
         cmocka_unit_test(test_groups_that_differ_are_refused_on_every_rank),
-        cmocka_unit_test(test_a_message_to_itself_without_its_receive_ends_at_the_deadline),
+        cmocka_unit_test(test_a_message_to_itself_without_its_other_side_is_refused_at_once),
+        cmocka_unit_test(test_a_message_to_itself_is_a_copy),
+        cmocka_unit_test(test_both_sides_of_a_message_to_itself_must_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

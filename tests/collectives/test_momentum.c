@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -77,18 +78,42 @@ static void every_algorithm_takes_the_steps_of_separate_operations(void **state)
     }
 }
 
+static muster_status with_beta(muster_worker *w, double beta) {
+    int64_t count = 4;
+    mst_worker_scratch_rewind(w);
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    return muster_worker_all_reduce_momentum(w, NULL, 1, g, beta, v, p);
+}
+
 static muster_status different_betas(muster_worker *w, void *argument) {
     (void)argument;
-    int64_t count = 4;
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
-    return muster_worker_all_reduce_momentum(w, NULL, 1, g, w->rank == 0 ? 0.9 : 0.8, v, p);
+    return with_beta(w, w->rank == 0 ? 0.25 : 0.5);
 }
 
 static void different_betas_are_found(void **state) {
     (void)state;
     collectives_pool c;
     collectives_open(&c, 2, 0);
-    assert_refused(collectives_run(&c, different_betas, NULL), MUSTER_INVALID_ARGUMENT, "expected the same on every rank");
+    assert_refused(collectives_run(&c, different_betas, NULL), MUSTER_INVALID_ARGUMENT,
+                   "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.25");
+    collectives_close(&c);
+}
+
+/* After which every rank goes on, and fills the place where the others may be reading its beta. */
+static muster_status betas_again(muster_worker *w, void *argument) {
+    for (int32_t i = 0; i < 200; i++) {
+        assert_refused(different_betas(w, argument), MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered");
+        assert_non_null(strstr(muster_last_error(), "beta 0.25"));
+        MUSTER_TRY(with_beta(w, i));
+    }
+    return MUSTER_OK;
+}
+
+static void a_mismatch_is_told_with_both_betas_whatever_comes_after(void **state) {
+    (void)state;
+    collectives_pool c;
+    collectives_open(&c, 3, 0);
+    assert_ok(collectives_run(&c, betas_again, NULL));
     collectives_close(&c);
 }
 
@@ -106,6 +131,35 @@ static muster_status refusals(muster_worker *w, void *argument) {
     return muster_worker_group_end(w, NULL);
 }
 
+static muster_status argument_names(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t count = 4;
+    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count), y = muster_worker_scratch(w, MUSTER_F32, 1, &count), z = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor other = muster_worker_scratch(w, MUSTER_F64, 1, &count), none = muster_tensor_none();
+#define AXPY "muster_worker_all_reduce_axpy: "
+#define MOMENTUM "muster_worker_all_reduce_momentum: "
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, none, y), MUSTER_INVALID_ARGUMENT, AXPY "gradient: ");
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, none), MUSTER_INVALID_ARGUMENT, AXPY "parameter: ");
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, other), MUSTER_DTYPE_MISMATCH, AXPY "parameter: expected dtype f32 as the gradient, received f64");
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, x), MUSTER_INVALID_ARGUMENT, AXPY "parameter: expected the gradient's memory");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, none, 1, y, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "gradient: ");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, none, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "velocity: ");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, y, none), MUSTER_INVALID_ARGUMENT, MOMENTUM "parameter: ");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, y, other), MUSTER_DTYPE_MISMATCH, MOMENTUM "parameter: expected dtype f32 as the velocity");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, other, 1, y, z), MUSTER_DTYPE_MISMATCH, MOMENTUM "parameter: expected dtype f64 as the gradient");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, x, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "velocity: expected the gradient's memory");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, z, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "parameter: expected the velocity's memory");
+    return MUSTER_OK;
+}
+
+static void messages_say_the_names_of_the_arguments(void **state) {
+    (void)state;
+    collectives_pool c;
+    collectives_open(&c, 1, 0);
+    assert_ok(collectives_run(&c, argument_names, NULL));
+    collectives_close(&c);
+}
+
 static void wrong_arguments_are_refused(void **state) {
     (void)state;
     collectives_pool c;
@@ -118,6 +172,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_algorithm_takes_the_steps_of_separate_operations),
         cmocka_unit_test(different_betas_are_found),
+        cmocka_unit_test(a_mismatch_is_told_with_both_betas_whatever_comes_after),
+        cmocka_unit_test(messages_say_the_names_of_the_arguments),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ static muster_status outside_task(muster_worker *w, void *argument) {
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     if (w->rank == 0) {
         VALUES_REQUIRE(muster_communicator_rank(*shared, w) == -1);
-        VALUES_REFUSED(muster_worker_barrier(w, *shared), MUSTER_INVALID_ARGUMENT, "muster_worker_barrier: communicator: expected one of which rank 0 is a member, received another");
+        VALUES_REFUSED(muster_worker_barrier(w, *shared), MUSTER_INVALID_ARGUMENT, "muster_worker_barrier: communicator: expected one of which worker 0 is a member, received another");
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_worker_release(w, part);
@@ -297,9 +297,9 @@ static muster_status released_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument, *part = parts[w->rank];
     if (w->rank == 0) { /* which is rank 1 of the part */
         MUSTER_TRY(muster_worker_release(w, part));
-        VALUES_REFUSED(muster_worker_release(w, part), MUSTER_BAD_STATE, "muster_worker_release: communicator: rank 1 has released it");
-        VALUES_REFUSED(muster_worker_barrier(w, part), MUSTER_BAD_STATE, "muster_worker_barrier: communicator: rank 1 has released it");
-        VALUES_REFUSED(muster_worker_group_begin(w, part), MUSTER_BAD_STATE, "rank 1 has released it");
+        VALUES_REFUSED(muster_worker_release(w, part), MUSTER_BAD_STATE, "muster_worker_release: communicator: rank 1 (worker 0) has released it");
+        VALUES_REFUSED(muster_worker_barrier(w, part), MUSTER_BAD_STATE, "muster_worker_barrier: communicator: rank 1 (worker 0) has released it");
+        VALUES_REFUSED(muster_worker_group_begin(w, part), MUSTER_BAD_STATE, "rank 1 (worker 0) has released it");
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL)); /* the others still hold it */
     return w->rank == 0 ? MUSTER_OK : muster_worker_release(w, part);

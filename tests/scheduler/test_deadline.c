@@ -111,7 +111,7 @@ static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
     assert_non_null(strstr(plain_log(), "in all_reduce #1 for rank 1"));
-    assert_non_null(strstr(plain_log(), "muster:   rank 1 on plain: ")); /* what it did last depends on how far it has come */
+    assert_non_null(strstr(plain_log(), "muster:   worker 1 on plain: ")); /* what it did last depends on how far it has come */
     close_meeting(pool, &m);
 }
 
@@ -126,7 +126,7 @@ static void the_end_of_a_run_only_warns(void **state) {
     mst_pool *pool = plain_pool(2, 0, 5 * MILLISECOND, 10 * MILLISECOND);
     assert_int_equal(mst_pool_run(pool, slow_task, NULL), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "waited 0.005 s for its workers to return"), 1);
-    assert_non_null(strstr(plain_log(), "rank 1 on plain: nothing yet"));
+    assert_non_null(strstr(plain_log(), "worker 1 on plain: nothing yet"));
     mst_pool_destroy(pool);
 }
 

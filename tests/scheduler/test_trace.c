@@ -66,6 +66,16 @@ static void an_event_keeps_all_that_was_recorded(void **state) {
     close_bench(&b);
 }
 
+static void a_message_has_its_peer_and_tag(void **state) {
+    (void)state;
+    bench b = open_bench();
+    mst_record_end(b.recorders[1], mst_record_message_begin(b.recorders[1], "recv", 12, 4096, 0, 7));
+    write_trace(&b);
+    assert_trace(b.path, "events[0]['name'] == 'recv' and events[0]['cat'] == 'message'");
+    assert_trace(b.path, "events[0]['args'] == {'sequence': 12, 'bytes': 4096, 'kind': 'message', 'peer': 0, 'tag': 7}");
+    close_bench(&b);
+}
+
 static void times_are_microseconds_of_the_monotonic_clock(void **state) {
     (void)state;
     bench b = open_bench();
@@ -283,6 +293,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_that_did_nothing_have_empty_tracks),
         cmocka_unit_test(an_event_keeps_all_that_was_recorded),
+        cmocka_unit_test(a_message_has_its_peer_and_tag),
         cmocka_unit_test(times_are_microseconds_of_the_monotonic_clock),
         cmocka_unit_test(events_nest_and_times_grow),
         cmocka_unit_test(an_unfinished_event_only_begins),
