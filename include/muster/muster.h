@@ -4,6 +4,7 @@
 
 #include "muster/buffer.h"
 #include "muster/communicator.h"
+#include "muster/cuda.h"
 #include "muster/function.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"

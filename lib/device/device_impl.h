@@ -73,6 +73,8 @@ typedef struct mst_device_table {
      * comes after what `of` (this device, or another of the backend) had marked last under the slot. Neither waits in the host. */
     muster_status (*mark)(mst_device *device, mst_queue queue, int32_t slot);
     muster_status (*wait_mark)(mst_device *device, mst_queue queue, mst_device *of, int32_t slot);
+    /* Has what this device had marked last under `slot` been done (or was nothing)? Never waits. NULL: only sync tells. */
+    muster_status (*reached)(mst_device *device, int32_t slot, bool *done);
     /* Does this device's code read and write other's memory by address? Enabled at the first question, which no call may be running for. */
     muster_status (*reach)(mst_device *device, mst_device *other, bool *reaches);
     /* Has everything issued so far been done? Never waits. A failure as sync returns it. */
@@ -94,10 +96,12 @@ struct mst_device {
     char name[64]; /* "host cpu 3" */
     int32_t cpu;   /* logical CPU to pin its worker to, -1: none */
     int32_t physical; /* 1 + the number of the processor, which devices of one backend may share; 0: unknown */
-    bool in_flight;   /* between the first collective of a run that waits for other devices and the end of the run: allocate must not call the driver then */
+    bool in_flight;   /* between the first collective of a run that waits for other devices and the end of the run on every device: allocate must not call the driver then */
     /* Asked now and then while sync waits: a failure ends the wait. NULL: it waits for ever. */
     muster_status (*interrupt)(void *user);
     void *interrupt_user;
+    /* Its queue has not come back from a run in time: nothing is issued any more, and release and close must not wait for it. */
+    bool lost;
 };
 
 static inline bool mst_device_is_host(const mst_device *device) { return (device->table->flags & MST_DEVICE_HOST_MEMORY) != 0; }

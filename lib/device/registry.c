@@ -1,4 +1,5 @@
 /* The device registry: backends by name. */
+#include "cuda/cuda_impl.h"
 #include "device_impl.h"
 
 #include <pthread.h>
@@ -7,8 +8,8 @@
 enum { MAX_BACKENDS = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const mst_device_table *backends[MAX_BACKENDS] = {&mst_host_device_table};
-static int32_t backend_count = 1;
+static const mst_device_table *backends[MAX_BACKENDS] = {&mst_host_device_table, &mst_cuda_device_table};
+static int32_t backend_count = 2;
 
 static const mst_device_table *find_locked(const char *backend) {
     for (int32_t i = 0; i < backend_count; i++) {

@@ -17,7 +17,7 @@ static muster_status read_ordinal(const char *argument, int32_t *ordinal) {
     errno = 0;
     long value = strtol(argument, &end, 10);
     if (argument[0] < '0' || argument[0] > '9' || *end != '\0' || errno != 0 || value > INT32_MAX) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_open: devices: expected host:<ordinal>, received \"host:%.100s\"", argument);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected host:<ordinal>, received \"host:%.100s\"", argument);
     }
     *ordinal = (int32_t)value;
     return MUSTER_OK;
@@ -27,7 +27,7 @@ static muster_status host_open(const mst_device_table *table, const char *argume
     int32_t ordinal = 0;
     MUSTER_TRY(read_ordinal(argument, &ordinal));
     mst_device *opened = mst_alloc(sizeof *opened);
-    if (!opened) return mst_out_of_memory("muster_open: host device", sizeof *opened);
+    if (!opened) return mst_out_of_memory("muster_runtime_open: host device", sizeof *opened);
     opened->table = table;
     opened->cpu = -1;
     snprintf(opened->name, sizeof opened->name, "host cpu %d", (int)ordinal);

@@ -1,0 +1,108 @@
+# Texts of device code as arrays of a room's library: mst_<room>_code, see lib/device/code_impl.h.
+#
+#   muster_room_texts(file...)            in the room's CMakeLists.txt; a text is known by its file's name, or by NAME where it is written NAME=FILE
+#   muster_simulated_texts(target)        compiles all kernel texts as C++ for the host, through the shim of the tests, into `target`
+#
+# As a script (at build time): cmake -DROOM=.. -DOUTPUT=.. -DTEXTS=name=file,... -P embed.cmake
+
+if(CMAKE_SCRIPT_MODE_FILE)
+  string(REPLACE "," ";" texts "${TEXTS}")
+  set(arrays "")
+  set(rows "")
+  set(kernels "")
+  set(count 0)
+  foreach(pair IN LISTS texts)
+    string(REGEX MATCH "^([^=]*)=(.*)$" pair "${pair}")
+    set(name ${CMAKE_MATCH_1})
+    set(file ${CMAKE_MATCH_2})
+    # As bytes: C11 promises string literals of 4095 characters only.
+    file(READ ${file} bytes HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+    if(bytes MATCHES "0x[89a-f]")
+      message(FATAL_ERROR "${file}: device code is plain ASCII")
+    endif()
+    string(REPLACE "0x0a," "0x0a,\n" bytes "${bytes}")
+    string(APPEND arrays "/* ${name} */\nstatic const char text_${count}[] = {\n${bytes}0};\n")
+    string(APPEND rows "    {\"${name}\", text_${count}},\n")
+    math(EXPR count "${count} + 1")
+    if(name MATCHES "\\.cu$")
+      file(STRINGS ${file} lines REGEX "^MST_KERNEL\\(")
+      foreach(line IN LISTS lines)
+        string(REGEX MATCH "^MST_KERNEL\\(([a-z0-9_]+)," line "${line}")
+        string(APPEND kernels "\"${CMAKE_MATCH_1}\", ")
+      endforeach()
+    endif()
+  endforeach()
+  file(WRITE ${OUTPUT}.new "/* Made by cmake/embed.cmake. */
+#include \"code_impl.h\"
+
+${arrays}
+static const mst_code_text texts[] = {\n${rows}};
+static const char *const kernels[] = {${kernels}NULL};
+const mst_code_texts mst_${ROOM}_code = {\"${ROOM}\", texts, sizeof texts / sizeof *texts, kernels, sizeof kernels / sizeof *kernels - 1};
+")
+  file(RENAME ${OUTPUT}.new ${OUTPUT})
+  return()
+endif()
+
+set(MUSTER_EMBED ${CMAKE_CURRENT_LIST_FILE})
+
+function(muster_room_texts)
+  set(pairs "")
+  set(files "")
+  foreach(text IN LISTS ARGV)
+    if(NOT text MATCHES "=")
+      get_filename_component(name ${text} NAME)
+      set(text ${name}=${text})
+    endif()
+    string(REGEX MATCH "^([^=]*)=(.*)$" text "${text}")
+    get_filename_component(file ${CMAKE_MATCH_2} ABSOLUTE)
+    list(APPEND pairs ${CMAKE_MATCH_1}=${file})
+    list(APPEND files ${file})
+    get_filename_component(folder ${file} DIRECTORY)
+    set_property(GLOBAL APPEND PROPERTY muster_text_folders ${folder})
+    if(file MATCHES "\\.cu$")
+      set_property(GLOBAL APPEND PROPERTY muster_kernel_texts ${file})
+    else()
+      set_property(GLOBAL APPEND PROPERTY muster_other_texts ${file})
+    endif()
+  endforeach()
+  string(REPLACE ";" "," pairs "${pairs}")
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${MUSTER_ROOM}_code.c)
+  add_custom_command(OUTPUT ${output} COMMAND ${CMAKE_COMMAND} -DROOM=${MUSTER_ROOM} -DOUTPUT=${output} -DTEXTS=${pairs} -P ${MUSTER_EMBED}
+    DEPENDS ${files} ${MUSTER_EMBED} VERBATIM COMMENT "Embedding the device code of ${MUSTER_ROOM}")
+  # The room's target belongs to another folder, where CMake knows nothing of this command.
+  add_custom_target(muster_texts_${MUSTER_ROOM} DEPENDS ${output})
+  add_dependencies(muster_room_${MUSTER_ROOM} muster_texts_${MUSTER_ROOM})
+  set_source_files_properties(${output} TARGET_DIRECTORY muster_room_${MUSTER_ROOM} PROPERTIES GENERATED TRUE)
+  muster_room_sources(${output})
+endfunction()
+
+# The texts see each other by file name alone, as under NVRTC; muster/*.h by the folder that holds muster/. Compiled once for all who use them; with little
+# optimisation under a sanitizer, where much takes minutes.
+function(muster_simulated_texts target)
+  get_property(folders GLOBAL PROPERTY muster_text_folders)
+  list(FILTER folders EXCLUDE REGEX "/lib/device/code/nvrtc$")
+  list(REMOVE_DUPLICATES folders)
+  set(shim ${PROJECT_SOURCE_DIR}/tests/sim/shim)
+  set(include ${shim} ${folders} ${PROJECT_SOURCE_DIR}/include)
+  if(NOT TARGET muster_simulated_kernels)
+    get_property(kernels GLOBAL PROPERTY muster_kernel_texts)
+    get_property(others GLOBAL PROPERTY muster_other_texts)
+    set(main ${PROJECT_BINARY_DIR}/muster_simulated_kernels.cc)
+    set(includes "")
+    foreach(kernel IN LISTS kernels)
+      string(APPEND includes "#include \"${kernel}\"\n")
+    endforeach()
+    file(GENERATE OUTPUT ${main} CONTENT "${includes}")
+    add_library(muster_simulated_kernels OBJECT ${main} ${shim}/mst_shim.cc)
+    set_source_files_properties(${main} PROPERTIES OBJECT_DEPENDS "${kernels};${others};${shim}/mst_shim.hh;${shim}/mst_shim.h")
+    target_compile_definitions(muster_simulated_kernels PRIVATE MST_SIMULATED)
+    target_compile_options(muster_simulated_kernels PRIVATE -ffp-contract=off -fno-exceptions -fno-rtti $<IF:$<BOOL:${MUSTER_SANITIZE}>,-O1,-O2>)
+    target_include_directories(muster_simulated_kernels PRIVATE ${include})
+    set_target_properties(muster_simulated_kernels PROPERTIES CXX_VISIBILITY_PRESET hidden) # kernels have plain names
+  endif()
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:muster_simulated_kernels>)
+  target_include_directories(${target} PRIVATE ${include})
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+endfunction()

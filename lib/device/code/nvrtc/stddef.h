@@ -1,0 +1,1 @@
+/* NVRTC has what is used of this header built in. */

@@ -1,0 +1,192 @@
+/* The cache of compiled device code: one file per key in a private folder. What lies there runs on the user's data, so the folder must be the user's own and
+ * writable by nobody else. Everything that goes wrong here means "not in the cache" and no more. */
+#include "code_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { PATH_SIZE = 4096, NAME_SIZE = 2 * MST_CODE_KEY + 64 };
+
+/* The head of a file; the image follows. */
+typedef struct cache_head {
+    char magic[16];
+    uint8_t key[MST_CODE_KEY];
+    uint8_t digest[32]; /* of the image */
+    int64_t bytes;
+} cache_head;
+static const char magic[16] = "muster code 1\n";
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char notice[MST_MESSAGE_SIZE], told[MST_MESSAGE_SIZE];
+
+__attribute__((format(printf, 1, 2))) static void set_notice(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    pthread_mutex_lock(&lock);
+    vsnprintf(notice, sizeof notice, format, arguments);
+    pthread_mutex_unlock(&lock);
+    va_end(arguments);
+}
+
+bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
+    pthread_mutex_lock(&lock);
+    bool news = notice[0] && strcmp(notice, told) != 0;
+    if (news) memcpy(told, notice, sizeof told);
+    memcpy(text, notice, sizeof notice);
+    notice[0] = 0;
+    pthread_mutex_unlock(&lock);
+    return news;
+}
+
+/* ---- the folder ---- */
+
+/* false: the user wants no cache, or there is nowhere to put one. A program that runs with other rights than its caller's listens to no environment. */
+static bool folder_path(char path[PATH_SIZE]) {
+    const char *own = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    int length = 0;
+    if (own && own[0]) {
+        if (strcmp(own, "off") == 0) return false;
+        length = snprintf(path, PATH_SIZE, "%s", own);
+    } else if (caches && caches[0] == '/') /* the XDG base directory specification: others are to be ignored */
+        length = snprintf(path, PATH_SIZE, "%s/muster", caches);
+    else if (home && home[0] == '/')
+        length = snprintf(path, PATH_SIZE, "%s/.cache/muster", home);
+    return length > 0 && length < PATH_SIZE;
+}
+
+/* The last folder and those above it which are missing. */
+static void make_folders(const char *path) {
+    char part[PATH_SIZE];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = 0;
+        (void)mkdir(part, 0700);
+        *at = '/';
+    }
+    (void)mkdir(part, 0700);
+}
+
+/* A descriptor, so that what was checked is what is used; -1: no cache. */
+static int open_folder(void) {
+    char path[PATH_SIZE];
+    if (!folder_path(path)) return -1;
+    make_folders(path);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat status;
+    if (folder < 0 || fstat(folder, &status) != 0) {
+        set_notice("compiled device code is not kept: %.300s: %s (MUSTER_CACHE_DIR names another folder)", path, strerror(errno));
+    } else if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        set_notice("compiled device code is not kept: %.300s: expected a folder of this user that nobody else may write, found one of user %ld with mode %o "
+                   "(MUSTER_CACHE_DIR names another folder)", path, (long)status.st_uid, (unsigned)(status.st_mode & 07777));
+    } else
+        return folder;
+    if (folder >= 0) close(folder);
+    return -1;
+}
+
+/* ---- its files ---- */
+
+static void file_name(const mst_code_key *key, char name[NAME_SIZE]) {
+    for (int i = 0; i < MST_CODE_KEY; i++) snprintf(name + 2 * i, 3, "%02x", key->bytes[i]);
+}
+
+static void digest_of(const void *data, int64_t bytes, uint8_t digest[32]) {
+    mst_sha256 hash;
+    mst_sha256_begin(&hash);
+    mst_sha256_add(&hash, data, bytes);
+    mst_sha256_end(&hash, digest);
+}
+
+static bool read_all(int file, void *to, int64_t bytes) {
+    for (char *at = to; bytes > 0;) {
+        ssize_t count = read(file, at, (size_t)bytes);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        at += count;
+        bytes -= count;
+    }
+    return true;
+}
+
+static bool write_all(int file, const void *from, int64_t bytes) {
+    for (const char *at = from; bytes > 0;) {
+        ssize_t count = write(file, at, (size_t)bytes);
+        if (count < 0 && errno == EINTR) continue;
+        if (count <= 0) return false;
+        at += count;
+        bytes -= count;
+    }
+    return true;
+}
+
+static bool read_image(int file, const mst_code_key *key, mst_code_image *image) {
+    struct stat status;
+    cache_head head;
+    uint8_t digest[32];
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || !read_all(file, &head, sizeof head)) return false;
+    if (memcmp(head.magic, magic, sizeof magic) != 0 || memcmp(head.key, key->bytes, sizeof head.key) != 0) return false;
+    if (head.bytes < 1 || head.bytes != (int64_t)status.st_size - (int64_t)sizeof head) return false;
+    char *data = mst_alloc_uninitialised((size_t)head.bytes + 1);
+    if (!data) return false;
+    data[head.bytes] = 0;
+    if (read_all(file, data, head.bytes)) {
+        digest_of(data, head.bytes, digest);
+        if (memcmp(digest, head.digest, sizeof digest) == 0) {
+            *image = (mst_code_image){.data = data, .bytes = head.bytes, .found = true};
+            return true;
+        }
+    }
+    mst_free(data);
+    return false;
+}
+
+bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
+    char name[NAME_SIZE];
+    file_name(key, name);
+    int folder = open_folder();
+    if (folder < 0) return false;
+    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe of that name must not stop us */
+    bool loaded = file >= 0 && read_image(file, key, image);
+    if (file >= 0) close(file);
+    close(folder);
+    return loaded;
+}
+
+/* The name is this process's alone; a file of that name is what a crashed one with the same number has left. */
+static int open_temporary(int folder, const char *name, char temporary[NAME_SIZE]) {
+    static _Atomic uint32_t number;
+    snprintf(temporary, NAME_SIZE, "%.64s.%ld.%u", name, (long)getpid(), atomic_fetch_add(&number, 1));
+    int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, file = openat(folder, temporary, flags, 0600);
+    if (file >= 0 || errno != EEXIST) return file;
+    (void)unlinkat(folder, temporary, 0);
+    return openat(folder, temporary, flags, 0600);
+}
+
+/* No fsync: what a crash of the machine leaves half written has a wrong digest. */
+void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image) {
+    char name[NAME_SIZE], temporary[NAME_SIZE];
+    cache_head head = {.bytes = image->bytes};
+    memcpy(head.magic, magic, sizeof magic);
+    memcpy(head.key, key->bytes, sizeof head.key);
+    digest_of(image->data, image->bytes, head.digest);
+    file_name(key, name);
+    int folder = open_folder();
+    if (folder < 0) return;
+    int file = open_temporary(folder, name, temporary);
+    bool written = file >= 0 && write_all(file, &head, sizeof head) && write_all(file, image->data, image->bytes);
+    int failure = errno;
+    if (file >= 0 && close(file) != 0 && written) written = false, failure = errno;
+    if (written && renameat(folder, temporary, folder, name) != 0) written = false, failure = errno;
+    if (!written) {
+        if (file >= 0) (void)unlinkat(folder, temporary, 0);
+        set_notice("compiled device code is not kept: %s (MUSTER_CACHE_DIR names another folder)", strerror(failure));
+    }
+    close(folder);
+}

@@ -1,0 +1,215 @@
+/* Copies. Locked host memory goes directly. The rest is staged through page-locked chunks, because the driver would copy it while the
+ * caller waits, and wait itself for whatever it likes: inwards host memory is free again at once, outwards the last parts arrive with
+ * the next sync. */
+#include "cuda_device_impl.h"
+
+#include <string.h>
+
+static mst_cu_address address_of(const void *pointer) { return (mst_cu_address)(uintptr_t)pointer; }
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* ---- opening and closing ---- */
+
+static muster_status make_event(mst_cuda *cuda, mst_cu_event *event) {
+    return MST_CU(cuda, cuEventCreate, event, MST_CU_EVENT_DISABLE_TIMING);
+}
+
+static muster_status make_base(mst_cuda *cuda, char **base, int64_t bytes) {
+    void *address = NULL;
+    MUSTER_TRY(MST_CU(cuda, cuMemHostAlloc, &address, (size_t)bytes, MST_CU_HOST_ALLOC_PORTABLE));
+    *base = address;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_open_staging(mst_cuda *cuda) {
+    MUSTER_TRY(make_base(cuda, &cuda->in_base, (int64_t)MST_CUDA_CHUNKS * MST_CUDA_CHUNK));
+    MUSTER_TRY(make_base(cuda, &cuda->out_base, (int64_t)MST_CUDA_OUT_SLOTS * MST_CUDA_PIECE));
+    for (int32_t i = 0; i < MST_CUDA_CHUNKS; i++) {
+        cuda->chunks[i].base = cuda->in_base + (int64_t)i * MST_CUDA_CHUNK;
+        for (int queue = 0; queue < 2; queue++) MUSTER_TRY(make_event(cuda, &cuda->chunks[i].done[queue]));
+    }
+    for (int32_t i = 0; i < MST_CUDA_OUT_SLOTS; i++) {
+        cuda->slots[i].base = cuda->out_base + (int64_t)i * MST_CUDA_PIECE;
+        MUSTER_TRY(make_event(cuda, &cuda->slots[i].done));
+    }
+    return MUSTER_OK;
+}
+
+static void end_event(const mst_cuda *cuda, mst_cu_event event) {
+    if (event) (void)cuda->api->cuEventDestroy_v2(event);
+}
+
+void mst_cuda_close_staging(mst_cuda *cuda) {
+    for (int32_t i = MST_CUDA_OUT_SLOTS; i-- > 0;) end_event(cuda, cuda->slots[i].done);
+    for (int32_t i = MST_CUDA_CHUNKS; i-- > 0;) {
+        for (int queue = 2; queue-- > 0;) end_event(cuda, cuda->chunks[i].done[queue]);
+    }
+    if (cuda->out_base) (void)cuda->api->cuMemFreeHost(cuda->out_base);
+    if (cuda->in_base) (void)cuda->api->cuMemFreeHost(cuda->in_base);
+    memset(cuda->slots, 0, sizeof cuda->slots);
+    memset(cuda->chunks, 0, sizeof cuda->chunks);
+    cuda->in_base = cuda->out_base = NULL;
+}
+
+/* ---- inwards ---- */
+
+/* Leaves the chunk in use, and makes the next one empty: what was transferred from it must be over. */
+static muster_status next_chunk(mst_cuda *cuda) {
+    mst_cuda_chunk *full = &cuda->chunks[cuda->chunk];
+    for (int queue = 0; queue < 2; queue++) {
+        if (full->waits[queue]) MUSTER_TRY(MST_CU(cuda, cuEventRecord, full->done[queue], mst_cuda_stream_of(cuda, (mst_queue)queue)));
+    }
+    int32_t next = (cuda->chunk + 1) % MST_CUDA_CHUNKS;
+    mst_cuda_chunk *chunk = &cuda->chunks[next];
+    for (int queue = 0; queue < 2; queue++) {
+        if (chunk->waits[queue]) MUSTER_TRY(mst_cuda_wait_event(cuda, chunk->done[queue]));
+        chunk->waits[queue] = false;
+    }
+    chunk->filled = 0;
+    cuda->chunk = next;
+    return MUSTER_OK;
+}
+
+static muster_status stage_in(mst_cuda *cuda, mst_queue queue, mst_cu_address to, const char *from, int64_t bytes) {
+    while (bytes > 0) {
+        if (cuda->chunks[cuda->chunk].filled == MST_CUDA_CHUNK) MUSTER_TRY(next_chunk(cuda));
+        mst_cuda_chunk *chunk = &cuda->chunks[cuda->chunk];
+        int64_t part = smaller(smaller(bytes, MST_CUDA_PIECE), MST_CUDA_CHUNK - chunk->filled);
+        char *staged = chunk->base + chunk->filled;
+        memcpy(staged, from, (size_t)part);
+        chunk->waits[queue] = true; /* also where the copy below fails: nobody knows what it began */
+        chunk->filled = smaller(MST_CUDA_CHUNK, (chunk->filled + part + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE);
+        MUSTER_TRY(MST_CU(cuda, cuMemcpyHtoDAsync_v2, to, staged, (size_t)part, mst_cuda_stream_of(cuda, queue)));
+        to += (mst_cu_address)part;
+        from += part;
+        bytes -= part;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status bring_in(mst_cuda *cuda, mst_queue queue, void *to_device, const void *from_host, int64_t bytes) {
+    if (mst_cuda_is_locked(cuda, from_host, bytes))
+        return MST_CU(cuda, cuMemcpyHtoDAsync_v2, address_of(to_device), from_host, (size_t)bytes, mst_cuda_stream_of(cuda, queue));
+    return stage_in(cuda, queue, address_of(to_device), from_host, bytes);
+}
+
+static muster_status copy_in(mst_cuda *cuda, void *to_device, const void *from_host, int64_t bytes) {
+    MUSTER_TRY(mst_cuda_before_compute(cuda));
+    return bring_in(cuda, MST_QUEUE_COMPUTE, to_device, from_host, bytes);
+}
+
+muster_status mst_cuda_table_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in(cuda, to_device, from_host, bytes) : MUSTER_OK);
+}
+
+/* The place may be memory that was released a moment ago, and work that was issued before may still use it. */
+static muster_status wait_for_released(mst_cuda *cuda) {
+    if (cuda->release_unmarked) MUSTER_TRY(mst_cuda_mark_released(cuda));
+    if (!cuda->release_marked) return MUSTER_OK;
+    MUSTER_TRY(MST_CU(cuda, cuStreamWaitEvent, cuda->copy, cuda->released, 0));
+    cuda->release_marked = false;
+    return MUSTER_OK;
+}
+
+static void remember_beside(mst_cuda *cuda, uint64_t begin, int64_t bytes) {
+    uint64_t end = begin + (uint64_t)bytes;
+    bool first = cuda->beside_end == 0;
+    if (first || begin < cuda->beside_begin) cuda->beside_begin = begin;
+    if (first || end > cuda->beside_end) cuda->beside_end = end;
+    cuda->beside_used = cuda->copy_busy = true;
+}
+
+static muster_status copy_in_beside(mst_cuda *cuda, void *to_device, const void *from_host, int64_t bytes) {
+    MUSTER_TRY(wait_for_released(cuda));
+    remember_beside(cuda, address_of(to_device), bytes);
+    return bring_in(cuda, MST_QUEUE_COPY, to_device, from_host, bytes);
+}
+
+muster_status mst_cuda_table_copy_in_beside(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in_beside(cuda, to_device, from_host, bytes) : MUSTER_OK);
+}
+
+/* ---- outwards ---- */
+
+/* The device has written the slot. */
+static void deliver_slot(mst_cuda_slot *slot) {
+    for (int32_t i = 0; i < slot->count; i++) memcpy(slot->parts[i].to, slot->base + slot->parts[i].offset, (size_t)slot->parts[i].bytes);
+    slot->count = 0;
+    slot->filled = 0;
+}
+
+muster_status mst_cuda_deliver(mst_cuda *cuda) {
+    for (int32_t i = 1; i <= MST_CUDA_OUT_SLOTS; i++) deliver_slot(&cuda->slots[(cuda->slot + i) % MST_CUDA_OUT_SLOTS]); /* oldest first */
+    for (int32_t i = 0; i < MST_CUDA_CHUNKS; i++) {
+        cuda->chunks[i].filled = 0;
+        cuda->chunks[i].waits[0] = cuda->chunks[i].waits[1] = false;
+    }
+    return MUSTER_OK;
+}
+
+void mst_cuda_discard(mst_cuda *cuda) {
+    for (int32_t i = 0; i < MST_CUDA_OUT_SLOTS; i++) cuda->slots[i].count = 0;
+}
+
+static muster_status next_slot(mst_cuda *cuda) {
+    MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->slots[cuda->slot].done, cuda->compute));
+    int32_t next = (cuda->slot + 1) % MST_CUDA_OUT_SLOTS;
+    mst_cuda_slot *slot = &cuda->slots[next];
+    if (slot->filled > 0) MUSTER_TRY(mst_cuda_wait_event(cuda, slot->done));
+    deliver_slot(slot);
+    cuda->slot = next;
+    return MUSTER_OK;
+}
+
+static muster_status stage_out(mst_cuda *cuda, char *to, mst_cu_address from, int64_t bytes) {
+    while (bytes > 0) {
+        if (cuda->slots[cuda->slot].filled == MST_CUDA_PIECE || cuda->slots[cuda->slot].count == MST_CUDA_OUT_PARTS)
+            MUSTER_TRY(next_slot(cuda));
+        mst_cuda_slot *slot = &cuda->slots[cuda->slot];
+        int64_t part = smaller(bytes, MST_CUDA_PIECE - slot->filled);
+        MUSTER_TRY(MST_CU(cuda, cuMemcpyDtoHAsync_v2, slot->base + slot->filled, from, (size_t)part, cuda->compute));
+        slot->parts[slot->count].to = to;
+        slot->parts[slot->count].offset = slot->filled;
+        slot->parts[slot->count++].bytes = part;
+        slot->filled = smaller(MST_CUDA_PIECE, (slot->filled + part + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE);
+        to += part;
+        from += (mst_cu_address)part;
+        bytes -= part;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status copy_out(mst_cuda *cuda, void *to_host, const void *from_device, int64_t bytes) {
+    MUSTER_TRY(mst_cuda_before_compute(cuda));
+    if (mst_cuda_is_locked(cuda, to_host, bytes))
+        return MST_CU(cuda, cuMemcpyDtoHAsync_v2, to_host, address_of(from_device), (size_t)bytes, cuda->compute);
+    return stage_out(cuda, to_host, address_of(from_device), bytes);
+}
+
+muster_status mst_cuda_table_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_out(cuda, to_host, from_device, bytes) : MUSTER_OK);
+}
+
+/* ---- on the device ---- */
+
+static muster_status copy(mst_cuda *cuda, void *to_device, const void *from_device, int64_t bytes) {
+    MUSTER_TRY(mst_cuda_before_compute(cuda));
+    return MST_CU(cuda, cuMemcpyDtoDAsync_v2, address_of(to_device), address_of(from_device), (size_t)bytes, cuda->compute);
+}
+
+muster_status mst_cuda_table_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy(cuda, to_device, from_device, bytes) : MUSTER_OK);
+}

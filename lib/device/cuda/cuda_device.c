@@ -1,0 +1,184 @@
+/* The CUDA backend: a device is a GPU, or one of several virtual devices of the same GPU, with streams, memory and handles of its own in
+ * the GPU's primary context, which it shares with whatever else of the program uses the GPU. */
+#include "cuda_device_impl.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ATTEMPTS = 3 }; /* to enter a context that shall be closed: an error here loses all that it holds */
+
+static mst_cuda_physical physicals[MST_CUDA_DEVICES];
+
+mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal) { return &physicals[ordinal]; }
+
+void mst_cuda_forget_lost(void) {
+    for (int32_t i = 0; i < MST_CUDA_DEVICES; i++) atomic_store(&physicals[i].lost, false);
+}
+
+/* ---- opening ---- */
+
+static muster_status read_attribute(mst_cuda *cuda, unsigned int attribute, int32_t *value) {
+    int read = 0;
+    MUSTER_TRY(MST_CU(cuda, cuDeviceGetAttribute, &read, attribute, cuda->device));
+    *value = read;
+    return MUSTER_OK;
+}
+
+static muster_status describe(mst_cuda *cuda) {
+    int32_t major = 0, minor = 0;
+    char model[48] = "";
+    MUSTER_TRY(MST_CU(cuda, cuDeviceGet, &cuda->device, cuda->ordinal));
+    MUSTER_TRY(MST_CU(cuda, cuDeviceGetName, model, (int)sizeof model, cuda->device));
+    MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->processors));
+    MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
+    MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
+    cuda->architecture = 10 * major + minor;
+    if (cuda->processors < 1) cuda->processors = 1;
+    snprintf(cuda->head.name, sizeof cuda->head.name, "%s %.47s", cuda->label, model);
+    return MUSTER_OK;
+}
+
+/* NCCL waits for kernels of other devices, which this variable keeps from being launched by the same thread. */
+static void notice_environment(const mst_cuda *cuda) {
+    static _Atomic bool said;
+    const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+    int count = 0;
+    if (!blocking || strcmp(blocking, "1") != 0) return;
+    if (cuda->api->cuDeviceGetCount(&count) != MST_CU_SUCCESS || count < 2 || atomic_exchange(&said, true)) return;
+    mst_cuda_add_notice(
+        "CUDA_LAUNCH_BLOCKING=1: every launch waits for its kernel, which is slow, and with several GPUs can wait for ever");
+}
+
+/* With the context current. */
+static muster_status open_parts(mst_cuda *cuda) {
+    MUSTER_TRY(mst_cuda_open_queues(cuda));
+    MUSTER_TRY(mst_cuda_open_memory(cuda));
+    MUSTER_TRY(mst_cuda_open_staging(cuda));
+    MUSTER_TRY(mst_cuda_open_blas(cuda));
+    return mst_cuda_open_code(cuda);
+}
+
+/* In reverse. */
+static void close_parts(mst_cuda *cuda) {
+    mst_cuda_close_code(cuda);
+    mst_cuda_close_blas(cuda);
+    mst_cuda_close_staging(cuda);
+    mst_cuda_close_memory(cuda);
+    mst_cuda_close_queues(cuda);
+    mst_cuda_end_host(cuda);
+}
+
+static void free_host_parts(mst_cuda *cuda) {
+    mst_cuda_forget_host(cuda);
+    mst_free(cuda->functions);
+    mst_free(cuda->segments);
+    mst_slab_end(&cuda->slab);
+    mst_free(cuda);
+}
+
+static void say_leak(const mst_cuda *cuda, const char *why) {
+    char text[MST_MESSAGE_SIZE];
+    snprintf(text, sizeof text, "%s is closed, but %s: its memory and handles are kept until the process ends", cuda->label, why);
+    mst_cuda_add_notice(text);
+}
+
+/* Destroying what a lost or stuck device still uses could wait for ever, so that nothing of it is destroyed. */
+static void close_context(mst_cuda *cuda) {
+    mst_cuda_scope scope;
+    muster_status entered = MUSTER_INTERNAL;
+    if (mst_cuda_is_lost(cuda)) {
+        say_leak(cuda, "it is lost");
+        return;
+    }
+    for (int i = 0; i < ATTEMPTS && entered != MUSTER_OK; i++) entered = mst_cuda_begin(cuda, &scope);
+    if (entered != MUSTER_OK) {
+        if (cuda->own)
+            say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its context cannot be entered");
+        else
+            (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
+        return;
+    }
+    const bool idle = mst_cuda_drain(cuda);
+    if (idle)
+        close_parts(cuda);
+    else
+        say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its queues do not end");
+    (void)mst_cuda_end(cuda, &scope, MUSTER_OK);
+    if (idle) (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
+}
+
+static void close_device(mst_cuda *cuda) {
+    if (cuda->context) close_context(cuda);
+    free_host_parts(cuda);
+}
+
+static muster_status open_device(mst_cuda *cuda) {
+    if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
+    MUSTER_TRY(describe(cuda));
+    MUSTER_TRY(MST_CU(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    MUSTER_TRY(mst_cuda_end(cuda, &scope, open_parts(cuda)));
+    notice_environment(cuda);
+    return MUSTER_OK;
+}
+
+static muster_status cuda_open(const mst_device_table *table, const char *argument, mst_device **device) {
+    const mst_cuda_api *api;
+    const mst_cublas_api *blas_api;
+    int32_t ordinal = 0;
+    *device = NULL;
+    MUSTER_TRY(mst_cuda_api_get(&api));
+    MUSTER_TRY(mst_cublas_api_get(&blas_api));
+    MUSTER_TRY(mst_cuda_find(argument, &ordinal));
+    mst_cuda *cuda = mst_alloc(sizeof *cuda);
+    if (!cuda) return mst_out_of_memory("muster_runtime_open: cuda device", sizeof *cuda);
+    *cuda = (mst_cuda){.head = {.table = table, .cpu = -1, .physical = ordinal + 1},
+                       .api = api,
+                       .blas_api = blas_api,
+                       .physical = mst_cuda_physical_of(ordinal),
+                       .ordinal = ordinal};
+    snprintf(cuda->label, sizeof cuda->label, "cuda:%d", (int)ordinal);
+    muster_status status = open_device(cuda);
+    if (status == MUSTER_OK) {
+        *device = &cuda->head;
+        return MUSTER_OK;
+    }
+    char reason[MST_MESSAGE_SIZE];
+    mst_error_save(reason);
+    close_device(cuda);
+    return mst_error_restore(status, reason);
+}
+
+static void cuda_close(mst_device *device) {
+    if (device) close_device(mst_cuda_of(device));
+}
+
+const mst_device_table mst_cuda_device_table = {
+    .backend = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .allocate = mst_cuda_table_allocate,
+    .release = mst_cuda_table_release,
+    .copy_in = mst_cuda_table_copy_in,
+    .copy_out = mst_cuda_table_copy_out,
+    .copy = mst_cuda_table_copy,
+    .sync = mst_cuda_table_sync,
+    .enter = mst_cuda_table_enter,
+    .leave = mst_cuda_table_leave,
+    .launch_code = mst_cuda_table_launch_code,
+    .gemm = mst_cuda_table_gemm,
+    .copy_in_beside = mst_cuda_table_copy_in_beside,
+    .mark = mst_cuda_table_mark,
+    .wait_mark = mst_cuda_table_wait_mark,
+    .reached = mst_cuda_table_reached,
+    .reach = mst_cuda_table_reach,
+    .poll = mst_cuda_table_poll,
+    .reserve = mst_cuda_table_reserve,
+    .allocate_host = mst_cuda_table_allocate_host,
+    .release_host = mst_cuda_table_release_host,
+    .lock_host = mst_cuda_table_lock_host,
+    .unlock_host = mst_cuda_table_unlock_host,
+};

@@ -1,0 +1,223 @@
+/* Page-locked host memory of the process: what devices allocated, what the program asked to lock, and how often. Locked for all devices
+ * at once, so that there is one list for all of them. Locking and unlocking wait for devices, and so never happen while a call is in
+ * flight: what is given back then is kept until the next time. */
+#include "cuda_device_impl.h"
+
+#include <pthread.h>
+
+enum { ASK_DRIVER_FROM = 64 * 1024 }; /* below, asking costs as much as staging */
+
+typedef struct locked_range {
+    uintptr_t begin, end;
+    int64_t users;                                /* 0: given back when it could not be ended */
+    const mst_cuda *given_back_by;                /* ... by this device */
+    enum { ALLOCATED, REGISTERED, FOREIGN } kind; /* FOREIGN: the program had locked it already, and unlocks it */
+} locked_range;
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static locked_range *ranges; /* sorted, disjoint */
+static int64_t range_count, range_capacity;
+static int64_t given_back; /* ranges with 0 users */
+
+/* The first range that ends behind the address. */
+static int64_t find(uintptr_t address) {
+    int64_t low = 0, high = range_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (ranges[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static muster_status make_place(void) {
+    return mst_grow((void **)&ranges, &range_capacity, range_count + 1, sizeof *ranges, "the list of locked host memory");
+}
+
+static void insert(locked_range range) {
+    int64_t at = find(range.begin);
+    for (int64_t i = range_count; i > at; i--) ranges[i] = ranges[i - 1];
+    ranges[at] = range;
+    range_count++;
+}
+
+/* The process keeps no memory for an empty list. */
+static void drop_empty_list(void) {
+    if (range_count > 0) return;
+    mst_free(ranges);
+    ranges = NULL;
+    range_capacity = 0;
+}
+
+static void erase(int64_t at) {
+    range_count--;
+    for (int64_t i = at; i < range_count; i++) ranges[i] = ranges[i + 1];
+    drop_empty_list();
+}
+
+/* ---- looking ---- */
+
+static bool in_list(uintptr_t begin, uintptr_t end) {
+    pthread_rwlock_rdlock(&lock);
+    int64_t at = find(begin);
+    bool found = at < range_count && ranges[at].begin <= begin && ranges[at].end >= end && ranges[at].users > 0;
+    pthread_rwlock_unlock(&lock);
+    return found;
+}
+
+/* Memory that the program locked by other means. The driver refuses to speak of memory that it does not know. */
+static bool driver_knows(const mst_cuda *cuda, uintptr_t address) {
+    unsigned int type = 0;
+    return cuda->api->cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address) == MST_CU_SUCCESS &&
+           type == MST_CU_MEMORY_TYPE_HOST;
+}
+
+static bool driver_knows_all(const mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
+    return driver_knows(cuda, begin) && driver_knows(cuda, end - 1);
+}
+
+bool mst_cuda_is_locked(const mst_cuda *cuda, const void *address, int64_t bytes) {
+    uintptr_t begin = (uintptr_t)address, end = begin + (uintptr_t)bytes;
+    return in_list(begin, end) || (bytes >= ASK_DRIVER_FROM && driver_knows_all(cuda, begin, end));
+}
+
+/* ---- ending; with the lock for writing and the context ---- */
+
+static void end_range(const mst_cuda *cuda, int64_t at) {
+    locked_range range = ranges[at];
+    erase(at);
+    if (range.kind == ALLOCATED) (void)cuda->api->cuMemFreeHost((void *)range.begin);
+    if (range.kind == REGISTERED) (void)cuda->api->cuMemHostUnregister((void *)range.begin);
+}
+
+static void end_given_back(const mst_cuda *cuda) {
+    for (int64_t i = range_count; given_back > 0 && i-- > 0;) {
+        if (ranges[i].users > 0) continue;
+        end_range(cuda, i);
+        given_back--;
+    }
+}
+
+void mst_cuda_end_host(const mst_cuda *cuda) {
+    pthread_rwlock_wrlock(&lock);
+    end_given_back(cuda);
+    pthread_rwlock_unlock(&lock);
+}
+
+/* A device that cannot end anything any more leaves the memory locked. */
+void mst_cuda_forget_host(const mst_cuda *cuda) {
+    pthread_rwlock_wrlock(&lock);
+    for (int64_t i = range_count; given_back > 0 && i-- > 0;) {
+        if (ranges[i].users > 0 || ranges[i].given_back_by != cuda) continue;
+        erase(i);
+        given_back--;
+    }
+    pthread_rwlock_unlock(&lock);
+}
+
+static void give_back(mst_device *device, void *address) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    bool usable = !cuda->head.in_flight && mst_cuda_begin(cuda, &scope) == MUSTER_OK;
+    pthread_rwlock_wrlock(&lock);
+    int64_t at = find((uintptr_t)address);
+    if (at < range_count && ranges[at].begin <= (uintptr_t)address && ranges[at].users > 0 && --ranges[at].users == 0) {
+        ranges[at].given_back_by = cuda;
+        given_back++;
+        if (usable) end_given_back(cuda);
+    }
+    pthread_rwlock_unlock(&lock);
+    if (mst_cuda_is_lost(cuda)) mst_cuda_forget_host(cuda);
+    if (usable) (void)mst_cuda_end(cuda, &scope, MUSTER_OK);
+}
+
+void mst_cuda_table_release_host(mst_device *device, void *address) {
+    if (address) give_back(device, address);
+}
+
+void mst_cuda_table_unlock_host(mst_device *device, void *address) {
+    if (address) give_back(device, address);
+}
+
+/* ---- beginning ---- */
+
+static muster_status check_between_calls(const mst_cuda *cuda, const char *what) {
+    if (!cuda->head.in_flight) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected to be asked between calls, received a call in flight", cuda->label, what);
+}
+
+static muster_status allocate_locked(mst_cuda *cuda, int64_t bytes, void **address) {
+    end_given_back(cuda);
+    MUSTER_TRY(make_place());
+    MUSTER_TRY(MST_CU(cuda, cuMemHostAlloc, address, (size_t)bytes, MST_CU_HOST_ALLOC_PORTABLE));
+    uintptr_t begin = (uintptr_t)*address;
+    insert((locked_range){.begin = begin, .end = begin + (uintptr_t)bytes, .users = 1, .kind = ALLOCATED});
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_table_allocate_host(mst_device *device, int64_t bytes, void **address) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    *address = NULL;
+    MUSTER_TRY(check_between_calls(cuda, "allocate_host"));
+    if (bytes < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: locked host memory: expected a size from 0 up, received %lld bytes", cuda->label,
+                         (long long)bytes);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    pthread_rwlock_wrlock(&lock);
+    muster_status status = allocate_locked(cuda, bytes > 0 ? bytes : MST_CACHE_LINE, address);
+    drop_empty_list();
+    pthread_rwlock_unlock(&lock);
+    status = mst_cuda_end(cuda, &scope, status);
+    if (status == MUSTER_OK || !*address) return status;
+    mst_cuda_table_release_host(device, *address);
+    *address = NULL;
+    return status;
+}
+
+/* Locks what the list does not know. */
+static muster_status register_range(mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
+    MUSTER_TRY(make_place());
+    locked_range range = {.begin = begin, .end = end, .users = 1, .kind = REGISTERED};
+    mst_cu_result result = cuda->api->cuMemHostRegister_v2((void *)begin, (size_t)(end - begin), MST_CU_HOST_REGISTER_PORTABLE);
+    if (result == MST_CU_HOST_MEMORY_ALREADY_REGISTERED && driver_knows_all(cuda, begin, end))
+        range.kind = FOREIGN;
+    else
+        MUSTER_TRY(mst_cuda_check(cuda, result, "cuMemHostRegister_v2"));
+    insert(range);
+    return MUSTER_OK;
+}
+
+static muster_status lock_range(mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
+    end_given_back(cuda);
+    int64_t at = find(begin);
+    if (at == range_count || ranges[at].begin >= end) return register_range(cuda, begin, end);
+    if (ranges[at].begin > begin || ranges[at].end < end)
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "%s: locking host memory: expected memory that is not locked, or inside what is, received %lld bytes of which a part is",
+            cuda->label, (long long)(end - begin));
+    ranges[at].users++;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_table_lock_host(mst_device *device, void *address, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    MUSTER_TRY(check_between_calls(cuda, "lock_host"));
+    if (!address || bytes <= 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: locking host memory: expected an address and a size above 0, received %lld bytes at %p", cuda->label,
+                         (long long)bytes, address);
+    uintptr_t begin = (uintptr_t)address, end = begin + (uintptr_t)bytes;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    pthread_rwlock_wrlock(&lock);
+    muster_status status = lock_range(cuda, begin, end);
+    drop_empty_list();
+    pthread_rwlock_unlock(&lock);
+    muster_status ended = mst_cuda_end(cuda, &scope, status);
+    if (status == MUSTER_OK && ended != MUSTER_OK) mst_cuda_table_unlock_host(device, address);
+    return ended;
+}

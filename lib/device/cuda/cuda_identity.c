@@ -1,0 +1,130 @@
+/* Which GPUs there are, and which one is meant. */
+#include "cuda_device_impl.h"
+#include "nvrtc_api_impl.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+bool mst_cuda_signs(void) {
+    static const char *const signs[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        if (access(signs[i], F_OK) == 0) return true;
+    }
+    return false;
+}
+
+static muster_status count_devices(const mst_cuda_api *api, int32_t *count) {
+    int found = 0;
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetCount(&found), "cuDeviceGetCount", NULL));
+    *count = found < MST_CUDA_DEVICES ? found : MST_CUDA_DEVICES;
+    return MUSTER_OK;
+}
+
+static muster_status probe(int32_t *count) {
+    const mst_cuda_api *api;
+    const mst_cublas_api *blas;
+    const mst_nvrtc_api *nvrtc;
+    MUSTER_TRY(mst_cuda_api_get(&api));
+    MUSTER_TRY(count_devices(api, count));
+    if (*count == 0)
+        return mst_error(MUSTER_UNAVAILABLE, "the CUDA driver finds no GPU (CUDA_VISIBLE_DEVICES hides those that it does not name)");
+    MUSTER_TRY(mst_cublas_api_get(&blas));
+    return mst_nvrtc_api_get(&nvrtc);
+}
+
+muster_status mst_cuda_probe(int32_t *count, const char **reason) {
+    static _Thread_local char text[MST_MESSAGE_SIZE];
+    *reason = NULL;
+    if (probe(count) == MUSTER_OK) return MUSTER_OK;
+    *count = 0;
+    mst_error_save(text);
+    *reason = text;
+    return MUSTER_OK;
+}
+
+/* ---- names ---- */
+
+static muster_status find_ordinal(const char *id, int32_t count, int32_t *ordinal) {
+    char *end = NULL;
+    errno = 0;
+    long value = strtol(id, &end, 10);
+    if (!isdigit((unsigned char)id[0]) || *end != '\0' || errno != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: devices: expected a GPU as \"cuda@\" with an ordinal, a UUID (\"GPU-...\") or a PCI id "
+                         "(\"0000:3b:00.0\"), received \"%.100s\"",
+                         id);
+    if (value >= count)
+        return mst_error(MUSTER_OUT_OF_RANGE, "muster_runtime_open: devices: expected a GPU from 0 to %d, received \"%.100s\": this process sees %d", (int)count - 1, id,
+                         (int)count);
+    *ordinal = (int32_t)value;
+    return MUSTER_OK;
+}
+
+/* "GPU-12345678-1234-1234-1234-123456789abc" */
+static void write_uuid(const mst_cu_uuid *uuid, char text[64]) {
+    int length = snprintf(text, 64, "GPU-");
+    for (int i = 0; i < 16; i++) {
+        const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
+        length += snprintf(text + length, (size_t)(64 - length), "%s%02x", dash ? "-" : "", (unsigned char)uuid->bytes[i]);
+    }
+}
+
+static muster_status uuid_of(const mst_cuda_api *api, int32_t ordinal, char text[64]) {
+    mst_cu_device device;
+    mst_cu_uuid uuid;
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, ordinal), "cuDeviceGet", NULL));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetUuid_v2(&uuid, device), "cuDeviceGetUuid_v2", NULL));
+    write_uuid(&uuid, text);
+    return MUSTER_OK;
+}
+
+static muster_status find_uuid(const mst_cuda_api *api, const char *id, int32_t count, int32_t *ordinal) {
+    int32_t found = 0;
+    for (int32_t i = 0; i < count; i++) {
+        char text[64];
+        MUSTER_TRY(uuid_of(api, i, text));
+        if (strncasecmp(text, id, strlen(id)) != 0) continue;
+        *ordinal = i;
+        found++;
+    }
+    if (found == 1) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_runtime_open: devices: expected the UUID of a GPU of this machine, received \"%.100s\", which %s", id,
+                     found == 0 ? "none has" : "begins those of several");
+}
+
+static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t count, int32_t *ordinal) {
+    mst_cu_device wanted, device;
+    mst_cu_result result = api->cuDeviceGetByPCIBusId(&wanted, id);
+    if (result == MST_CU_INVALID_DEVICE || result == MST_CU_INVALID_VALUE)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected the PCI id of a GPU of this machine, received \"%.100s\"",
+                         id);
+    MUSTER_TRY(mst_cuda_error(api, result, "cuDeviceGetByPCIBusId", NULL));
+    for (int32_t i = 0; i < count; i++) {
+        MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, i), "cuDeviceGet", NULL));
+        if (device == wanted) {
+            *ordinal = i;
+            return MUSTER_OK;
+        }
+    }
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_runtime_open: devices: expected the PCI id of a GPU that this process sees, received \"%.100s\"", id);
+}
+
+muster_status mst_cuda_find(const char *id, int32_t *ordinal) {
+    const mst_cuda_api *api;
+    int32_t count = 0;
+    *ordinal = -1;
+    MUSTER_TRY(mst_cuda_api_get(&api));
+    MUSTER_TRY(count_devices(api, &count));
+    if (count == 0)
+        return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: devices: expected a GPU, received \"%.100s\": the CUDA driver finds none", id);
+    if (strncasecmp(id, "GPU-", 4) == 0 && id[4]) return find_uuid(api, id, count, ordinal);
+    if (strchr(id, ':')) return find_pci(api, id, count, ordinal);
+    return find_ordinal(id, count, ordinal);
+}

@@ -1,0 +1,171 @@
+/* The slab of a device: segments of the driver's memory, handed out in pieces. Work is done in the order of issue, so that memory may be
+ * handed out again as soon as it was released; only the copies beside need more than that. */
+#include "cuda_device_impl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SLAB_DEFAULT = 64 << 20,
+    SLAB_SHARE = 8,         /* at first at most this part of what is free */
+    SEGMENT_UNIT = 2 << 20, /* the driver hands out no less */
+    SMALL_SLAB = 1 << 30,   /* up to here the slab doubles */
+    LARGE_STEP = 256 << 20, /* then it grows by this at least, to leave memory to others */
+};
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t round_segment(int64_t bytes) {
+    return bytes > INT64_MAX - SEGMENT_UNIT ? bytes : (bytes + SEGMENT_UNIT - 1) / SEGMENT_UNIT * SEGMENT_UNIT;
+}
+
+/* What the environment says, else the default, or less where the device is small or full. */
+static muster_status read_size(const mst_cuda *cuda, int64_t *bytes) {
+    const char *text = getenv("MUSTER_DEVICE_MEMORY");
+    *bytes = larger(SEGMENT_UNIT, cuda->free_seen / SLAB_SHARE < SLAB_DEFAULT ? cuda->free_seen / SLAB_SHARE : SLAB_DEFAULT);
+    if (!text || !text[0]) return MUSTER_OK;
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: MUSTER_DEVICE_MEMORY: expected a number of bytes, received \"%.100s\"",
+                         text);
+    *bytes = value;
+    return MUSTER_OK;
+}
+
+/* ---- growing ---- */
+
+static muster_status no_room(const mst_cuda *cuda, int64_t bytes, int64_t free_bytes, const char *when) {
+    return mst_error(
+        MUSTER_OUT_OF_MEMORY,
+        "%s: out of memory: expected room for %lld bytes, received none: %lld of %lld bytes are in use, and the device has %lld free%s",
+        cuda->head.name, (long long)bytes, (long long)cuda->slab.used, (long long)cuda->slab.total, (long long)free_bytes, when);
+}
+
+static muster_status read_free(mst_cuda *cuda, int64_t *free_bytes) {
+    size_t left = 0, total = 0;
+    MUSTER_TRY(MST_CU(cuda, cuMemGetInfo_v2, &left, &total));
+    *free_bytes = (int64_t)left;
+    return MUSTER_OK;
+}
+
+/* The list has room for it. */
+static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t bytes) {
+    muster_status status = mst_slab_add(&cuda->slab, address, bytes);
+    if (status != MUSTER_OK) {
+        (void)cuda->api->cuMemFree_v2(address);
+        return status;
+    }
+    cuda->segments[cuda->segment_count++] = address;
+    return MUSTER_OK;
+}
+
+/* A segment in which `needed` bytes find room, larger where the device has that much. */
+static muster_status grow(mst_cuda *cuda, int64_t needed) {
+    const int64_t step = cuda->slab.total < SMALL_SLAB ? cuda->slab.total : LARGE_STEP;
+    int64_t bytes = round_segment(larger(needed, step));
+    mst_cu_address address = 0;
+    MUSTER_TRY(mst_grow((void **)&cuda->segments, &cuda->segment_capacity, cuda->segment_count + 1, sizeof *cuda->segments,
+                        "the list of segments of device memory"));
+    mst_cu_result result = cuda->api->cuMemAlloc_v2(&address, (size_t)bytes);
+    if (result == MST_CU_OUT_OF_MEMORY && bytes > round_segment(needed)) {
+        bytes = round_segment(needed);
+        result = cuda->api->cuMemAlloc_v2(&address, (size_t)bytes);
+    }
+    if (result == MST_CU_OUT_OF_MEMORY) {
+        int64_t left = 0;
+        MUSTER_TRY(read_free(cuda, &left));
+        return no_room(cuda, needed, left, " (cuMemAlloc_v2)");
+    }
+    MUSTER_TRY(mst_cuda_check(cuda, result, "cuMemAlloc_v2"));
+    MUSTER_TRY(add_segment(cuda, address, bytes));
+    (void)read_free(cuda, &cuda->free_seen); /* for a message only */
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_open_memory(mst_cuda *cuda) {
+    int64_t bytes = 0;
+    snprintf(cuda->slab_what, sizeof cuda->slab_what, "%s: the list of the pieces of device memory", cuda->head.name);
+    cuda->slab.what = cuda->slab_what;
+    MUSTER_TRY(read_free(cuda, &cuda->free_seen));
+    MUSTER_TRY(read_size(cuda, &bytes));
+    return bytes > 0 ? grow(cuda, bytes) : MUSTER_OK;
+}
+
+void mst_cuda_close_memory(mst_cuda *cuda) {
+    while (cuda->segment_count > 0) (void)cuda->api->cuMemFree_v2(cuda->segments[--cuda->segment_count]);
+}
+
+/* ---- allocating ---- */
+
+static muster_status take(mst_cuda *cuda, int64_t bytes, uint64_t *address) {
+    bool found = false;
+    MUSTER_TRY(mst_slab_take(&cuda->slab, bytes, address, &found));
+    if (found) return MUSTER_OK;
+    if (cuda->head.in_flight) {
+        cuda->wish = larger(cuda->wish, bytes);
+        return no_room(cuda, bytes, cuda->free_seen,
+                       " as far as is known; none of it can be taken while devices wait for each other: the next call will have it");
+    }
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    MUSTER_TRY(mst_cuda_end(cuda, &scope, grow(cuda, bytes)));
+    return mst_slab_take(&cuda->slab, bytes, address, &found);
+}
+
+/* Copies beside may still be writing what was released, and this may be the same memory: COMPUTE goes on behind them. */
+static muster_status order_behind_copies(mst_cuda *cuda) {
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    MUSTER_TRY(mst_cuda_end(cuda, &scope, mst_cuda_join(cuda, cuda->copy, cuda->compute)));
+    cuda->released_beside = false;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_table_allocate(mst_device *device, int64_t bytes, void **address) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    *address = NULL;
+    int64_t rounded = mst_slab_round(bytes);
+    if (bytes < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: allocate: expected a size from 0 up, received %lld bytes", cuda->head.name,
+                         (long long)bytes);
+    if (rounded < 0) return no_room(cuda, bytes, cuda->free_seen, "");
+    if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
+    if (cuda->released_beside) MUSTER_TRY(order_behind_copies(cuda));
+    uint64_t place = 0;
+    MUSTER_TRY(take(cuda, rounded, &place));
+    *address = (void *)(uintptr_t)place;
+    return MUSTER_OK;
+}
+
+void mst_cuda_table_release(mst_device *device, void *address) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    const uint64_t begin = (uint64_t)(uintptr_t)address;
+    const int64_t bytes = address ? mst_slab_give(&cuda->slab, begin) : 0;
+    if (bytes == 0) return;
+    cuda->release_unmarked = true;
+    if (begin < cuda->beside_end && begin + (uint64_t)bytes > cuda->beside_begin) cuda->released_beside = true;
+}
+
+static muster_status make_room(mst_cuda *cuda, int64_t bytes) {
+    if (mst_slab_largest(&cuda->slab) >= bytes) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, grow(cuda, bytes));
+}
+
+/* What was refused in flight is only tried for: it belongs to a call that is over. */
+muster_status mst_cuda_table_reserve(mst_device *device, int64_t bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    if (cuda->head.in_flight)
+        return mst_error(MUSTER_BAD_STATE, "%s: reserve: expected to be asked between calls, received a call in flight", cuda->label);
+    const int64_t wanted = mst_slab_round(larger(bytes, 0)), wish = cuda->wish;
+    if (wanted < 0)
+        return mst_error(MUSTER_OVERFLOW, "%s: reserve: expected a size that can be rounded up, received %lld bytes", cuda->label,
+                         (long long)bytes);
+    cuda->wish = 0;
+    if (wish > wanted && make_room(cuda, wish) == MUSTER_OK) return MUSTER_OK;
+    return bytes > 0 ? make_room(cuda, wanted) : MUSTER_OK;
+}

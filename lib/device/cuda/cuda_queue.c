@@ -1,0 +1,239 @@
+/* Streams and events: waiting for them, ordering them, and taking up a stream of the program's. Nothing here blocks in the driver: a
+ * queue that never ends must not take the thread with it. */
+#include "clock_impl.h"
+#include "cuda_device_impl.h"
+
+#include <sched.h>
+#include <time.h>
+
+enum {
+    SPIN_NS = 20 * 1000,      /* polls that follow each other */
+    YIELD_NS = 200 * 1000,    /* then polls that let others run: a sleep takes 50 us at least with the kernel's usual slack */
+    SLEEP_NS = 5 * 1000,      /* then sleeps from here ... */
+    SLEEP_MAX_NS = 50 * 1000, /* ... to here */
+    DRAIN_ERRORS = 3,         /* in a row */
+};
+static const int64_t DRAIN_NS = 2 * 1000000000ll;
+
+/* ---- opening and closing ---- */
+
+static muster_status make_event(mst_cuda *cuda, mst_cu_event *event) {
+    return MST_CU(cuda, cuEventCreate, event, MST_CU_EVENT_DISABLE_TIMING);
+}
+
+muster_status mst_cuda_open_queues(mst_cuda *cuda) {
+    MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->own, MST_CU_STREAM_NON_BLOCKING));
+    cuda->compute = cuda->own;
+    MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->copy, MST_CU_STREAM_NON_BLOCKING));
+    for (int32_t i = 0; i < MST_MARKS; i++) MUSTER_TRY(make_event(cuda, &cuda->marks[i]));
+    MUSTER_TRY(make_event(cuda, &cuda->finished));
+    MUSTER_TRY(make_event(cuda, &cuda->joined));
+    return make_event(cuda, &cuda->released);
+}
+
+static void end_event(mst_cuda *cuda, mst_cu_event *event) {
+    if (*event) (void)cuda->api->cuEventDestroy_v2(*event);
+    *event = NULL;
+}
+
+void mst_cuda_close_queues(mst_cuda *cuda) {
+    end_event(cuda, &cuda->released);
+    end_event(cuda, &cuda->joined);
+    end_event(cuda, &cuda->finished);
+    for (int32_t i = MST_MARKS; i-- > 0;) end_event(cuda, &cuda->marks[i]);
+    if (cuda->copy) (void)cuda->api->cuStreamDestroy_v2(cuda->copy);
+    if (cuda->own) (void)cuda->api->cuStreamDestroy_v2(cuda->own);
+    cuda->own = cuda->compute = cuda->copy = NULL;
+}
+
+/* ---- waiting ---- */
+
+/* One pause between two polls, longer the longer it has taken. */
+static void back_off(int64_t begin, int64_t *sleep_ns) {
+    int64_t waited = mst_now_ns() - begin;
+    if (waited < SPIN_NS) {
+        for (int i = 0; i < 8; i++) mst_pause();
+    } else if (waited < YIELD_NS) {
+        sched_yield();
+    } else {
+        nanosleep(&(struct timespec){.tv_nsec = *sleep_ns}, NULL);
+        *sleep_ns = *sleep_ns * 2 < SLEEP_MAX_NS ? *sleep_ns * 2 : SLEEP_MAX_NS;
+    }
+}
+
+static muster_status ask_interrupt(const mst_cuda *cuda) {
+    return cuda->head.interrupt ? cuda->head.interrupt(cuda->head.interrupt_user) : MUSTER_OK;
+}
+
+muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event) {
+    int64_t begin = 0, sleep_ns = SLEEP_NS;
+    for (;;) {
+        mst_cu_result result = cuda->api->cuEventQuery(event);
+        if (result != MST_CU_NOT_READY) return mst_cuda_check(cuda, result, "cuEventQuery");
+        if (begin == 0) begin = mst_now_ns();
+        MUSTER_TRY(ask_interrupt(cuda));
+        back_off(begin, &sleep_ns);
+    }
+}
+
+/* All that is in the queue now: an adopted stream may get more from elsewhere meanwhile. */
+static muster_status wait_queue(mst_cuda *cuda, mst_cu_stream stream) {
+    MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->finished, stream));
+    return mst_cuda_wait_event(cuda, cuda->finished);
+}
+
+static muster_status finish(mst_cuda *cuda) {
+    MUSTER_TRY(wait_queue(cuda, cuda->compute));
+    if (cuda->copy_busy) MUSTER_TRY(wait_queue(cuda, cuda->copy));
+    return mst_cuda_deliver(cuda);
+}
+
+static void all_is_done(mst_cuda *cuda) {
+    cuda->copy_busy = cuda->release_unmarked = cuda->release_marked = cuda->released_beside = false;
+    cuda->beside_begin = cuda->beside_end = 0;
+}
+
+/* After a failure nobody waits any longer for what was to be copied out: its places may not exist any more when the device is ready. */
+static muster_status close_sync(mst_cuda *cuda, muster_status status) {
+    if (status == MUSTER_OK)
+        all_is_done(cuda);
+    else
+        mst_cuda_discard(cuda);
+    return status;
+}
+
+muster_status mst_cuda_table_sync(mst_device *device) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    muster_status status = mst_cuda_begin(cuda, &scope);
+    if (status != MUSTER_OK) return close_sync(cuda, status);
+    return mst_cuda_end(cuda, &scope, close_sync(cuda, finish(cuda)));
+}
+
+static muster_status look(mst_cuda *cuda, bool *done) {
+    const mst_cu_stream streams[] = {cuda->compute, cuda->copy};
+    for (int i = 0; i < (cuda->copy_busy ? 2 : 1); i++) {
+        mst_cu_result result = cuda->api->cuStreamQuery(streams[i]);
+        if (result == MST_CU_NOT_READY) return MUSTER_OK;
+        MUSTER_TRY(mst_cuda_check(cuda, result, "cuStreamQuery"));
+    }
+    MUSTER_TRY(mst_cuda_deliver(cuda));
+    all_is_done(cuda);
+    *done = true;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_table_poll(mst_device *device, bool *done) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    *done = false;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, look(cuda, done));
+}
+
+/* False: the queue does not end in time, or nobody knows whether it does. */
+static bool drain(mst_cuda *cuda, mst_cu_stream stream) {
+    int64_t begin = mst_now_ns(), sleep_ns = SLEEP_NS;
+    int32_t errors = 0;
+    while (mst_now_ns() - begin < DRAIN_NS) {
+        mst_cu_result result = cuda->api->cuStreamQuery(stream);
+        if (result == MST_CU_SUCCESS) return true;
+        if (mst_cuda_error_is_sticky(result)) (void)mst_cuda_failed(cuda, result, "cuStreamQuery");
+        errors = result == MST_CU_NOT_READY ? 0 : errors + 1;
+        if (mst_cuda_is_lost(cuda) || errors == DRAIN_ERRORS) return false;
+        back_off(begin, &sleep_ns);
+    }
+    return false;
+}
+
+bool mst_cuda_drain(mst_cuda *cuda) { return (!cuda->compute || drain(cuda, cuda->compute)) && (!cuda->copy || drain(cuda, cuda->copy)); }
+
+/* ---- order ---- */
+
+static muster_status check_slot(const mst_cuda *cuda, int32_t slot) {
+    if (slot >= 0 && slot < MST_MARKS) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: mark: expected a slot from 0 to %d, received %d", cuda->label, MST_MARKS - 1, (int)slot);
+}
+
+muster_status mst_cuda_table_mark(mst_device *device, mst_queue queue, int32_t slot) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    MUSTER_TRY(check_slot(cuda, slot));
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, MST_CU(cuda, cuEventRecord, cuda->marks[slot], mst_cuda_stream_of(cuda, queue)));
+}
+
+muster_status mst_cuda_table_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    MUSTER_TRY(check_slot(cuda, slot));
+    if (!mst_device_is_cuda(of))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: wait_mark: expected a device of the backend \"cuda\", received one of \"%s\"",
+                         cuda->label, of->table->backend);
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    muster_status status = mst_cuda_is_lost(mst_cuda_of(of))
+                               ? mst_cuda_say_lost(mst_cuda_of(of))
+                               : MST_CU(cuda, cuStreamWaitEvent, mst_cuda_stream_of(cuda, queue), mst_cuda_of(of)->marks[slot], 0);
+    return mst_cuda_end(cuda, &scope, status);
+}
+
+/* An event that was never recorded has passed. */
+muster_status mst_cuda_table_reached(mst_device *device, int32_t slot, bool *done) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    *done = false;
+    MUSTER_TRY(check_slot(cuda, slot));
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    const mst_cu_result result = cuda->api->cuEventQuery(cuda->marks[slot]);
+    *done = result == MST_CU_SUCCESS;
+    return mst_cuda_end(cuda, &scope, result == MST_CU_NOT_READY ? MUSTER_OK : mst_cuda_check(cuda, result, "cuEventQuery"));
+}
+
+muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later) {
+    MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->joined, earlier));
+    return MST_CU(cuda, cuStreamWaitEvent, later, cuda->joined, 0);
+}
+
+muster_status mst_cuda_mark_released(mst_cuda *cuda) {
+    MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->released, cuda->compute));
+    cuda->release_unmarked = false;
+    cuda->release_marked = true;
+    return MUSTER_OK;
+}
+
+/* ---- a stream of the program's ---- */
+
+static muster_status check_stream(mst_cuda *cuda, mst_cu_stream stream) {
+    mst_cu_context context = NULL;
+    MUSTER_TRY(MST_CU(cuda, cuStreamGetCtx, stream, &context));
+    if (context == cuda->context) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "mst_cuda_adopt_stream: stream: expected one of the primary context of %s, received one of another context",
+                     cuda->label);
+}
+
+static muster_status adopt(mst_cuda *cuda, mst_cu_stream stream) {
+    if (stream != cuda->own) MUSTER_TRY(check_stream(cuda, stream));
+    MUSTER_TRY(mst_cuda_join(cuda, cuda->compute, stream));
+    muster_status status = mst_cuda_bind_blas(cuda, stream);
+    if (status != MUSTER_OK) {
+        char reason[MST_MESSAGE_SIZE];
+        mst_error_save(reason);
+        (void)mst_cuda_bind_blas(cuda, cuda->compute);
+        return mst_error_restore(status, reason);
+    }
+    cuda->compute = stream;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_adopt_stream(mst_device *device, void *stream) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cu_stream wanted = stream ? stream : cuda->own;
+    if (cuda->head.in_flight)
+        return mst_error(MUSTER_BAD_STATE, "mst_cuda_adopt_stream: %s: expected to be called between calls, received a call in flight",
+                         cuda->label);
+    if (wanted == cuda->compute) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, adopt(cuda, wanted));
+}

@@ -1,0 +1,44 @@
+/* Libraries that Muster neither links nor includes, opened at run time: each is one list of symbols, from which the struct of their functions and the
+ * loader's table are made.
+ *
+ *     #define MST_X_SYMBOLS(X) X(int, xOpen, (const char *name)) ...      the exported, versioned names
+ *     typedef struct mst_x_api { MST_X_SYMBOLS(MST_FOREIGN_MEMBER) } mst_x_api;
+ *     static const mst_foreign_symbol symbols[] = { MST_X_SYMBOLS(MST_FOREIGN_NEEDED) };    with  #define MST_FOREIGN_STRUCT mst_x_api
+ *
+ * A library is opened by its versioned soname; where MUSTER_CUDA_LIBRARIES names a folder, from that folder and nowhere else. The tests put simulated
+ * libraries there, which export the int `muster_simulated`: one process uses only simulated libraries or none. */
+#ifndef MST_FOREIGN_IMPL_H
+#define MST_FOREIGN_IMPL_H
+
+#include "memory_impl.h"
+
+#include <stddef.h>
+
+#define MST_FOREIGN_MEMBER(result, name, arguments) result (*name) arguments;
+#define MST_FOREIGN_NEEDED(result, name, arguments) {#name, offsetof(MST_FOREIGN_STRUCT, name), false},
+#define MST_FOREIGN_OPTIONAL(result, name, arguments) {#name, offsetof(MST_FOREIGN_STRUCT, name), true},
+
+typedef struct mst_foreign_symbol {
+    const char *name;
+    size_t offset; /* of the pointer in the struct of functions */
+    bool optional;
+} mst_foreign_symbol;
+
+typedef struct mst_foreign_library {
+    const char *name;           /* "the CUDA driver" */
+    const char *const *sonames; /* newest first */
+    int32_t soname_count;
+    const mst_foreign_symbol *symbols;
+    int32_t symbol_count;
+} mst_foreign_library;
+
+enum { MST_FOREIGN_REASON = 400 };
+
+/* Opens the library and fills all pointers of `functions`, or none. It stays open until the process ends: these libraries own threads and memory that
+ * outlive a dlclose. Errors: UNAVAILABLE, with the library, the sonames tried and the loader's words, or the symbol that is missing, or the rule of the simulated libraries. */
+muster_status mst_foreign_open(const mst_foreign_library *library, void *functions);
+
+/* Are the libraries that this process has opened simulated ones? */
+bool mst_foreign_simulated(void);
+
+#endif
