@@ -20,7 +20,7 @@ extern "C" {
 typedef int32_t muster_reduction;
 enum { MUSTER_SUM = 1, MUSTER_PROD = 2, MUSTER_MAX = 3, MUSTER_MIN = 4, MUSTER_AVG = 5 };
 
-/* BLAS, f32 and f64. x (k) or (n), A (n, k), y (n): y = alpha A x + beta y.  With beta 0, y is not read.
+/* BLAS, f32 and f64; gemm on GPUs also f16 and bf16, summed in f32. x (k) or (n), A (n, k), y (n): y = alpha A x + beta y.  With beta 0, y is not read.
  * gemm: C (m, n) = alpha A (m, k) B (k, n) + beta C; transposed operands are transposed views. */
 MUSTER_API muster_status muster_gemm(muster_worker *w, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c);
 MUSTER_API muster_status muster_gemv(muster_worker *w, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y);

@@ -16,7 +16,7 @@ typedef struct muster_worker muster_worker;
 MUSTER_API int32_t muster_worker_rank(const muster_worker *worker);
 MUSTER_API int32_t muster_worker_size(const muster_worker *worker);
 
-/* "host", later "cuda": the backend of this worker's device. */
+/* "host" or "cuda": the backend of this worker's device. */
 MUSTER_API const char *muster_worker_backend(const muster_worker *worker);
 
 /* Position of this worker's first row in the call's selected rows (in the current slice), its number of rows, and the number of

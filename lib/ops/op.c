@@ -73,8 +73,23 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
                      mst_shape_text(expected, y->ndim, y->shape), mst_shape_text(received, x->ndim, x->shape));
 }
 
-muster_status mst_op_launch_far(muster_worker *worker, mst_host_kernel kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count) {
+muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes) {
     const mst_device_table *table = worker->device->table;
-    if (!table->launch) return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
-    return table->launch(worker->device, kernel, parameters, bytes, offsets, count);
+    if (!code || !table->launch_code) return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
+    return work > 0 ? table->launch_code(worker->device, code, work, parameters, bytes) : MUSTER_OK;
+}
+
+muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands, const muster_tensor *const *tensors) {
+    const muster_tensor *y = tensors[operands - 1];
+    parameters->count = muster_tensor_count(*y);
+    if (parameters->count == 0) return MUSTER_OK;
+    mst_walk_make(&parameters->walk, y->ndim, y->shape, operands, tensors);
+    return mst_op_code(worker, code, parameters->count, parameters, sizeof *parameters);
+}
+
+muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count) {
+    const mst_device_table *table = worker->device->table;
+    if (table->launch) return table->launch(worker->device, kernel->host, parameters, bytes, offsets, count);
+    if (kernel->issue) return kernel->issue(worker, parameters);
+    return mst_op_code(worker, kernel->code, kernel->work ? kernel->work(parameters) : 0, parameters, bytes);
 }

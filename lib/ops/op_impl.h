@@ -5,6 +5,7 @@
 #define MST_OP_IMPL_H
 
 #include "ops_impl.h"
+#include "walk_impl.h"
 
 /* Hot loops are compiled for several instruction sets and chosen when the library is loaded. The choosers run before a sanitizer is ready. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -69,26 +70,32 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
 muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype);
 muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype);
 
+/* An operation's work on each kind of device. host: code that reads host addresses. Else the device code: `issue`, or, where that is NULL, `code` over
+ * `work(parameters)` elements with the parameters as they are. */
+typedef struct mst_kernel {
+    mst_host_kernel host;
+    mst_code_kernel *code;
+    int64_t (*work)(const void *parameters);
+    muster_status (*issue)(muster_worker *worker, const void *parameters);
+} mst_kernel;
+
 /* Runs kernel on the worker's device: at once, on the parameters themselves, where host code may read the device's memory. offsets: of the addresses. */
-muster_status mst_op_launch_far(muster_worker *worker, mst_host_kernel kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count);
-static inline muster_status mst_op_launch(muster_worker *worker, mst_host_kernel kernel, const void *parameters, int64_t bytes, const int32_t *offsets,
+muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count);
+static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets,
                                           int32_t count) {
-    if (__builtin_expect(mst_device_is_host(worker->device), 1)) return kernel(parameters);
+    if (__builtin_expect(mst_device_is_host(worker->device), 1)) return kernel->host(parameters);
     return mst_op_launch_far(worker, kernel, parameters, bytes, offsets, count);
 }
+/* What `issue` is made of: a kernel of the device code over `work` elements or blocks (of 0 nothing comes); and an elementwise one, whose walk and count are made
+ * here of its operands, the written one last. */
+muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes);
+muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands, const muster_tensor *const *tensors);
+/* Does the worker's device run device code, and not the host's? */
+static inline bool mst_op_by_code(const muster_worker *worker) { return !mst_device_is_host(worker->device) && !worker->device->table->launch; }
 /* Offset of a tensor's address in the parameters. */
 #define MST_AT(type, tensor) ((int32_t)offsetof(type, tensor.data))
 
-/* A walk over the elements of up to four operands in row-major order of `shape`, operands repeated into it by the usual rules. Axes that lie
- * behind each other in every operand are joined. steps are in bytes. */
-enum { MST_WALK_OPERANDS = 4 };
-typedef struct mst_walk {
-    int32_t ndim, operands;
-    int64_t shape[MUSTER_MAX_DIMS];
-    int64_t steps[MST_WALK_OPERANDS][MUSTER_MAX_DIMS];
-    char *base[MST_WALK_OPERANDS];
-} mst_walk;
-/* at[i], step[i]: address and byte step of operand i; n elements. */
+/* The walk's inner loop. at[i], step[i]: address and byte step of operand i; n elements. */
 typedef void (*mst_walk_inner)(void *context, char *const *at, const int64_t *step, int64_t n);
 void mst_walk_make(mst_walk *walk, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_walk_run(const mst_walk *walk, mst_walk_inner inner, void *context);

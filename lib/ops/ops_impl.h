@@ -3,6 +3,7 @@
 #define MST_OPS_IMPL_H
 
 #include "muster/ops.h"
+#include "code_impl.h"
 #include "pool_impl.h"
 #include "tensor_impl.h"
 
@@ -33,5 +34,13 @@ muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, 
                                     double scale, bool first);
 /* Device addresses, contiguous: to (dtype) = converted from (from_dtype). */
 muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count);
+/* The same of mst_reduction_update, or of mst_reduction_momentum where there is a velocity. */
+muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
+                                double alpha, double beta);
+/* Device addresses: row i of `to` = row indices[i] of `from`. The indices, in the device's memory, too, have been checked. */
+muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void *from, int64_t row_bytes, const int64_t *indices, int64_t count);
+
+/* The device code of all operations. */
+extern const mst_code_texts mst_ops_code;
 
 #endif

@@ -1,4 +1,5 @@
 #include "../op_impl.h"
+#include "argmax_parameters_impl.h"
 
 typedef struct argmax_parameters {
     muster_tensor x, index;
@@ -37,6 +38,17 @@ static muster_status argmax_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status argmax_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel threads = {.name = "mst_argmax_threads"}, blocks = {.name = "mst_argmax_blocks", .blocks = true};
+    enum { SHORT = 64 };
+    const argmax_parameters *p = parameters;
+    mst_argmax_parameters of_code = {.x = muster_tensor_address(p->x), .index = muster_tensor_address(p->index), .n = p->x.shape[0], .k = p->x.shape[1],
+                                     .down = p->x.strides[0], .across = p->x.strides[1], .index_step = p->index.strides[0], .dtype = p->x.dtype};
+    return mst_op_code(worker, of_code.k <= SHORT ? &threads : &blocks, of_code.n, &of_code, sizeof of_code);
+}
+
+static const mst_kernel kernel = {.host = argmax_kernel, .issue = argmax_issue};
+
 muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tensor index) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, x);
@@ -49,5 +61,5 @@ muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tenso
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", __func__, (long long)x.shape[0]);
     argmax_parameters p = {x, index};
     static const int32_t offsets[] = {MST_AT(argmax_parameters, x), MST_AT(argmax_parameters, index)};
-    return mst_op_launch(worker, argmax_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
 }

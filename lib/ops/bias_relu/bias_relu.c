@@ -46,6 +46,22 @@ static muster_status relu_gradient_kernel(const void *parameters) {
     return run(parameters, loops);
 }
 
+static muster_status issue(muster_worker *worker, mst_code_kernel *code, const relu_parameters *p) {
+    return mst_op_elements(worker, code, &(mst_element_parameters){.dtype = p->y.dtype}, 3, (const muster_tensor *[]){&p->p, &p->q, &p->y});
+}
+
+static muster_status bias_relu_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_bias_relu"};
+    return issue(worker, &code, parameters);
+}
+
+static muster_status relu_gradient_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_relu_gradient"};
+    return issue(worker, &code, parameters);
+}
+
+static const mst_kernel bias_relu = {.host = bias_relu_kernel, .issue = bias_relu_issue};
+static const mst_kernel relu_gradient = {.host = relu_gradient_kernel, .issue = relu_gradient_issue};
 static const int32_t offsets[] = {MST_AT(relu_parameters, p), MST_AT(relu_parameters, q), MST_AT(relu_parameters, y)};
 
 muster_status muster_bias_relu(muster_worker *worker, muster_tensor x, muster_tensor bias, muster_tensor y) {
@@ -60,7 +76,7 @@ muster_status muster_bias_relu(muster_worker *worker, muster_tensor x, muster_te
     MUSTER_TRY(mst_op_same_shape(__func__, "y", &y, "x", &x));
     MUSTER_TRY(mst_op_shape(__func__, "bias", &bias, 1, &x.shape[1]));
     relu_parameters p = {x, bias, y};
-    return mst_op_launch(worker, bias_relu_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &bias_relu, &p, sizeof p, offsets, 3);
 }
 
 muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy, muster_tensor dx) {
@@ -74,5 +90,5 @@ muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muste
     MUSTER_TRY(mst_op_same_shape(__func__, "dy", &dy, "y", &y));
     MUSTER_TRY(mst_op_same_shape(__func__, "dx", &dx, "y", &y));
     relu_parameters p = {y, dy, dx};
-    return mst_op_launch(worker, relu_gradient_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &relu_gradient, &p, sizeof p, offsets, 3);
 }

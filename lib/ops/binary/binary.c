@@ -62,6 +62,14 @@ static muster_status binary_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status binary_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_binary"};
+    const binary_parameters *p = parameters;
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
+}
+
+static const mst_kernel kernel = {.host = binary_kernel, .issue = binary_issue};
+
 muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b, muster_tensor y) {
     MST_OP_WORKER(worker);
     if (op <= 0 || op >= OPERATIONS) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", __func__, op);
@@ -75,5 +83,5 @@ muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_t
     MUSTER_TRY(mst_op_broadcasts(__func__, "b", &b, "y", &y));
     binary_parameters p = {a, b, y, op};
     static const int32_t offsets[] = {MST_AT(binary_parameters, a), MST_AT(binary_parameters, b), MST_AT(binary_parameters, y)};
-    return mst_op_launch(worker, binary_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
 }

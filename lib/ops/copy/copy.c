@@ -55,6 +55,17 @@ static muster_status copy_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status copy_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_copy"};
+    const copy_parameters *p = parameters;
+    bool same = p->x.dtype == p->y.dtype;
+    return mst_op_elements(worker, &code,
+                           &(mst_element_parameters){.dtype = p->y.dtype, .op = same ? 0 : p->x.dtype, .element = (uint64_t)muster_dtype_size(p->y.dtype)}, 2,
+                           (const muster_tensor *[]){&p->x, &p->y});
+}
+
+static const mst_kernel kernel = {.host = copy_kernel, .issue = copy_issue};
+
 muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor y) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, x);
@@ -62,5 +73,5 @@ muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor 
     MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
     copy_parameters p = {x, y};
     static const int32_t offsets[] = {MST_AT(copy_parameters, x), MST_AT(copy_parameters, y)};
-    return mst_op_launch(worker, copy_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
 }

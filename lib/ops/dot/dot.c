@@ -1,4 +1,6 @@
 #include "../op_impl.h"
+#include "../reduce/reduce_issue_impl.h"
+#include "dot_parameters_impl.h"
 
 typedef struct dot_parameters {
     muster_tensor x, y, result;
@@ -35,6 +37,22 @@ static muster_status dot_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status dot_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_dot", .blocks = true};
+    enum { MOST_BLOCKS = 1024, BLOCK_ELEMENTS = 4096 };
+    const dot_parameters *p = parameters;
+    mst_dot_parameters of_code = {.x_step = p->x.strides[0], .y_step = p->y.strides[0], .length = p->x.shape[0], .dtype = p->x.dtype};
+    if (of_code.length > 0) of_code.x = muster_tensor_address(p->x), of_code.y = muster_tensor_address(p->y);
+    of_code.chunks = mst_reduce_cut(of_code.length, BLOCK_ELEMENTS, MOST_BLOCKS, &of_code.chunk);
+    void *partials;
+    MUSTER_TRY(mst_worker_scratch_bytes(worker, of_code.chunks * (int64_t)sizeof(double), &partials));
+    of_code.partials = partials;
+    MUSTER_TRY(mst_op_code(worker, &code, of_code.chunks, &of_code, sizeof of_code));
+    return mst_reduce_sum_partials(worker, partials, of_code.chunks, &p->result);
+}
+
+static const mst_kernel kernel = {.host = dot_kernel, .issue = dot_issue};
+
 muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y, muster_tensor result) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, x);
@@ -48,5 +66,5 @@ muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y
     MUSTER_TRY(mst_op_ndim(__func__, "result", &result, 0));
     dot_parameters p = {x, y, result};
     static const int32_t offsets[] = {MST_AT(dot_parameters, x), MST_AT(dot_parameters, y), MST_AT(dot_parameters, result)};
-    return mst_op_launch(worker, dot_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
 }

@@ -31,11 +31,20 @@ static muster_status fill_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status fill_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_fill"};
+    const fill_parameters *p = parameters;
+    int32_t size = (int32_t)muster_dtype_size(p->y.dtype);
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = size, .element = p->element}, 1, (const muster_tensor *[]){&p->y});
+}
+
+static const mst_kernel kernel = {.host = fill_kernel, .issue = fill_issue};
+
 muster_status muster_fill(muster_worker *worker, double value, muster_tensor y) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, y);
     fill_parameters p = {.y = y};
     mst_convert(y.dtype, &p.element, MUSTER_F64, &value, 1);
     static const int32_t offsets[] = {MST_AT(fill_parameters, y)};
-    return mst_op_launch(worker, fill_kernel, &p, sizeof p, offsets, 1);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 1);
 }

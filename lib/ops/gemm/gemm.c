@@ -1,15 +1,9 @@
 /* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it is; any other is packed into scratch. */
-#include "../op_impl.h"
+#include "gemm_impl.h"
 
 int64_t mst_gemm_limit = INT32_MAX;
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
-
-typedef struct gemm_parameters {
-    muster_tensor a, b, c;
-    void *pack_a, *pack_b, *pack_c; /* NULL: the view goes to BLAS as it is */
-    double alpha, beta;
-} gemm_parameters;
 
 /* A matrix as BLAS takes it: element (i, j) at data[i * ld + j], or data[j * ld + i] when transposed. */
 typedef struct operand {
@@ -66,7 +60,7 @@ static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, cons
 static int piece(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
 
 /* BLAS counts in int: larger extents go in pieces, those of k adding to the first. */
-static void multiply_in_pieces(const gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
+static void multiply_in_pieces(const mst_gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
     int64_t m = p->c.shape[0], n = p->c.shape[1], k = p->a.shape[1];
     for (int64_t i = 0; i < m; i += mst_gemm_limit)
         for (int64_t j = 0; j < n; j += mst_gemm_limit)
@@ -76,7 +70,7 @@ static void multiply_in_pieces(const gemm_parameters *p, const operand *a, const
 }
 
 static muster_status gemm_kernel(const void *parameters) {
-    const gemm_parameters *p = parameters;
+    const mst_gemm_parameters *p = parameters;
     operand a = operand_of(&p->a, p->pack_a, true), b = operand_of(&p->b, p->pack_b, true), c = operand_of(&p->c, p->pack_c, p->beta != 0);
     multiply_in_pieces(p, &a, &b, &c);
     if (p->pack_c) mst_tensor_unpack(p->c, p->pack_c);
@@ -98,7 +92,7 @@ static muster_status check(muster_worker *w, const muster_tensor *a, const muste
     MUSTER_TRY(mst_op_check(w, a, where, "a"));
     MUSTER_TRY(mst_op_check(w, b, where, "b"));
     MUSTER_TRY(mst_op_check(w, c, where, "c"));
-    MUSTER_TRY(mst_op_blas_dtype(where, "a", a->dtype));
+    MUSTER_TRY(mst_op_by_code(w) ? mst_op_float_dtype(where, "a", a->dtype) : mst_op_blas_dtype(where, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "c", c->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
@@ -110,17 +104,20 @@ static muster_status check(muster_worker *w, const muster_tensor *a, const muste
 muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(check(worker, &a, &b, &c, __func__));
-    if (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm)
+    if (!mst_op_by_code(worker) && (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm))
         return mst_error(MUSTER_UNAVAILABLE, "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread", __func__,
                          mst_blas_get()->description ? mst_blas_get()->description : "not opened");
     if (c.shape[0] == 0 || c.shape[1] == 0) return MUSTER_OK;
     if (a.shape[1] == 0) /* no products: only the scaling is left */
         return beta == 0 ? muster_fill(worker, 0, c) : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
-    gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
-    MUSTER_TRY(pack_space(worker, &a, false, &p.pack_a));
-    MUSTER_TRY(pack_space(worker, &b, false, &p.pack_b));
-    MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
-    static const int32_t offsets[] = {MST_AT(gemm_parameters, a),          MST_AT(gemm_parameters, b),          MST_AT(gemm_parameters, c),
-                                      offsetof(gemm_parameters, pack_a), offsetof(gemm_parameters, pack_b), offsetof(gemm_parameters, pack_c)};
-    return mst_op_launch(worker, gemm_kernel, &p, sizeof p, offsets, 6);
+    mst_gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
+    if (!mst_op_by_code(worker)) {
+        MUSTER_TRY(pack_space(worker, &a, false, &p.pack_a));
+        MUSTER_TRY(pack_space(worker, &b, false, &p.pack_b));
+        MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
+    }
+    static const mst_kernel kernel = {.host = gemm_kernel, .issue = mst_gemm_issue};
+    static const int32_t offsets[] = {MST_AT(mst_gemm_parameters, a),          MST_AT(mst_gemm_parameters, b),          MST_AT(mst_gemm_parameters, c),
+                                      offsetof(mst_gemm_parameters, pack_a), offsetof(mst_gemm_parameters, pack_b), offsetof(mst_gemm_parameters, pack_c)};
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 6);
 }

@@ -1,6 +1,7 @@
 /* y = alpha A x + beta y. One pass over A by loops of its own: it is read at the speed of memory, and a small product costs no call into BLAS.
  * Rows behind each other: each row a dot product, four at a time. Columns behind each other: sums of four columns at a time. */
 #include "../op_impl.h"
+#include "gemv_parameters_impl.h"
 
 #include <string.h>
 
@@ -126,6 +127,21 @@ static muster_status gemv_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+/* A row is one thread's where rows are short, or columns lie side by side and are many; else a block's. */
+static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel threads = {.name = "mst_gemv_threads"}, blocks = {.name = "mst_gemv_blocks", .blocks = true};
+    enum { SHORT = 32, MANY = 1024 };
+    const gemv_parameters *p = parameters;
+    mst_gemv_parameters of_code = {.a = muster_tensor_address(p->a), .x = muster_tensor_address(p->x), .y = muster_tensor_address(p->y), .n = p->a.shape[0],
+                                   .k = p->a.shape[1], .down = p->a.strides[0], .across = p->a.strides[1], .x_step = p->x.strides[0],
+                                   .y_step = p->y.strides[0], .alpha = p->alpha, .beta = p->beta, .dtype = p->a.dtype};
+    if (of_code.k == 0) of_code.a = of_code.x = NULL, of_code.down = 0; /* they may have no memory */
+    bool by_threads = of_code.k <= SHORT || (of_code.down == 1 && of_code.across != 1 && of_code.n >= MANY);
+    return mst_op_code(worker, by_threads ? &threads : &blocks, of_code.n, &of_code, sizeof of_code);
+}
+
+static const mst_kernel kernel = {.host = gemv_kernel, .issue = gemv_issue};
+
 muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, a);
@@ -139,5 +155,5 @@ muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, 
     MUSTER_TRY(mst_op_shape(__func__, "y", &y, 1, &a.shape[0]));
     gemv_parameters p = {a, x, y, alpha, beta};
     static const int32_t offsets[] = {MST_AT(gemv_parameters, a), MST_AT(gemv_parameters, x), MST_AT(gemv_parameters, y)};
-    return mst_op_launch(worker, gemv_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
 }

@@ -1,6 +1,7 @@
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). Block b of stream `seed` has the counter (low b, high b, 0, 0) and the key (low seed,
  * high seed), low and high being halves of 64 bits. f64 number i: lanes 2 (i % 2) (low half) and 2 (i % 2) + 1 (high half) of block i / 2. */
 #include "../op_impl.h"
+#include "random_parameters_impl.h"
 
 #include <math.h>
 
@@ -74,11 +75,23 @@ static muster_status random_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status random_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_random"};
+    const random_parameters *p = parameters;
+    mst_random_parameters of_code = {.count = muster_tensor_count(p->y), .seed = p->seed, .first = p->first, .mean = p->mean, .deviation = p->deviation,
+                                     .dtype = p->y.dtype, .normal = p->normal};
+    if (of_code.count == 0) return MUSTER_OK;
+    mst_walk_make(&of_code.walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
+    return mst_op_code(worker, &code, of_code.count, &of_code, sizeof of_code);
+}
+
+static const mst_kernel kernel = {.host = random_kernel, .issue = random_issue};
+
 static muster_status launch(muster_worker *worker, const random_parameters *p, const char *where) {
     MUSTER_TRY(mst_op_check(worker, &p->y, where, "y"));
     MUSTER_TRY(mst_op_blas_dtype(where, "y", p->y.dtype));
     static const int32_t offsets[] = {MST_AT(random_parameters, y)};
-    return mst_op_launch(worker, random_kernel, p, sizeof *p, offsets, 1);
+    return mst_op_launch(worker, &kernel, p, sizeof *p, offsets, 1);
 }
 
 muster_status muster_random_uniform(muster_worker *worker, uint64_t seed, uint64_t first_index, muster_tensor y) {

@@ -1,6 +1,7 @@
 /* Reduction over an axis or over everything. The elements are walked in row-major order, each into the accumulator of its result: an
  * accumulator's step is 0 along the reduced axis. Floats accumulate in double, integers in 64 bits, which wrap to the same result. */
 #include "../op_impl.h"
+#include "reduce_issue_impl.h"
 
 #include <string.h>
 
@@ -155,6 +156,13 @@ static muster_status reduce_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status reduce_issue(muster_worker *worker, const void *parameters) {
+    const reduce_parameters *p = parameters;
+    return mst_reduce_issue(worker, p->op, &p->x, p->axis, &p->y, p->length);
+}
+
+static const mst_kernel kernel = {.host = reduce_kernel, .issue = reduce_issue};
+
 /* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors cost. */
 static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y, int64_t count) {
     if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device)) return false;
@@ -192,9 +200,9 @@ static muster_status reduce(muster_worker *worker, muster_reduction op, const mu
     reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axis = axis};
     int64_t results = muster_tensor_count(*y);
     if (results == 0) return MUSTER_OK;
-    if (results > 1) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
+    if (results > 1 && !mst_op_by_code(worker)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
     static const int32_t offsets[] = {MST_AT(reduce_parameters, x), MST_AT(reduce_parameters, y), offsetof(reduce_parameters, sums)};
-    return mst_op_launch(worker, reduce_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
 }
 
 muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {

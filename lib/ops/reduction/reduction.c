@@ -1,6 +1,7 @@
 /* How values of several workers or slices are combined: the one table of dtype x reduction, and its loops. */
 #include "../op_impl.h"
 #include "half_impl.h"
+#include "reduction_parameters_impl.h"
 
 #include <math.h>
 
@@ -208,28 +209,43 @@ void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, voi
     for (int64_t i = 0; i < count; i++) __builtin_memcpy((char *)accumulator + i * size, &element, (size_t)size);
 }
 
-typedef struct accumulate_parameters {
-    void *accumulator, *values;
-    int64_t count;
-    double scale;
-    muster_reduction op;
-    muster_dtype dtype;
-    bool first;
-} accumulate_parameters;
-
 static muster_status accumulate_kernel(const void *parameters) {
-    const accumulate_parameters *p = parameters;
+    const mst_accumulate_parameters *p = parameters;
     mst_reduction_accumulate(p->op, p->dtype, p->accumulator, p->values, p->count, p->scale, p->first);
     return MUSTER_OK;
 }
 
+static int64_t accumulate_work(const void *parameters) { return ((const mst_accumulate_parameters *)parameters)->count; }
+
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count,
                                     double scale, bool first) {
+    static mst_code_kernel code = {.name = "mst_accumulate"};
+    static const mst_kernel kernel = {.host = accumulate_kernel, .code = &code, .work = accumulate_work};
     MUSTER_TRY(mst_reduction_check(op, dtype, "mst_worker_accumulate"));
     if (count == 0) return MUSTER_OK;
-    accumulate_parameters p = {accumulator, (void *)values, count, scale, op, dtype, first};
-    static const int32_t offsets[] = {offsetof(accumulate_parameters, accumulator), offsetof(accumulate_parameters, values)};
-    return mst_op_launch(worker, accumulate_kernel, &p, sizeof p, offsets, 2);
+    mst_accumulate_parameters p = {accumulator, (void *)values, count, scale, op, dtype, first};
+    static const int32_t offsets[] = {offsetof(mst_accumulate_parameters, accumulator), offsetof(mst_accumulate_parameters, values)};
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
+}
+
+static muster_status update_kernel(const void *parameters) {
+    const mst_update_parameters *p = parameters;
+    if (p->velocity) mst_reduction_momentum(p->dtype, p->x, p->parameter, p->velocity, p->sum, p->count, p->alpha, p->beta);
+    else mst_reduction_update(p->dtype, p->x, p->parameter, p->sum, p->count, p->alpha);
+    return MUSTER_OK;
+}
+
+static int64_t update_work(const void *parameters) { return ((const mst_update_parameters *)parameters)->count; }
+
+muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
+                                double alpha, double beta) {
+    static mst_code_kernel code = {.name = "mst_update"};
+    static const mst_kernel kernel = {.host = update_kernel, .code = &code, .work = update_work};
+    if (count == 0) return MUSTER_OK;
+    mst_update_parameters p = {x, (void *)parameter, velocity, (void *)sum, count, alpha, beta, dtype};
+    static const int32_t offsets[] = {offsetof(mst_update_parameters, x), offsetof(mst_update_parameters, parameter), offsetof(mst_update_parameters, velocity),
+                                      offsetof(mst_update_parameters, sum)};
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 4);
 }
 
 typedef struct convert_parameters {
@@ -244,9 +260,21 @@ static muster_status convert_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+/* The copy of a row; bool goes through its loop, which makes 1 of every byte but 0. */
+static muster_status convert_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_copy"};
+    const convert_parameters *p = parameters;
+    muster_tensor from = muster_tensor_make(p->from_dtype, p->from, 1, &p->count), to = muster_tensor_make(p->dtype, p->to, 1, &p->count);
+    bool same = p->dtype == p->from_dtype && p->dtype != MUSTER_BOOL;
+    return mst_op_elements(worker, &code,
+                           &(mst_element_parameters){.dtype = p->dtype, .op = same ? 0 : p->from_dtype, .element = (uint64_t)muster_dtype_size(p->dtype)}, 2,
+                           (const muster_tensor *[]){&from, &to});
+}
+
 muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count) {
+    static const mst_kernel kernel = {.host = convert_kernel, .issue = convert_issue};
     if (count == 0) return MUSTER_OK;
     convert_parameters p = {to, (void *)from, count, dtype, from_dtype};
     static const int32_t offsets[] = {offsetof(convert_parameters, to), offsetof(convert_parameters, from)};
-    return mst_op_launch(worker, convert_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
 }

@@ -42,9 +42,19 @@ static muster_status scale_add_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status scale_add_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_scale_add"};
+    const mst_scale_add_parameters *p = parameters;
+    mst_element_parameters of_elements = {.dtype = p->y.dtype, .alpha = p->alpha, .beta = p->beta};
+    if (p->beta == 0) return mst_op_elements(worker, &code, &of_elements, 2, (const muster_tensor *[]){&p->x, &p->y}); /* y is not read */
+    return mst_op_elements(worker, &code, &of_elements, 3, (const muster_tensor *[]){&p->x, &p->y, &p->y});
+}
+
+static const mst_kernel kernel = {.host = scale_add_kernel, .issue = scale_add_issue};
+
 muster_status mst_scale_add_launch(muster_worker *worker, const mst_scale_add_parameters *parameters) {
     static const int32_t offsets[] = {MST_AT(mst_scale_add_parameters, x), MST_AT(mst_scale_add_parameters, y)};
-    return mst_op_launch(worker, scale_add_kernel, parameters, sizeof *parameters, offsets, 2);
+    return mst_op_launch(worker, &kernel, parameters, sizeof *parameters, offsets, 2);
 }
 
 muster_status muster_scale_add(muster_worker *worker, double alpha, muster_tensor x, double beta, muster_tensor y) {

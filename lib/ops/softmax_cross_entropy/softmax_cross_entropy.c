@@ -1,5 +1,6 @@
 /* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out first so that exp cannot overflow. */
 #include "../op_impl.h"
+#include "softmax_parameters_impl.h"
 
 #include <math.h>
 
@@ -14,12 +15,15 @@ static int64_t label_of(const muster_tensor *labels, int64_t row) {
     return labels->dtype == MUSTER_I32 ? *(const int32_t *)(const void *)at : *(const int64_t *)(const void *)at;
 }
 
+static muster_status refuse_label(int64_t k, int64_t label, int64_t row) {
+    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld", (long long)k,
+                     (long long)label, (long long)row);
+}
+
 static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_t k) {
     for (int64_t i = 0; i < n; i++) {
         int64_t label = label_of(labels, i);
-        if (label < 0 || label >= k)
-            return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld", (long long)k,
-                             (long long)label, (long long)i);
+        if (label < 0 || label >= k) return refuse_label(k, label, i);
     }
     return MUSTER_OK;
 }
@@ -72,6 +76,41 @@ static muster_status softmax_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status softmax_code(muster_worker *worker, const softmax_parameters *p, void *scratch, void **bad) {
+    static mst_code_kernel threads = {.name = "mst_softmax_threads"}, blocks = {.name = "mst_softmax_blocks", .blocks = true},
+                           sum = {.name = "mst_softmax_sum", .blocks = true};
+    enum { FEW = 64 };
+    int64_t n = p->logits.shape[0], k = p->logits.shape[1];
+    mst_softmax_parameters of_code = {.loss = muster_tensor_address(p->loss), .losses = scratch, .n = n, .k = k, .down = p->logits.strides[0],
+                                      .across = p->logits.strides[1], .label_step = p->labels.strides[0], .gradient_down = p->gradient.strides[0],
+                                      .gradient_across = p->gradient.strides[1], .scale = p->scale, .dtype = p->logits.dtype, .label_dtype = p->labels.dtype};
+    of_code.hits = (int64_t *)(void *)(of_code.losses + n);
+    of_code.bad = of_code.hits + n;
+    *bad = of_code.bad;
+    if (n > 0) of_code.labels = muster_tensor_address(p->labels);
+    if (n > 0 && k > 0) of_code.logits = muster_tensor_address(p->logits);
+    if (p->gradient.dtype && n > 0 && k > 0) of_code.gradient = muster_tensor_address(p->gradient);
+    if (p->correct.dtype) of_code.correct = muster_tensor_address(p->correct);
+    MUSTER_TRY(mst_op_code(worker, k <= FEW ? &threads : &blocks, n, &of_code, sizeof of_code));
+    return mst_op_code(worker, &sum, 1, &of_code, sizeof of_code);
+}
+
+/* A label out of range ends the call: it is looked for before anything else is issued, at the price of a wait. */
+static muster_status softmax_issue(muster_worker *worker, const void *parameters) {
+    const softmax_parameters *p = parameters;
+    const mst_device_table *table = worker->device->table;
+    int64_t found[2] = {-1, 0};
+    void *scratch, *bad;
+    MUSTER_TRY(mst_worker_scratch_bytes(worker, (2 * p->logits.shape[0] + 2) * 8, &scratch));
+    MUSTER_TRY(softmax_code(worker, p, scratch, &bad));
+    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = table->sync(worker->device); /* found is this function's */
+    MUSTER_TRY(status);
+    MUSTER_TRY(after);
+    return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
+}
+
+static const mst_kernel kernel = {.host = softmax_kernel, .issue = softmax_issue};
+
 /* "No tensor" means not wanted, unless it is scratch memory that could not be had. */
 static bool wanted(const muster_worker *worker, const muster_tensor *tensor) { return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK; }
 
@@ -108,5 +147,5 @@ muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor 
     softmax_parameters p = {logits, labels, loss, gradient, correct, scale};
     static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels), MST_AT(softmax_parameters, loss),
                                       MST_AT(softmax_parameters, gradient), MST_AT(softmax_parameters, correct)};
-    return mst_op_launch(worker, softmax_kernel, &p, sizeof p, offsets, 5);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 5);
 }

@@ -76,6 +76,14 @@ static muster_status unary_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static muster_status unary_issue(muster_worker *worker, const void *parameters) {
+    static mst_code_kernel code = {.name = "mst_unary"};
+    const unary_parameters *p = parameters;
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 2, (const muster_tensor *[]){&p->x, &p->y});
+}
+
+static const mst_kernel kernel = {.host = unary_kernel, .issue = unary_issue};
+
 muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y) {
     MST_OP_WORKER(worker);
     if (op <= 0 || op >= OPERATIONS) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", __func__, op);
@@ -91,5 +99,5 @@ muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_ten
     MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
     unary_parameters p = {x, y, op};
     static const int32_t offsets[] = {MST_AT(unary_parameters, x), MST_AT(unary_parameters, y)};
-    return mst_op_launch(worker, unary_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
 }

@@ -1,0 +1,69 @@
+/* Each row by one thread (short rows) or by one block. */
+#include "tensor.cuh"
+#include "argmax_parameters_impl.h"
+
+template <typename C>
+struct argmax_best {
+    C value;
+    int64_t index; /* -1: nothing yet */
+};
+
+/* The first of the largest; the first NaN is larger than all. */
+template <typename C>
+static inline argmax_best<C> argmax_better(argmax_best<C> a, argmax_best<C> b) {
+    if (a.index < 0) return b;
+    if (b.index < 0) return a;
+    bool first_a = a.index < b.index;
+    if (a.value != a.value) return b.value != b.value && !first_a ? b : a;
+    if (b.value != b.value) return b;
+    return a.value > b.value || (a.value == b.value && first_a) ? a : b;
+}
+
+template <typename C>
+struct argmax_combiner {
+    inline argmax_best<C> operator()(argmax_best<C> a, argmax_best<C> b) const { return argmax_better(a, b); }
+};
+
+template <typename D>
+static inline argmax_best<typename D::computed> argmax_at(const typename D::stored *row, int64_t step, int64_t j) {
+    return {D::load(row[j * step]), j};
+}
+
+template <typename D>
+static inline void argmax_threads(const mst_argmax_parameters &p) {
+    typedef argmax_best<typename D::computed> best;
+    const typename D::stored *x = MST_ADDRESS(const typename D::stored, p.x);
+    int64_t *index = MST_ADDRESS(int64_t, p.index);
+    MST_EACH(row, p.n) {
+        best found = argmax_at<D>(x + row * p.down, p.across, 0);
+        for (int64_t j = 1; j < p.k; j++) found = argmax_better(found, argmax_at<D>(x + row * p.down, p.across, j));
+        index[row * p.index_step] = found.index;
+    }
+}
+
+template <typename D>
+static inline void argmax_blocks(const mst_argmax_parameters &p) {
+    typedef argmax_best<typename D::computed> best;
+    const typename D::stored *x = MST_ADDRESS(const typename D::stored, p.x);
+    int64_t *index = MST_ADDRESS(int64_t, p.index);
+    MST_BLOCKS(row, p.n) {
+        const best none = {0, -1};
+        MST_BLOCK_REDUCE(best, found, j, p.k, none, argmax_at<D>(x + row * p.down, p.across, j), argmax_combiner<typename D::computed>());
+        MST_ONE { index[row * p.index_step] = found.index; }
+    }
+}
+
+#define ARGMAX_SWITCH(function)                          \
+    switch (p.dtype) {                                   \
+        MST_EACH_FLOAT_TYPE(function)                    \
+        MST_EACH_SIGNED_TYPE(function)                   \
+        MST_EACH_UNSIGNED_TYPE(function)                 \
+        function(BOOL, bool)                             \
+    }
+#define THREADS(NAME, name) case MUSTER_##NAME: return argmax_threads<mst_##name>(p);
+#define BLOCKS(NAME, name) case MUSTER_##NAME: return argmax_blocks<mst_##name>(p);
+MST_KERNEL(mst_argmax_threads, mst_argmax_parameters) { ARGMAX_SWITCH(THREADS) }
+MST_KERNEL(mst_argmax_blocks, mst_argmax_parameters) { ARGMAX_SWITCH(BLOCKS) }
+#undef ARGMAX_SWITCH
+#undef THREADS
+#undef BLOCKS

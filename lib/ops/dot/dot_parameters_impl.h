@@ -1,0 +1,14 @@
+/* What the kernel of dot.cu gets. */
+#ifndef MST_DOT_PARAMETERS_IMPL_H
+#define MST_DOT_PARAMETERS_IMPL_H
+
+#include "muster/tensor.h"
+
+typedef struct mst_dot_parameters {
+    void *x, *y;
+    double *partials; /* one per chunk */
+    int64_t x_step, y_step, length, chunk, chunks; /* steps in elements */
+    int32_t dtype;
+} mst_dot_parameters;
+
+#endif

@@ -1,0 +1,14 @@
+/* What the kernel of gather.cu gets, and the host's. */
+#ifndef MST_GATHER_PARAMETERS_IMPL_H
+#define MST_GATHER_PARAMETERS_IMPL_H
+
+#include "muster/tensor.h"
+
+typedef struct mst_gather_parameters {
+    void *to, *from;
+    int64_t *indices;
+    int64_t row_bytes, count;
+    int64_t width; /* bytes moved at once: 1, 2, 4, 8 or 16, of which addresses and rows are multiples */
+} mst_gather_parameters;
+
+#endif

@@ -1,0 +1,41 @@
+/* gemm by the device table's own. Views that it does not take are packed by copies on the device. */
+#include "gemm_impl.h"
+
+/* Rows, or columns, behind each other. C must lie in rows. */
+static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {
+    int64_t rows = matrix->shape[0], columns = matrix->shape[1], down = matrix->strides[0], across = matrix->strides[1];
+    *transpose = false;
+    *ld = rows == 1 ? columns : down;
+    if ((across == 1 || columns == 1) && *ld >= columns) return true;
+    *transpose = true;
+    *ld = columns == 1 ? rows : across;
+    return !output && (down == 1 || rows == 1) && *ld >= rows;
+}
+
+/* *as: the matrix itself, or its contiguous copy in scratch, which is filled where `fill`. */
+static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *as, bool *transpose, int64_t *ld) {
+    *as = *matrix;
+    if (fits(matrix, output, transpose, ld)) return MUSTER_OK;
+    *as = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
+    if (as->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+    *transpose = false;
+    *ld = matrix->shape[1];
+    return fill ? muster_copy(worker, *matrix, *as) : MUSTER_OK;
+}
+
+muster_status mst_gemm_issue(muster_worker *worker, const void *parameters) {
+    const mst_gemm_parameters *p = parameters;
+    const mst_device_table *table = worker->device->table;
+    if (!table->gemm) return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: worker: expected a device with a matrix product, received backend \"%s\"", table->backend);
+    mst_gemm gemm = {.dtype = p->c.dtype, .m = p->c.shape[0], .n = p->c.shape[1], .k = p->a.shape[1], .alpha = p->alpha, .beta = p->beta};
+    muster_tensor a, b, c;
+    bool transposed;
+    MUSTER_TRY(arrange(worker, &p->a, false, true, &a, &gemm.transpose_a, &gemm.lda));
+    MUSTER_TRY(arrange(worker, &p->b, false, true, &b, &gemm.transpose_b, &gemm.ldb));
+    MUSTER_TRY(arrange(worker, &p->c, true, p->beta != 0, &c, &transposed, &gemm.ldc));
+    gemm.a = muster_tensor_address(a);
+    gemm.b = muster_tensor_address(b);
+    gemm.c = muster_tensor_address(c);
+    MUSTER_TRY(table->gemm(worker->device, &gemm));
+    return c.data == p->c.data ? MUSTER_OK : muster_copy(worker, c, p->c);
+}

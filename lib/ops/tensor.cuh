@@ -1,0 +1,122 @@
+/* What kernel texts over tensors share: element types, and the walk over strided operands. */
+#ifndef MST_TENSOR_CUH
+#define MST_TENSOR_CUH
+
+#include "mst_device.cuh"
+#include "muster/ops.h"
+#include "convert_impl.h"
+#include "walk_impl.h"
+
+/* f16 by the processor's own conversions, which agree with half_impl.h in everything but NaN. */
+#if defined(__CUDA_ARCH__)
+static inline float mst_load_f16(uint16_t half) {
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));
+    return (half & 0x7c00u) == 0x7c00u ? mst_f32_of_bits((uint32_t)(half & 0x8000u) << 16 | 0x7f800000u | (uint32_t)(half & 0x3ffu) << 13 |
+                                                         ((half & 0x3ffu) ? 0x00400000u : 0u))
+                                       : value;
+}
+static inline uint16_t mst_store_f16(float value) {
+    uint16_t half;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
+    uint32_t bits = mst_bits_of_f32(value);
+    return value == value ? half : (uint16_t)(bits >> 16 & 0x8000u | 0x7e00u | bits >> 13 & 0x3ffu);
+}
+#else
+static inline float mst_load_f16(uint16_t half) { return mst_f16_to_f32(half); }
+static inline uint16_t mst_store_f16(float value) { return mst_f32_to_f16(value); }
+#endif
+
+/* An element type: as it is stored, as it is computed, and the way between the two. */
+#define MST_TYPE(NAME, stored_type, computed_type, load_expression, store_expression)                \
+    struct mst_##NAME {                                                                              \
+        typedef stored_type stored;                                                                  \
+        typedef computed_type computed;                                                              \
+        static inline computed load(stored value) { return load_expression; }                       \
+        static inline stored store(computed value) { return store_expression; }                     \
+    };
+MST_TYPE(f16, uint16_t, float, mst_load_f16(value), mst_store_f16(value))
+MST_TYPE(bf16, uint16_t, float, mst_bf16_to_f32(value), mst_f32_to_bf16(value))
+MST_TYPE(f32, float, float, value, value)
+MST_TYPE(f64, double, double, value, value)
+MST_TYPE(i8, int8_t, int8_t, value, value)
+MST_TYPE(u8, uint8_t, uint8_t, value, value)
+MST_TYPE(i16, int16_t, int16_t, value, value)
+MST_TYPE(i32, int32_t, int32_t, value, value)
+MST_TYPE(i64, int64_t, int64_t, value, value)
+MST_TYPE(u32, uint32_t, uint32_t, value, value)
+MST_TYPE(u64, uint64_t, uint64_t, value, value)
+MST_TYPE(bool, uint8_t, uint8_t, value != 0, value)
+/* Bytes that are only moved. */
+MST_TYPE(bits8, uint8_t, uint8_t, value, value)
+MST_TYPE(bits16, uint16_t, uint16_t, value, value)
+MST_TYPE(bits32, uint32_t, uint32_t, value, value)
+MST_TYPE(bits64, uint64_t, uint64_t, value, value)
+#undef MST_TYPE
+
+/* X(NAME, name): cases of a switch around a loop. */
+#define MST_EACH_FLOAT_TYPE(X) X(F16, f16) X(BF16, bf16) X(F32, f32) X(F64, f64)
+#define MST_EACH_SIGNED_TYPE(X) X(I8, i8) X(I16, i16) X(I32, i32) X(I64, i64)
+#define MST_EACH_UNSIGNED_TYPE(X) X(U8, u8) X(U32, u32) X(U64, u64)
+
+/* offset[k]: in bytes, of element i of operand k. */
+template <int N>
+MST_OUTLINE void mst_offsets(const mst_walk &walk, int64_t i, int64_t *offset) {
+    for (int k = 0; k < N; k++) offset[k] = 0;
+    for (int32_t d = walk.ndim - 1; d > 0; d--) {
+        int64_t extent = walk.shape[d], above;
+        if (((i | extent) >> 32) == 0) above = (uint32_t)i / (uint32_t)extent; /* several times faster */
+        else above = i / extent;
+        int64_t index = i - above * extent;
+        for (int k = 0; k < N; k++) offset[k] += index * walk.steps[k][d];
+        i = above;
+    }
+    for (int k = 0; k < N; k++) offset[k] += i * walk.steps[k][0];
+}
+
+/* Four elements, or sixteen bytes, moved at once. */
+template <typename T>
+struct mst_pack_width {
+    enum { ELEMENTS = sizeof(T) == 8 ? 2 : 4 };
+};
+template <typename T>
+struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack {
+    T of[mst_pack_width<T>::ELEMENTS];
+};
+
+/* Operand N of the walk = f(values of operands 0 to N - 1), all of one type. */
+template <typename D, int N, typename F>
+static inline void mst_map(const mst_walk &walk, int64_t count, F f) {
+    typedef typename D::stored T;
+    typedef typename D::computed C;
+    enum { INPUTS = N > 0 ? N : 1, WIDTH = mst_pack_width<T>::ELEMENTS };
+    char *base[N + 1];
+    bool packed = walk.ndim == 1;
+    for (int k = 0; k <= N; k++) {
+        base[k] = MST_ADDRESS(char, walk.base[k]);
+        packed = packed && walk.steps[k][0] == (int64_t)sizeof(T) && (uintptr_t)base[k] % sizeof(mst_pack<T>) == 0;
+    }
+    int64_t done = 0;
+    if (packed) {
+        MST_EACH(i, count / WIDTH) {
+            mst_pack<T> in[INPUTS], out;
+            for (int k = 0; k < N; k++) in[k] = ((const mst_pack<T> *)base[k])[i];
+            for (int j = 0; j < WIDTH; j++) {
+                C value[INPUTS] = {0};
+                for (int k = 0; k < N; k++) value[k] = D::load(in[k].of[j]);
+                out.of[j] = D::store(f(value));
+            }
+            ((mst_pack<T> *)base[N])[i] = out;
+        }
+        done = count / WIDTH * WIDTH;
+    }
+    MST_EACH(i, count - done) {
+        int64_t offset[N + 1];
+        C value[INPUTS] = {0};
+        mst_offsets<N + 1>(walk, done + i, offset);
+        for (int k = 0; k < N; k++) value[k] = D::load(*(const T *)(base[k] + offset[k]));
+        *(T *)(base[N] + offset[N]) = D::store(f(value));
+    }
+}
+
+#endif
