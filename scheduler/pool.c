@@ -1,4 +1,4 @@
-/* One worker per device, one task at a time. The caller's thread serves rank 0; the others wait for the epoch of the next run. */
+/* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a thread of its own; the others wait for the epoch of the next run. */
 #include "pool_state_impl.h"
 
 #include <errno.h>
@@ -32,21 +32,36 @@ static void report_task_failure(muster_worker *worker, muster_status status, uin
     mst_pool_poison(worker, status);
 }
 
+/* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile. Even then it is waited for: queued work may still use the
+ * caller's memory. */
+static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
+    muster_worker *worker = &seat->worker;
+    const uint64_t errors = mst_error_count();
+    muster_status status = mst_device_begin(seat);
+    if (status != MUSTER_OK) {
+        report_task_failure(worker, status, errors);
+        return;
+    }
+    status = task(worker, argument);
+    if (status != MUSTER_OK) report_task_failure(worker, status, errors);
+    const muster_status synced = mst_device_end(seat);
+    if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(worker, synced, errors);
+}
+
 static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argument) {
     muster_worker *worker = &seat->worker;
     worker->epoch = epoch;
     worker->sequence = 0;
     worker->last_meeting = false;
     worker->scratch_status = MUSTER_OK;
-    uint64_t errors = mst_error_count();
     current_worker = worker;
-    muster_status status = task(worker, argument);
-    if (!mst_device_is_host(worker->device)) {
-        /* Even after a failure: queued work may still use the caller's memory. */
-        muster_status synced = worker->device->table->sync(worker->device);
-        if (status == MUSTER_OK) status = synced;
+    if (mst_device_is_host(worker->device)) {
+        uint64_t errors = mst_error_count();
+        muster_status status = task(worker, argument);
+        if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
+    } else {
+        run_on_device(seat, task, argument);
     }
-    if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
     current_worker = NULL;
 }
@@ -82,12 +97,13 @@ static bool wait_for(const mst_pool *pool, mst_gate *gate, uint64_t target, mst_
 static void *worker_main(void *context) {
     mst_seat *seat = context;
     mst_pool *pool = seat->worker.pool;
+    mst_gate *dispatch = seat->worker.rank == 0 ? &pool->master : &pool->dispatch;
     bool may_spin = true;
     for (;;) {
         /* The whole length every time: how long a caller pauses says nothing about its next pause, and a wake-up costs more than a spin that was right. */
         mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
-        mst_gate_wait(&pool->dispatch, seat->seen + 1, &wait);
-        seat->seen = atomic_load(&pool->dispatch.value);
+        mst_gate_wait(dispatch, seat->seen + 1, &wait);
+        seat->seen = atomic_load(&dispatch->value);
         if (!pool->task) return NULL;
         uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */
         int32_t caller_cpu = pool->caller_cpu;
@@ -115,13 +131,14 @@ static bool on_worker_cpu(const mst_pool *pool) {
 /* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
     const bool may_spin = !cold && pool->options.spin_ns > 0 && !on_worker_cpu(pool);
-    if (wait_for(pool, &pool->done, pool->done_target, &pool->seats[0].spin, may_spin, pool->warn_after_ns)) return;
+    mst_spin *spin = pool->own_master ? &pool->caller_spin : &pool->seats[0].spin;
+    if (wait_for(pool, &pool->done, pool->done_target, spin, may_spin, pool->warn_after_ns)) return;
     char line[160];
     snprintf(line, sizeof(line), "muster: a call has waited %.3g s for its workers to return; they did last:",
              (double)pool->warn_after_ns * 1e-9);
     mst_report_workers(pool, line);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
-    wait_for(pool, &pool->done, pool->done_target, &pool->seats[0].spin, false, -1);
+    wait_for(pool, &pool->done, pool->done_target, spin, false, -1);
 }
 
 /* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after it: these are left out. */
@@ -140,48 +157,72 @@ void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_
     if (fail_after_ns != 0) pool->fail_after_ns = fail_after_ns;
 }
 
-static void reset_deadlines(mst_pool *pool) {
+/* Hands the task to `others` threads of the ranks from 1 on, and to rank 0's own where it has one. Returns whether any had to be woken. */
+static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argument, int32_t others) {
+    bool cold = false;
+    pool->task = task;
+    pool->argument = argument;
+    pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
+    pool->done_target += (uint64_t)(others + pool->own_master);
+    if (others > 0) {
+        cold = atomic_load(&pool->dispatch.bell.sleepers) > 0;
+        mst_gate_publish(&pool->dispatch, epoch);
+    }
+    if (pool->own_master) {
+        cold = cold || atomic_load(&pool->master.bell.sleepers) > 0;
+        mst_gate_publish(&pool->master, epoch);
+    }
+    return cold;
+}
+
+static muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size) {
     if (pool->warn_after_ns != pool->options.warn_after_ns) pool->warn_after_ns = pool->options.warn_after_ns;
     if (pool->fail_after_ns != pool->options.fail_after_ns) pool->fail_after_ns = pool->options.fail_after_ns;
+    if (pool->watches) mst_device_land(pool);
+    if (__builtin_expect(atomic_load_explicit(&pool->refused, memory_order_relaxed), 0)) mst_device_reserve_refused(pool);
+    return mst_failure_settle(pool, epoch, size);
 }
 
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
+    if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, false));
     uint64_t epoch = next_epoch(pool);
-    pool->seats[0].thread = pthread_self();
+    const bool others = pool->size > 1, own_master = pool->own_master;
     bool cold = false;
-    if (pool->size > 1) {
-        cold = atomic_load(&pool->dispatch.bell.sleepers) > 0;
-        pool->task = task;
-        pool->argument = argument;
-        pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
-        pool->done_target += (uint64_t)(pool->size - 1);
-        mst_gate_publish(&pool->dispatch, epoch);
+    if (!own_master) pool->seats[0].thread = pthread_self();
+    if (others || own_master) cold = hand_out(pool, epoch, task, argument, pool->size - 1);
+    if (!own_master) {
+        run_task(&pool->seats[0], epoch, task, argument);
+        if (others) say_finished(&pool->seats[0], epoch);
     }
-    run_task(&pool->seats[0], epoch, task, argument);
-    if (pool->size > 1) {
-        say_finished(&pool->seats[0], epoch);
-        wait_end(pool, cold);
-    }
-    reset_deadlines(pool);
-    return mst_failure_settle(pool, epoch, pool->size);
+    if (others || own_master) wait_end(pool, cold);
+    return end_run(pool, epoch, pool->size);
 }
 
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
+    if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, true));
     uint64_t epoch = next_epoch(pool);
     mst_seat *seat = &pool->seats[0];
-    seat->thread = pthread_self();
     seat->worker.size = 1;
-    run_task(seat, epoch, task, argument);
+    if (pool->own_master) {
+        wait_end(pool, hand_out(pool, epoch, task, argument, 0));
+    } else {
+        seat->thread = pthread_self();
+        run_task(seat, epoch, task, argument);
+    }
     seat->worker.size = pool->size;
-    reset_deadlines(pool);
-    return mst_failure_settle(pool, epoch, 1);
+    return end_run(pool, epoch, 1);
 }
 
 /* ---- turns ---- */
 
-muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
     if (current_worker) return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where, current_worker->rank);
     if (forked(pool)) return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    return MUSTER_OK;
+}
+
+muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+    MUSTER_TRY(mst_pool_ready(pool, where));
     if (mst_turn_enter(&pool->turn, timeout_ns)) return MUSTER_OK;
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for calls of other threads to end", where, (double)timeout_ns * 1e-9);
 }
@@ -225,7 +266,7 @@ static muster_status start_threads(mst_pool *pool) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     muster_status status = MUSTER_OK;
-    for (int32_t rank = 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
+    for (int32_t rank = pool->own_master ? 0 : 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
@@ -241,6 +282,10 @@ static void init_seat(mst_pool *pool, int32_t rank, mst_device *device) {
     worker->total_rows = pool->size;
     worker->slices = 1;
     worker->weight = 1;
+    if (!mst_device_is_host(device)) {
+        mst_device_watch(&pool->seats[rank]);
+        pool->watches = true;
+    }
 }
 
 static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
@@ -248,6 +293,7 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
     if (!pool->seats) return mst_out_of_memory("the workers", (int64_t)count * (int64_t)sizeof(mst_seat));
     pool->size = count;
     for (int32_t rank = 0; rank < count; rank++) init_seat(pool, rank, devices[rank]);
+    pool->own_master = pool->options.own_master;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
     if (!pool->worker_cpus) return mst_out_of_memory("the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();
@@ -259,9 +305,11 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
 
 static void end_threads(mst_pool *pool) {
     if (forked(pool) || pool->threads == 0) return;
+    const int32_t first = pool->own_master ? 0 : 1;
     pool->task = NULL;
     mst_gate_publish(&pool->dispatch, pool->epoch + 1);
-    for (int32_t rank = 1; rank <= pool->threads; rank++) pthread_join(pool->seats[rank].thread, NULL);
+    if (pool->own_master) mst_gate_publish(&pool->master, pool->epoch + 1);
+    for (int32_t rank = first; rank < first + pool->threads; rank++) pthread_join(pool->seats[rank].thread, NULL);
 }
 
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool) {
@@ -279,7 +327,8 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
         mst_free(made);
         return status;
     }
-    status = build(made, devices, count);
+    status = mst_call_queue_open(&made->queue);
+    if (status == MUSTER_OK) status = build(made, devices, count);
     if (status != MUSTER_OK) {
         mst_pool_destroy(made);
         return status;
@@ -290,8 +339,12 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
 
 void mst_pool_destroy(mst_pool *pool) {
     if (!pool) return;
+    mst_call_queue_close(&pool->queue, forked(pool));
     end_threads(pool);
-    for (int32_t rank = 0; pool->seats && rank < pool->size; rank++) mst_worker_scratch_release(&pool->seats[rank].worker);
+    for (int32_t rank = 0; pool->seats && rank < pool->size; rank++) {
+        mst_worker_scratch_release(&pool->seats[rank].worker);
+        if (!mst_device_is_host(pool->seats[rank].worker.device)) mst_device_unwatch(&pool->seats[rank]);
+    }
     mst_free(pool->worker_cpus);
     mst_free(pool->seats);
     if (!forked(pool)) mst_turn_close(&pool->turn);

@@ -1,4 +1,4 @@
-/* The pool: one worker per device. Every run gives all workers the same task; the caller's thread serves rank 0.
+/* The pool: one worker per device. Every run gives all workers the same task; the caller's thread serves rank 0, unless own_master gives it a thread.
  * It knows nothing of functions and collectives. */
 #ifndef MST_POOL_IMPL_H
 #define MST_POOL_IMPL_H
@@ -16,6 +16,7 @@ typedef struct mst_pool_options {
     int64_t warn_after_ns; /* negative: never */
     int64_t fail_after_ns; /* negative: never */
     bool pin;
+    bool own_master; /* rank 0 has a thread of its own */
     void (*log)(void *user, const char *line); /* never NULL */
     void *log_user;
 } mst_pool_options;
@@ -77,6 +78,19 @@ bool mst_pool_poisoned(const muster_worker *worker);
  * the waits of that last meeting only warn, since what they wait for is user code that has not returned. */
 void mst_worker_last_meeting(muster_worker *worker);
 
+/* A call that no thread waits for: it queues for the turn as enter does, in its order, and is made by a thread of the pool's, which the first of them starts.
+ * run: on that thread; status OK: it has the turn and must leave it; TIMEOUT: it has not had it in time. When run begins the job is no longer the queue's.
+ * submit refuses what enter refuses, a full queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
+enum { MST_QUEUE_LENGTH = 64 };
+typedef struct mst_job mst_job;
+muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
+
+/* Memory of the worker's device during a run, as table->allocate gives it. What a device cannot give now because its driver must not be called while collectives
+ * are in flight, it reserves after the run, so that the next one finds it. */
+muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address);
+/* Waits for the worker's device: table->sync, of which the pool knows how long it takes. Ends with the deadline of the run, or ABORTED with its loss. */
+muster_status mst_worker_sync(muster_worker *worker);
+
 /* For the next run only, between enter and run: 0: the pool's own; negative: never. */
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);
 
@@ -134,6 +148,23 @@ muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t
 muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag);
 void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from); /* the post stays */
 void mst_box_take(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
+
+/* A place in the queue for the pool's turn. */
+typedef struct mst_turn_waiter {
+    mst_gate gate; /* 1: the turn is yours */
+    struct mst_turn_waiter *previous, *next;
+    bool granted; /* under the lock */
+} mst_turn_waiter;
+
+/* A job of mst_pool_submit. The rest is the queue's. */
+struct mst_job {
+    void (*run)(mst_job *job, muster_status status);
+    const char *where; /* a literal: the public function's name for messages */
+    int64_t timeout_ns, queued_ns;
+    mst_turn_waiter waiter;
+    bool taken; /* the turn was free */
+    mst_job *next;
+};
 
 /* Topology (topology.c): CPUs this process may use: one logical CPU per allowed physical core (hwloc opened at run time, else the kernel's
  * files), cut to the cgroup quota. cpus[capacity] out. Returns the number of cores (>= 1). allowed: number of logical CPUs (affinity and quota). */

@@ -9,13 +9,6 @@
 /* Bits of a tag: epoch << MST_SEQUENCE_BITS | sequence. 2^44 runs of half a microsecond are 100 days. */
 enum { MST_SEQUENCE_BITS = 20, MST_MAX_WORKERS = 4096 };
 
-/* A thread in the queue for the pool's turn; it lives on that thread's stack. */
-typedef struct mst_turn_waiter {
-    mst_gate gate; /* 1: the turn is yours */
-    struct mst_turn_waiter *previous, *next;
-    bool granted; /* under the lock */
-} mst_turn_waiter;
-
 typedef struct mst_turn {
     _Alignas(MST_CACHE_LINE) _Atomic uint32_t state; /* see turn.c */
     pthread_mutex_t lock;
@@ -40,6 +33,17 @@ static inline void mst_spin_tell(mst_spin *spin, bool reached) {
     }
 }
 
+/* A wait of this worker for its own device, as the device tells of it now and then (pool_device.c). Touched by the worker's thread only. */
+typedef struct mst_device_wait {
+    bool in_run;      /* the thread runs a task: only then is there a deadline */
+    int64_t since_ns; /* 0: has not waited long enough to be asked */
+    uint64_t events;  /* of the recorder when it began */
+    bool warned;
+    bool interrupted; /* in this run: the device may still have work that no sync has waited for */
+    bool draining;    /* the last wait of such a run */
+    bool given_up;    /* it was in vain */
+} mst_device_wait;
+
 /* What only the pool needs of a worker. */
 typedef struct mst_seat {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
@@ -51,7 +55,19 @@ typedef struct mst_seat {
     mst_spin spin;                                      /* of this worker's waits for others in a run */
     pthread_t thread;                                   /* rank 0: the thread of the run in progress */
     char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
+    mst_device_wait device_wait;
+    int64_t refused; /* bytes that the device could not give during this run, because its driver must not be called then */
 } mst_seat;
+
+/* The thread that makes calls for which no thread of the program waits (pool_queue.c). */
+typedef struct mst_call_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    mst_job *first, *last; /* the rest is under the lock */
+    int32_t count;
+    bool open, started, closing;
+    pthread_t thread;
+} mst_call_queue;
 
 struct mst_pool {
     /* The line of a dispatch: all that a worker needs to begin. */
@@ -65,16 +81,24 @@ struct mst_pool {
     /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
     _Atomic uint64_t least_epoch; /* of the next run: above the tags that long runs have used up */
+    _Atomic bool refused;         /* some seat has refused bytes */
     int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_seat *seats;
     int32_t size;
     int32_t threads; /* started */
+    bool own_master; /* rank 0 has a thread of its own, too */
+    bool watches;    /* some device has queues of its own */
+    _Atomic int32_t lost; /* devices that have not come back from a run */
     int32_t yields; /* of a wait, where there is no spinning */
     mst_pool_options options;
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_turn turn;
+    mst_call_queue queue;
+    /* Rank 0's thread, where it has one, is woken apart from the others, so that a run of rank 0 alone wakes nobody else. */
+    _Alignas(MST_CACHE_LINE) mst_gate master; /* value: epoch */
+    mst_spin caller_spin;                     /* of the callers' waits for the end of a run, where rank 0 has a thread of its own */
     /* Written in every run, so apart from what the workers read in every run. */
     _Alignas(MST_CACHE_LINE) uint64_t epoch;
 };
@@ -85,6 +109,24 @@ void mst_turn_close(mst_turn *turn);
 /* false: timed out. */
 bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns);
 void mst_turn_leave(mst_turn *turn);
+/* The same in two steps. queue: true: the turn is taken at once; else `waiter` has its place in the order and must stay until wait has returned. */
+bool mst_turn_queue(mst_turn *turn, mst_turn_waiter *waiter);
+bool mst_turn_wait(mst_turn *turn, mst_turn_waiter *waiter, int64_t timeout_ns);
+
+/* pool_queue.c. close: serves what is queued, ends the thread; forked: in a child, which has no such thread. */
+muster_status mst_call_queue_open(mst_call_queue *queue);
+void mst_call_queue_close(mst_call_queue *queue, bool forked);
+
+/* pool_device.c: devices with queues of their own. watch: from now on the waits of this worker for its device are bounded. begin and end: around the task of a
+ * run, on the worker's thread; end waits for the device. reserve_refused: between runs. refusal: DEVICE_LOST where rank 0 (or, unless `single`, any rank) has
+ * lost its device. */
+void mst_device_watch(mst_seat *seat);
+void mst_device_unwatch(mst_seat *seat);
+muster_status mst_device_begin(mst_seat *seat);
+muster_status mst_device_end(mst_seat *seat);
+void mst_device_land(mst_pool *pool); /* between runs: no collective is in flight */
+void mst_device_reserve_refused(mst_pool *pool);
+muster_status mst_device_refusal(const mst_pool *pool, bool single);
 
 /* failure.c */
 uint64_t mst_failure_epoch(uint64_t word);
@@ -96,7 +138,8 @@ muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
 /* The headline and what each worker did last, in one piece. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
-/* pool.c: wakes everyone who waits for any worker. */
+/* pool.c. ready: may this thread enter? (not inside a task, not after fork). ring_all: wakes everyone who waits for any worker. */
+muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 void mst_pool_ring_all(mst_pool *pool);
 
 /* meeting.c: one wait of one worker for one word of another. */

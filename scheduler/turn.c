@@ -39,21 +39,29 @@ static bool take_or_queue(mst_turn *turn, mst_turn_waiter *waiter) {
     return false;
 }
 
-bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns) {
-    if (move_state(turn, FREE, HELD)) return true;
-    mst_turn_waiter waiter = {.granted = false};
+bool mst_turn_queue(mst_turn *turn, mst_turn_waiter *waiter) {
+    *waiter = (mst_turn_waiter){.granted = false};
     pthread_mutex_lock(&turn->lock);
-    bool free = take_or_queue(turn, &waiter);
+    bool free = take_or_queue(turn, waiter);
     pthread_mutex_unlock(&turn->lock);
-    if (free) return true;
+    return free;
+}
+
+bool mst_turn_wait(mst_turn *turn, mst_turn_waiter *waiter, int64_t timeout_ns) {
     mst_wait wait = {.spin_ns = 0, .timeout_ns = timeout_ns > 0 ? timeout_ns : -1};
-    mst_gate_wait(&waiter.gate, 1, &wait);
-    /* Also after success: whoever grants publishes under the lock, and may still be looking at this stack. */
+    mst_gate_wait(&waiter->gate, 1, &wait);
+    /* Also after success: whoever grants publishes under the lock, and may still be looking at this waiter. */
     pthread_mutex_lock(&turn->lock);
-    bool granted = waiter.granted;
-    if (!granted) unlink_waiter(turn, &waiter);
+    bool granted = waiter->granted;
+    if (!granted) unlink_waiter(turn, waiter);
     pthread_mutex_unlock(&turn->lock);
     return granted;
+}
+
+bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns) {
+    if (move_state(turn, FREE, HELD)) return true;
+    mst_turn_waiter waiter;
+    return mst_turn_queue(turn, &waiter) || mst_turn_wait(turn, &waiter, timeout_ns);
 }
 
 void mst_turn_leave(mst_turn *turn) {

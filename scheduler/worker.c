@@ -53,7 +53,7 @@ muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shar
 static muster_status add_block(muster_worker *worker, int64_t bytes) {
     MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block), "the list of scratch blocks"));
     mst_scratch_block block = {.bytes = bytes > SCRATCH_BLOCK ? bytes : SCRATCH_BLOCK};
-    MUSTER_TRY(worker->device->table->allocate(worker->device, block.bytes, &block.address));
+    MUSTER_TRY(mst_worker_allocate(worker, block.bytes, &block.address));
     worker->scratch[worker->scratch_count++] = block;
     return MUSTER_OK;
 }
@@ -87,7 +87,7 @@ void mst_worker_scratch_rewind(muster_worker *worker) {
 
 void mst_worker_scratch_reset(muster_worker *worker) {
     mst_worker_scratch_rewind(worker);
-    if (worker->scratch_count > 1) merge_blocks(worker);
+    if (worker->scratch_count > 1 && !worker->device->lost) merge_blocks(worker);
 }
 
 void mst_worker_scratch_release(muster_worker *worker) {
@@ -172,12 +172,12 @@ muster_status muster_worker_read(muster_worker *worker, muster_tensor device_ten
     MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor), mst_tensor_bytes(device_tensor)));
-    return device->table->sync(device);
+    return mst_worker_sync(worker);
 }
 
 muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor) {
     MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor), mst_tensor_bytes(device_tensor)));
-    return device->table->sync(device);
+    return mst_worker_sync(worker);
 }

@@ -12,8 +12,18 @@
  * A body with collectives needs every worker, also one without rows: muster_function_set_runs_without_rows.
  * Tensors are contiguous, in the memory of the worker's device (on the host backend any memory of the process will do, also the body's stack); counts are elements of any size from 0. "In place" is always allowed in the
  * form that each function names; any other overlap of a rank's input and output is refused. On success the memory belongs to the
- * caller again on return; after a failure the outputs are undefined. Results are equal, bit for bit, on every rank and for every algorithm:
- * values are combined in rank order (which of several NaNs a result carries is not said), f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum. */
+ * caller again on return, and work that is issued on the worker's device comes after the collective; after a failure the outputs are undefined.
+ * Results are equal, bit for bit, on every rank, and, but for the sums, products and averages of f32 and f64 by NCCL in the table below, for every algorithm:
+ * values are combined in rank order (which of several NaNs a result carries is not said), f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights, float dtypes, cannot overflow in the sum.
+ *
+ *   dtype              op                host   GPUs, p2p   GPUs, NCCL
+ *   i8 u8 i32 u32 i64 u64   sum prod max min   yes   the same    NCCL's own, the same bits
+ *   i16                sum prod max min  yes    the same    ours, on data that NCCL moves
+ *   bool               prod max min      yes    the same    ours
+ *   f32 f64            sum prod avg      yes    the same    NCCL's own, in an order that it chooses; in the reproducible mode, and over shards, ours
+ *   f32 f64            max min           yes    the same    ours: NCCL does not promise that a NaN gets through
+ *   f16 bf16           all               in f32, rounded once   the same   ours: NCCL does not document in which type it sums
+ * avg of integers and sum of bools are refused everywhere. */
 #ifndef MUSTER_COMMUNICATOR_H
 #define MUSTER_COMMUNICATOR_H
 

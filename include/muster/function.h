@@ -13,7 +13,8 @@ typedef struct muster_function muster_function;
 /* What a worker runs. in[i]: the worker's rows of scattered input i, or all of a broadcast input. out[i]: where output i goes; a reduced
  * output has the shape of the caller's tensor, a gathered one the caller's trailing dimensions and the rows of this share; out[i].dtype is
  * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body returns. A status that is none of muster_status
- * reaches the caller as MUSTER_USER. On the host backend rank 0 runs in the thread of the caller. */
+ * reaches the caller as MUSTER_USER. With host devices, or one GPU, rank 0 runs in the thread of the caller; with several GPUs it has a
+ * thread of its own. */
 typedef muster_status (*muster_body)(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
 
 /* A body for one backend ("host", "cuda"); backend NULL: worker operations only, runs on every backend. */
@@ -104,6 +105,23 @@ MUSTER_API muster_status muster_function_call_named(muster_function *function, c
 /* On the master's device alone, in the caller's thread; no other worker wakes. */
 MUSTER_API muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                      const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
+
+/* The same as muster_function_call without waiting: returns at once with a handle. The call takes its place in the order of calls now, and a thread of the runtime
+ * makes it when its turn comes; that thread serves rank 0 where the caller's would. What muster_function_call refuses is refused here, at once, except what
+ * depends on variables (calls before this one may change them) or on how the rows fall on the devices; that, and whatever fails later, wait returns.
+ * The tensors, options and selections are copied. The memory of the tensors and of index lists is read and written until wait has returned or test has said so: until
+ * then it must stay valid and must not be written, and outputs must not be read. At most 64 calls of a runtime may be waiting; one more is refused (BAD_STATE).
+ * queue_timeout_ns counts from here; that it has passed is noticed when the calls before this one have ended. Closing the runtime waits for
+ * all of them; the handles stay. Errors: as muster_function_call, SYSTEM (no thread). Threads: any. */
+typedef struct muster_pending muster_pending;
+MUSTER_API muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                                                    int32_t output_count, const muster_call_options *options, muster_pending **pending);
+/* wait: until the call has ended; gives its status and message, and ends the handle. destroy: the same without them. test: *done = 1 if it has ended,
+ * else 0, without waiting. wait and destroy are refused inside a body, and after fork unless the call had ended (BAD_STATE); the handle is then
+ * still there. Threads: owner. */
+MUSTER_API muster_status muster_pending_wait(muster_pending *pending);
+MUSTER_API muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
+MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
 
 /* Inside a body. output_rows: this worker (slice) has `rows` rows of gathered output `index`; *output becomes a view of that many rows to write.
  * update: where the new value of the variable goes, in the shape of the replica. Threads: worker. */

@@ -13,8 +13,10 @@ typedef struct muster_runtime muster_runtime;
 /* Zero in a field means its default. Only grows, at the end. */
 typedef struct muster_runtime_options {
     size_t struct_size; /* sizeof(muster_runtime_options), set by muster_runtime_options_init */
-    /* Which devices, for example "host:4" (four workers on the CPU cores) or "host". NULL: the environment's MUSTER_DEVICES, else
-     * one host device per physical core that the CPU affinity and the cgroup quota allow. Copied. */
+    /* Which devices, separated by commas. "host:4": four workers on the CPU cores; "host": one per physical core that the CPU affinity and the cgroup quota
+     * allow. "cuda": all GPUs; "cuda:2": the first two; "cuda@0+2": these, by ordinal, by UUID ("cuda@GPU-8f2a...", as much of it as tells it from the others) or by PCI
+     * id ("cuda@0000:3b:00.0"); one that is named several times ("cuda@0+0+0+0") is as many virtual devices. NULL: the environment's MUSTER_DEVICES, else "cuda"
+     * where GPUs can be used, else "host": the description then says why, and so does the log, once, where the machine shows signs of a GPU. Copied. */
     const char *devices;
     int64_t spin_ns;          /* longest spin before a wait sleeps; 0: 2 ms; negative: never spin. Waits whose spins are
                                * in vain shorten them by themselves. Ignored (no spin, some yields) with more workers than CPUs */
@@ -31,8 +33,9 @@ typedef struct muster_runtime_options {
      * MUSTER_LOGICAL_SHARDS, else off; negative: off. */
     int32_t logical_shards;
     int32_t reserved;
-    /* Forces one algorithm for every collective and size that it can serve: "reference" (plain, slow), "inline" or "direct". NULL: the environment's
-     * MUSTER_COLLECTIVE_ALGORITHM, else the fastest known for each. All give the same bits. Copied. */
+    /* Forces one algorithm for every collective and size that it can serve: "reference" (plain, slow), "inline" or "direct"; between GPUs "p2p" (they read each other's memory),
+     * "nccl" or "staged" (through host memory, as the first three are there), and UNAVAILABLE where these devices have no such way. NULL: the environment's
+     * MUSTER_COLLECTIVE_ALGORITHM, else the fastest known for each. Which of them give the same bits is said in muster/communicator.h. Copied. */
     const char *collective_algorithm;
 } muster_runtime_options;
 
@@ -51,8 +54,16 @@ MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
 MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
 
-/* What this runtime found and decided, one "key: value" line each (devices, BLAS, topology, spin, deadlines, logical shards, trace). Owned by the runtime. */
+/* What this runtime found and decided, one "key: value" line each (devices, BLAS, topology, GPUs, spin, deadlines, logical shards, trace). Owned by the runtime. */
 MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime);
+
+/* Says that memory of the program will be used for many calls: devices with memory of their own then copy from and to it directly (it is page-locked for them).
+ * Waits for the calls before it; takes effect for those after it. On host devices it does nothing, but is checked all the same. The memory must stay valid until it
+ * is unregistered, or the runtime closed. The range is refused if it overlaps one that is registered. unregister: by the address that was registered.
+ * Errors: INVALID_ARGUMENT (NULL, no bytes, an overlap, an unknown address), OUT_OF_MEMORY, SYSTEM, BAD_STATE (inside a body, after fork),
+ * and what a device says that cannot lock it; then nothing is registered. Threads: any. */
+MUSTER_API muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes);
+MUSTER_API muster_status muster_runtime_unregister(muster_runtime *runtime, void *address);
 
 /* Writes what each worker did last (newest last), as text, to the log of the runtime; at most `events` per worker. Threads: any. */
 MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events);

@@ -14,6 +14,21 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
     return mst_error(status, "function '%s': %.400s", name, reason);
 }
 
+/* The rows of the next slice of the share that the body runs for set out while the device computes this one. */
+static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
+    const muster_function *function = call->function;
+    const mst_share *share = mst_call_share(call, worker);
+    const int64_t slices = function->plan.slices;
+    if (!mst_stage_beside(call, worker->device)) return MUSTER_OK;
+    int64_t next = slice + 1, begin = 0, end = 0;
+    for (; next < slices; next++) {
+        begin = mst_slice_edge(share->rows, slices, next);
+        end = mst_slice_edge(share->rows, slices, next + 1);
+        if (begin < end || function->runs_without_rows) break;
+    }
+    return mst_stage_used(call, worker, next < slices ? next : -1, begin, end);
+}
+
 static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
     muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
@@ -36,9 +51,11 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
         return mst_error(MUSTER_BAD_STATE, "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
                          mst_function_name(function));
     }
-    if (begin == end) return MUSTER_OK; /* what a body leaves for no rows enters nothing */
-    MUSTER_TRY(mst_outputs_accumulate(call, worker));
-    return mst_updates_accumulate(call, worker);
+    if (begin < end) { /* what a body leaves for no rows enters nothing */
+        MUSTER_TRY(mst_outputs_accumulate(call, worker));
+        MUSTER_TRY(mst_updates_accumulate(call, worker));
+    }
+    return plan->beside ? send_next(call, worker, slice) : MUSTER_OK;
 }
 
 static muster_status run_share(mst_call *call, muster_worker *worker, mst_share *share) {
@@ -64,7 +81,10 @@ static muster_status run_shares(mst_call *call, muster_worker *worker) {
 
 static muster_status run_rank(mst_call *call, muster_worker *worker) {
     const mst_plan *plan = &call->function->plan;
-    mst_call_rank(call, worker)->staged_whole = false;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->staged_whole = false;
+    rank->pieces = 0;
+    rank->ahead = -1;
     worker->call = call;
     worker->open_groups = 0;
     worker->total_rows = plan->count;
@@ -87,6 +107,10 @@ static muster_status call_task(muster_worker *worker, void *argument) {
 static muster_status run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
+    if (function->on_devices) {
+        MUSTER_TRY(mst_call_reserve(call, where));
+        mst_communicator_ready(runtime->communicator);
+    }
     mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
     MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
     MUSTER_TRY(mst_outputs_collect(call, where));

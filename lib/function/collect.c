@@ -52,7 +52,7 @@ static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_
     view.device = worker->rank;
     view.data = output_address(call, i);
     if (!part->direct) {
-        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(view)));
+        MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(view)));
         view = muster_tensor_make(view.dtype, part->value.address, view.ndim, view.shape);
         view.device = worker->rank;
     }
@@ -85,7 +85,7 @@ static muster_status accumulate_mean(muster_worker *worker, mst_part *part, must
 muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
     if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
     if (mode != MUSTER_MASTER) { /* there the last slice's value stays where it is */
-        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
+        MUSTER_TRY(mst_worker_store_reserve(worker, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
         if (mode == MUSTER_AVG) MUSTER_TRY(accumulate_mean(worker, part, dtype, count));
         else MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, 1, !part->begun));
     }
@@ -109,6 +109,29 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
+bool mst_output_lands(const mst_call *call, const mst_share *share, int64_t i) {
+    const mst_plan *plan = &call->function->plan;
+    const muster_tensor output = plan->outputs[i];
+    if (!share->contributes || !mst_tensor_contiguous(output)) return false;
+    switch (call->function->outputs[i].mode) {
+    case MUSTER_GATHER: return output.shape[0] == plan->count;
+    case MUSTER_MASTER: return share == call->shares;
+    default: return plan->contributors == 1;
+    }
+}
+
+/* A value that nothing is combined with goes from its device to the caller, in the caller's dtype. */
+static muster_status land(mst_call *call, muster_worker *worker, int64_t i, bool summed) {
+    const muster_tensor output = call->function->plan.outputs[i];
+    const muster_dtype compute = mst_dtype_compute(output.dtype);
+    mst_part *part = &mst_call_share(call, worker)->parts[i];
+    const bool cast = summed && compute != output.dtype;
+    if (cast) MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
+    part->direct = true;
+    const void *from = summed && !cast ? part->sum.address : part->value.address;
+    return worker->device->table->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
+}
+
 /* Where host code finds the part after the worker's sync. */
 static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     const muster_function *function = call->function;
@@ -119,10 +142,10 @@ static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     MST_SET(part->dtype, summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype);
     MST_SET(part->visible, store->address);
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
-    const int64_t bytes = muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype);
-    MUSTER_TRY(mst_host_store_reserve(&part->host, bytes, "muster_function_call: output"));
+    if (mst_output_lands(call, mst_call_share(call, worker), i)) return land(call, worker, i, summed);
     part->visible = part->host.address;
-    return worker->device->table->copy_out(worker->device, part->host.address, store->address, bytes);
+    return worker->device->table->copy_out(worker->device, part->host.address, store->address,
+                                           muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype));
 }
 
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
@@ -184,7 +207,7 @@ static bool is_parallel(const mst_call *call, int64_t i) {
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     if (!function->plan.parallel) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->sync(worker->device));
+    if (!mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_sync(worker));
     mst_worker_last_meeting(worker);
     MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_END_OF_BODY, .root = -1}));
     for (int64_t i = 0; i < function->output_count; i++) {

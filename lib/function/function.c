@@ -34,25 +34,38 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
     return MUSTER_OK;
 }
 
+muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes) {
+    if (bytes <= store->capacity && store->address) return MUSTER_OK;
+    void *address;
+    if (!mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_sync(worker)); /* queued work may still use the old block */
+    MUSTER_TRY(mst_worker_allocate(worker, bytes, &address));
+    worker->device->table->release(worker->device, store->address);
+    *store = (mst_store){.address = address, .capacity = bytes};
+    return MUSTER_OK;
+}
+
 static void free_part(mst_device *device, mst_part *part) {
     mst_device_store_free(device, &part->value);
     mst_device_store_free(device, &part->sum);
-    mst_host_store_free(&part->host);
+    mst_locked_store_free(device, &part->host);
+    mst_host_store_free(&part->loose);
 }
 
 static void free_rank(muster_function *function, int32_t r) {
     mst_rank *rank = &function->ranks[r];
     mst_device *device = function->object.runtime->devices[r];
-    for (int64_t i = 0; rank->staged && i < function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
-    for (int64_t i = 0; rank->bounce && i < function->input_count; i++) mst_host_store_free(&rank->bounce[i]);
+    for (int64_t i = 0; rank->staged && i < MST_PIECES * function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
+    for (int64_t i = 0; rank->bounce && i < MST_PIECES * function->input_count; i++) mst_locked_store_free(device, &rank->bounce[i]);
     for (int64_t i = 0; rank->updates && i < function->use_count; i++) free_part(device, &rank->updates[i]);
     for (int64_t i = 0; rank->picked && i < function->use_count; i++) mst_device_store_free(device, &rank->picked[i]);
+    for (int64_t i = 0; rank->lists && i < function->use_count; i++) mst_device_store_free(device, &rank->lists[i]);
     mst_free(rank->in);
     mst_free(rank->out);
     mst_free(rank->staged);
     mst_free(rank->bounce);
     mst_free(rank->updates);
     mst_free(rank->picked);
+    mst_free(rank->lists);
     mst_free(rank->views);
     *rank = (mst_rank){0};
 }
@@ -124,6 +137,7 @@ static muster_status create(muster_runtime *runtime, const char *name, const mus
     }
     for (int32_t r = 0; r < runtime->size; r++) {
         const mst_device *device = runtime->devices[r];
+        function->on_devices |= !mst_device_is_host(device);
         function->bodies[r] = find_body(bodies, body_count, device->table->backend);
         if (function->bodies[r]) continue;
         status = mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend", where,
@@ -179,12 +193,13 @@ static muster_status seal_rank(muster_function *function, mst_rank *rank) {
     const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, uses = (size_t)function->use_count;
     rank->in = mst_alloc(inputs * sizeof *rank->in);
     rank->out = mst_alloc(outputs * sizeof *rank->out);
-    rank->staged = mst_alloc(inputs * sizeof *rank->staged);
-    rank->bounce = mst_alloc(inputs * sizeof *rank->bounce);
+    rank->staged = mst_alloc(MST_PIECES * inputs * sizeof *rank->staged);
+    rank->bounce = mst_alloc(MST_PIECES * inputs * sizeof *rank->bounce);
     rank->updates = mst_alloc(uses * sizeof *rank->updates);
     rank->picked = mst_alloc(uses * sizeof *rank->picked);
+    rank->lists = mst_alloc(uses * sizeof *rank->lists);
     rank->views = mst_alloc(uses * sizeof *rank->views);
-    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->views) return MUSTER_OK;
+    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->lists && rank->views) return MUSTER_OK;
     return mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
 }
 

@@ -47,8 +47,15 @@ typedef struct mst_part {
     int64_t rows, pending; /* gathered: rows so far, rows of this slice */
     mst_store value;       /* where the body writes */
     mst_store sum;         /* accumulated over slices */
-    mst_store host;        /* copy of a device's contribution */
+    mst_store host;        /* copy of a device's contribution: memory that the device copies to without staging */
+    mst_store loose;       /* the same where that was too small, and rows set aside */
 } mst_part;
+
+/* On a device with a COPY queue the rows of one slice travel while the one before computes: two pieces of each input, used in turn. Marks of a piece: its rows
+ * have come; what reads them has been issued. The slots of marks below these are the collectives'. */
+enum { MST_PIECES = 2, MST_FUNCTION_MARKS = 8 };
+static inline int32_t mst_mark_come(int64_t piece) { return MST_FUNCTION_MARKS + (int32_t)(piece % MST_PIECES); }
+static inline int32_t mst_mark_used(int64_t piece) { return MST_FUNCTION_MARKS + MST_PIECES + (int32_t)(piece % MST_PIECES); }
 
 /* Rows for which the body runs, and what came of it. */
 typedef struct mst_share {
@@ -62,10 +69,12 @@ typedef struct mst_share {
 typedef struct mst_rank {
     _Alignas(MST_CACHE_LINE) mst_share *share; /* the one being run */
     muster_tensor *in, *out;
-    mst_store *staged, *bounce; /* [inputs] device copies, packed host rows */
+    mst_store *staged, *bounce; /* [MST_PIECES * inputs] device copies, packed host rows; piece p of input i: MST_PIECES * i + p. Broadcast: piece 0 */
     bool staged_whole;          /* the broadcast inputs are on the device in this call */
+    int64_t pieces;             /* copied to the device beside its computing in this run */
+    int64_t ahead;              /* the slice of the share whose rows are on their way already; -1: none */
     mst_part *updates;          /* [uses] */
-    mst_store *picked;          /* [uses] rows chosen by batch_s */
+    mst_store *picked, *lists;  /* [uses] rows chosen by batch_s; on the device, their indices */
     muster_tensor *views;       /* [uses] this slice's view of the variable */
 } mst_rank;
 
@@ -81,6 +90,7 @@ typedef struct mst_plan {
     int64_t count;        /* rows selected */
     int64_t warn_after_ns, fail_after_ns; /* of this call; 0: the runtime's */
     int32_t contributors; /* shares whose parts are collected */
+    bool beside;          /* some device copies the rows of its pieces beside its computing */
     bool parallel;        /* some output is large enough to be combined by all workers */
 } mst_plan;
 
@@ -101,6 +111,7 @@ struct muster_function {
     bool sealed; /* has been called: the description is complete */
     bool runs_without_rows, shards_together;
     bool scatters, slices_variables;
+    bool on_devices; /* some rank has a device with memory of its own */
     mst_port *inputs, *outputs;
     int64_t input_count, input_capacity, output_count, output_capacity;
     mst_use *uses;
@@ -120,10 +131,16 @@ void mst_host_store_free(mst_store *store);
 muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what);
 muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes);
 void mst_device_store_free(mst_device *device, mst_store *store);
+/* The same during a run. */
+muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes);
 
 /* plan.c: checks the call and fills function->plan and the ranks' shares. where: the public function. */
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
                             int32_t output_count, const muster_call_options *options, bool single);
+/* What can be checked of a call without its turn; options: given's known part over the defaults. What depends on variables, or on how the rows fall on the
+ * devices, is left to mst_plan_make. */
+muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                             int32_t output_count, const muster_call_options *given, muster_call_options *options);
 /* How long the call may queue: options that are too short to say so wait for ever. */
 int64_t mst_call_timeout(const muster_call_options *options);
 /* The range of positions [begin, end) of slice `slice` in a share of `rows` rows. */
@@ -135,8 +152,18 @@ static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice
 muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                                         const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
 
-/* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. */
+/* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. used: the body of the slice has been issued; the rows of
+ * slice `next`, positions [begin, end), may set out (next < 0: there is none). */
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);
+muster_status mst_stage_used(mst_call *call, muster_worker *worker, int64_t next, int64_t begin, int64_t end);
+/* Does the worker's device copy the pieces of this call beside its computing? */
+bool mst_stage_beside(const mst_call *call, const mst_device *device);
+
+/* reserve.c: between calls, the memory that the call will need on devices with memory of their own, and of the host for them: their drivers must not be
+ * asked while collectives are in flight. */
+muster_status mst_call_reserve(mst_call *call, const char *where);
+muster_status mst_locked_store_reserve(mst_device *device, mst_store *store, int64_t bytes, const char *what);
+void mst_locked_store_free(mst_device *device, mst_store *store);
 
 /* collect.c, on the worker, for the share being run: reset, prepare outputs before the body, accumulate after it, finish after the last slice (makes parts
  * host-visible). combine, once per rank: large outputs are combined by all workers. On the caller's thread after the run: combine the rest. */
@@ -146,6 +173,8 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_collect(mst_call *call, const char *where);
+/* Does the share's value of this output go from its device straight into the caller's memory? (not of host devices, whose bodies write there) */
+bool mst_output_lands(const mst_call *call, const mst_share *share, int64_t output);
 /* gather.c: the gathered outputs' part of the same. */
 muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t output, int64_t begin, int64_t end);
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t output);

@@ -43,9 +43,9 @@ static muster_status append(mst_call *call, muster_worker *worker, int64_t i, in
         return mst_error(MUSTER_OVERFLOW, "muster_worker_output_rows: rows: %lld rows of %lld bytes overflow", (long long)rows, (long long)bytes_per_row);
     if (bytes > part->value.capacity || !part->value.address) {
         mst_store grown = {0};
-        MUSTER_TRY(mst_device_store_reserve(device, &grown, bytes > INT64_MAX / 2 ? bytes : bytes + bytes / 2));
+        MUSTER_TRY(mst_worker_store_reserve(worker, &grown, bytes > INT64_MAX / 2 ? bytes : bytes + bytes / 2));
         muster_status status = device->table->copy(device, grown.address, part->value.address, part->rows * bytes_per_row);
-        if (!status) status = device->table->sync(device);
+        if (!status) status = mst_worker_sync(worker);
         mst_store old = part->value;
         part->value = status ? old : grown;
         mst_device_store_free(device, status ? &grown : &old);
@@ -118,9 +118,16 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
     part->visible = part->value.address;
     if (mst_device_is_host(worker->device) || part->rows == 0) return MUSTER_OK;
     const int64_t bytes = part->rows * row_bytes(target);
-    MUSTER_TRY(mst_host_store_reserve(&part->host, bytes, "muster_function_call: gathered output"));
-    part->visible = part->host.address;
-    return worker->device->table->copy_out(worker->device, part->host.address, part->value.address, bytes);
+    void *to = part->host.address;
+    if (part->rows == share->rows && mst_output_lands(call, share, i)) {
+        to = muster_tensor_address(muster_tensor_slice(target, share->first_row, share->first_row + part->rows));
+        part->direct = true;
+    } else if (bytes > part->host.capacity) {
+        MUSTER_TRY(mst_host_store_reserve(&part->loose, bytes, "muster_function_call: gathered output"));
+        to = part->loose.address;
+    }
+    part->visible = to;
+    return worker->device->table->copy_out(worker->device, to, part->value.address, bytes);
 }
 
 static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
@@ -136,9 +143,9 @@ static muster_status set_aside(mst_call *call, muster_tensor target, int64_t i) 
         mst_part *part = &share->parts[i];
         const int64_t rows = contributed_rows(call, s, i);
         if (rows && part->direct && at != share->first_row) {
-            MUSTER_TRY(mst_host_store_reserve(&part->host, rows * row_bytes(target), "muster_function_call: gathered output"));
-            mst_tensor_pack(part->host.address, muster_tensor_slice(target, share->first_row, share->first_row + rows));
-            part->visible = part->host.address;
+            MUSTER_TRY(mst_host_store_reserve(&part->loose, rows * row_bytes(target), "muster_function_call: gathered output"));
+            mst_tensor_pack(part->loose.address, muster_tensor_slice(target, share->first_row, share->first_row + rows));
+            part->visible = part->loose.address;
             part->direct = false;
         }
         at += rows;

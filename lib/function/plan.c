@@ -41,7 +41,7 @@ static muster_status check_tensor(const muster_function *function, const mst_por
 }
 
 /* The number of selected rows of the scattered inputs; every full-size input must hold them, every minibatch exactly as many. */
-static muster_status check_rows(muster_function *function, const char *where, const muster_tensor *inputs, const muster_selection *batch, int64_t *count) {
+static muster_status check_rows(const muster_function *function, const char *where, const muster_tensor *inputs, const muster_selection *batch, int64_t *count) {
     const mst_port *first = NULL;
     int64_t first_rows = 0;
     *count = -1;
@@ -69,14 +69,18 @@ static muster_status check_rows(muster_function *function, const char *where, co
     return MUSTER_OK;
 }
 
+/* Asked before sealing, too. */
+static bool has_shards_apart(const muster_function *function) { return function->object.runtime->logical_shards && !function->shards_together; }
+
 static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options) {
-    const int32_t size = function->together.share_count;
+    const muster_runtime *runtime = function->object.runtime;
+    const int32_t size = has_shards_apart(function) ? runtime->logical_shards : runtime->size;
     if (options->batch_s_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where, mst_function_name(function));
     if (!options->batch_s || (options->batch_s_count != 1 && options->batch_s_count != size))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d %s, received %d", where, (int)size,
-                         function->together.shards == 1 ? "shards" : "workers",
+                         has_shards_apart(function) ? "shards" : "workers",
                          options->batch_s ? (int)options->batch_s_count : 0);
     for (int32_t r = 1; r < options->batch_s_count; r++)
         if (options->batch_s[r].kind != options->batch_s[0].kind)
@@ -145,12 +149,14 @@ static muster_status check_output(const mst_call *call, const mst_port *port, mu
     return MUSTER_OK;
 }
 
+static bool is_unwanted(muster_tensor output) { return output.dtype == MUSTER_DTYPE_NONE && output.reserved0 == 0; }
+
 static muster_status check_outputs(const mst_call *call, const char *where, const muster_tensor *outputs) {
     muster_function *function = call->function;
     function->plan.parallel = false;
     for (int64_t i = 0; i < function->output_count; i++) {
         const mst_port *port = &function->outputs[i];
-        if (outputs[i].dtype == MUSTER_DTYPE_NONE && outputs[i].reserved0 == 0) continue;
+        if (is_unwanted(outputs[i])) continue;
         MUSTER_TRY(check_output(call, port, outputs[i], where));
         function->plan.parallel |= port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
     }
@@ -162,7 +168,7 @@ static muster_status check_slices(const muster_function *function, const char *w
     if (slices > 1 && !function->scatters && !function->slices_variables)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where, (long long)slices,
                          mst_function_name(function));
-    if (slices > 1 && function->shards_together && function->together.shards)
+    if (slices > 1 && function->shards_together && function->object.runtime->logical_shards)
         return mst_error(MUSTER_UNSUPPORTED, "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld",
                          where, mst_function_name(function), (long long)slices);
     return MUSTER_OK;
@@ -214,7 +220,22 @@ static muster_status read_options(const muster_call_options *given, const char *
     for (size_t i = known; i < given->struct_size; i++)
         if (((const char *)given)[i]) return mst_error(MUSTER_UNSUPPORTED, "%s: options: this version knows %zu bytes, and byte %zu is set", where, known, i);
     memcpy(options, given, given->struct_size < known ? given->struct_size : known);
+    options->struct_size = known;
     if (options->slices == 0) options->slices = 1;
+    return MUSTER_OK;
+}
+
+muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                             int32_t output_count, const muster_call_options *given, muster_call_options *options) {
+    int64_t count;
+    MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
+    MUSTER_TRY(read_options(given, where, options));
+    MUSTER_TRY(check_slices(function, where, options->slices));
+    for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
+    MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
+    MUSTER_TRY(check_batch_s(function, where, options));
+    for (int64_t i = 0; i < output_count; i++)
+        if (!is_unwanted(outputs[i])) MUSTER_TRY(check_tensor(function, &function->outputs[i], outputs[i], "output", where));
     return MUSTER_OK;
 }
 

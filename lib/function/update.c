@@ -65,7 +65,7 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
     if (worker->rows == 0 || is_taken(worker, &function->uses[use], part)) { /* enters nothing: it must not lie where an earlier piece left its value */
         MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(whole), &address));
     } else {
-        MUSTER_TRY(mst_device_store_reserve(worker->device, &part->value, mst_tensor_bytes(whole)));
+        MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(whole)));
         address = part->value.address;
     }
     *view = muster_tensor_make(whole.dtype, address, whole.ndim, whole.shape);

@@ -1,3 +1,4 @@
+#include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
 
 #include <stdio.h>
@@ -18,7 +19,7 @@ static muster_status unreadable(const list_reader *reader, const char *expected)
 }
 
 static muster_status read_backend(list_reader *reader, const mst_device_table **table) {
-    size_t length = strcspn(reader->at, ":,");
+    size_t length = strcspn(reader->at, ":,@");
     char name[32];
     if (length == 0) return unreadable(reader, "the name of a backend");
     if (length >= sizeof name) return unreadable(reader, "the name of a backend (at most 31 characters)");
@@ -33,9 +34,19 @@ static muster_status read_backend(list_reader *reader, const mst_device_table **
     return MUSTER_OK;
 }
 
+/* Of a backend that is named alone. */
+static muster_status count_alone(const list_reader *reader, const mst_device_table *table, int32_t *count) {
+    const char *reason;
+    *count = 1;
+    if (table == &mst_host_device_table) *count = reader->core_count;
+    if (table != &mst_cuda_device_table) return MUSTER_OK;
+    MUSTER_TRY(mst_cuda_probe(count, &reason));
+    if (*count > 0) return MUSTER_OK;
+    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: expected GPUs for '%.100s', but there are none: %.300s", reader->source, reader->text, reason);
+}
+
 static muster_status read_count(list_reader *reader, const mst_device_table *table, int32_t *count) {
-    *count = table == &mst_host_device_table ? reader->core_count : 1;
-    if (*reader->at != ':') return MUSTER_OK;
+    if (*reader->at != ':') return count_alone(reader, table, count);
     reader->at++;
     int32_t value = 0;
     const char *digit = reader->at;
@@ -52,15 +63,43 @@ static int32_t count_of(const list_reader *reader, const mst_device_table *table
     return count;
 }
 
+static muster_status end_entry(const list_reader *reader) {
+    return *reader->at == ',' || *reader->at == '\0' ? MUSTER_OK : unreadable(reader, "a comma or the end");
+}
+
+static muster_status add(list_reader *reader, mst_device_request request) {
+    if (reader->count == MST_DEVICES_MAX) return unreadable(reader, "at most 1024 devices");
+    reader->requests[reader->count++] = request;
+    return MUSTER_OK;
+}
+
+/* "@0+2": each of them, as often as it is named. */
+static muster_status read_ids(list_reader *reader, const mst_device_table *table) {
+    if (table == &mst_host_device_table) return unreadable(reader, "a count of host devices, which have no ids");
+    do {
+        reader->at++;
+        const size_t length = strcspn(reader->at, "+,");
+        if (length == 0) return unreadable(reader, "an ordinal, a UUID or a PCI id");
+        if (length >= MST_DEVICE_ID) return unreadable(reader, "an ordinal, a UUID or a PCI id (at most 63 characters)");
+        MUSTER_TRY(add(reader, (mst_device_request){.table = table, .ordinal = count_of(reader, table), .id = reader->at, .id_length = (int32_t)length, .cpu = -1}));
+        reader->at += length;
+    } while (*reader->at == '+');
+    return MUSTER_OK;
+}
+
 static muster_status read_entry(list_reader *reader) {
     const mst_device_table *table;
     int32_t count;
     MUSTER_TRY(read_backend(reader, &table));
+    if (*reader->at == '@') {
+        MUSTER_TRY(read_ids(reader, table));
+        return end_entry(reader);
+    }
     MUSTER_TRY(read_count(reader, table, &count));
-    if (*reader->at != ',' && *reader->at != '\0') return unreadable(reader, "a comma or the end");
+    MUSTER_TRY(end_entry(reader));
     if (count > MST_DEVICES_MAX - reader->count) return unreadable(reader, "at most 1024 devices");
-    int32_t first = count_of(reader, table);
-    for (int32_t i = 0; i < count; i++) reader->requests[reader->count++] = (mst_device_request){table, first + i, -1};
+    const int32_t first = count_of(reader, table);
+    for (int32_t i = 0; i < count; i++) MUSTER_TRY(add(reader, (mst_device_request){.table = table, .ordinal = first + i, .cpu = -1}));
     return MUSTER_OK;
 }
 
@@ -76,7 +115,6 @@ static void assign_cores(list_reader *reader) {
 
 muster_status mst_device_list_read(const char *text, const char *source, const int32_t *cores, int32_t core_count,
                                    mst_device_request *requests, int32_t *count) {
-    if (!text) text = "host";
     list_reader reader = {text, source, text, cores, core_count, requests, 0};
     MUSTER_TRY(read_entry(&reader));
     while (*reader.at == ',') {
@@ -88,9 +126,16 @@ muster_status mst_device_list_read(const char *text, const char *source, const i
     return MUSTER_OK;
 }
 
+const char *mst_device_list_default(const char **reason) {
+    int32_t count = 0;
+    if (mst_cuda_probe(&count, reason) != MUSTER_OK) *reason = muster_last_error();
+    return count > 0 ? "cuda" : "host";
+}
+
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device) {
-    char argument[16];
-    snprintf(argument, sizeof argument, "%d", request->ordinal);
+    char argument[MST_DEVICE_ID];
+    if (request->id) snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
+    else snprintf(argument, sizeof argument, "%d", request->ordinal);
     MUSTER_TRY(request->table->open(request->table, argument, device));
     if (request->table != &mst_host_device_table) return MUSTER_OK;
     (*device)->cpu = request->cpu;

@@ -1,22 +1,27 @@
-/* The device text of a runtime: "host:4,far:2". */
+/* The device text of a runtime: "host:4,far:2", "cuda", "cuda@0+2", "cuda@0000:3b:00.0". */
 #ifndef MST_DEVICE_LIST_IMPL_H
 #define MST_DEVICE_LIST_IMPL_H
 
 #include "pool_impl.h"
 
-enum { MST_DEVICES_MAX = 1024 };
+enum { MST_DEVICES_MAX = 1024, MST_DEVICE_ID = 64 };
 
 /* One device that the text asks for. cpu: where its worker is to be pinned, -1: nowhere. */
 typedef struct mst_device_request {
     const mst_device_table *table;
     int32_t ordinal; /* among the devices of its backend */
+    const char *id;  /* in the text; NULL: the ordinal */
+    int32_t id_length;
     int32_t cpu;
 } mst_device_request;
 
-/* Reads `text` (NULL: as many host devices as there are cores) into requests[MST_DEVICES_MAX]; nothing is opened. source: where the text comes
+/* Reads `text` into requests[MST_DEVICES_MAX], which keep pointing into it; nothing is opened. A backend alone means as many host devices as there are cores, all
+ * GPUs, one device of any other. source: where the text comes
  * from, for messages. cores: the CPU of each core, core_count of them. */
 muster_status mst_device_list_read(const char *text, const char *source, const int32_t *cores, int32_t core_count,
                                    mst_device_request *requests, int32_t *count);
+/* What a runtime opens that was not told: "cuda" where GPUs can be used, else "host" and the reason, which is NULL with "cuda". */
+const char *mst_device_list_default(const char **reason);
 /* Opens what was asked for, and names it. */
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);
 

@@ -1,4 +1,7 @@
+#include "code_impl.h"
+#include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
+#include "ops_impl.h"
 #include "runtime_impl.h"
 
 #include <errno.h>
@@ -7,15 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
+extern const mst_code_texts mst_collectives_code; /* embedded with the room collectives */
+
 /* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on virtual machines, and calls are often a
  * millisecond apart. OpenMP runtimes spin for as long or longer. */
 enum { DEFAULT_SPIN_NS = 2000000 };
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
+/* Reports of waits begin with the name by themselves, for logs of the program's. */
 static void log_to_stderr(void *user, const char *line) {
     (void)user;
-    fprintf(stderr, "muster: %s\n", line);
+    fprintf(stderr, "%s%s\n", strncmp(line, "muster: ", 8) == 0 ? "" : "muster: ", line);
 }
+
+typedef void (*log_function)(void *user, const char *line);
+static log_function log_of(const muster_runtime_options *options) { return options->log ? options->log : log_to_stderr; }
 
 void muster_runtime_options_init(muster_runtime_options *options) {
     if (options) *options = (muster_runtime_options){.struct_size = sizeof *options};
@@ -44,28 +53,58 @@ static muster_status read_options(const muster_runtime_options *given, muster_ru
 
 static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
 
-static mst_pool_options pool_options(const muster_runtime_options *options) {
+/* With several devices of their own queues rank 0 is served apart from the program's threads, so that each such device keeps its one thread. */
+static bool wants_own_master(const muster_runtime *runtime) {
+    int32_t queued = 0;
+    for (int32_t r = 0; r < runtime->size; r++) queued += !mst_device_is_host(runtime->devices[r]);
+    return queued > 1 && !mst_device_is_host(runtime->devices[0]);
+}
+
+static mst_pool_options pool_options(const muster_runtime *runtime, const muster_runtime_options *options) {
     return (mst_pool_options){
         .spin_ns = options->spin_ns < 0 ? 0 : or_default(options->spin_ns, DEFAULT_SPIN_NS),
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
         .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
         .pin = !options->no_pinning,
-        .log = options->log ? options->log : log_to_stderr,
+        .own_master = wants_own_master(runtime),
+        .log = log_of(options),
         .log_user = options->log_user,
     };
 }
 
-static muster_status read_devices(const muster_runtime_options *options, mst_device_request *requests, int32_t *count) {
+/* On a machine that seems to have a GPU the program's author should hear of it, but not with every runtime. */
+static muster_status note_no_gpus(muster_runtime *runtime, const muster_runtime_options *options, const char *reason) {
+    static _Atomic bool said;
+    runtime->no_gpus = mst_strdup(reason);
+    if (!runtime->no_gpus) return mst_out_of_memory("muster_runtime_open", (int64_t)strlen(reason) + 1);
+    if (!mst_cuda_signs() || atomic_exchange(&said, true)) return MUSTER_OK;
+    char line[MST_MESSAGE_SIZE + 64];
+    snprintf(line, sizeof line, "this machine's GPUs are not used, its CPU cores are: %s", reason);
+    log_of(options)(options->log_user, line);
+    return MUSTER_OK;
+}
+
+static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, mst_device_request *requests, int32_t *count) {
     int32_t cores[MST_DEVICES_MAX];
     int32_t core_count = mst_topology_cores(cores, MST_DEVICES_MAX);
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
-    const char *text = options->devices, *source = "devices";
+    const char *text = options->devices, *source = "devices", *reason = NULL;
     if (!text) {
         text = getenv("MUSTER_DEVICES");
         source = "the environment's MUSTER_DEVICES";
-        if (text && !*text) text = NULL;
+    }
+    if (!text || (!*text && !options->devices)) {
+        text = mst_device_list_default(&reason);
+        source = "the default devices";
+        if (reason) MUSTER_TRY(note_no_gpus(runtime, options, reason));
     }
     return mst_device_list_read(text, source, cores, core_count, requests, count);
+}
+
+/* What the devices met that does not keep them from working. */
+static void log_notices(const muster_runtime_options *options) {
+    char text[MST_MESSAGE_SIZE];
+    while (mst_code_take_notice(text) || mst_cuda_take_notice(text)) log_of(options)(options->log_user, text);
 }
 
 /* The environment's number: 0 where it says nothing. */
@@ -96,21 +135,46 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     mst_device_request requests[MST_DEVICES_MAX];
     int32_t count;
     bool host = false;
-    MUSTER_TRY(read_devices(options, requests, &count));
+    MUSTER_TRY(mst_code_add(&mst_ops_code));
+    MUSTER_TRY(mst_code_add(&mst_collectives_code));
+    MUSTER_TRY(read_devices(runtime, options, requests, &count));
     runtime->devices = mst_alloc((size_t)count * sizeof(mst_device *));
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < count; runtime->size++) {
         MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
         host |= runtime->devices[runtime->size]->table->launch != NULL; /* its processor is the host's */
     }
+    log_notices(options);
     if (!host) return MUSTER_OK;
     MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));
     runtime->blas_open = true;
     return MUSTER_OK;
 }
 
+enum { GPU_LINE = 192 };
+
+/* A line for all and one for each; of a machine whose GPUs nobody asked for and which cannot be used: the reason. */
+static size_t describe_gpus(const muster_runtime *runtime, char *text, size_t size) {
+    char line[GPU_LINE];
+    size_t at = 0;
+    bool said = false;
+    text[0] = '\0';
+    if (runtime->no_gpus) at += (size_t)snprintf(text, size, "GPUs: none used, %s\n", runtime->no_gpus);
+    for (int32_t r = 0; r < runtime->size; r++) {
+        if (!mst_device_is_cuda(runtime->devices[r])) continue;
+        if (!said) {
+            mst_cuda_describe_libraries(runtime->devices[r], line, sizeof line);
+            at += (size_t)snprintf(text + at, size - at, "GPUs: %s\n", line);
+        }
+        said = true;
+        mst_cuda_describe_device(runtime->devices[r], line, sizeof line);
+        at += (size_t)snprintf(text + at, size - at, "device %d: %s\n", r, line);
+    }
+    return at;
+}
+
 static muster_status describe(muster_runtime *runtime) {
-    size_t size = 2048 + (size_t)runtime->size * (sizeof(mst_device) + 4), at = 0;
+    size_t size = 2048 + MST_MESSAGE_SIZE + (size_t)runtime->size * (sizeof(mst_device) + GPU_LINE + 32), at = 0;
     char *text = mst_alloc(size);
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
@@ -119,6 +183,9 @@ static muster_status describe(muster_runtime *runtime) {
     at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
                            runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
                            mst_topology_allowed());
+    at += describe_gpus(runtime, text + at, size - at);
+    char ways[400];
+    at += (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_ways(runtime->communicator, ways, sizeof ways));
     snprintf(text + at, size - at, "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
              (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
     at += strlen(text + at);
@@ -137,6 +204,8 @@ static void dismantle(muster_runtime *runtime) {
     mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
     mst_runtime_names_free(runtime);
+    mst_runtime_unregister_all(runtime);
+    mst_free(runtime->no_gpus);
     if (runtime->blas_open) mst_blas_close();
     while (runtime->size > 0) {
         mst_device *device = runtime->devices[--runtime->size];
@@ -147,12 +216,13 @@ static void dismantle(muster_runtime *runtime) {
 }
 
 static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
-    mst_pool_options settings = pool_options(options);
     runtime->process = getpid();
     MUSTER_TRY(open_devices(runtime, options));
     MUSTER_TRY(decide_shards(runtime, options));
+    const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
-    MUSTER_TRY(mst_communicator_create(runtime->pool, &(mst_communicator_options){options->collective_algorithm}, &runtime->communicator));
+    const mst_communicator_options ways = {.algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0};
+    MUSTER_TRY(mst_communicator_create(runtime->pool, &ways, &runtime->communicator));
     MUSTER_TRY(mst_runtime_trace_open(runtime));
     return describe(runtime);
 }

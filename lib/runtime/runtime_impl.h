@@ -24,6 +24,10 @@ struct muster_runtime {
     int32_t logical_shards; /* 0: not in reproducible mode; else a multiple of size */
     char *description;
     bool blas_open;
+    char *no_gpus; /* why the devices are hosts, where nobody chose; else NULL */
+    /* register.c: memory of the program that devices copy without staging */
+    struct mst_registered *registered;
+    int64_t registered_count, registered_capacity;
     /* trace.c */
     bool nvtx;
     int64_t recorder_events;
@@ -38,6 +42,9 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
 void mst_runtime_remove(mst_object *object);
 /* The names of objects live until close, since recorders hold them. */
 void mst_runtime_names_free(muster_runtime *runtime);
+
+/* register.c: unlocks what is left, before the devices close. */
+void mst_runtime_unregister_all(muster_runtime *runtime);
 
 /* trace.c. open: after the pool. close: gives back what open took, before the pool goes. at_close: writes the trace that MUSTER_TRACE asks for. */
 muster_status mst_runtime_trace_open(muster_runtime *runtime);

@@ -96,7 +96,7 @@ void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64
 static muster_status allocate_one(mst_change *change, muster_worker *worker, int32_t index) {
     int64_t cell = mst_change_at(change, index, worker->rank), bytes = change->temporary_bytes[cell];
     mst_replica *next = change->next ? &change->next[cell] : NULL;
-    if (next && !next->address) MUSTER_TRY(worker->device->table->allocate(worker->device, next->capacity, &next->address));
+    if (next && !next->address) MUSTER_TRY(mst_worker_allocate(worker, next->capacity, &next->address));
     if (bytes > 0) {
         change->temporary[cell] = mst_alloc_uninitialised((size_t)bytes);
         if (!change->temporary[cell]) return mst_out_of_memory(change->where, bytes);
@@ -122,7 +122,7 @@ static muster_status allocate_task(muster_worker *worker, void *argument) {
 static muster_status change_task(muster_worker *worker, void *argument) {
     mst_change *change = argument;
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(change->work(change, worker, i));
-    return worker->device->table->sync(worker->device);
+    return mst_worker_sync(worker);
 }
 
 static muster_status allocate_and_change_task(muster_worker *worker, void *argument) {
@@ -144,6 +144,7 @@ static void settle(mst_change *change, bool success) {
 
 muster_status mst_change_run(mst_change *change, bool master_only) {
     mst_pool *pool = change->runtime->pool;
+    mst_communicator_ready(change->runtime->communicator);
     mst_task task = allocates(change) ? allocate_and_change_task : change_task;
     muster_status status = master_only ? mst_pool_run_single(pool, task, change) : mst_pool_run(pool, task, change);
     if (!change->next) return status;

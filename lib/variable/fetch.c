@@ -16,7 +16,7 @@ static muster_status fetch(mst_change *change, muster_worker *worker, int32_t in
     if (!mst_device_is_host(worker->device)) {
         void *temporary = change->temporary[mst_change_at(change, index, worker->rank)];
         MUSTER_TRY(table->copy_out(worker->device, temporary, from, bytes));
-        MUSTER_TRY(table->sync(worker->device));
+        MUSTER_TRY(mst_worker_sync(worker));
         from = temporary;
     }
     mst_tensor_unpack(to, from);

@@ -1,0 +1,136 @@
+/* Asynchronous calls: what a call was given, kept until the pool's own thread makes it, and what became of it. */
+#include "function_impl.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+struct muster_pending {
+    mst_job job; /* first */
+    muster_function *function;
+    const char *where;
+    mst_gate done; /* 1: status and message are there */
+    pthread_mutex_t lock; /* held while `done` is published: whoever has seen it takes the lock before freeing it */
+    pid_t process;
+    muster_status status;
+    char message[MST_MESSAGE_SIZE];
+    muster_call_options options;
+    int32_t input_count, output_count;
+    muster_tensor tensors[]; /* inputs, outputs; behind them the selections of batch_s */
+};
+
+/* ---- on the pool's thread ---- */
+
+static void finish(muster_pending *pending, muster_status status) {
+    pending->status = status;
+    if (status) mst_error_save(pending->message);
+    pthread_mutex_lock(&pending->lock);
+    mst_gate_publish(&pending->done, 1);
+    pthread_mutex_unlock(&pending->lock);
+}
+
+/* The turn is given away before anybody is told: whoever closes the runtime next finds it free. */
+static void serve(mst_job *job, muster_status status) {
+    muster_pending *pending = (muster_pending *)job;
+    if (!status) {
+        muster_function *function = pending->function;
+        mst_pool *pool = function->object.runtime->pool;
+        status = mst_function_call_entered(function, pending->where, pending->tensors, pending->input_count, pending->tensors + pending->input_count,
+                                           pending->output_count, &pending->options, false);
+        mst_pool_leave(pool);
+    }
+    finish(pending, status);
+}
+
+/* ---- making one ---- */
+
+static void free_pending(muster_pending *pending) {
+    pthread_mutex_destroy(&pending->lock);
+    mst_free(pending);
+}
+
+static void keep(muster_pending *pending, const muster_tensor *inputs, const muster_tensor *outputs) {
+    const muster_call_options *options = &pending->options;
+    muster_selection *selections = (muster_selection *)(pending->tensors + pending->input_count + pending->output_count);
+    if (pending->input_count) memcpy(pending->tensors, inputs, (size_t)pending->input_count * sizeof *inputs);
+    if (pending->output_count) memcpy(pending->tensors + pending->input_count, outputs, (size_t)pending->output_count * sizeof *outputs);
+    if (options->batch_s_count) memcpy(selections, options->batch_s, (size_t)options->batch_s_count * sizeof *selections);
+    pending->options.batch_s = selections;
+}
+
+static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                          int32_t output_count, const muster_call_options *options, muster_pending **made) {
+    const size_t bytes = sizeof(muster_pending) + (size_t)(input_count + output_count) * sizeof(muster_tensor) +
+                         (size_t)options->batch_s_count * sizeof(muster_selection);
+    muster_pending *pending = mst_alloc(bytes);
+    if (!pending) return mst_out_of_memory(where, (int64_t)bytes);
+    if (mst_memory_refuse() || pthread_mutex_init(&pending->lock, NULL) != 0) {
+        mst_free(pending);
+        return mst_out_of_memory(where, sizeof(pthread_mutex_t));
+    }
+    pending->job.run = serve;
+    pending->function = function;
+    pending->where = where;
+    pending->process = getpid();
+    pending->options = *options;
+    pending->input_count = input_count;
+    pending->output_count = output_count;
+    keep(pending, inputs, outputs);
+    *made = pending;
+    return MUSTER_OK;
+}
+
+muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
+                                         int32_t output_count, const muster_call_options *options, muster_pending **pending) {
+    static const char where[] = "muster_function_call_async";
+    muster_call_options known;
+    muster_pending *made;
+    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected a place for the handle, received NULL", where);
+    *pending = NULL;
+    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
+    MUSTER_TRY(make(function, where, inputs, input_count, outputs, output_count, &known, &made));
+    const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
+    if (status) free_pending(made);
+    else *pending = made;
+    return status;
+}
+
+/* ---- its end ---- */
+
+static bool is_done(const muster_pending *pending) { return atomic_load(&pending->done.value) == 1; }
+
+static muster_status wait_done(muster_pending *pending, const char *where) {
+    if (mst_current_worker()) return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function, which the call may have to wait for", where);
+    if (!is_done(pending) && pending->process != getpid())
+        return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork(), and the thread that serves it is not in this process", where);
+    mst_gate_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
+    pthread_mutex_lock(&pending->lock);
+    pthread_mutex_unlock(&pending->lock);
+    return MUSTER_OK;
+}
+
+muster_status muster_pending_wait(muster_pending *pending) {
+    static const char where[] = "muster_pending_wait";
+    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
+    MUSTER_TRY(wait_done(pending, where));
+    const muster_status status = pending->status ? mst_error_restore(pending->status, pending->message) : MUSTER_OK;
+    free_pending(pending);
+    return status;
+}
+
+muster_status muster_pending_test(const muster_pending *pending, int32_t *done) {
+    static const char where[] = "muster_pending_test";
+    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
+    if (!done) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: done: expected a place for the answer, received NULL", where);
+    *done = is_done(pending);
+    return MUSTER_OK;
+}
+
+muster_status muster_pending_destroy(muster_pending *pending) {
+    if (!pending) return MUSTER_OK;
+    MUSTER_TRY(wait_done(pending, "muster_pending_destroy"));
+    free_pending(pending);
+    return MUSTER_OK;
+}

@@ -1,0 +1,180 @@
+/* A worker and a device that has queues of its own: around every run the device is the thread's, at its end it has done everything, and no wait for it lasts for
+ * ever. The device itself asks while it waits (mst_device.interrupt), on the thread that waits. */
+#include "cuda/cuda_impl.h"
+#include "pool_state_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* To give a device up is for ever: not because of a short deadline on a busy machine. */
+static const int64_t LEAST_DRAIN_NS = 2 * 1000000000ll;
+enum { DRAINS = 3 };
+
+static double seconds(int64_t ns) { return (double)ns * 1e-9; }
+
+/* ---- while a sync waits ---- */
+
+static const char *last_issued(const mst_seat *seat, char text[160]) { return mst_recorder_last(&seat->worker.recorder, text, 160); }
+
+static muster_status lost_run(mst_seat *seat) {
+    const uint64_t word = atomic_load(&seat->worker.pool->failure);
+    return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s", seat->worker.rank,
+                     seat->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
+}
+
+static muster_status late(mst_seat *seat, int64_t waited_ns) {
+    char last[160];
+    mst_error(MUSTER_TIMEOUT, "rank %" PRId32 " waited %.3g s for its device %s; it issued last: %s", seat->worker.rank, seconds(waited_ns),
+              seat->worker.device->name, last_issued(seat, last));
+    mst_pool_poison(&seat->worker, MUSTER_TIMEOUT);
+    return MUSTER_TIMEOUT;
+}
+
+static void warn(mst_seat *seat, int64_t waited_ns) {
+    char line[200];
+    snprintf(line, sizeof(line), "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", seat->worker.rank, seconds(waited_ns),
+             seat->worker.device->name);
+    mst_report_workers(seat->worker.pool, line);
+    seat->device_wait.warned = true;
+}
+
+static muster_status give_up(mst_seat *seat, int64_t waited_ns) {
+    seat->device_wait.given_up = true;
+    return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was lost", seat->worker.device->name,
+                     seat->worker.rank, seconds(waited_ns));
+}
+
+/* A wait begins anew with every event of the recorder: what the worker issued before it has then been seen. */
+static int64_t waited(mst_seat *seat) {
+    mst_device_wait *wait = &seat->device_wait;
+    const uint64_t events = mst_recorder_progress(&seat->worker.recorder);
+    const int64_t now = mst_now_ns();
+    if (wait->since_ns == 0 || events != wait->events) {
+        wait->since_ns = now;
+        wait->events = events;
+        wait->warned = false;
+    }
+    return now - wait->since_ns;
+}
+
+static muster_status watch(void *context) {
+    mst_seat *seat = context;
+    const mst_pool *pool = seat->worker.pool;
+    mst_device_wait *wait = &seat->device_wait;
+    if (seat->worker.device->lost) return mst_device_refusal(pool, false);
+    if (!wait->in_run) return MUSTER_OK;
+    const int64_t waited_ns = waited(seat);
+    const bool too_long = pool->fail_after_ns >= 0 && waited_ns >= pool->fail_after_ns;
+    if (wait->draining) return too_long && waited_ns >= LEAST_DRAIN_NS ? give_up(seat, waited_ns) : MUSTER_OK;
+    if (mst_pool_poisoned(&seat->worker)) {
+        wait->interrupted = true;
+        return lost_run(seat);
+    }
+    if (!wait->warned && pool->warn_after_ns >= 0 && waited_ns >= pool->warn_after_ns) warn(seat, waited_ns);
+    if (!too_long) return MUSTER_OK;
+    wait->interrupted = true;
+    return late(seat, waited_ns);
+}
+
+void mst_device_watch(mst_seat *seat) {
+    seat->worker.device->interrupt_user = seat;
+    seat->worker.device->interrupt = watch;
+}
+
+void mst_device_unwatch(mst_seat *seat) {
+    if (seat->worker.device->interrupt_user != seat) return;
+    seat->worker.device->interrupt = NULL;
+    seat->worker.device->interrupt_user = NULL;
+}
+
+muster_status mst_worker_sync(muster_worker *worker) {
+    mst_seat *seat = &worker->pool->seats[worker->rank];
+    seat->device_wait.since_ns = 0;
+    const muster_status status = worker->device->table->sync(worker->device);
+    seat->device_wait.since_ns = 0;
+    return status;
+}
+
+/* ---- around a run ---- */
+
+muster_status mst_device_begin(mst_seat *seat) {
+    mst_device *device = seat->worker.device;
+    seat->device_wait = (mst_device_wait){.in_run = false};
+    const muster_status status = device->table->enter ? device->table->enter(device) : MUSTER_OK;
+    seat->device_wait.in_run = status == MUSTER_OK;
+    return status;
+}
+
+/* What was issued before a wait for it was broken off may still use memory of the program, and is waited for once more. */
+static muster_status drain(mst_seat *seat) {
+    mst_device *device = seat->worker.device;
+    seat->device_wait.draining = true;
+    muster_status status = mst_worker_sync(&seat->worker);
+    /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that succeeds tells. */
+    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++) {
+        if (mst_worker_sync(&seat->worker) == MUSTER_OK) break;
+    }
+    if (seat->device_wait.given_up) {
+        device->lost = true;
+        if (mst_device_is_cuda(device)) mst_cuda_lose(device, muster_last_error());
+        atomic_fetch_add(&seat->worker.pool->lost, 1);
+    }
+    return status;
+}
+
+muster_status mst_device_end(mst_seat *seat) {
+    mst_device *device = seat->worker.device;
+    muster_status status = seat->device_wait.interrupted ? MUSTER_OK : mst_worker_sync(&seat->worker);
+    if (seat->device_wait.interrupted) {
+        const muster_status drained = drain(seat);
+        if (drained != MUSTER_OK) status = drained;
+    } else if (status != MUSTER_OK) { /* the wait failed, not what is waited for */
+        char message[MST_MESSAGE_SIZE];
+        mst_error_save(message);
+        (void)drain(seat);
+        status = mst_error_restore(status, message);
+    }
+    seat->device_wait.in_run = false;
+    if (device->table->leave) device->table->leave(device);
+    return status;
+}
+
+/* Not when a worker ends its own part: what it does last, such as giving scratch back, must not call the driver while other devices still are in a collective. */
+void mst_device_land(mst_pool *pool) {
+    for (int32_t rank = 0; rank < pool->size; rank++) pool->seats[rank].worker.device->in_flight = false;
+}
+
+/* ---- memory ---- */
+
+muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address) {
+    mst_device *device = worker->device;
+    const muster_status status = device->table->allocate(device, bytes, address);
+    if (status == MUSTER_OUT_OF_MEMORY && device->in_flight && device->table->reserve) {
+        worker->pool->seats[worker->rank].refused += bytes;
+        atomic_store(&worker->pool->refused, true);
+    }
+    return status;
+}
+
+/* A device that has no more memory says so at the next allocation, with the sizes. */
+void mst_device_reserve_refused(mst_pool *pool) {
+    atomic_store(&pool->refused, false);
+    for (int32_t rank = 0; rank < pool->size; rank++) {
+        mst_seat *seat = &pool->seats[rank];
+        mst_device *device = seat->worker.device;
+        if (seat->refused > 0 && !device->lost) device->table->reserve(device, seat->refused);
+        seat->refused = 0;
+    }
+}
+
+/* ---- lost devices ---- */
+
+muster_status mst_device_refusal(const mst_pool *pool, bool single) {
+    for (int32_t rank = 0; rank < (single ? 1 : pool->size); rank++) {
+        const mst_device *device = pool->seats[rank].worker.device;
+        if (device->lost)
+            return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not come back from an earlier call and is not used any more: close the runtime",
+                             device->name, rank);
+    }
+    return MUSTER_OK;
+}

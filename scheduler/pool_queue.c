@@ -1,0 +1,112 @@
+/* Calls that no thread of the program waits for: they take their places in the queue for the turn when they are submitted, and one thread of the pool's makes
+ * them, one after another. Since it takes them in the order in which they queued, it never waits for a turn that comes after another job's. */
+#include "pool_state_impl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+muster_status mst_call_queue_open(mst_call_queue *queue) {
+    if (mst_memory_refuse() || pthread_mutex_init(&queue->lock, NULL) != 0) return mst_out_of_memory("the queue's lock", sizeof(pthread_mutex_t));
+    if (pthread_cond_init(&queue->changed, NULL) != 0) {
+        pthread_mutex_destroy(&queue->lock);
+        return mst_out_of_memory("the queue's condition", sizeof(pthread_cond_t));
+    }
+    queue->open = true;
+    return MUSTER_OK;
+}
+
+void mst_call_queue_close(mst_call_queue *queue, bool forked) {
+    if (!queue->open || forked) return;
+    pthread_mutex_lock(&queue->lock);
+    queue->closing = true;
+    pthread_cond_signal(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    if (queue->started) pthread_join(queue->thread, NULL);
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+/* ---- the queue's thread ---- */
+
+static mst_job *next_job(mst_call_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->first && !queue->closing) pthread_cond_wait(&queue->changed, &queue->lock);
+    mst_job *job = queue->first;
+    pthread_mutex_unlock(&queue->lock);
+    return job;
+}
+
+static bool too_late(const mst_job *job) { return job->timeout_ns > 0 && mst_now_ns() - job->queued_ns >= job->timeout_ns; }
+
+/* A turn that came too late, behind another job, is given away again. */
+static muster_status take_turn(mst_pool *pool, mst_job *job) {
+    if (job->taken) return MUSTER_OK;
+    const int64_t left_ns = job->timeout_ns > 0 ? job->queued_ns + job->timeout_ns - mst_now_ns() : 0;
+    if (mst_turn_wait(&pool->turn, &job->waiter, job->timeout_ns > 0 && left_ns < 1 ? 1 : left_ns)) {
+        if (!too_late(job)) return MUSTER_OK;
+        mst_turn_leave(&pool->turn);
+    }
+    return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for other calls to end", job->where, (double)job->timeout_ns * 1e-9);
+}
+
+static void forget(mst_call_queue *queue, mst_job *job) {
+    pthread_mutex_lock(&queue->lock);
+    queue->first = job->next;
+    if (!queue->first) queue->last = NULL;
+    queue->count--;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+static void *queue_main(void *context) {
+    mst_pool *pool = context;
+    mst_job *job;
+    while ((job = next_job(&pool->queue))) {
+        const muster_status status = take_turn(pool, job);
+        forget(&pool->queue, job);
+        job->run(job, status);
+    }
+    return NULL;
+}
+
+/* ---- submitting ---- */
+
+/* Signals are for the program's own threads. */
+static muster_status start(mst_pool *pool, const char *where) {
+    if (pool->queue.started) return MUSTER_OK;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = mst_memory_refuse() ? EAGAIN : pthread_create(&pool->queue.thread, NULL, queue_main, pool);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error) return mst_error(MUSTER_SYSTEM, "%s: starting the thread of asynchronous calls: %s", where, strerror(error));
+    pthread_setname_np(pool->queue.thread, "muster-calls");
+    pool->queue.started = true;
+    return MUSTER_OK;
+}
+
+static muster_status submit(mst_pool *pool, mst_job *job) {
+    mst_call_queue *queue = &pool->queue;
+    if (queue->count == MST_QUEUE_LENGTH)
+        return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where, MST_QUEUE_LENGTH);
+    MUSTER_TRY(start(pool, job->where));
+    job->taken = mst_turn_queue(&pool->turn, &job->waiter);
+    if (queue->last) queue->last->next = job;
+    else queue->first = job;
+    queue->last = job;
+    queue->count++;
+    pthread_cond_signal(&queue->changed);
+    return MUSTER_OK;
+}
+
+muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns) {
+    MUSTER_TRY(mst_pool_ready(pool, where));
+    job->where = where;
+    job->timeout_ns = timeout_ns;
+    job->queued_ns = timeout_ns > 0 ? mst_now_ns() : 0;
+    job->next = NULL;
+    pthread_mutex_lock(&pool->queue.lock); /* held over both queues, so that their orders agree */
+    const muster_status status = submit(pool, job);
+    pthread_mutex_unlock(&pool->queue.lock);
+    return status;
+}
