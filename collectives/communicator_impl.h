@@ -74,15 +74,22 @@ static inline int32_t mst_communicator_rank(const muster_communicator *communica
     return communicator->rank_of[worker->rank];
 }
 
-/* algorithm: the name of the one that serves whatever it can ("reference", "inline", "direct"); NULL: the environment's
- * MUSTER_COLLECTIVE_ALGORITHM, else the selection. Unknown names are refused. */
+/* algorithm: the name of the one that serves whatever it can ("reference", "inline", "direct"; between devices with memory of their own "p2p", "nccl", "staged"); NULL:
+ * the environment's MUSTER_COLLECTIVE_ALGORITHM, else the selection. Unknown names, and ways that these devices do not have, are refused.
+ * fixed_order: floats are combined in rank order, also where NCCL could do it in its own (the reproducible mode). */
 typedef struct mst_communicator_options {
     const char *algorithm;
+    bool fixed_order;
 } mst_communicator_options;
 
 /* Over all workers of a pool; sets worker->communicator. Destroy between runs; destroys what was split from it and is left. options may be NULL. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
+/* Between mst_pool_enter and every run, before its deadlines are set: makes anew what the loss of an earlier run has broken. Cheap where nothing is. What cannot be made is logged,
+ * and collectives go another way. */
+void mst_communicator_ready(muster_communicator *communicator);
+/* "p2p between peers; NCCL 2.28.9 from 262145 bytes": how collectives go, for the runtime's description. Returns text. */
+const char *mst_communicator_ways(const muster_communicator *communicator, char *text, size_t size);
 /* The communicator of the run: of one rank inside run_single. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);
 

@@ -1,5 +1,5 @@
 /* The public collectives of a worker: what can be wrong on one rank is refused here, before any peer is met. */
-#include "host/host_impl.h"
+#include "nccl/nccl_impl.h"
 
 #include <string.h>
 
@@ -404,6 +404,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers", e.where);
     MUSTER_TRY(check_no_group(&e, "part"));
     part->groups[e.rank].released = true;
+    mst_nccl_forget(worker, mst_host_of(part)->movers, mst_host_of(part)->members[e.rank].link);
     mst_host_release(mst_host_of(part));
     return MUSTER_OK;
 }

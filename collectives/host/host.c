@@ -76,6 +76,7 @@ void mst_host_destroy(mst_host_communicator *communicator) {
     }
     for (int32_t r = 0; communicator->base.groups && r < communicator->base.size; r++) mst_free(communicator->base.groups[r].requests);
     mst_party_destroy(communicator->party);
+    mst_free(communicator->team);
     mst_free(communicator->members);
     mst_free(communicator->base.groups);
     mst_free(communicator->base.rank_of);

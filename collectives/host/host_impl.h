@@ -15,10 +15,11 @@ typedef struct mst_aside {
 
 /* A message on offer. It lies in the sender's memory until it is taken. */
 typedef struct mst_message {
-    const void *data; /* host memory */
+    const void *data; /* host memory; on_device: the sender's, to be read after its mark */
     int64_t count, tag;
     int32_t to;
     uint8_t dtype;
+    bool on_device;
     bool taken; /* written by the receiver */
 } mst_message;
 
@@ -32,6 +33,7 @@ typedef struct mst_host_member {
     uint64_t *post_tags;   /* [size], of this group's posts by receiver */
     const mst_request **requests; /* [size], the view of the collective in progress */
     mst_momentum momentum[2];     /* what goes with the two lines, used in turn like them: the others read beta there, for messages */
+    struct mst_nccl_link *link;   /* its rank of the NCCL communicator, NULL: none */
     _Atomic uint64_t decision;    /* on the part that this member has made last, see agree in split.c */
     int32_t rank;                 /* in the pool */
 } mst_host_member;
@@ -42,6 +44,10 @@ typedef struct mst_host_communicator {
     mst_party *party;
     mst_host_member *members; /* [base.size] */
     mst_algorithm_kind forced;
+    /* of members on devices with memory of their own, see ../mover_impl.h */
+    struct mst_movers *movers; /* the world's; NULL: everything goes through host memory */
+    bool peers;                /* each reaches the memory of all others */
+    struct mst_nccl_team *team; /* NULL: no NCCL between these */
     /* of what was split off */
     struct mst_host_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
@@ -49,6 +55,8 @@ typedef struct mst_host_communicator {
     pthread_mutex_t lock; /* of the list */
     struct mst_host_communicator *parts;
 } mst_host_communicator;
+
+typedef struct mst_movers mst_movers;
 
 static inline mst_host_communicator *mst_host_of(muster_communicator *communicator) { return (mst_host_communicator *)communicator; }
 
@@ -63,6 +71,11 @@ muster_status mst_host_split(muster_communicator *self, muster_worker *worker, i
 /* The last member's release destroys it. */
 void mst_host_release(mst_host_communicator *part);
 muster_status mst_host_run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count);
+
+/* Do the tensors of members stay on their devices, and do these move the data? The same for all members. */
+static inline bool mst_host_on_devices(const mst_host_communicator *self) {
+    return self->movers && (self->peers || self->team) && (self->forced == 0 || self->forced == MST_P2P || self->forced == MST_NCCL);
+}
 
 /* How messages name a member: "rank 1 (worker 3)". */
 static inline const char *mst_member_text(const mst_host_communicator *self, int32_t rank, char text[MST_RANK_TEXT]) {

@@ -1,6 +1,7 @@
 /* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in its own memory and waits until all of it is taken; the
- * receiver copies from there. Both block meanwhile, so a message that the other side does not ask for now can never be received: an error at once. */
-#include "host_impl.h"
+ * receiver copies from there. Between devices that reach each other's memory the receiver's queue copies, after the mark of the sender's, and the sender's queue goes on
+ * after the receiver's mark; the host waits only for the other side to come. Both block meanwhile, so a message that the other side does not ask for now can never be received: an error at once. */
+#include "../mover_impl.h"
 
 #include <string.h>
 
@@ -24,13 +25,18 @@ static mail mail_of(mst_host_communicator *self, muster_worker *worker) {
 
 static int64_t message_bytes(const mst_request *request) { return muster_dtype_size(request->dtype) * (request->collective == MST_SEND ? request->input_count : request->output_count); }
 
+/* ---- between devices ---- */
+
+static bool stays_on_device(const mail *m) { return m->self->peers && mst_host_on_devices(m->self); }
+
 /* ---- sending ---- */
 
 /* The data where the receiver can read it. */
 static muster_status fill(const mail *m, const mst_request *request, mst_message *message) {
     int64_t bytes = message_bytes(request);
     *message = (mst_message){.data = request->input, .count = request->input_count, .tag = request->tag, .to = request->root, .dtype = request->dtype};
-    if (mst_device_is_host(m->worker->device)) return MUSTER_OK;
+    message->on_device = stays_on_device(m);
+    if (message->on_device || mst_device_is_host(m->worker->device)) return MUSTER_OK;
     void *copy = mst_aside_take(&m->own->mail, bytes);
     message->data = copy;
     return mst_copy_out(m->worker, copy, request->input, bytes);
@@ -41,13 +47,21 @@ static uint64_t post(const mail *m, mst_message *messages, int64_t count) {
     return mst_box_post(m->self->party, m->worker, messages->to, &o);
 }
 
+/* Of the sender: before it posts what was filled, and after it was taken. */
+static muster_status ready_to_post(const mail *m) { return stays_on_device(m) ? mst_mover_mark(m->self, m->worker, MST_MARK_POSTED) : MUSTER_OK; }
+static muster_status after_taken(const mail *m, int32_t to) { return stays_on_device(m) ? mst_mover_await(m->self, m->worker, to, MST_MARK_RECEIVED) : MUSTER_OK; }
+
+static bool copies_aside(const mail *m) { return !mst_device_is_host(m->worker->device) && !stays_on_device(m); }
+
 static muster_status send_one(const mail *m, const mst_request *request) {
     mst_message message;
     MUSTER_TRY(mst_box_open(m->self->party, request->root));
-    if (!mst_device_is_host(m->worker->device)) MUSTER_TRY(mst_aside_begin(&m->own->mail, mst_aside_bytes(message_bytes(request))));
+    if (copies_aside(m)) MUSTER_TRY(mst_aside_begin(&m->own->mail, mst_aside_bytes(message_bytes(request))));
     MUSTER_TRY(fill(m, request, &message));
+    MUSTER_TRY(ready_to_post(m));
     uint64_t tag = post(m, &message, 1);
-    return mst_box_wait_taken(m->self->party, m->worker, request->root, tag, "send", request->tag);
+    MUSTER_TRY(mst_box_wait_taken(m->self->party, m->worker, request->root, tag, "send", request->tag));
+    return after_taken(m, request->root);
 }
 
 /* ---- receiving ---- */
@@ -67,6 +81,14 @@ static mst_message *next_untaken(const offer *o, const int64_t *tag) {
     return NULL;
 }
 
+static muster_status take_one(const mail *m, int32_t from, const mst_request *wanted, const mst_message *message) {
+    mst_device *device = m->worker->device;
+    const int64_t bytes = message_bytes(wanted);
+    if (!message->on_device) return mst_copy_in(m->worker, wanted->output, message->data, bytes);
+    MUSTER_TRY(mst_mover_await(m->self, m->worker, from, MST_MARK_POSTED));
+    return bytes == 0 || wanted->output == message->data ? MUSTER_OK : device->table->copy(device, wanted->output, message->data, bytes);
+}
+
 /* Inside a section. Serves all requests from this sender that the offer holds; those served become barriers. *left: how many were not. */
 static muster_status take_offered(const mail *m, int32_t from, const offer *o, mst_request *requests, int32_t count, int32_t *left) {
     *left = 0;
@@ -81,7 +103,7 @@ static muster_status take_offered(const mail *m, int32_t from, const offer *o, m
             continue;
         }
         if (message->dtype != wanted->dtype || message->count != wanted->output_count) return refuse(m, from, wanted, message);
-        MUSTER_TRY(mst_copy_in(m->worker, wanted->output, message->data, message_bytes(wanted)));
+        MUSTER_TRY(take_one(m, from, wanted, message));
         message->taken = true;
         wanted->collective = MST_BARRIER;
     }
@@ -99,6 +121,7 @@ static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_
         memcpy(&o, box.payload, sizeof o);
         MUSTER_TRY(mst_box_read_begin(party, m->worker, from, box.tag));
         muster_status status = take_offered(m, from, &o, requests, count, &left);
+        if (status == MUSTER_OK && stays_on_device(m)) status = mst_mover_mark(m->self, m->worker, MST_MARK_RECEIVED);
         bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
         if (all) mst_box_take(party, m->worker, from, box.tag);
         else mst_box_read_end(party, m->worker, from);
@@ -179,7 +202,7 @@ static muster_status room_for_group(const mail *m, const mst_request *requests, 
     for (int32_t i = 0; i < count; i++) {
         if (requests[i].collective == MST_SEND) bytes += mst_aside_bytes(message_bytes(&requests[i]));
     }
-    if (!mst_device_is_host(m->worker->device)) MUSTER_TRY(mst_aside_begin(&m->own->mail, bytes));
+    if (copies_aside(m)) MUSTER_TRY(mst_aside_begin(&m->own->mail, bytes));
     if (m->own->messages) return MUSTER_OK;
     size_t size = MST_GROUP_REQUESTS * sizeof *m->own->messages;
     m->own->messages = mst_alloc(size);
@@ -210,6 +233,7 @@ muster_status mst_messages_post(mst_host_communicator *self, muster_worker *work
     m.own->message_count = 0;
     muster_status status = room_for_group(&m, requests, count);
     if (status == MUSTER_OK) status = fill_group(&m, requests, count);
+    if (status == MUSTER_OK) status = ready_to_post(&m);
     if (status != MUSTER_OK) {
         m.own->message_count = 0; /* nothing is posted yet */
         return status;
@@ -239,6 +263,7 @@ muster_status mst_messages_finish(mst_host_communicator *self, muster_worker *wo
     for (int32_t begin = 0; begin < m.own->message_count; begin = end_of_receiver(m.own, begin)) {
         const mst_message *first = &m.own->messages[begin];
         muster_status taken = mst_box_wait_taken(self->party, worker, first->to, m.own->post_tags[first->to], "send", first->tag);
+        if (taken == MUSTER_OK) taken = after_taken(&m, first->to);
         if (status == MUSTER_OK && taken != MUSTER_OK) {
             status = taken;
             mst_error_save(message);

@@ -2,7 +2,7 @@
  *
  * What a member offers to the others is its tensor (direct), a copy beside its line (inline) or a copy aside (reference). With inline everywhere the round ends
  * with the last arrival, since the slots are used in turn like the lines. */
-#include "host_impl.h"
+#include "../mover_impl.h"
 
 #include <string.h>
 
@@ -13,6 +13,7 @@ typedef struct round {
     const mst_request *requests; /* as the caller asked */
     mst_request *offered;        /* as the others see them: addresses in host memory; the line's payload, or an array */
     int32_t count, rank;
+    bool on_devices; /* tensors are offered where they are, and the data goes by p2p or NCCL */
     uint64_t tag, event;
     const char *name;
 } round;
@@ -31,7 +32,9 @@ static int64_t counts_bytes(const round *r, const mst_request *request) {
 }
 
 static mst_algorithm_kind choose(const round *r, const mst_request *request) {
-    mst_algorithm_kind forced = r->self->forced;
+    mst_algorithm_kind forced = r->self->forced < MST_P2P ? r->self->forced : 0;
+    /* Not inline, which keeps momentum's whole velocity on every rank: the other ways keep each rank's own segment, and may serve the next step. */
+    if (mst_request_momentum(request) && r->self->movers) return forced == MST_REFERENCE ? forced : MST_DIRECT;
     if (r->count > 1) return forced == MST_REFERENCE ? MST_REFERENCE : MST_DIRECT;
     int64_t bytes = mst_request_input_bytes(request) + 2 * counts_bytes(r, request);
     return mst_algorithm_select(request->collective, mst_pool_settings(r->self->pool)->spin_ns == 0, bytes, forced);
@@ -83,8 +86,24 @@ static muster_status offer_momentum(round *r, const mst_request *request, mst_re
     return mst_copy_out(r->worker, own->velocity, momentum->velocity, bytes);
 }
 
+static mst_items items_of(const round *r) { return (mst_items){r->self, r->worker, r->rank, r->count, r->tag}; }
+
+static muster_status offer_on_device(round *r) {
+    const mst_items items = items_of(r);
+    for (int32_t i = 0; i < r->count; i++) {
+        const mst_momentum *momentum = mst_request_momentum(&r->requests[i]);
+        r->offered[i] = r->requests[i];
+        r->offered[i].algorithm = MST_P2P; /* or another: decided when all have come */
+        if (!momentum) continue;
+        r->own->momentum[r->tag & 1] = *momentum;
+        r->offered[i].momentum = &r->own->momentum[r->tag & 1];
+    }
+    return mst_movers_offer(&items, r->offered);
+}
+
 static muster_status offer(round *r) {
     int64_t aside = 0;
+    if (r->on_devices) return offer_on_device(r);
     for (int32_t i = 0; i < r->count; i++) {
         r->offered[i] = r->requests[i];
         mst_algorithm_kind kind = choose(r, &r->requests[i]);
@@ -183,12 +202,41 @@ static muster_status work(const round *r, const mst_view *view) {
     return leave(r, status);
 }
 
-static muster_status meet(round *r) {
+mst_view mst_items_view(const mst_items *items, int32_t item) {
+    mst_host_member *own = &items->self->members[items->rank];
+    const round r = {.self = items->self, .own = own, .rank = items->rank, .tag = items->tag};
+    return items->count == 1 ? view_of_lines(&r) : view_of_item(&r, item);
+}
+
+static muster_status serve_on_devices(const round *r, const mst_items *items, bool *staged, bool *marked) {
+    for (int32_t i = 0; i < r->count; i++) {
+        mst_view view = mst_items_view(items, i);
+        if (r->count > 1) MUSTER_TRY(mst_check_heads(r->self, &view));
+        MUSTER_TRY(mst_check_counts(r->self, &view));
+    }
+    return mst_movers_serve(items, staged, marked);
+}
+
+/* staged: nothing has been done, on any rank, and copies in host memory must do it. */
+static muster_status work_on_devices(const round *r, bool *staged) {
+    const mst_items items = items_of(r);
+    bool marked = false;
+    muster_status status = mst_party_read_begin(r->self->party, r->worker, r->tag);
+    if (status == MUSTER_OK) {
+        status = serve_on_devices(r, &items, staged, &marked);
+        mst_party_read_end(r->self->party, r->worker, r->tag);
+    }
+    MUSTER_TRY(leave(r, status));
+    return marked ? mst_movers_end(&items) : MUSTER_OK;
+}
+
+static muster_status meet(round *r, bool *staged) {
     mst_party_arrive(r->self->party, r->worker, r->tag);
     muster_status status = mst_party_wait_all(r->self->party, r->worker, r->tag, r->name);
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(r, status); /* those who had all arrivals may be at work */
     mst_view view = view_of_lines(r);
     MUSTER_TRY(mst_check_heads(r->self, &view)); /* the same answer everywhere: nobody begins */
+    if (r->on_devices) return work_on_devices(r, staged);
     MUSTER_TRY(work(r, &view));
     return fetch_outputs(r);
 }
@@ -199,21 +247,37 @@ muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *
     return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name, mst_party_rank_text(self->party, worker->rank, own));
 }
 
+/* A barrier has no data, and ends with the last arrival. */
+static bool goes_on_devices(const mst_host_communicator *self, const mst_request *requests, int32_t count) {
+    if (!mst_host_on_devices(self)) return false;
+    return count > 1 || (requests->collective != MST_BARRIER && requests->collective != MST_END_OF_BODY);
+}
+
+static muster_status run_one(round *r, mst_request *array, bool *staged) {
+    r->tag = mst_party_tag(r->self->party, r->worker);
+    mst_request *line = (mst_request *)mst_party_line_of(r->self->party, r->rank, r->tag)->payload;
+    r->offered = r->count == 1 ? line : array;
+    muster_status status = offer(r);
+    if (status != MUSTER_OK) return mst_pool_poison(r->worker, status), status; /* the others wait for an arrival that will not come */
+    if (r->count > 1) *line = (mst_request){.collective = MST_GROUP, .algorithm = MST_DIRECT, .root = -1, .input_count = r->count, .input = array};
+    r->event = mst_record_begin(&r->worker->recorder, MST_EVENT_COLLECTIVE, r->name, r->worker->sequence, mst_request_input_bytes(r->requests));
+    status = meet(r, staged);
+    mst_record_end(&r->worker->recorder, r->event);
+    return status;
+}
+
 static muster_status run_round(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, mst_request *array, int32_t count) {
     int32_t rank = mst_communicator_rank(&self->base, worker);
     round r = {.self = self, .own = &self->members[rank], .worker = worker, .requests = requests, .count = count, .rank = rank};
+    bool staged = false;
     r.name = mst_collective_name(count == 1 ? requests->collective : MST_GROUP);
+    r.on_devices = goes_on_devices(self, requests, count);
     MUSTER_TRY(mst_refuse_lost(self, worker, r.name));
-    r.tag = mst_party_tag(self->party, worker);
-    mst_request *line = (mst_request *)mst_party_line_of(self->party, rank, r.tag)->payload;
-    r.offered = count == 1 ? line : array;
-    muster_status status = offer(&r);
-    if (status != MUSTER_OK) return mst_pool_poison(worker, status), status; /* the others wait for an arrival that will not come */
-    if (count > 1) *line = (mst_request){.collective = MST_GROUP, .algorithm = MST_DIRECT, .root = -1, .input_count = count, .input = array};
-    r.event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, r.name, worker->sequence, mst_request_input_bytes(requests));
-    status = meet(&r);
-    mst_record_end(&worker->recorder, r.event);
-    return status;
+    MUSTER_TRY(run_one(&r, array, &staged));
+    if (!staged) return MUSTER_OK;
+    r.on_devices = false;
+    MUSTER_TRY(mst_refuse_lost(self, worker, r.name));
+    return run_one(&r, array, &staged);
 }
 
 /* ---- what the table calls ---- */

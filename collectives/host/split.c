@@ -1,7 +1,10 @@
 /* How parts are split from a communicator, and how they end.
  *
- * Of the members of a part one, the leader, makes it. They all get it or none does, also when the call is lost on the way: then the leader frees it at once. */
-#include "host_impl.h"
+ * Of the members of a part one, the leader, makes it. They all get it or none does, also when the call is lost on the way: then the leader frees it at once.
+ *
+ * Parts of the world of GPUs get NCCL communicators of their own. NCCL must not make them while any collective is in flight: all devices are idle before the first
+ * meeting, and nobody leaves before the last one, to which everybody comes. So parts of parts go without. */
+#include "../nccl/nccl_impl.h"
 
 #include <string.h>
 
@@ -74,13 +77,22 @@ static int32_t members_of(const mst_request *const *requests, int32_t size, int3
     return count;
 }
 
+static bool gives_nccl(const mst_host_communicator *self) { return self->world == self && mst_nccl_ready(self); }
+
 static muster_status create_part(mst_host_communicator *self, const int32_t *members, int32_t count, mst_host_communicator **part) {
     int32_t *ranks = mst_alloc((size_t)count * sizeof *ranks);
     if (!ranks) return mst_out_of_memory(where, (int64_t)count * 4);
     for (int32_t r = 0; r < count; r++) ranks[r] = self->members[members[r]].rank;
     muster_status status = mst_host_create(where, self->pool, ranks, count, self->forced, part);
     mst_free(ranks);
-    if (status == MUSTER_OK) (*part)->world = self->world;
+    if (status != MUSTER_OK) return status;
+    (*part)->world = self->world;
+    mst_movers_share(*part, self->world);
+    if (!gives_nccl(self) || count == 1) return MUSTER_OK;
+    status = mst_nccl_team_make(self->movers, &(*part)->team);
+    if (status == MUSTER_OK) return status;
+    mst_host_destroy(*part);
+    *part = NULL;
     return status;
 }
 
@@ -96,31 +108,70 @@ static muster_status lead(mst_host_communicator *self, int32_t rank, int32_t col
 }
 
 /* After the second meeting, which ended with `status` on this rank. */
-static muster_status take(mst_host_communicator *self, muster_worker *worker, int32_t leader, uint64_t tag, mst_host_communicator *made, muster_status status,
+static muster_status take(mst_host_communicator *self, muster_worker *worker, int32_t leader, uint64_t tag, mst_host_communicator *made, mst_nccl_link *link, muster_status status,
                           muster_communicator **part) {
     if (agree(&self->members[leader].decision, tag, status == MUSTER_OK)) {
         if (made) enlist(self->world, made);
         *part = (muster_communicator *)(uintptr_t)line_of(self, leader, tag)->input;
+        if (link) mst_host_of(*part)->members[mst_communicator_rank(*part, worker)].link = link;
         return MUSTER_OK;
     }
+    mst_nccl_forget(worker, self->movers, link);
     mst_host_destroy(made);
     if (status != MUSTER_OK) return status;
     char own[MST_RANK_TEXT];
     return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was lost", name, mst_party_rank_text(self->party, worker->rank, own));
 }
 
-/* The two meetings differ in their heads: a rank that begins again, after a failure between them, must not meet the others' second one. */
-enum { SECOND = 1 };
+/* The meetings differ in their heads: a rank that begins again, after a failure between them, must not meet the others' next one. */
+enum { SECOND = 1, JOINING = 2 };
+
+/* What NCCL needs to know of a part. */
+typedef struct joining {
+    struct mst_nccl_team team;
+    int32_t size, rank; /* size 0: it has no NCCL */
+} joining;
+
+static void read_joining(const mst_host_communicator *self, const muster_worker *worker, int32_t leader, uint64_t tag, joining *j) {
+    const mst_host_communicator *part = line_of(self, leader, tag)->input;
+    if (!part->team) return;
+    *j = (joining){*part->team, part->base.size, mst_communicator_rank(&part->base, worker)};
+}
+
+/* Everybody knows its part, and its NCCL communicator is made by all members together. Its failure loses the run. */
+static muster_status join(mst_host_communicator *self, muster_worker *worker, mst_request request, int32_t leader, mst_nccl_link **link) {
+    uint64_t tag;
+    joining j = {.size = 0};
+    request.reduction = JOINING;
+    MUSTER_TRY(meet(self, worker, request, &tag));
+    /* The leader may free the part as soon as something fails. */
+    muster_status status = mst_party_read_begin(self->party, worker, tag);
+    if (status == MUSTER_OK) {
+        if (request.root >= 0) read_joining(self, worker, leader, tag, &j);
+        mst_party_read_end(self->party, worker, tag);
+    }
+    muster_status left = mst_party_leave(self->party, worker, tag, name);
+    if (status == MUSTER_OK) status = left;
+    if (status != MUSTER_OK || j.size == 0) return status;
+    return mst_nccl_join(worker, self->movers, &j.team, j.size, j.rank, link);
+}
 
 /* First everybody's color and key, then the leaders hand out what they have made. */
 static muster_status split(mst_host_communicator *self, muster_worker *worker, int32_t color, int32_t key, muster_communicator **part) {
     mst_host_communicator *made = NULL;
+    mst_nccl_link *link = NULL;
     int32_t leader = 0;
     uint64_t tag;
+    const bool nccl = gives_nccl(self);
+    if (nccl) MUSTER_TRY(mst_worker_sync(worker));
     MUSTER_TRY(meet(self, worker, (mst_request){.collective = MST_SPLIT, .root = color, .key = key}, &tag));
     MUSTER_TRY(lead(self, mst_communicator_rank(&self->base, worker), color, &leader, &made));
-    muster_status status = meet(self, worker, (mst_request){.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made}, &tag);
-    return color >= 0 ? take(self, worker, leader, tag, made, status, part) : status;
+    const mst_request request = {.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made};
+    muster_status joined = nccl ? join(self, worker, request, leader, &link) : MUSTER_OK;
+    /* The decision is taken at the last meeting, also after a failure before it: the leader must know that nobody has the part. */
+    muster_status status = joined == MUSTER_OK ? meet(self, worker, request, &tag) : joined;
+    if (joined != MUSTER_OK) tag = mst_party_tag(self->party, worker);
+    return color >= 0 ? take(self, worker, leader, tag, made, link, status, part) : status;
 }
 
 muster_status mst_host_split(muster_communicator *base, muster_worker *worker, int32_t color, int32_t key, muster_communicator **part) {

@@ -1,0 +1,343 @@
+/* Collectives by NCCL. What it combines in the way that is promised goes by its own collectives. The rest is exchanged, combined by our kernel in rank order,
+ * and given out again: rank r combines segment r, as between peers, so that the bits are the same.
+ *
+ *   dtype x op                          by
+ *   i8 u8 i32 u32 i64 u64 x sum prod max min   NCCL: exact, in any order
+ *   f32 f64 x sum prod avg              NCCL, in an order that it chooses, the same on every rank; avg: ncclAvg. In a fixed order: ours
+ *   f32 f64 x max min                   ours: that a NaN gets through is not promised there
+ *   f16 bf16                            ours: in which type they are summed is not documented there
+ *   i16 bool                            ours: NCCL has no such types
+ *   shards, axpy, momentum              ours
+ *
+ * A round is up to two NCCL groups, with the kernels between them; a group holds everything of all items. */
+#include "nccl_impl.h"
+#include "cuda/cuda_impl.h"
+
+typedef struct issue {
+    const mst_items *items;
+    muster_worker *worker;
+    mst_nccl_seat *seat;
+    mst_nccl_link *link;
+    const mst_nccl_api *api;
+    struct CUstream_st *stream;
+    mst_device_aside *aside;
+    int32_t size, rank;
+} issue;
+
+static muster_status check(const issue *c, mst_nccl_result result, const char *symbol) { return mst_nccl_error(c->api, result, symbol, c->worker->device); }
+#define CALL(c, symbol, ...) check((c), (c)->api->symbol(__VA_ARGS__), #symbol)
+
+/* ---- what NCCL does by itself ---- */
+
+static int type_of(const mst_request *r) {
+    switch (r->dtype) {
+    case MUSTER_I8: return MST_NCCL_INT8;
+    case MUSTER_U8: return MST_NCCL_UINT8;
+    case MUSTER_I32: return MST_NCCL_INT32;
+    case MUSTER_U32: return MST_NCCL_UINT32;
+    case MUSTER_I64: return MST_NCCL_INT64;
+    case MUSTER_U64: return MST_NCCL_UINT64;
+    case MUSTER_F32: return MST_NCCL_FLOAT32;
+    case MUSTER_F64: return MST_NCCL_FLOAT64;
+    default: return -1;
+    }
+}
+
+static unsigned int operation_of(const mst_request *r) {
+    switch (r->reduction) {
+    case MUSTER_PROD: return MST_NCCL_PROD;
+    case MUSTER_MAX: return MST_NCCL_MAX;
+    case MUSTER_MIN: return MST_NCCL_MIN;
+    case MUSTER_AVG: return MST_NCCL_AVG;
+    default: return MST_NCCL_SUM;
+    }
+}
+
+static bool even(const mst_view *view) {
+    for (int32_t r = 1; r < view->size; r++)
+        if (mst_view_part(view, r) != mst_view_part(view, 0)) return false;
+    return true;
+}
+
+static bool one_shard_each(const mst_view *view) {
+    for (int32_t r = 0; r < view->size; r++)
+        if (view->requests[r]->shards != 1) return false;
+    return true;
+}
+
+static bool combines(const mst_request *r) {
+    return r->collective == MST_ALL_REDUCE || r->collective == MST_ALL_REDUCE_AXPY || r->collective == MST_REDUCE || r->collective == MST_REDUCE_SCATTER;
+}
+
+bool mst_nccl_native(const mst_view *view, bool fixed_order) {
+    const mst_request *r = mst_view_own(view);
+    if (!combines(r)) return true;
+    const bool floats = mst_dtype_is_float(r->dtype), extreme = r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN;
+    if (r->collective == MST_ALL_REDUCE_AXPY || type_of(r) < 0 || (floats && (extreme || fixed_order))) return false;
+    if (r->collective == MST_ALL_REDUCE) return one_shard_each(view);
+    return r->collective != MST_REDUCE_SCATTER || even(view);
+}
+
+static muster_status reduce_natively(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    const unsigned int type = (unsigned int)type_of(r), op = operation_of(r);
+    if (r->collective == MST_ALL_REDUCE) return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->link->comm, c->stream);
+    if (r->collective == MST_REDUCE)
+        return CALL(c, ncclReduce, r->input, r->output, (size_t)r->input_count, type, op, r->root, c->link->comm, c->stream);
+    return CALL(c, ncclReduceScatter, r->input, r->output, (size_t)r->output_count, type, op, c->link->comm, c->stream);
+}
+
+/* ---- moving ---- */
+
+static muster_status send(const issue *c, const void *from, int64_t bytes, int32_t peer) {
+    return bytes == 0 ? MUSTER_OK : CALL(c, ncclSend, from, (size_t)bytes, MST_NCCL_UINT8, peer, c->link->comm, c->stream);
+}
+
+static muster_status receive(const issue *c, void *to, int64_t bytes, int32_t peer) {
+    return bytes == 0 ? MUSTER_OK : CALL(c, ncclRecv, to, (size_t)bytes, MST_NCCL_UINT8, peer, c->link->comm, c->stream);
+}
+
+static muster_status copy(const issue *c, void *to, const void *from, int64_t bytes) {
+    return bytes == 0 || to == from ? MUSTER_OK : c->worker->device->table->copy(c->worker->device, to, from, bytes);
+}
+
+static muster_status broadcast(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    return CALL(c, ncclBroadcast, c->rank == r->root ? r->input : r->output, r->output, (size_t)(r->output_count * mst_view_element(view)), MST_NCCL_UINT8, r->root, c->link->comm,
+                c->stream);
+}
+
+/* Rank r's part of the concatenation, in `base`. */
+static void *part_at(const mst_view *view, const void *base, int32_t rank) { return mst_at(base, mst_view_offset(view, rank) * mst_view_element(view)); }
+static int64_t part_bytes(const mst_view *view, int32_t rank) { return mst_view_part(view, rank) * mst_view_element(view); }
+
+static muster_status all_gather(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    if (even(view)) return CALL(c, ncclAllGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, c->link->comm, c->stream);
+    MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
+    for (int32_t peer = 0; peer < c->size; peer++) {
+        if (peer == c->rank) continue;
+        MUSTER_TRY(send(c, r->input, part_bytes(view, c->rank), peer));
+        MUSTER_TRY(receive(c, part_at(view, r->output, peer), part_bytes(view, peer), peer));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status gather(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    if (even(view) && c->api->ncclGather)
+        return CALL(c, ncclGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
+    if (c->rank != r->root) return send(c, r->input, part_bytes(view, c->rank), r->root);
+    MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
+    for (int32_t peer = 0; peer < c->size; peer++)
+        if (peer != c->rank) MUSTER_TRY(receive(c, part_at(view, r->output, peer), part_bytes(view, peer), peer));
+    return MUSTER_OK;
+}
+
+static muster_status scatter(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    if (even(view) && c->api->ncclScatter)
+        return CALL(c, ncclScatter, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
+    if (c->rank != r->root) return receive(c, r->output, part_bytes(view, c->rank), r->root);
+    MUSTER_TRY(copy(c, r->output, part_at(view, r->input, c->rank), part_bytes(view, c->rank)));
+    for (int32_t peer = 0; peer < c->size; peer++)
+        if (peer != c->rank) MUSTER_TRY(send(c, part_at(view, r->input, peer), part_bytes(view, peer), peer));
+    return MUSTER_OK;
+}
+
+/* The input is never the output here: mst_movers_offer has copied it. */
+static muster_status all_to_all(const issue *c, const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    const int64_t element = mst_view_element(view);
+    if (!r->send_counts && c->api->ncclAlltoAll)
+        return CALL(c, ncclAlltoAll, r->input, r->output, (size_t)(r->input_count / c->size * element), MST_NCCL_UINT8, c->link->comm, c->stream);
+    for (int32_t peer = 0; peer < c->size; peer++) {
+        mst_parcel away = mst_view_parcel(view, c->rank, peer), home = mst_view_parcel(view, peer, c->rank);
+        if (peer == c->rank) {
+            MUSTER_TRY(copy(c, home.to, home.from, home.count * element));
+        } else {
+            MUSTER_TRY(send(c, away.from, away.count * element, peer));
+            MUSTER_TRY(receive(c, home.to, home.count * element, peer));
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- combining in rank order ---- */
+
+static int64_t shards_of(const mst_request *r) { return r->collective == MST_ALL_REDUCE ? r->shards : 1; }
+
+/* The elements that rank r combines. */
+typedef struct range {
+    int64_t begin, count;
+} range;
+
+static range segment_of(const mst_request *r, int32_t size, int32_t rank) {
+    int64_t end, count = r->collective == MST_REDUCE ? r->input_count : r->output_count;
+    range s;
+    mst_segment(count, muster_dtype_size(r->dtype), size, rank, &s.begin, &end);
+    s.count = end - s.begin;
+    return s;
+}
+
+static range range_of(const mst_view *view, int32_t rank) {
+    const mst_request *r = mst_view_own(view);
+    if (r->collective == MST_REDUCE_SCATTER) return (range){mst_view_offset(view, rank), mst_view_part(view, rank)};
+    return segment_of(r, view->size, rank);
+}
+
+/* Of the outputs alone a reduction does not need room where its root has none. */
+static bool needs_result(const mst_request *r, int32_t rank) { return r->collective == MST_REDUCE && rank != r->root; }
+
+static int64_t room_of(const mst_view *view) {
+    const mst_request *r = mst_view_own(view);
+    const int64_t vector = mst_device_aside_bytes(range_of(view, view->rank).count * mst_view_element(view));
+    return vector * (mst_p2p_inputs(view) - shards_of(r) + needs_result(r, view->rank));
+}
+
+int64_t mst_nccl_room(const mst_host_communicator *self, int32_t rank, const mst_request *r) {
+    if (!combines(r)) return 0;
+    const int64_t element = muster_dtype_size(r->dtype);
+    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, self->base.size, rank).count;
+    bool natural = r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && shards_of(r) == 1 &&
+                   !(mst_dtype_is_float(r->dtype) && (self->movers->fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
+    return natural ? 0 : mst_device_aside_bytes(count * element) * (shards_of(r) * self->base.size + 1);
+}
+
+/* Where the input of a shard of rank r lies when the exchange has ended. slot: the first of this item's, in the aside. */
+static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t shard) {
+    const mst_request *own = mst_view_own(view);
+    const range mine = range_of(view, view->rank);
+    const int64_t element = mst_view_element(view), vector = own->output_count * element;
+    int64_t slot = 0;
+    if (rank == view->rank) return (char *)own->input + shard * vector + mine.begin * element;
+    for (int32_t r = 0; r < rank; r++) slot += r == view->rank ? 0 : shards_of(view->requests[r]);
+    return slots + (slot + shard) * mst_device_aside_bytes(mine.count * element);
+}
+
+static muster_status exchange(const issue *c, const mst_view *view, char *slots) {
+    const mst_request *own = mst_view_own(view);
+    const int64_t element = mst_view_element(view), vector = own->output_count * element, mine = range_of(view, c->rank).count * element;
+    for (int32_t peer = 0; peer < c->size; peer++) {
+        const range theirs = range_of(view, peer);
+        if (peer == c->rank) continue;
+        for (int64_t shard = 0; shard < shards_of(own); shard++)
+            MUSTER_TRY(send(c, (const char *)own->input + shard * vector + theirs.begin * element, theirs.count * element, peer));
+        for (int64_t shard = 0; shard < shards_of(view->requests[peer]) && mine > 0; shard++) MUSTER_TRY(receive(c, input_of(view, slots, peer, shard), mine, peer));
+    }
+    return MUSTER_OK;
+}
+
+static char *result_of(const mst_view *view, char *slots) {
+    const mst_request *own = mst_view_own(view);
+    const range mine = range_of(view, view->rank);
+    const int64_t element = mst_view_element(view);
+    if (needs_result(own, view->rank)) return slots + (mst_p2p_inputs(view) - 1) * mst_device_aside_bytes(mine.count * element);
+    return (char *)own->output + (own->collective == MST_REDUCE_SCATTER ? 0 : mine.begin * element);
+}
+
+static muster_status combine(const issue *c, const mst_view *view, char *slots) {
+    const range mine = range_of(view, c->rank);
+    mst_p2p_reduce_parameters p = mst_p2p_parameters(view);
+    p.count = mine.count;
+    if (p.count == 0) return MUSTER_OK;
+    for (int32_t r = 0; r < c->size; r++)
+        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++) p.input[p.inputs++] = input_of(view, slots, r, shard);
+    p.output[p.outputs++] = result_of(view, slots);
+    return mst_p2p_launch(c->worker, view, &p, mine.begin);
+}
+
+/* To everybody, or to the root. */
+static muster_status spread(const issue *c, const mst_view *view, char *slots) {
+    const mst_request *own = mst_view_own(view);
+    const int64_t element = mst_view_element(view), mine = range_of(view, c->rank).count * element;
+    if (own->collective == MST_REDUCE_SCATTER) return MUSTER_OK;
+    for (int32_t peer = 0; peer < c->size; peer++) {
+        const range theirs = range_of(view, peer);
+        const bool rooted = own->collective == MST_REDUCE;
+        if (peer == c->rank) continue;
+        if (!rooted || peer == own->root) MUSTER_TRY(send(c, result_of(view, slots), mine, peer));
+        if (!rooted || c->rank == own->root) MUSTER_TRY(receive(c, (char *)own->output + theirs.begin * element, theirs.count * element, peer));
+    }
+    return MUSTER_OK;
+}
+
+/* ---- rounds ---- */
+
+static bool goes_natively(const issue *c, const mst_view *view) { return mst_nccl_native(view, c->items->self->movers->fixed_order); }
+
+static muster_status begin_item(const issue *c, const mst_view *view, char *slots) {
+    if (!goes_natively(c, view)) return exchange(c, view, slots);
+    const mst_request *r = mst_view_own(view);
+    switch (r->collective) {
+    case MST_ALL_REDUCE: case MST_REDUCE: case MST_REDUCE_SCATTER: return reduce_natively(c, view);
+    case MST_BROADCAST: return broadcast(c, view);
+    case MST_ALL_GATHER: return all_gather(c, view);
+    case MST_GATHER: return gather(c, view);
+    case MST_SCATTER: return scatter(c, view);
+    case MST_ALL_TO_ALL: return all_to_all(c, view);
+    default: return MUSTER_OK; /* a barrier has nothing to move */
+    }
+}
+
+typedef muster_status (*step)(const issue *c, const mst_view *view, char *slots);
+/* A step of each item, or only of those that are combined here; their slots follow each other. */
+static muster_status each(const issue *c, step step, bool all) {
+    char *slots = c->aside->memory + c->aside->used;
+    for (int32_t i = 0; i < c->items->count; i++) {
+        mst_view view = mst_items_view(c->items, i);
+        if (!mst_mover_is_nccl(c->items, &view)) continue;
+        const bool native = goes_natively(c, &view);
+        if (all || !native) MUSTER_TRY(step(c, &view, slots));
+        if (!native) slots += room_of(&view);
+    }
+    return MUSTER_OK;
+}
+
+/* The group must be ended also after a failure in it. */
+static muster_status grouped(const issue *c, step step, bool all) {
+    char message[MST_MESSAGE_SIZE];
+    MUSTER_TRY(CALL(c, ncclGroupStart));
+    muster_status status = each(c, step, all);
+    if (status != MUSTER_OK) mst_error_save(message);
+    mst_nccl_result result = c->api->ncclGroupEnd();
+    if (status != MUSTER_OK) return mst_error_restore(status, message);
+    return mst_nccl_settle(c->seat, c->link, result, "ncclGroupEnd");
+}
+
+static muster_status make_room(const issue *c, bool *combined) {
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < c->items->count; i++) {
+        mst_view view = mst_items_view(c->items, i);
+        if (!mst_mover_is_nccl(c->items, &view) || goes_natively(c, &view)) continue;
+        bytes += room_of(&view);
+        *combined = true;
+    }
+    if (c->aside->used + bytes <= c->aside->capacity) return MUSTER_OK;
+    if (c->aside->used == 0) return mst_device_aside_begin(c->worker, c->aside, bytes);
+    return mst_error(MUSTER_OUT_OF_MEMORY, "collectives by NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld", c->worker->device->name,
+                     (long long)bytes, (long long)c->aside->used, (long long)c->aside->capacity);
+}
+
+static muster_status serve(const issue *c) {
+    bool combined = false;
+    MUSTER_TRY(make_room(c, &combined));
+    MUSTER_TRY(grouped(c, begin_item, true));
+    if (!combined) return MUSTER_OK;
+    MUSTER_TRY(each(c, combine, false));
+    return grouped(c, spread, false);
+}
+
+muster_status mst_nccl_serve(const mst_items *items, mst_device_aside *aside) {
+    muster_worker *worker = items->worker;
+    mst_nccl_seat *seat = mst_nccl_seat_of(items->self->movers, worker);
+    const issue c = {.items = items, .worker = worker, .seat = seat, .link = items->self->members[items->rank].link, .api = seat->nccl->api,
+                     .stream = mst_cuda_stream(worker->device), .aside = aside, .size = items->self->base.size, .rank = items->rank};
+    if (!c.link || !c.link->comm) return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", items->rank);
+    worker->device->in_flight = true;
+    seat->used = worker->epoch;
+    muster_status status = serve(&c);
+    /* The others may be inside NCCL, and wait for what this rank will not send. */
+    if (status != MUSTER_OK) mst_pool_poison(worker, status);
+    return status;
+}

@@ -1,0 +1,122 @@
+/* Collectives between devices that read and write each other's memory by address: virtual devices of one GPU, and peers. As in the host's `direct`, what one rank writes
+ * nobody else reads or writes in the same collective, also in place: rank r alone touches segment r of a reduction. No kernel waits for another; marks of the queues
+ * order the devices, before and after. */
+#include "../mover_impl.h"
+#include "p2p_parameters_impl.h"
+
+static mst_code_kernel reduce_kernel = {.name = "mst_p2p_reduce"};
+
+static int64_t shards_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
+
+int64_t mst_p2p_inputs(const mst_view *view) {
+    int64_t inputs = 0;
+    for (int32_t r = 0; r < view->size; r++) inputs += shards_of(view->requests[r]);
+    return inputs;
+}
+
+bool mst_p2p_serves(const mst_view *view) { return view->size <= MST_P2P_OUTPUTS && mst_p2p_inputs(view) <= MST_P2P_INPUTS; }
+
+mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    const bool updates = own->collective == MST_ALL_REDUCE_AXPY;
+    const mst_momentum *momentum = mst_view_momentum(view);
+    return (mst_p2p_reduce_parameters){.dtype = own->dtype, .op = updates ? MUSTER_SUM : own->reduction, .scale = 1.0 / (double)mst_p2p_inputs(view),
+                                       .alpha = updates ? own->alpha : 0, .beta = momentum ? momentum->beta : 0};
+}
+
+muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2p_reduce_parameters *p, int64_t begin) {
+    const mst_request *own = mst_view_own(view);
+    if (p->count == 0) return MUSTER_OK;
+    if (own->collective == MST_ALL_REDUCE_AXPY) {
+        const mst_momentum *momentum = mst_view_momentum(view);
+        p->parameter = (char *)own->output + begin * mst_view_element(view);
+        if (momentum) p->velocity = (char *)momentum->velocity + begin * mst_view_element(view);
+    }
+    return worker->device->table->launch_code(worker->device, &reduce_kernel, p->count, p, sizeof *p);
+}
+
+/* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order, to the outputs of ranks [first, last), where element e has its
+ * place at e - shift. */
+static muster_status reduce_to(muster_worker *worker, const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {
+    const int64_t element = mst_view_element(view), vector = mst_view_own(view)->output_count * element;
+    mst_p2p_reduce_parameters p = mst_p2p_parameters(view);
+    if (begin == end) return MUSTER_OK;
+    p.count = end - begin;
+    for (int32_t r = 0; r < view->size; r++) {
+        const char *input = view->requests[r]->input;
+        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++) p.input[p.inputs++] = (char *)input + shard * vector + begin * element;
+    }
+    for (int32_t r = first; r < last; r++) p.output[p.outputs++] = (char *)view->requests[r]->output + (begin - shift) * element;
+    return mst_p2p_launch(worker, view, &p, begin);
+}
+
+static muster_status all_reduce(muster_worker *worker, const mst_view *view) {
+    int64_t begin, end;
+    mst_segment(mst_view_own(view)->output_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    return reduce_to(worker, view, begin, end, 0, 0, view->size);
+}
+
+static muster_status reduce(muster_worker *worker, const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    int64_t begin, end;
+    mst_segment(own->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    return reduce_to(worker, view, begin, end, 0, own->root, own->root + 1);
+}
+
+static muster_status reduce_scatter(muster_worker *worker, const mst_view *view) {
+    const int64_t offset = mst_view_offset(view, view->rank);
+    return reduce_to(worker, view, offset, offset + mst_view_own(view)->output_count, offset, view->rank, view->rank + 1);
+}
+
+static muster_status move(muster_worker *worker, const mst_view *view, void *to, const void *from, int64_t count) {
+    const int64_t bytes = count * mst_view_element(view);
+    return to == from || bytes == 0 ? MUSTER_OK : worker->device->table->copy(worker->device, to, from, bytes);
+}
+
+/* Rank r copies segment r to everybody, so that every device's copies go at once. */
+static muster_status broadcast(muster_worker *worker, const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    int64_t begin, end, element = mst_view_element(view);
+    mst_segment(own->output_count, element, view->size, view->rank, &begin, &end);
+    const void *from = mst_at(view->requests[own->root]->input, begin * element);
+    for (int32_t r = 0; r < view->size; r++) MUSTER_TRY(move(worker, view, mst_at(view->requests[r]->output, begin * element), from, end - begin));
+    return MUSTER_OK;
+}
+
+/* Begins with the next rank's part, so that not everybody reads the same memory first. */
+static muster_status all_gather(muster_worker *worker, const mst_view *view) {
+    for (int32_t i = 1; i <= view->size; i++) {
+        int32_t r = (view->rank + i) % view->size;
+        void *to = mst_at(mst_view_own(view)->output, mst_view_offset(view, r) * mst_view_element(view));
+        MUSTER_TRY(move(worker, view, to, view->requests[r]->input, view->requests[r]->input_count));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status gather(muster_worker *worker, const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    void *to = mst_at(view->requests[own->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
+    return move(worker, view, to, own->input, own->input_count);
+}
+
+static muster_status scatter(muster_worker *worker, const mst_view *view) {
+    const mst_request *own = mst_view_own(view);
+    return move(worker, view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
+}
+
+/* Where it is in place the round offers a copy of the input. */
+static muster_status all_to_all(muster_worker *worker, const mst_view *view) {
+    for (int32_t i = 1; i <= view->size; i++) {
+        mst_parcel parcel = mst_view_parcel(view, (view->rank + i) % view->size, view->rank);
+        MUSTER_TRY(move(worker, view, parcel.to, parcel.from, parcel.count));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view) {
+    static muster_status (*const serve[MST_COLLECTIVE_COUNT])(muster_worker *, const mst_view *) = {
+        [MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast, [MST_ALL_GATHER] = all_gather,
+        [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter, [MST_ALL_TO_ALL] = all_to_all};
+    const mst_collective collective = mst_view_own(view)->collective;
+    return serve[collective] ? serve[collective](worker, view) : MUSTER_OK; /* a barrier has nothing to move */
+}
