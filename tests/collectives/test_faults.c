@@ -91,7 +91,7 @@ static void run_allocations(collectives_pool *pool, faults_plan *plan, int32_t a
     run_clean(pool, plan, "before", where); /* the workers have their scratch */
     for (plan->allocation = 1;; plan->allocation++) {
         mst_communicator_destroy(pool->communicator);
-        assert_ok(mst_communicator_create(pool->pool, &(mst_communicator_options){algorithms[algorithm]}, &pool->communicator));
+        assert_ok(mst_communicator_create(pool->pool, &(mst_communicator_options){.algorithm = algorithms[algorithm]}, &pool->communicator));
         run_fault(pool, plan, where);
         bool failed = plan->allocations >= plan->allocation;
         run_clean(pool, plan, "the next call", where);
@@ -99,7 +99,7 @@ static void run_allocations(collectives_pool *pool, faults_plan *plan, int32_t a
         matrix.refused++;
     }
     mst_communicator_destroy(pool->communicator);
-    assert_ok(mst_communicator_create(pool->pool, &(mst_communicator_options){algorithms[algorithm]}, &pool->communicator));
+    assert_ok(mst_communicator_create(pool->pool, &(mst_communicator_options){.algorithm = algorithms[algorithm]}, &pool->communicator));
     run_clean(pool, plan, "after", where);
 }
 

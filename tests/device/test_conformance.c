@@ -1,10 +1,14 @@
-/* What every device must do: one suite, run for each backend. To add a backend: one line in main. */
+/* What every device must do: one suite, run for each backend. To add a backend: one line in main. Where MUSTER_CUDA_LIBRARIES names a machine, the suite runs on its GPUs
+ * instead. */
 #include "base_check.h"
 #include "device_far.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { COUNT = 1000 };
+
+static const char *first_id = "3", *second_id = "9";
 
 /* The sanitizers' allocators end the program at a size that the system's merely refuses, unless they are told otherwise. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
@@ -15,10 +19,12 @@ const char *__tsan_default_options(void) { return "allocator_may_return_null=1";
 static int open_device(void **state, const char *backend) {
     const mst_device_table *table = mst_device_find(backend);
     if (!table) return -1;
-    return table->open(table, "3", (mst_device **)state) == MUSTER_OK ? 0 : -1;
+    return table->open(table, first_id, (mst_device **)state) == MUSTER_OK ? 0 : -1;
 }
 
 static int open_host(void **state) { return open_device(state, "host"); }
+
+static int open_cuda(void **state) { return open_device(state, "cuda"); }
 
 static int open_far(void **state) {
     mst_far_set_delays(200, 1);
@@ -40,9 +46,8 @@ static void *allocate(mst_device *device, int64_t bytes) {
 
 static void it_has_a_name_and_no_cpu(void **state) {
     mst_device *device = *state;
-    char ordinal[] = "3";
     assert_non_null(strstr(device->name, device->table->backend));
-    assert_non_null(strstr(device->name, ordinal));
+    assert_non_null(strstr(device->name, first_id));
     assert_int_equal(device->cpu, -1);
     assert_int_equal(mst_device_is_host(device), strcmp(device->table->backend, "host") == 0);
 }
@@ -51,7 +56,7 @@ static void it_refuses_an_ordinal_that_is_none(void **state) {
     mst_device *device = *state, *other = NULL;
     const char *const wrong[] = {"", "x", "-1", "1x", " 1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_refused(device->table->open(device->table, wrong[i], &other), MUSTER_INVALID_ARGUMENT, "muster_open: devices: expected");
+        assert_refused(device->table->open(device->table, wrong[i], &other), MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected");
         assert_null(other);
     }
 }
@@ -234,7 +239,7 @@ static void every_allocation_of_open_can_fail(void **state) {
     int32_t k = 1;
     for (;; k++) {
         mst_memory_fail_at(k);
-        muster_status status = device->table->open(device->table, "9", &other);
+        muster_status status = device->table->open(device->table, second_id, &other);
         mst_memory_fail_at(0);
         if (status == MUSTER_OK) break;
         assert_int_equal(status, MUSTER_OUT_OF_MEMORY);
@@ -246,8 +251,9 @@ static void every_allocation_of_open_can_fail(void **state) {
     assert_int_equal(mst_memory_live(), live);
 }
 
-static int run_suite(const char *name, CMFixtureFunction open_function) {
 #define CASE(test) {#test, test, open_function, close_device, NULL}
+
+static int run_suite(const char *name, CMFixtureFunction open_function) {
     const struct CMUnitTest tests[] = {
         CASE(it_has_a_name_and_no_cpu),
         CASE(it_refuses_an_ordinal_that_is_none),
@@ -256,11 +262,6 @@ static int run_suite(const char *name, CMFixtureFunction open_function) {
         CASE(a_failed_allocation_leaves_nothing),
         CASE(bytes_travel_in_across_and_out),
         CASE(copies_of_nothing_are_legal),
-        CASE(kernels_run_in_the_order_of_issue),
-        CASE(kernels_take_addresses_inside_a_block),
-        CASE(more_work_than_any_queue_holds),
-        CASE(the_first_failure_is_told_once),
-        CASE(it_works_again_after_a_failure),
         CASE(steady_work_allocates_nothing),
         CASE(every_allocation_of_open_can_fail),
     };
@@ -268,8 +269,25 @@ static int run_suite(const char *name, CMFixtureFunction open_function) {
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
+/* Kernels that are functions of the program. */
+static int run_launches(const char *name, CMFixtureFunction open_function) {
+    const struct CMUnitTest tests[] = {
+        CASE(kernels_run_in_the_order_of_issue),
+        CASE(kernels_take_addresses_inside_a_block),
+        CASE(more_work_than_any_queue_holds),
+        CASE(the_first_failure_is_told_once),
+        CASE(it_works_again_after_a_failure),
+    };
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
 int main(void) {
-    int failed = run_suite("host", open_host);
-    failed += run_suite("far", open_far);
+    const char *backend = getenv("MUSTER_TEST_BACKEND"); /* "cuda": of the libraries that the machine has */
+    if (getenv("MUSTER_CUDA_LIBRARIES") || (backend && strcmp(backend, "cuda") == 0)) {
+        first_id = second_id = "0";
+        return run_suite("cuda", open_cuda);
+    }
+    int failed = run_suite("host", open_host) + run_launches("host", open_host);
+    failed += run_suite("far", open_far) + run_launches("far", open_far);
     return failed;
 }

@@ -59,12 +59,35 @@ bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns) {
 }
 void mst_turn_leave(mst_turn *turn) { (void)turn; }
 
-/* The pool starts its threads in the order of their ranks, from 1. */
+/* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and pool_queue.c are not explored. */
+void mst_device_watch(mst_seat *seat) { (void)seat; }
+void mst_device_unwatch(mst_seat *seat) { (void)seat; }
+muster_status mst_device_begin(mst_seat *seat) {
+    (void)seat;
+    return MUSTER_INTERNAL;
+}
+muster_status mst_device_end(mst_seat *seat) {
+    (void)seat;
+    return MUSTER_INTERNAL;
+}
+void mst_device_land(mst_pool *pool) { (void)pool; }
+void mst_device_reserve_refused(mst_pool *pool) { (void)pool; }
+muster_status mst_device_refusal(const mst_pool *pool, bool single) {
+    (void)pool, (void)single;
+    return MUSTER_INTERNAL;
+}
+muster_status mst_call_queue_open(mst_call_queue *queue) {
+    (void)queue;
+    return MUSTER_OK;
+}
+void mst_call_queue_close(mst_call_queue *queue, bool forked) { (void)queue, (void)forked; }
+
+/* The pool starts its threads in the order of their ranks, from 1, or from 0 where rank 0 has one. */
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument);
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument) {
-    static const char *const names[] = {"rank 1", "rank 2", "rank 3"};
+    static const char *const names[] = {"rank 0", "rank 1", "rank 2", "rank 3"};
     (void)attributes;
-    *thread = (pthread_t)explore_thread(names[((mst_seat *)argument)->worker.rank - 1], entry, argument);
+    *thread = (pthread_t)explore_thread(names[((mst_seat *)argument)->worker.rank], entry, argument);
     return 0;
 }
 

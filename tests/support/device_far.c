@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -23,17 +24,39 @@ typedef struct far_block {
     int64_t offset, bytes, span; /* span: bytes, rounding and fence */
 } far_block;
 
-/* One piece of work: a copy, or a kernel with its own parameters. Addresses are already those of the alias. */
+/* One piece of work: a copy, a kernel with its own parameters, or a wait for what a mark remembers. Addresses are already those of the alias. */
 typedef struct far_work {
     mst_host_kernel kernel;
+    struct far_device *awaited; /* a wait, for position `bytes` of its queue `awaited_queue` */
+    mst_queue awaited_queue;
     void *to;
     const void *from;
     int64_t bytes;
     _Alignas(64) char parameters[MST_LAUNCH_MAX];
 } far_work;
 
+enum { QUEUES = 2 };
+
+/* Served by a thread of its own. Under the device's lock, but for works[issued], which belongs to the issuing thread. */
+typedef struct far_queue {
+    struct far_device *far;
+    pthread_t thread;
+    far_work *works; /* [QUEUE_LENGTH] */
+    int64_t issued, finished;
+    uint64_t random;
+} far_queue;
+
+typedef struct far_mark {
+    mst_queue queue;
+    int64_t position;
+} far_mark;
+
 typedef struct far_device {
     mst_device head;
+    mst_device *previous; /* whose context the thread had before enter */
+    int32_t ordinal;
+    int64_t reserved; /* bytes that an allocation in flight may have */
+    far_mark marks[MST_MARKS]; /* the issuing thread's */
     char *base;  /* what the program sees: PROT_NONE */
     char *alias; /* the same pages, for the device's own thread */
     pid_t process;
@@ -42,24 +65,31 @@ typedef struct far_device {
     far_block *blocks; /* sorted by offset */
     int64_t block_count, block_capacity;
 
-    pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    far_work *queue; /* [QUEUE_LENGTH]; the rest of this struct is under `lock` */
-    int64_t issued, finished;
+    far_queue queues[QUEUES];
     bool closing;
     muster_status failure;
     char message[MST_MESSAGE_SIZE];
 
     int32_t longest_us;
-    uint64_t random;
 } far_device;
 
-static _Atomic int64_t live_blocks;
+static _Atomic int64_t live_blocks, live_host_blocks, locked_ranges, beside_copies;
+static _Atomic int32_t stalled_ordinal = -1;
+static _Atomic bool strict_in_flight;
+static _Thread_local mst_device *current_context;
 static _Atomic int32_t chosen_delay_us = -1;
 static _Atomic uint64_t chosen_seed;
 
 int64_t mst_far_live(void) { return atomic_load(&live_blocks); }
+int64_t mst_far_live_host(void) { return atomic_load(&live_host_blocks); }
+int64_t mst_far_locked(void) { return atomic_load(&locked_ranges); }
+int64_t mst_far_beside_copies(void) { return atomic_load(&beside_copies); }
+void mst_far_stall(int32_t ordinal) { atomic_store(&stalled_ordinal, ordinal); }
+void mst_far_refuse_in_flight(bool refuse) { atomic_store(&strict_in_flight, refuse); }
+mst_device *mst_far_context(void) { return current_context; }
+void mst_far_set_context(mst_device *device) { current_context = device; }
 
 void mst_far_set_delays(int32_t longest_us, uint64_t seed) {
     atomic_store(&chosen_seed, seed);
@@ -85,56 +115,103 @@ static muster_status end_issue(far_device *far, muster_status status) {
 /* ---- the device's own thread ---- */
 
 /* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016). */
-static void wait_a_little(far_device *far) {
+static void wait_a_little(far_queue *queue) {
+    const far_device *far = queue->far;
     if (far->longest_us <= 0) return;
-    far->random ^= far->random >> 12;
-    far->random ^= far->random << 25;
-    far->random ^= far->random >> 27;
-    usleep((useconds_t)((far->random * 0x2545F4914F6CDD1Du >> 33) % ((uint64_t)far->longest_us + 1)));
+    queue->random ^= queue->random >> 12;
+    queue->random ^= queue->random << 25;
+    queue->random ^= queue->random >> 27;
+    usleep((useconds_t)((queue->random * 0x2545F4914F6CDD1Du >> 33) % ((uint64_t)far->longest_us + 1)));
+}
+
+static bool is_closing(far_device *far) {
+    pthread_mutex_lock(&far->lock);
+    const bool closing = far->closing;
+    pthread_mutex_unlock(&far->lock);
+    return closing;
+}
+
+/* A stalled device does nothing until the stall or the device ends. */
+static void wait_while_stalled(far_device *far) {
+    while (atomic_load(&stalled_ordinal) == far->ordinal && !is_closing(far)) usleep(500);
+}
+
+static muster_status await(const far_work *work) {
+    far_device *of = work->awaited;
+    pthread_mutex_lock(&of->lock);
+    while (of->queues[work->awaited_queue].finished < work->bytes && !of->closing) pthread_cond_wait(&of->changed, &of->lock);
+    pthread_mutex_unlock(&of->lock);
+    return MUSTER_OK;
 }
 
 static muster_status run_work(const far_work *work) {
+    if (work->awaited) return await(work);
     if (work->kernel) return work->kernel(work->parameters);
     memcpy(work->to, work->from, (size_t)work->bytes);
     return MUSTER_OK;
 }
 
-/* After a failure the rest of the queue is dropped until the next sync, as a host device would not have been given it. */
+static void run_next(far_queue *queue, const far_work *work, bool dropped) {
+    far_device *far = queue->far;
+    wait_a_little(queue);
+    wait_while_stalled(far);
+    const bool runs = !dropped && !far->head.lost;
+    muster_status status = runs ? run_work(work) : MUSTER_OK;
+    if (runs && queue == &far->queues[MST_QUEUE_COPY] && !work->awaited) atomic_fetch_add(&beside_copies, 1);
+    pthread_mutex_lock(&far->lock);
+    if (status != MUSTER_OK) {
+        far->failure = status;
+        mst_error_save(far->message);
+    }
+}
+
+/* After a failure the rest of the queues is dropped until the next sync, as a host device would not have been given it. */
 static void *serve(void *argument) {
-    far_device *far = argument;
+    far_queue *queue = argument;
+    far_device *far = queue->far;
     pthread_mutex_lock(&far->lock);
     for (;;) {
-        while (far->finished == far->issued && !far->closing) pthread_cond_wait(&far->changed, &far->lock);
-        if (far->finished == far->issued) break;
-        const far_work *work = &far->queue[far->finished % QUEUE_LENGTH];
-        bool dropped = far->failure != MUSTER_OK;
+        while (queue->finished == queue->issued && !far->closing) pthread_cond_wait(&far->changed, &far->lock);
+        if (queue->finished == queue->issued) break;
+        const bool dropped = far->failure != MUSTER_OK;
         pthread_mutex_unlock(&far->lock);
-        wait_a_little(far);
-        muster_status status = dropped ? MUSTER_OK : run_work(work);
-        pthread_mutex_lock(&far->lock);
-        if (status != MUSTER_OK) {
-            far->failure = status;
-            mst_error_save(far->message);
-        }
-        far->finished++;
+        run_next(queue, &queue->works[queue->finished % QUEUE_LENGTH], dropped); /* comes back with the lock */
+        queue->finished++;
         pthread_cond_broadcast(&far->changed);
     }
     pthread_mutex_unlock(&far->lock);
     return NULL;
 }
 
-/* The next free place of the queue; waits while it is full. Only the issuing thread fills it, so that no lock is held meanwhile. */
-static far_work *next_work(far_device *far) {
-    pthread_mutex_lock(&far->lock);
-    while (far->issued - far->finished == QUEUE_LENGTH) pthread_cond_wait(&far->changed, &far->lock);
-    far_work *work = &far->queue[far->issued % QUEUE_LENGTH];
+/* With the lock: sleeps for a millisecond or until something changes, then lets whoever watches the wait end it. */
+static muster_status wait_for_change(far_device *far) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 1000000;
+    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+    pthread_cond_timedwait(&far->changed, &far->lock, &until);
+    if (!far->head.interrupt) return MUSTER_OK;
     pthread_mutex_unlock(&far->lock);
-    return work;
+    const muster_status status = far->head.interrupt(far->head.interrupt_user);
+    pthread_mutex_lock(&far->lock);
+    return status;
 }
 
-static void submit(far_device *far) {
+/* The next free place of the queue; waits while it is full. Only the issuing thread fills it, so that no lock is held meanwhile. */
+static muster_status next_work(far_device *far, mst_queue which, far_work **work) {
+    far_queue *queue = &far->queues[which];
+    muster_status status = MUSTER_OK;
     pthread_mutex_lock(&far->lock);
-    far->issued++;
+    while (queue->issued - queue->finished == QUEUE_LENGTH && status == MUSTER_OK) status = wait_for_change(far);
+    *work = &queue->works[queue->issued % QUEUE_LENGTH];
+    pthread_mutex_unlock(&far->lock);
+    if (status == MUSTER_OK) (*work)->kernel = NULL, (*work)->awaited = NULL;
+    return status;
+}
+
+static void submit(far_device *far, mst_queue which) {
+    pthread_mutex_lock(&far->lock);
+    far->queues[which].issued++;
     pthread_cond_broadcast(&far->changed);
     pthread_mutex_unlock(&far->lock);
 }
@@ -166,14 +243,49 @@ static void unmap_arena(far_device *far) {
     munmap(far->base, ARENA_BYTES);
 }
 
-static muster_status start_thread(far_device *far) {
+static muster_status start_thread(far_queue *queue) {
     sigset_t all, before;
     sigfillset(&all);
     if (mst_memory_refuse()) return mst_out_of_memory("far device: thread", 0);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* the program's signals are not for this thread */
-    int failed = pthread_create(&far->thread, NULL, serve, far);
+    int failed = pthread_create(&queue->thread, NULL, serve, queue);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed ? mst_error(MUSTER_SYSTEM, "far device: thread: %s", strerror(failed)) : MUSTER_OK;
+}
+
+static void stop_threads(far_device *far, int32_t count) {
+    pthread_mutex_lock(&far->lock);
+    far->closing = true;
+    pthread_cond_broadcast(&far->changed);
+    pthread_mutex_unlock(&far->lock);
+    for (int32_t q = 0; q < count; q++) pthread_join(far->queues[q].thread, NULL);
+    pthread_cond_destroy(&far->changed);
+    pthread_mutex_destroy(&far->lock);
+}
+
+static muster_status start_threads(far_device *far) {
+    pthread_mutex_init(&far->lock, NULL);
+    pthread_cond_init(&far->changed, NULL);
+    for (int32_t q = 0; q < QUEUES; q++) {
+        far->queues[q].far = far;
+        muster_status status = start_thread(&far->queues[q]);
+        if (status == MUSTER_OK) continue;
+        stop_threads(far, q);
+        return status;
+    }
+    return MUSTER_OK;
+}
+
+static void free_queues(far_device *far) {
+    for (int32_t q = 0; q < QUEUES; q++) mst_free(far->queues[q].works);
+}
+
+static muster_status make_queues(far_device *far) {
+    for (int32_t q = 0; q < QUEUES; q++) {
+        far->queues[q].works = mst_alloc(QUEUE_LENGTH * sizeof(far_work));
+        if (!far->queues[q].works) return mst_out_of_memory("far device: queue", QUEUE_LENGTH * sizeof(far_work));
+    }
+    return MUSTER_OK;
 }
 
 static void choose_delays(far_device *far, const char *argument) {
@@ -181,7 +293,8 @@ static void choose_delays(far_device *far, const char *argument) {
     bool chosen = atomic_load(&chosen_delay_us) >= 0;
     far->longest_us = chosen ? atomic_load(&chosen_delay_us) : delay ? atoi(delay) : 0;
     uint64_t start = chosen ? atomic_load(&chosen_seed) : seed ? strtoull(seed, NULL, 10) : 0;
-    far->random = (start + strtoull(argument, NULL, 10) + 1) * 0x9E3779B97F4A7C15u | 1; /* never 0 */
+    for (uint64_t q = 0; q < QUEUES; q++)
+        far->queues[q].random = ((start + strtoull(argument, NULL, 10) + 1) * 0x9E3779B97F4A7C15u ^ q << 32) | 1; /* never 0 */
 }
 
 static muster_status start(far_device *far, const char *argument) {
@@ -189,25 +302,21 @@ static muster_status start(far_device *far, const char *argument) {
     far->head.cpu = -1;
     far->process = getpid();
     choose_delays(far, argument);
-    far->queue = mst_alloc(QUEUE_LENGTH * sizeof *far->queue);
-    if (!far->queue) return mst_out_of_memory("far device: queue", QUEUE_LENGTH * sizeof *far->queue);
-    muster_status status = map_arena(far);
+    far->ordinal = atoi(argument);
+    muster_status status = make_queues(far);
+    if (status == MUSTER_OK) status = map_arena(far);
     if (status == MUSTER_OK) {
-        pthread_mutex_init(&far->lock, NULL);
-        pthread_cond_init(&far->changed, NULL);
-        status = start_thread(far);
+        status = start_threads(far);
         if (status == MUSTER_OK) return status;
-        pthread_cond_destroy(&far->changed);
-        pthread_mutex_destroy(&far->lock);
         unmap_arena(far);
     }
-    mst_free(far->queue);
+    free_queues(far);
     return status;
 }
 
 static muster_status far_open(const mst_device_table *table, const char *argument, mst_device **device) {
     if (argument[0] == '\0' || strspn(argument, "0123456789") != strlen(argument)) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_open: devices: expected far:<ordinal>, received \"far:%.100s\"", argument);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected far:<ordinal>, received \"far:%.100s\"", argument);
     }
     far_device *far = mst_alloc(sizeof *far);
     if (!far) return mst_out_of_memory("far device", sizeof *far);
@@ -218,28 +327,18 @@ static muster_status far_open(const mst_device_table *table, const char *argumen
     return status;
 }
 
-static void stop_thread(far_device *far) {
-    pthread_mutex_lock(&far->lock);
-    far->closing = true;
-    pthread_cond_broadcast(&far->changed);
-    pthread_mutex_unlock(&far->lock);
-    pthread_join(far->thread, NULL);
-    pthread_cond_destroy(&far->changed);
-    pthread_mutex_destroy(&far->lock);
-}
-
 static void far_close(mst_device *device) {
     if (!device) return;
     far_device *far = begin_issue(device);
     if (far->process == getpid()) { /* a forked child has no such thread, and its lock may be held for ever */
-        stop_thread(far);
+        stop_threads(far, QUEUES);
         if (far->block_count > 0) misuse(far, "closed while blocks are not released");
     } else {
         atomic_fetch_sub(&live_blocks, far->block_count);
     }
     unmap_arena(far);
     mst_free(far->blocks);
-    mst_free(far->queue);
+    free_queues(far);
     mst_free(far);
 }
 
@@ -259,6 +358,10 @@ static bool find_gap(const far_device *far, int64_t span, int64_t *position, int
 static muster_status allocate(far_device *far, int64_t bytes, void **address) {
     int64_t position, offset, span;
     if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected at least 0, received %lld", far->head.name, (long long)bytes);
+    if (far->head.in_flight && atomic_load(&strict_in_flight)) {
+        if (bytes > far->reserved) return mst_out_of_memory(far->head.name, bytes);
+        far->reserved -= bytes;
+    }
     if (mst_memory_refuse() || bytes > ARENA_BYTES) return mst_out_of_memory(far->head.name, bytes);
     span = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + FENCE_BYTES;
     if (!find_gap(far, span, &position, &offset)) return mst_out_of_memory(far->head.name, bytes);
@@ -280,7 +383,8 @@ static muster_status far_allocate(mst_device *device, int64_t bytes, void **addr
 
 static bool is_idle(far_device *far) {
     pthread_mutex_lock(&far->lock);
-    bool idle = far->issued == far->finished;
+    bool idle = true;
+    for (int32_t q = 0; q < QUEUES; q++) idle = idle && far->queues[q].issued == far->queues[q].finished;
     pthread_mutex_unlock(&far->lock);
     return idle;
 }
@@ -300,7 +404,7 @@ static void release(far_device *far, int64_t index) {
 static void far_release(mst_device *device, void *address) {
     if (!address) return;
     far_device *far = begin_issue(device);
-    if (far->process == getpid() && !is_idle(far)) misuse(far, "release before sync");
+    if (far->process == getpid() && !far->head.lost && !is_idle(far)) misuse(far, "release before sync");
     int64_t index = 0;
     while (index < far->block_count && far->base + far->blocks[index].offset != (char *)address) index++;
     if (index == far->block_count) misuse(far, "release of an address that was not allocated");
@@ -324,28 +428,28 @@ static muster_status translate(far_device *far, const void *address, int64_t byt
 
 /* ---- work ---- */
 
-static muster_status enqueue_copy(far_device *far, void *to, const void *from, int64_t bytes) {
-    far_work *work = next_work(far);
-    work->kernel = NULL;
+static muster_status enqueue_copy(far_device *far, mst_queue queue, void *to, const void *from, int64_t bytes) {
+    far_work *work;
+    MUSTER_TRY(next_work(far, queue, &work));
     work->to = to;
     work->from = from;
     work->bytes = bytes;
-    submit(far);
+    submit(far, queue);
     return MUSTER_OK;
 }
 
-static muster_status copy_in(far_device *far, void *to_device, const void *from_host, int64_t bytes) {
+static muster_status copy_in(far_device *far, mst_queue queue, void *to_device, const void *from_host, int64_t bytes) {
     void *to;
     if (bytes <= 0) return MUSTER_OK;
     MUSTER_TRY(translate(far, to_device, bytes, &to));
-    return enqueue_copy(far, to, from_host, bytes);
+    return enqueue_copy(far, queue, to, from_host, bytes);
 }
 
 static muster_status copy_out(far_device *far, void *to_host, const void *from_device, int64_t bytes) {
     void *from;
     if (bytes <= 0) return MUSTER_OK;
     MUSTER_TRY(translate(far, from_device, bytes, &from));
-    return enqueue_copy(far, to_host, from, bytes);
+    return enqueue_copy(far, MST_QUEUE_COMPUTE, to_host, from, bytes);
 }
 
 static muster_status copy(far_device *far, void *to_device, const void *from_device, int64_t bytes) {
@@ -353,12 +457,17 @@ static muster_status copy(far_device *far, void *to_device, const void *from_dev
     if (bytes <= 0) return MUSTER_OK;
     MUSTER_TRY(translate(far, to_device, bytes, &to));
     MUSTER_TRY(translate(far, from_device, bytes, &from));
-    return enqueue_copy(far, to, from, bytes);
+    return enqueue_copy(far, MST_QUEUE_COMPUTE, to, from, bytes);
 }
 
 static muster_status far_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
     far_device *far = begin_issue(device);
-    return end_issue(far, copy_in(far, to_device, from_host, bytes));
+    return end_issue(far, copy_in(far, MST_QUEUE_COMPUTE, to_device, from_host, bytes));
+}
+
+static muster_status far_copy_in_beside(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+    far_device *far = begin_issue(device);
+    return end_issue(far, copy_in(far, MST_QUEUE_COPY, to_device, from_host, bytes));
 }
 
 static muster_status far_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes) {
@@ -377,7 +486,8 @@ static muster_status launch(far_device *far, mst_host_kernel kernel, const void 
         return mst_error(MUSTER_INTERNAL, "%s: parameters: expected at most %d bytes, received %lld", far->head.name, MST_LAUNCH_MAX,
                          (long long)parameter_bytes);
     }
-    far_work *work = next_work(far); /* filled in place: not the device's before submit */
+    far_work *work; /* filled in place: not the device's before submit */
+    MUSTER_TRY(next_work(far, MST_QUEUE_COMPUTE, &work));
     if (parameter_bytes > 0) memcpy(work->parameters, parameters, (size_t)parameter_bytes);
     for (int32_t i = 0; i < offset_count; i++) {
         void *address;
@@ -391,7 +501,7 @@ static muster_status launch(far_device *far, mst_host_kernel kernel, const void 
         memcpy(work->parameters + offsets[i], &address, sizeof address);
     }
     work->kernel = kernel;
-    submit(far);
+    submit(far, MST_QUEUE_COMPUTE);
     return MUSTER_OK;
 }
 
@@ -401,15 +511,118 @@ static muster_status far_launch(mst_device *device, mst_host_kernel kernel, cons
     return end_issue(far, launch(far, kernel, parameters, parameter_bytes, offsets, offset_count));
 }
 
+/* With the lock: the failure of what has been done, once. */
+static muster_status take_failure(far_device *far) {
+    const muster_status status = far->failure;
+    far->failure = MUSTER_OK;
+    return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, far->message);
+}
+
+static bool all_done(const far_device *far) {
+    return far->queues[MST_QUEUE_COMPUTE].finished == far->queues[MST_QUEUE_COMPUTE].issued &&
+           far->queues[MST_QUEUE_COPY].finished == far->queues[MST_QUEUE_COPY].issued;
+}
+
 static muster_status far_sync(mst_device *device) {
     far_device *far = begin_issue(device);
+    muster_status status = MUSTER_OK;
     pthread_mutex_lock(&far->lock);
-    while (far->finished != far->issued) pthread_cond_wait(&far->changed, &far->lock);
-    muster_status status = far->failure;
-    far->failure = MUSTER_OK;
-    if (status != MUSTER_OK) mst_error_restore(status, far->message);
+    while (status == MUSTER_OK && !all_done(far)) status = wait_for_change(far);
+    if (status == MUSTER_OK) status = take_failure(far);
     pthread_mutex_unlock(&far->lock);
     return end_issue(far, status);
+}
+
+static muster_status far_poll(mst_device *device, bool *done) {
+    far_device *far = begin_issue(device);
+    pthread_mutex_lock(&far->lock);
+    *done = all_done(far);
+    const muster_status status = *done ? take_failure(far) : MUSTER_OK;
+    pthread_mutex_unlock(&far->lock);
+    return end_issue(far, status);
+}
+
+/* ---- marks ---- */
+
+static muster_status far_mark_queue(mst_device *device, mst_queue queue, int32_t slot) {
+    far_device *far = begin_issue(device);
+    if (slot < 0 || slot >= MST_MARKS) misuse(far, "a mark that there is not");
+    far->marks[slot] = (far_mark){queue, far->queues[queue].issued};
+    return end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot) {
+    far_device *far = begin_issue(device), *other = (far_device *)of;
+    far_work *work;
+    if (slot < 0 || slot >= MST_MARKS) misuse(far, "a mark that there is not");
+    muster_status status = next_work(far, queue, &work);
+    if (status != MUSTER_OK) return end_issue(far, status);
+    work->awaited = other;
+    work->awaited_queue = other->marks[slot].queue;
+    work->bytes = other->marks[slot].position;
+    submit(far, queue);
+    return end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_reached(mst_device *device, int32_t slot, bool *done) {
+    far_device *far = begin_issue(device);
+    pthread_mutex_lock(&far->lock);
+    *done = far->queues[far->marks[slot].queue].finished >= far->marks[slot].position;
+    pthread_mutex_unlock(&far->lock);
+    return end_issue(far, MUSTER_OK);
+}
+
+/* ---- contexts and host memory ---- */
+
+static muster_status far_enter(mst_device *device) {
+    ((far_device *)device)->previous = current_context;
+    current_context = device;
+    return MUSTER_OK;
+}
+
+static void far_leave(mst_device *device) {
+    far_device *far = (far_device *)device;
+    if (current_context != device) misuse(far, "left where it was not entered");
+    current_context = far->previous;
+}
+
+static muster_status far_reserve(mst_device *device, int64_t bytes) {
+    far_device *far = begin_issue(device);
+    if (far->head.in_flight) misuse(far, "reserve while collectives are in flight");
+    if (bytes > far->reserved) far->reserved = bytes;
+    return end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_allocate_host(mst_device *device, int64_t bytes, void **address) {
+    far_device *far = begin_issue(device);
+    if (!is_idle(far)) misuse(far, "host memory is made between calls only");
+    *address = mst_alloc_uninitialised((size_t)bytes);
+    if (*address) atomic_fetch_add(&live_host_blocks, 1);
+    return end_issue(far, *address ? MUSTER_OK : mst_out_of_memory("far device: host memory", bytes));
+}
+
+static void far_release_host(mst_device *device, void *address) {
+    far_device *far = begin_issue(device);
+    if (!far->head.lost && far->process == getpid() && !is_idle(far)) misuse(far, "host memory is released between calls only");
+    if (address) atomic_fetch_sub(&live_host_blocks, 1);
+    mst_free(address);
+    end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_lock_host(mst_device *device, void *address, int64_t bytes) {
+    far_device *far = begin_issue(device);
+    if (!is_idle(far)) misuse(far, "host memory is locked between calls only");
+    if (mst_memory_refuse() || bytes > ARENA_BYTES) return end_issue(far, mst_out_of_memory("far device: lock", bytes));
+    (void)address;
+    atomic_fetch_add(&locked_ranges, 1);
+    return end_issue(far, MUSTER_OK);
+}
+
+static void far_unlock_host(mst_device *device, void *address) {
+    far_device *far = begin_issue(device);
+    (void)address;
+    atomic_fetch_sub(&locked_ranges, 1);
+    end_issue(far, MUSTER_OK);
 }
 
 static const mst_device_table far_table = {
@@ -424,6 +637,18 @@ static const mst_device_table far_table = {
     .copy = far_copy,
     .launch = far_launch,
     .sync = far_sync,
+    .enter = far_enter,
+    .leave = far_leave,
+    .copy_in_beside = far_copy_in_beside,
+    .mark = far_mark_queue,
+    .wait_mark = far_wait_mark,
+    .reached = far_reached,
+    .poll = far_poll,
+    .reserve = far_reserve,
+    .allocate_host = far_allocate_host,
+    .release_host = far_release_host,
+    .lock_host = far_lock_host,
+    .unlock_host = far_unlock_host,
 };
 
 static muster_status register_outcome;

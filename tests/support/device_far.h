@@ -13,7 +13,22 @@ muster_status mst_far_register(void);
  * called the environment's MUSTER_FAR_DELAY_US and MUSTER_FAR_SEED count, else there are none. For devices that are opened later. */
 void mst_far_set_delays(int32_t longest_us, uint64_t seed);
 
-/* Blocks allocated and not released, over all far devices. */
+/* Blocks allocated and not released, over all far devices; of device memory, of page-locked host memory; ranges of the program's that are locked. */
 int64_t mst_far_live(void);
+int64_t mst_far_live_host(void);
+int64_t mst_far_locked(void);
+
+/* Copies that have been done by the COPY queues of all far devices so far. */
+int64_t mst_far_beside_copies(void);
+
+/* The device of this ordinal does nothing any more until another is chosen (-1: none) or it is closed. */
+void mst_far_stall(int32_t ordinal);
+
+/* From now on an allocation in flight has only what was reserved. */
+void mst_far_refuse_in_flight(bool refuse);
+
+/* The device whose context this thread has: what enter sets and leave puts back. */
+mst_device *mst_far_context(void);
+void mst_far_set_context(mst_device *device);
 
 #endif

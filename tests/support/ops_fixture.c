@@ -1,6 +1,7 @@
 #include "ops_fixture.h"
 
 #include "base_check.h"
+#include "base_machine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,18 +12,21 @@ enum { PAIRS = 16, STORAGE = 1 << 15 };
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
 muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
-    const mst_device_table *table = mst_device_find(backend);
+    const bool gpus = on_gpus(); /* one for the host device of a test, another for the far one */
+    const mst_device_table *table = mst_device_find(gpus ? "cuda" : backend);
     assert_non_null(table);
+    assert_ok(mst_code_add(&mst_ops_code));
     mst_device *device;
     mst_pool *pool;
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = log_nothing};
-    assert_ok(table->open(table, "0", &device));
+    assert_ok(table->open(table, gpus && strcmp(backend, "host") != 0 ? "1" : "0", &device));
     assert_ok(mst_pool_create(&options, &device, 1, &pool));
     assert_ok(mst_pool_enter(pool, "test", 0));
     muster_status status = mst_pool_run_single(pool, body, argument);
     mst_pool_leave(pool);
     mst_pool_destroy(pool);
     table->close(device);
+    if (gpus) machine_check(true);
     return status;
 }
 

@@ -1,0 +1,272 @@
+/* Collectives between GPUs of the simulated machine: which way they go, what they wait for, and what happens when NCCL or a rank fails. */
+#include "collectives_values.h"
+#include "cuda/cuda_impl.h"
+#include "sim.h"
+
+#include <stdlib.h>
+
+enum { RANKS = 4, SMALL = 1000, LARGE = 100000 }; /* elements of f32 or i64: below, and above what p2p is chosen for */
+#define NO_WAY 30LL * 1000000000
+
+static char log_text[4096];
+static void keep_line(void *user, const char *line) {
+    (void)user;
+    strncat(log_text, line, sizeof log_text - strlen(log_text) - 1);
+}
+
+static void begin(bool peers) {
+    muster_sim_options options = {.devices = RANKS, .no_peers = !peers, .longest_delay = 20};
+    log_text[0] = '\0';
+    muster_sim_reset(&options);
+    mst_cuda_forget_lost();
+}
+
+static muster_status open_pool(collectives_pool *c, const char *devices, const char *algorithm, bool fixed_order) {
+    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = NO_WAY, .own_master = true, .log = keep_line};
+    setenv("MUSTER_TEST_DEVICES", devices, 1);
+    collectives_open_devices(c, 0, RANKS);
+    assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
+    return mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm, .fixed_order = fixed_order}, &c->communicator);
+}
+
+static void open_good(collectives_pool *c, const char *devices, const char *algorithm) { assert_ok(open_pool(c, devices, algorithm, false)); }
+
+/* ---- what ranks do ---- */
+
+static muster_status sum_of(muster_worker *w, int64_t count) {
+    muster_tensor x = values_make(w, count, w->rank, 1);
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    return values_expect(w, x, RANKS * (RANKS - 1) / 2, RANKS);
+}
+static muster_status small_sum(muster_worker *w, void *argument) { return (void)argument, sum_of(w, SMALL); }
+static muster_status large_sum(muster_worker *w, void *argument) { return (void)argument, sum_of(w, LARGE); }
+
+/* Whole numbers in floats: exact in any order. */
+static muster_status float_reduction(muster_worker *w, muster_reduction op, double expected) {
+    int64_t count = LARGE;
+    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    float *host = mst_alloc((size_t)count * sizeof *host), last = 0;
+    if (!host) return mst_out_of_memory("test", count * 4);
+    for (int64_t i = 0; i < count; i++) host[i] = (float)(w->rank + 1);
+    muster_status status = muster_worker_write(w, muster_f32(host, count), x);
+    if (status == MUSTER_OK) status = muster_worker_all_reduce(w, NULL, op, x, x);
+    if (status == MUSTER_OK) status = muster_worker_read(w, x, muster_f32(host, count));
+    last = host[count - 1];
+    mst_free(host);
+    MUSTER_TRY(status);
+    VALUES_REQUIRE((double)last == expected);
+    return MUSTER_OK;
+}
+static muster_status float_sum(muster_worker *w, void *argument) { return (void)argument, float_reduction(w, MUSTER_SUM, 10); }
+static muster_status float_average(muster_worker *w, void *argument) { return (void)argument, float_reduction(w, MUSTER_AVG, 2.5); }
+static muster_status float_max(muster_worker *w, void *argument) { return (void)argument, float_reduction(w, MUSTER_MAX, RANKS); }
+
+/* ---- which way ---- */
+
+static void small_ones_go_between_peers_and_large_ones_by_nccl(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    assert_ok(collectives_run(&c, small_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), 0);
+    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), RANKS);
+    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    collectives_close(&c);
+}
+
+static void averages_of_floats_are_ncclavg_and_their_maximum_is_ours(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    assert_ok(collectives_run(&c, float_average, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), RANKS);
+    assert_ok(collectives_run(&c, float_max, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), RANKS);
+    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    collectives_close(&c);
+}
+
+static void in_a_fixed_order_nccl_sums_no_floats(void **state) {
+    (void)state;
+    for (int peers = 0; peers < 2; peers++) {
+        collectives_pool c;
+        begin(peers);
+        assert_ok(open_pool(&c, "cuda", NULL, true));
+        assert_ok(collectives_run(&c, float_sum, NULL));
+        assert_int_equal(muster_sim_calls("ncclAllReduce"), 0);
+        assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+        assert_int_equal(muster_sim_calls("ncclSend") > 0, !peers);
+        collectives_close(&c);
+    }
+}
+
+static void virtual_devices_go_without_nccl(void **state) {
+    (void)state;
+    collectives_pool c;
+    char ways[400];
+    begin(true);
+    open_good(&c, "cuda-virtual", NULL);
+    assert_non_null(strstr(mst_communicator_ways(c.communicator, ways, sizeof ways), "NCCL takes each GPU once"));
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclCommInitRankConfig"), 0);
+    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    collectives_close(&c);
+}
+
+static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
+    (void)state;
+    static const struct { const char *devices, *algorithm, *text; bool peers; } cases[] = {
+        {"cuda-virtual", "nccl", "received \"nccl\": NCCL takes each GPU once", true}, {"cuda", "p2p", "received \"p2p\": they do not read each other's memory", false},
+        {"cuda", "ring", "expected reference, inline, direct, p2p, nccl or staged, received \"ring\"", true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        collectives_pool c;
+        begin(cases[i].peers);
+        muster_status status = open_pool(&c, cases[i].devices, cases[i].algorithm, false);
+        assert_int_equal(status, i < 2 ? MUSTER_UNAVAILABLE : MUSTER_INVALID_ARGUMENT);
+        assert_non_null(strstr(muster_last_error(), cases[i].text));
+        c.communicator = NULL;
+        collectives_close(&c);
+    }
+}
+
+/* ---- what waits ---- */
+
+static muster_status unwatched_sum(muster_worker *w, void *argument) {
+    muster_tensor x = values_make(w, *(int64_t *)argument, w->rank, 1);
+    static _Atomic uint64_t before;
+    MUSTER_TRY(muster_worker_barrier(w, NULL)); /* whoever made its values has waited for them */
+    if (w->rank == 0) before = muster_sim_calls("cuEventQuery");
+    MUSTER_TRY(muster_worker_barrier(w, NULL));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    MUSTER_TRY(muster_worker_barrier(w, NULL));
+    bool none = w->rank != 0 || muster_sim_calls("cuEventQuery") == before;
+    MUSTER_TRY(muster_worker_barrier(w, NULL)); /* before anybody waits for its device at the end */
+    VALUES_REQUIRE(none);
+    return MUSTER_OK;
+}
+
+static void no_rank_waits_for_its_device_in_a_collective(void **state) {
+    (void)state;
+    collectives_pool c;
+    int64_t counts[] = {SMALL, LARGE};
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    for (int i = 0; i < 2; i++) assert_ok(collectives_run(&c, unwatched_sum, &counts[i]));
+    assert_int_equal(muster_sim_waits(), 0);
+    collectives_close(&c);
+}
+
+/* ---- when something fails ---- */
+
+/* The last rank fails after the others are inside NCCL. */
+static muster_status sum_then_leave_one(muster_worker *w, void *argument) {
+    (void)argument;
+    MUSTER_TRY(sum_of(w, LARGE));
+    if (w->rank == RANKS - 1) return mst_error(MUSTER_USER, "the last rank has had enough");
+    return sum_of(w, LARGE);
+}
+
+static void the_call_after_a_lost_one_has_new_communicators(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    uint64_t made = muster_sim_calls("ncclCommInitRankConfig");
+    assert_refused(collectives_run(&c, sum_then_leave_one, NULL), MUSTER_USER, "has had enough");
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_true(muster_sim_calls("ncclCommInitRankConfig") == made || muster_sim_calls("ncclCommInitRankConfig") == made + RANKS);
+    assert_true(muster_sim_calls("ncclAllReduce") >= 2 * RANKS);
+    collectives_close(&c);
+}
+
+/* The communicators are stuck inside NCCL: one rank's call fails, the others wait on their devices. */
+static void a_failure_of_nccl_ends_the_call_on_every_rank(void **state) {
+    (void)state;
+    static const char *const symbols[] = {"ncclAllReduce", "ncclGroupStart", "ncclGroupEnd", "ncclCommGetAsyncError"};
+    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
+        collectives_pool c;
+        begin(true);
+        open_good(&c, "cuda", NULL);
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        muster_sim_inject(symbols[i], 2, 3);
+        muster_status status = collectives_run(&c, large_sum, NULL);
+        if (muster_sim_injected() > 0) {
+            assert_int_equal(status, MUSTER_INTERNAL);
+            assert_non_null(strstr(muster_last_error(), symbols[i]));
+        }
+        muster_sim_inject_clear();
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        collectives_close(&c);
+    }
+}
+
+static void what_nccl_cannot_make_goes_another_way(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    muster_sim_inject("ncclCommInitRankConfig", 2, 2);
+    open_good(&c, "cuda", NULL);
+    assert_non_null(strstr(log_text, "NCCL's communicators could not be made"));
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), 0);
+    collectives_close(&c);
+}
+
+static void until_nccl_is_made_anew_collectives_go_another_way(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    muster_sim_inject("ncclGroupStart", RANKS, 3); /* the others are inside */
+    assert_refused(collectives_run(&c, large_sum, NULL), MUSTER_INTERNAL, "ncclGroupStart");
+    muster_sim_inject("ncclGetUniqueId", 1, 2);
+    uint64_t before = muster_sim_calls("ncclAllReduce");
+    assert_ok(collectives_run(&c, large_sum, NULL)); /* staged */
+    assert_non_null(strstr(log_text, "the next call tries again"));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), before);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), before + RANKS);
+    collectives_close(&c);
+}
+
+static muster_status part_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_communicator *part;
+    MUSTER_TRY(muster_worker_split(w, NULL, w->rank % 2, 0, &part));
+    muster_tensor x = values_make(w, LARGE, w->rank, 1);
+    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, x, x));
+    MUSTER_TRY(values_expect(w, x, 2 * (w->rank % 2) + 2, 2));
+    MUSTER_TRY(muster_worker_release(w, part));
+    return sum_of(w, LARGE);
+}
+
+static void parts_have_communicators_of_their_own(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    for (int i = 0; i < 3; i++) assert_ok(collectives_run(&c, part_task, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), 3 * 2 * RANKS);
+    collectives_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_ones_go_between_peers_and_large_ones_by_nccl),
+        cmocka_unit_test(averages_of_floats_are_ncclavg_and_their_maximum_is_ours),
+        cmocka_unit_test(in_a_fixed_order_nccl_sums_no_floats),
+        cmocka_unit_test(virtual_devices_go_without_nccl),
+        cmocka_unit_test(a_way_that_the_devices_do_not_have_is_refused),
+        cmocka_unit_test(no_rank_waits_for_its_device_in_a_collective),
+        cmocka_unit_test(the_call_after_a_lost_one_has_new_communicators),
+        cmocka_unit_test(a_failure_of_nccl_ends_the_call_on_every_rank),
+        cmocka_unit_test(what_nccl_cannot_make_goes_another_way),
+        cmocka_unit_test(until_nccl_is_made_anew_collectives_go_another_way),
+        cmocka_unit_test(parts_have_communicators_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,333 @@
+/* Which GPUs there are, which is meant, and what opening and closing leave. */
+#include "cuda/cublas_api_impl.h"
+#include "cuda/nvrtc_api_impl.h"
+#include "cuda_fixture.h"
+#include "foreign_impl.h"
+
+/* Must be the first: what is open once stays open. */
+static void without_the_driver_there_is_a_reason(void **state) {
+    (void)state;
+    const char *folder = getenv("MUSTER_CUDA_LIBRARIES"), *reason = NULL;
+    char kept[4096];
+    assert_non_null(folder);
+    snprintf(kept, sizeof kept, "%s", folder);
+    setenv("MUSTER_CUDA_LIBRARIES", "/nowhere", 1);
+    int32_t count = -1;
+    mst_device *device = NULL;
+    assert_ok(mst_cuda_probe(&count, &reason));
+    assert_int_equal(count, 0);
+    assert_non_null(strstr(reason, "the CUDA driver was not found: tried libcuda.so.1 in /nowhere"));
+    assert_refused(mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device), MUSTER_UNAVAILABLE, "the CUDA driver was not found");
+    assert_null(device);
+    setenv("MUSTER_CUDA_LIBRARIES", kept, 1);
+}
+
+static void all_are_counted(void **state) {
+    (void)state;
+    int32_t count = 0;
+    const char *reason = "";
+    new_machine(&(muster_sim_options){.devices = 5});
+    assert_ok(mst_cuda_probe(&count, &reason));
+    assert_int_equal(count, 5);
+    assert_null(reason);
+}
+
+static void a_failing_cuInit_is_a_reason(void **state) {
+    (void)state;
+    int32_t count = 0;
+    const char *reason = NULL;
+    new_machine(NULL);
+    muster_sim_inject("cuInit", 1, MST_CU_NO_DEVICE);
+    assert_ok(mst_cuda_probe(&count, &reason));
+    assert_int_equal(count, 0);
+    assert_non_null(strstr(reason, "cuInit: expected success, received CUDA_ERROR_NO_DEVICE (100: "));
+}
+
+/* A real library beside the simulated driver. */
+static void real_beside_simulated_is_refused(void **state) {
+    (void)state;
+    typedef struct functions {
+        double (*cos)(double x);
+    } functions;
+#define MST_FOREIGN_STRUCT functions
+    const mst_foreign_symbol symbols[] = {MST_FOREIGN_NEEDED(double, cos, (double))};
+    const char *const sonames[] = {"libm.so.6"};
+    const mst_foreign_library library = {"the mathematics", sonames, 1, symbols, 1};
+    functions found = {0};
+    char kept[4096];
+    snprintf(kept, sizeof kept, "%s", getenv("MUSTER_CUDA_LIBRARIES"));
+    (void)driver();
+    assert_true(mst_foreign_simulated());
+    unsetenv("MUSTER_CUDA_LIBRARIES");
+    assert_refused(mst_foreign_open(&library, &found), MUSTER_UNAVAILABLE,
+                   "the mathematics: libm.so.6 is real, but the CUDA driver that this process has opened is simulated");
+    setenv("MUSTER_CUDA_LIBRARIES", kept, 1);
+    assert_null(found.cos);
+}
+
+static void uuid_text(int ordinal, char text[64]) {
+    mst_cu_uuid uuid;
+    mst_cu_device device;
+    assert_int_equal(driver()->cuDeviceGet(&device, ordinal), 0);
+    assert_int_equal(driver()->cuDeviceGetUuid_v2(&uuid, device), 0);
+    char *end = text + sprintf(text, "GPU-");
+    for (int i = 0; i < 16; i++)
+        end += sprintf(end, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid.bytes[i]);
+}
+
+static void a_device_is_found_by_ordinal_uuid_and_pci_id(void **state) {
+    (void)state;
+    new_machine(&(muster_sim_options){.devices = 8});
+    (void)driver();
+    for (int i = 0; i < 8; i++) {
+        int32_t ordinal = -1;
+        char text[64];
+        snprintf(text, sizeof text, "%d", i);
+        assert_ok(mst_cuda_find(text, &ordinal));
+        assert_int_equal(ordinal, i);
+        uuid_text(i, text);
+        assert_ok(mst_cuda_find(text, &ordinal));
+        assert_int_equal(ordinal, i);
+        assert_int_equal(driver()->cuDeviceGetPCIBusId(text, sizeof text, i), 0);
+        assert_ok(mst_cuda_find(text, &ordinal));
+        assert_int_equal(ordinal, i);
+    }
+}
+
+static void ids_that_name_none_are_refused(void **state) {
+    (void)state;
+    int32_t ordinal = 0;
+    new_machine(&(muster_sim_options){.devices = 2});
+    const char *const wrong[] = {
+        "", "x", "-1", "1x", " 1", "GPU", "GPU-", "GPU-00000000-0000-0000-0000-000000000000", "0000:ff:00.0", "99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_refused(mst_cuda_find(wrong[i], &ordinal), MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected");
+        assert_int_equal(ordinal, -1);
+    }
+    assert_refused(mst_cuda_find("2", &ordinal), MUSTER_OUT_OF_RANGE, "expected a GPU from 0 to 1, received \"2\"");
+}
+
+static void a_beginning_of_several_uuids_is_refused(void **state) {
+    (void)state;
+    char text[64];
+    int32_t ordinal = 0;
+    new_machine(&(muster_sim_options){.devices = 8});
+    uuid_text(3, text);
+    text[30] = '\0';
+    assert_ok(mst_cuda_find(text, &ordinal));
+    assert_int_equal(ordinal, 3);
+    new_machine(&(muster_sim_options){.devices = 1});
+    text[5] = '\0'; /* one digit: of one device it tells enough, if it is that device's */
+    uuid_text(0, text);
+    text[5] = '\0';
+    assert_ok(mst_cuda_find(text, &ordinal));
+}
+
+static void an_open_device_says_what_it_is(void **state) {
+    (void)state;
+    new_machine(NULL);
+    mst_device *device = opened("1");
+    assert_string_equal(device->name, "cuda:1 Simulated GPU");
+    assert_int_equal(device->cpu, -1);
+    assert_int_equal(device->physical, 2);
+    assert_false(mst_device_is_host(device));
+    assert_int_equal(mst_cuda_ordinal(device), 1);
+    assert_non_null(mst_cuda_stream(device));
+    assert_non_null(mst_cuda_blas(device));
+    closed(device);
+    check_machine();
+}
+
+static void the_description_names_versions_and_memory(void **state) {
+    (void)state;
+    char text[192];
+    new_machine(&(muster_sim_options){.devices = 1});
+    setenv("MUSTER_DEVICE_MEMORY", "8388608", 1);
+    mst_device *device = opened("0");
+    unsetenv("MUSTER_DEVICE_MEMORY");
+    mst_cuda_describe_libraries(device, text, sizeof text);
+    assert_string_equal(text, "driver for CUDA 13.0, cuBLAS 13.0.0, NVRTC 13.0, all simulated");
+    mst_cuda_describe_device(device, text, sizeof text);
+    assert_string_equal(text, "cuda:0: compute capability 9.0, 4 multiprocessors, 8 MiB of device memory reserved and 4 MiB for cuBLAS");
+    (void)mst_error(MUSTER_INTERNAL, "what was said before");
+    muster_sim_inject("cublasGetVersion_v2", 1, MST_CUBLAS_INTERNAL_ERROR);
+    muster_sim_inject("nvrtcVersion", 1, MST_NVRTC_INTERNAL_ERROR);
+    mst_cuda_describe_libraries(device, text, sizeof text);
+    assert_string_equal(text, "driver for CUDA 13.0, cuBLAS of an unknown version, NVRTC of an unknown version, all simulated");
+    assert_string_equal(muster_last_error(), "what was said before");
+    closed(device);
+    check_machine();
+}
+
+static void virtual_devices_share_a_gpu_and_nothing_else(void **state) {
+    (void)state;
+    new_machine(NULL);
+    mst_device *devices[4];
+    for (int i = 0; i < 4; i++) devices[i] = opened("0");
+    for (int i = 1; i < 4; i++) {
+        assert_int_equal(devices[i]->physical, devices[0]->physical);
+        assert_ptr_not_equal(mst_cuda_stream(devices[i]), mst_cuda_stream(devices[0]));
+        assert_ptr_not_equal(mst_cuda_blas(devices[i]), mst_cuda_blas(devices[0]));
+    }
+    for (int i = 0; i < 4; i++) closed(devices[(i + 1) % 4]);
+    check_machine();
+}
+
+static void the_callers_context_is_left_alone(void **state) {
+    (void)state;
+    new_machine(NULL);
+    const mst_cuda_api *api = driver();
+    mst_cu_context mine = NULL, now = NULL;
+    assert_int_equal(api->cuDevicePrimaryCtxRetain(&mine, 1), 0);
+    assert_int_equal(api->cuCtxSetCurrent(mine), 0);
+    mst_device *device = opened("0");
+    int value = 42;
+    void *place = allocated(device, sizeof value);
+    assert_ok(device->table->copy_in(device, place, &value, sizeof value));
+    assert_ok(device->table->sync(device));
+    assert_int_equal(api->cuCtxGetCurrent(&now), 0);
+    assert_ptr_equal(now, mine);
+    closed(device);
+    assert_int_equal(api->cuCtxGetCurrent(&now), 0);
+    assert_ptr_equal(now, mine);
+    assert_int_equal(api->cuCtxSetCurrent(NULL), 0);
+    assert_int_equal(api->cuDevicePrimaryCtxRelease_v2(1), 0);
+    check_machine();
+}
+
+static void enter_makes_the_context_current_until_leave(void **state) {
+    (void)state;
+    new_machine(NULL);
+    mst_device *device = opened("1");
+    mst_cu_context inside = NULL, after = NULL;
+    assert_ok(device->table->enter(device));
+    assert_ok(device->table->enter(device));
+    assert_int_equal(driver()->cuCtxGetCurrent(&inside), 0);
+    assert_non_null(inside);
+    device->table->leave(device);
+    assert_int_equal(driver()->cuCtxGetCurrent(&after), 0);
+    assert_ptr_equal(after, inside);
+    device->table->leave(device);
+    assert_int_equal(driver()->cuCtxGetCurrent(&after), 0);
+    assert_null(after);
+    closed(device);
+    check_machine();
+}
+
+static void every_allocation_of_open_can_fail(void **state) {
+    (void)state;
+    new_machine(NULL);
+    mst_device *device = NULL;
+    int32_t k = 1;
+    for (;; k++) {
+        mst_memory_fail_at(k);
+        muster_status status = mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device);
+        mst_memory_fail_at(0);
+        if (status == MUSTER_OK) break;
+        assert_int_equal(status, MUSTER_OUT_OF_MEMORY);
+        assert_null(device);
+        check_machine();
+    }
+    assert_true(k > 2);
+    closed(device);
+    check_machine();
+}
+
+/* Codes that are no success and do not spoil the context, by library. */
+static int failure_of(const char *library) {
+    return strcmp(library, "cublas") == 0 ? 14 : strcmp(library, "nvrtc") == 0 ? 11 : MST_CU_OPERATING_SYSTEM;
+}
+
+/* The k-th call of the symbol fails. True: there was one. What only tidies up, or only tells more, may fail unseen. */
+static bool open_with_failure(const char *symbol, const char *library, uint64_t k) {
+    static const char *const unseen[] = {"cuCtxPopCurrent_v2", "cuMemGetInfo_v2",  "cuStreamQuery",
+                                         "cuGetErrorName",     "cuGetErrorString", "cuCtxSetCurrent"};
+    mst_device *device = NULL;
+    new_machine(NULL);
+    (void)driver();
+    muster_sim_inject(symbol, k, failure_of(library));
+    muster_status status = mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device);
+    bool met = muster_sim_injected() > 0;
+    muster_sim_inject_clear();
+    if (status == MUSTER_OK) {
+        bool may_be_unseen = !met || strncmp(symbol, "cuMemFree", 9) == 0;
+        for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) may_be_unseen |= strcmp(symbol, unseen[i]) == 0;
+        if (!may_be_unseen) fail_msg("call %d of %s failed, and open did not", (int)k, symbol);
+        closed(device);
+    } else if (!met || !strstr(muster_last_error(), symbol) || device) {
+        fail_msg("call %d of %s: \"%s\"", (int)k, symbol, muster_last_error());
+    }
+    check_machine();
+    return met;
+}
+
+static void every_call_of_open_can_fail(void **state) {
+    (void)state;
+    new_machine(NULL);
+    closed(opened("0")); /* all libraries are open, and their symbols known */
+    int32_t tried = 0;
+    const char *library = NULL;
+    for (int i = 0; muster_sim_symbol(i, &library); i++) {
+        uint64_t k = 1;
+        while (open_with_failure(muster_sim_symbol(i, &library), library, k)) k++;
+        tried += (int32_t)k - 1;
+    }
+    print_message("%d calls\n", (int)tried);
+    assert_true(tried > 50);
+}
+
+/* What a device that works does to end is done in full, whatever the driver says. */
+static void every_call_of_close_can_fail(void **state) {
+    (void)state;
+    const char *library = NULL;
+    for (int i = 0; muster_sim_symbol(i, &library); i++) {
+        for (uint64_t k = 1;; k++) {
+            new_machine(NULL);
+            mst_device *device = opened("0");
+            muster_sim_inject(muster_sim_symbol(i, NULL), k, failure_of(library));
+            uint64_t before = muster_sim_injected();
+            closed(device);
+            bool met = muster_sim_injected() > before;
+            muster_sim_inject_clear();
+            check_machine();
+            if (!met) break;
+        }
+    }
+}
+
+static void blocking_launches_of_several_gpus_are_told_once(void **state) {
+    (void)state;
+    char notice[MST_MESSAGE_SIZE];
+    new_machine(&(muster_sim_options){.devices = 2});
+    setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+    mst_device *a = opened("0"), *b = opened("1");
+    unsetenv("CUDA_LAUNCH_BLOCKING");
+    assert_true(mst_cuda_take_notice(notice));
+    assert_non_null(strstr(notice, "CUDA_LAUNCH_BLOCKING=1"));
+    assert_false(mst_cuda_take_notice(notice));
+    closed(a);
+    closed(b);
+    check_machine();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_the_driver_there_is_a_reason),
+        cmocka_unit_test(all_are_counted),
+        cmocka_unit_test(a_failing_cuInit_is_a_reason),
+        cmocka_unit_test(real_beside_simulated_is_refused),
+        cmocka_unit_test(a_device_is_found_by_ordinal_uuid_and_pci_id),
+        cmocka_unit_test(ids_that_name_none_are_refused),
+        cmocka_unit_test(a_beginning_of_several_uuids_is_refused),
+        cmocka_unit_test(an_open_device_says_what_it_is),
+        cmocka_unit_test(the_description_names_versions_and_memory),
+        cmocka_unit_test(virtual_devices_share_a_gpu_and_nothing_else),
+        cmocka_unit_test(the_callers_context_is_left_alone),
+        cmocka_unit_test(enter_makes_the_context_current_until_leave),
+        cmocka_unit_test(every_allocation_of_open_can_fail),
+        cmocka_unit_test(every_call_of_open_can_fail),
+        cmocka_unit_test(every_call_of_close_can_fail),
+        cmocka_unit_test(blocking_launches_of_several_gpus_are_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+/* The real NVRTC compiles the texts: test_nvrtc ARCHITECTURE (90: sm_90), or test_nvrtc without one for what is the same for all. Found in the CUDA toolkit, by the
+ * loader, or where script/fetch-nvrtc puts it. */
+#include "base_check.h"
+#include "nvrtc_api_impl.h"
+#include "ops_impl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+extern const mst_code_texts mst_collectives_code;
+
+static int32_t architecture;
+static const mst_nvrtc_api *api;
+
+static void find_library(void) {
+    static const char *const folders[] = {"/usr/local/cuda/lib64", MUSTER_NVRTC_FETCHED};
+    static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        for (size_t j = 0; j < sizeof sonames / sizeof *sonames; j++) {
+            char path[4096];
+            snprintf(path, sizeof path, "%s/%s", folders[i], sonames[j]);
+            if (access(path, R_OK) != 0) continue;
+            setenv("MUSTER_CUDA_LIBRARIES", folders[i], 1);
+            return;
+        }
+}
+
+static mst_code_target target_of(int32_t of) { return (mst_code_target){.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = of}; }
+
+/* As one object: `bytes` with zeros among them. */
+static bool contains(const mst_code_image *image, const char *word) { return memmem(image->data, (size_t)image->bytes, word, strlen(word)) != NULL; }
+
+static void test_every_kernel_compiles(void **state) {
+    (void)state;
+    mst_code_target target = target_of(architecture);
+    mst_code_image image;
+    assert_ok(mst_code_build(&target, NULL, &image));
+    if (image.log) fail_msg("NVRTC warns: %.2000s", image.log);
+    assert_memory_equal(image.data, "\177ELF", 4);
+    assert_true(mst_code_kernel_count() > 0);
+    for (int32_t i = 0; i < mst_code_kernel_count(); i++)
+        if (!contains(&image, mst_code_kernel_name(i))) fail_msg("the image lacks the kernel %s", mst_code_kernel_name(i));
+    print_message("%d kernels, %lld bytes for sm_%d\n", mst_code_kernel_count(), (long long)image.bytes, architecture);
+    mst_code_release(&image);
+}
+
+static const mst_code_text simple_texts[] = {{"wrong.cuh", "static inline int wrong(int x) {\n    return x +;\n}\n"}};
+
+static void test_a_newer_device_gets_ptx(void **state) {
+    (void)state;
+    const mst_code_program simple = {.name = "simple.cu", .text = "extern \"C\" __global__ void simple(int *x) { *x = 1; }\n"};
+    mst_code_target target = target_of(9990);
+    mst_code_image image;
+    assert_ok(mst_code_build(&target, &simple, &image));
+    assert_true(contains(&image, ".target sm_"));
+    assert_true(contains(&image, ".entry simple"));
+    assert_int_equal(strlen(image.data), image.bytes - 1); /* the loader reads it as a string */
+    mst_code_release(&image);
+}
+
+static void test_a_device_that_is_too_old_is_refused(void **state) {
+    (void)state;
+    mst_code_target target = target_of(13);
+    mst_code_image image;
+    assert_refused(mst_code_build(&target, NULL, &image), MUSTER_UNSUPPORTED, "compute capability 1.3");
+    mst_code_release(&image);
+}
+
+static void test_an_error_names_the_text_and_the_line(void **state) {
+    (void)state;
+    const mst_code_program wrong = {.name = "main.cu", .text = "#include \"wrong.cuh\"\n", .texts = simple_texts, .count = 1};
+    mst_code_target target = target_of(90);
+    mst_code_image image;
+    muster_status status = mst_code_build(&target, &wrong, &image);
+    assert_int_not_equal(status, MUSTER_OK);
+    if (!strstr(muster_last_error(), "wrong.cuh(2): error")) fail_msg("%s", muster_last_error());
+    assert_non_null(image.log);
+    assert_non_null(strstr(image.log, "wrong.cuh(2): error"));
+    mst_code_release(&image);
+}
+
+int main(int argc, char **argv) {
+    find_library();
+    setenv("MUSTER_CACHE_DIR", "off", 1);
+    if (mst_nvrtc_api_get(&api) != MUSTER_OK) {
+        fprintf(stderr, "%s\nscript/fetch-nvrtc fetches it\n", muster_last_error());
+        return 1;
+    }
+    if (mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_collectives_code) != MUSTER_OK) return 1;
+    const struct CMUnitTest one[] = {cmocka_unit_test(test_every_kernel_compiles)};
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_a_newer_device_gets_ptx), cmocka_unit_test(test_a_device_that_is_too_old_is_refused),
+                                     cmocka_unit_test(test_an_error_names_the_text_and_the_line)};
+    if (argc < 2) return cmocka_run_group_tests(all, NULL, NULL);
+    architecture = atoi(argv[1]);
+    return cmocka_run_group_tests(one, NULL, NULL);
+}

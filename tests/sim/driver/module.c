@@ -1,0 +1,87 @@
+/* Modules, functions and launches. */
+#include "driver_impl.h"
+#include "shim/mst_shim.h"
+
+#include <string.h>
+
+mst_cu_result cuModuleLoadData(mst_cu_module *module, const void *image) {
+    DRIVER_ENTER_DEVICE(cuModuleLoadData, sim_current_device());
+    DRIVER_CONTEXT(context);
+    if (!module || !image) return MST_CU_INVALID_VALUE;
+    sim_hazard_creation("cuModuleLoadData");
+    return sim_module_load(context, image, module);
+}
+
+mst_cu_result cuModuleUnload(mst_cu_module module) {
+    sim_module *unloaded = sim_module_of(module);
+    DRIVER_RELEASE(cuModuleUnload, unloaded ? unloaded->context->device : -1);
+    sim_context *context;
+    sim_result required = sim_require(&context);
+    if (!unloaded) return DRIVER_RESULT(required ? required : MST_CU_INVALID_HANDLE);
+    sim_hazard_creation("cuModuleUnload");
+    sim_module_unload(unloaded);
+    return DRIVER_RESULT(required);
+}
+
+mst_cu_result cuModuleGetFunction(mst_cu_function *function, mst_cu_module module, const char *name) {
+    DRIVER_ENTER_DEVICE(cuModuleGetFunction, sim_current_device());
+    DRIVER_CONTEXT(context);
+    sim_module *of = sim_module_of(module);
+    if (!function || !name) return MST_CU_INVALID_VALUE;
+    return of ? sim_module_function(of, name, function) : MST_CU_INVALID_HANDLE;
+}
+
+enum { REGISTERS = 4, PTX_VERSION = 5, FUNCTION_ATTRIBUTES_END = 16, THREADS_MAX = 1024, SHARED_MAX = 49152 };
+
+mst_cu_result cuFuncGetAttribute(int *value, unsigned int attribute, mst_cu_function function) {
+    DRIVER_ENTER(cuFuncGetAttribute);
+    DRIVER_CONTEXT(context);
+    if (!value || attribute >= FUNCTION_ATTRIBUTES_END) return MST_CU_INVALID_VALUE;
+    if (!sim_function_of(function)) return MST_CU_INVALID_HANDLE;
+    *value = 0;
+    if (attribute == MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK) *value = 256; /* as the dialect's launch bounds say */
+    if (attribute == REGISTERS) *value = 32;
+    if (attribute == PTX_VERSION || attribute == MST_CU_FUNCTION_BINARY_VERSION) *value = 90;
+    return MST_CU_SUCCESS;
+}
+
+static bool grid_is_legal(const unsigned grid[3], const unsigned block[3], unsigned shared_bytes) {
+    for (int i = 0; i < 3; i++)
+        if (grid[i] == 0 || block[i] == 0) return false;
+    if (grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535) return false;
+    return block[0] <= 1024 && block[1] <= 1024 && block[2] <= 64 && (uint64_t)block[0] * block[1] * block[2] <= THREADS_MAX &&
+           shared_bytes <= SHARED_MAX;
+}
+
+/* The one structure of parameters, from either way to pass it. NULL: neither, or both. */
+static const void *find_parameters(const sim_function *function, void **parameters, void **extra) {
+    if (parameters) return extra ? NULL : parameters[0];
+    const void *buffer = NULL;
+    size_t bytes = 0;
+    for (int i = 0; extra && extra[i] != NULL; i += 2) { /* CU_LAUNCH_PARAM_END is NULL, BUFFER_POINTER 1, BUFFER_SIZE 2 */
+        if (extra[i] == (void *)1)
+            buffer = extra[i + 1];
+        else if (extra[i] == (void *)2)
+            bytes = *(const size_t *)extra[i + 1];
+        else
+            return NULL;
+    }
+    return bytes >= (size_t)function->kernel->parameter_bytes ? buffer : NULL;
+}
+
+mst_cu_result cuLaunchKernel(mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+                             unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, mst_cu_stream stream, void **parameters,
+                             void **extra) {
+    sim_stream *on = sim_stream_of(stream);
+    DRIVER_ISSUE(cuLaunchKernel, on);
+    DRIVER_CONTEXT(context);
+    sim_function *launched = sim_function_of(function);
+    if (!launched || !on) return MST_CU_INVALID_HANDLE;
+    sim_context *of = launched->module->context;
+    if (of != on->context || of != context) return MST_CU_INVALID_HANDLE; /* a kernel goes only to a stream of its own context */
+    unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+    const void *found = find_parameters(launched, parameters, extra);
+    if (!grid_is_legal(grid, block, shared_bytes) || !found) return MST_CU_INVALID_VALUE;
+    if ((uint64_t)block_x * block_y * block_z > 256) return MST_CU_INVALID_VALUE; /* the launch bounds of every kernel */
+    return sim_launch(launched, on, (uint64_t)grid_x * grid_y * grid_z, block_x * block_y * block_z, found);
+}

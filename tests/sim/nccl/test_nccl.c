@@ -1,0 +1,677 @@
+/* The simulated NCCL itself: that it waits, ends, refuses and reports as it should, with 2, 4 and 8 devices and random delays. What it shares with the real one is in
+ * test_contract_nccl.c. */
+#include "base_check.h"
+#include "nccl_team.h"
+#include "sim.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* Turns differ in whether there are delays (odd ones) and in whether communicators block. */
+#ifdef MUSTER_TEST_SANITIZED
+enum { STEP = 3 };
+#else
+enum { STEP = 1 };
+#endif
+
+static uint64_t seed(void) {
+    const char *text = getenv("MUSTER_SEED");
+    return text && *text ? strtoull(text, NULL, 10) : 1;
+}
+
+static void reset(int devices, uint64_t turn) {
+    muster_sim_reset(&(muster_sim_options){.devices = devices, .seed = seed() + turn, .longest_delay = turn % 2 ? 200 : 0, .memory = 32 << 20});
+    assert_int_equal(cuda.cuInit(0), MST_CU_SUCCESS);
+}
+
+#define assert_nccl(expression)                                                                                                              \
+    do {                                                                                                                                     \
+        mst_nccl_result result_ = (expression);                                                                                              \
+        if (result_ != MST_NCCL_SUCCESS) fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
+    } while (0)
+
+/* No rule was broken, and nothing is left. */
+static void assert_clean(void) {
+    if (muster_sim_check_leaks() || muster_sim_hazard_count()) fail_msg("%s", muster_sim_hazards());
+}
+
+static void assert_reported(const char *text) {
+    if (!strstr(muster_sim_hazards(), text)) fail_msg("\"%s\" is not in: %s", text, muster_sim_hazards());
+}
+
+static void open_team(team *t, int devices, bool blocking, uint64_t turn) {
+    reset(devices, turn);
+    assert_true(team_open(t, devices, blocking));
+}
+
+static mst_nccl_result sum(team *t, int rank, int buffer, size_t count) {
+    void *at = team_at(t, rank, buffer, 0);
+    return nccl.ncclAllReduce(at, at, count, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank], t->streams[rank]);
+}
+
+/* ---- order in the stream ---- */
+
+enum { STEPS = 30 };
+
+/* Nothing waits in the host but for the issue: each sum is over what the one before gave. */
+static mst_nccl_result powers_task(team *t, int rank, void *argument) {
+    uint32_t value = 1, expected = 1;
+    (void)argument;
+    TEAM_TRY(team_write(t, rank, 0, 400, &value, sizeof value));
+    for (int i = 0; i < STEPS; i++) {
+        TEAM_TRY(team_settle(t->comms[rank], sum(t, rank, 0, 101)));
+        expected *= (uint32_t)t->size;
+    }
+    TEAM_TRY(team_read(t, rank, 0, 400, &value, sizeof value));
+    return value == expected ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
+}
+
+static void collectives_follow_each_other_in_the_stream(void **state) {
+    (void)state;
+    for (int devices = 2; devices <= 8; devices *= 2) {
+        for (uint64_t turn = 0; turn < 4; turn += STEP) {
+            team t;
+            open_team(&t, devices, turn / 2 == 0, turn);
+            assert_nccl(team_start(&t));
+            assert_nccl(team_run(&t, powers_task, NULL, NULL));
+            assert_nccl(team_end(&t, false));
+            team_close(&t);
+            assert_clean();
+        }
+    }
+}
+
+static mst_nccl_result two_streams_task(team *t, int rank, void *argument) {
+    mst_cu_stream own = t->streams[rank], other = ((mst_cu_stream *)argument)[rank];
+    uint32_t values[2] = {0};
+    TEAM_TRY(team_fill(t, rank, 0, 1));
+    TEAM_TRY(team_fill(t, rank, 1, 1));
+    TEAM_TRY(team_sync(t, rank));
+    TEAM_TRY(nccl.ncclGroupStart());
+    TEAM_TRY(sum(t, rank, 0, 1));
+    t->streams[rank] = other;
+    mst_nccl_result result = sum(t, rank, 1, 1);
+    t->streams[rank] = own;
+    TEAM_TRY(result);
+    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclGroupEnd()));
+    TEAM_TRY(team_sync(t, rank));
+    TEAM_TRY(team_read(t, rank, 1, 0, values, 4)); /* in the first stream: the group joins both */
+    return values[0] == 0x01010101u * (uint32_t)t->size ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
+}
+
+static void a_group_joins_the_streams_that_it_names(void **state) {
+    (void)state;
+    for (uint64_t turn = 0; turn < 4; turn += STEP) {
+        team t;
+        mst_cu_stream others[2];
+        open_team(&t, 2, turn / 2, turn);
+        for (int rank = 0; rank < 2; rank++) {
+            cuda.cuCtxSetCurrent(t.contexts[rank]);
+            assert_int_equal(cuda.cuStreamCreate(&others[rank], MST_CU_STREAM_NON_BLOCKING), MST_CU_SUCCESS);
+        }
+        assert_nccl(team_start(&t));
+        assert_nccl(team_run(&t, two_streams_task, others, NULL));
+        assert_nccl(team_end(&t, false));
+        for (int rank = 0; rank < 2; rank++) {
+            cuda.cuCtxSetCurrent(t.contexts[rank]);
+            while (cuda.cuStreamQuery(others[rank]) == MST_CU_NOT_READY) sched_yield();
+            cuda.cuStreamDestroy_v2(others[rank]);
+        }
+        team_close(&t);
+        assert_clean();
+    }
+}
+
+/* One thread for all devices: everything in groups. */
+static void one_thread_drives_all_ranks_in_groups(void **state) {
+    (void)state;
+    for (int blocking = 0; blocking < 2; blocking++) {
+        team t;
+        uint32_t value = 0;
+        mst_nccl_config config = team_config(blocking);
+        open_team(&t, 4, blocking, 1);
+        assert_nccl(nccl.ncclGetUniqueId(&t.id));
+        assert_nccl(nccl.ncclGroupStart());
+        for (int rank = 0; rank < 4; rank++) {
+            cuda.cuCtxSetCurrent(t.contexts[rank]);
+            mst_nccl_result result = nccl.ncclCommInitRankConfig(&t.comms[rank], 4, t.id, rank, &config);
+            assert_true(result == MST_NCCL_SUCCESS || result == MST_NCCL_IN_PROGRESS);
+        }
+        mst_nccl_result result = nccl.ncclGroupEnd();
+        for (int rank = 0; rank < 4; rank++) assert_nccl(team_settle(t.comms[rank], result));
+        for (int rank = 0; rank < 4; rank++) assert_nccl(team_fill(&t, rank, 0, 1));
+        assert_nccl(nccl.ncclGroupStart());
+        for (int rank = 0; rank < 4; rank++) assert_nccl(sum(&t, rank, 0, 10));
+        result = nccl.ncclGroupEnd();
+        for (int rank = 0; rank < 4; rank++) assert_nccl(team_settle(t.comms[rank], result));
+        for (int rank = 0; rank < 4; rank++) {
+            assert_nccl(team_read(&t, rank, 0, 36, &value, sizeof value));
+            assert_int_equal(value, 0x04040404);
+        }
+        assert_nccl(team_end(&t, false));
+        team_close(&t);
+        assert_clean();
+    }
+}
+
+static mst_nccl_result parts_task(team *t, int rank, void *argument) {
+    team *parts = argument;
+    uint32_t value = 0;
+    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclCommSplit(t->comms[rank], rank % 2, rank, &parts->comms[rank], NULL)));
+    TEAM_TRY(team_fill(t, rank, 0, 1));
+    parts->streams[rank] = t->streams[rank];
+    memcpy(parts->memory[rank], t->memory[rank], sizeof t->memory[rank]);
+    return team_read(t, rank, 0, 0, &value, sizeof value);
+}
+
+static mst_nccl_result whole_and_part_task(team *t, int rank, void *argument) {
+    team *parts = argument;
+    uint32_t value = 0;
+    TEAM_TRY(nccl.ncclGroupStart());
+    TEAM_TRY(sum(t, rank, 0, 1));
+    TEAM_TRY(sum(parts, rank, 0, 1));
+    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclGroupEnd()));
+    TEAM_TRY(team_settle(parts->comms[rank], MST_NCCL_IN_PROGRESS));
+    TEAM_TRY(team_sync(t, rank));
+    TEAM_TRY(team_read(t, rank, 0, 0, &value, sizeof value));
+    return value == 0x01010101u * (uint32_t)(t->size * (t->size / 2)) ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
+}
+
+static void a_group_may_hold_several_communicators(void **state) {
+    (void)state;
+    for (int devices = 4; devices <= 8; devices *= 2) {
+        for (uint64_t turn = 0; turn < 4; turn += STEP) {
+            team t, parts;
+            memset(&parts, 0, sizeof parts);
+            open_team(&t, devices, turn / 2, turn);
+            parts.size = devices;
+            assert_nccl(team_start(&t));
+            assert_nccl(team_run(&t, parts_task, &parts, NULL));
+            assert_nccl(team_run(&t, whole_and_part_task, &parts, NULL));
+            memcpy(parts.contexts, t.contexts, sizeof t.contexts);
+            assert_nccl(team_end(&parts, false));
+            assert_nccl(team_end(&t, false));
+            team_close(&t);
+            assert_clean();
+        }
+    }
+}
+
+/* ---- waiting for ranks that do not come ---- */
+
+typedef struct late {
+    _Atomic int arrived, returned;
+} late;
+
+static mst_nccl_result late_task(team *t, int rank, void *argument) {
+    late *l = argument;
+    mst_nccl_config config = team_config(true);
+    mst_nccl_result result = MST_NCCL_SUCCESS;
+    if (rank == t->size - 1) {
+        while (muster_sim_calls("ncclCommInitRankConfig") < (uint64_t)t->size - 1) sched_yield();
+        nanosleep(&(struct timespec){0, 20000000}, NULL); /* only to give a wrong return time to happen */
+        if (l->returned) result = MST_NCCL_INTERNAL_ERROR;
+    }
+    mst_nccl_result made = nccl.ncclCommInitRankConfig(&t->comms[rank], t->size, t->id, rank, &config);
+    l->returned++;
+    return made == MST_NCCL_SUCCESS ? result : made;
+}
+
+static void starting_waits_for_the_last_rank(void **state) {
+    (void)state;
+    team t;
+    late l = {0};
+    open_team(&t, 4, true, 0);
+    assert_nccl(nccl.ncclGetUniqueId(&t.id));
+    assert_nccl(team_run(&t, late_task, &l, NULL));
+    assert_nccl(team_end(&t, false));
+    team_close(&t);
+    assert_clean();
+}
+
+static void starting_without_blocking_is_in_progress_until_an_abort(void **state) {
+    (void)state;
+    team t;
+    mst_nccl_config config = team_config(false);
+    open_team(&t, 2, false, 0);
+    cuda.cuCtxSetCurrent(t.contexts[0]);
+    assert_nccl(nccl.ncclGetUniqueId(&t.id));
+    assert_int_equal(nccl.ncclCommInitRankConfig(&t.comms[0], 2, t.id, 0, &config), MST_NCCL_IN_PROGRESS);
+    mst_nccl_result now;
+    for (int i = 0; i < 10; i++) {
+        assert_nccl(nccl.ncclCommGetAsyncError(t.comms[0], &now));
+        assert_int_equal(now, MST_NCCL_IN_PROGRESS);
+    }
+    assert_int_equal(sum(&t, 0, 0, 1), MST_NCCL_INVALID_ARGUMENT);
+    assert_non_null(strstr(nccl.ncclGetLastError(NULL), "before the previous operation"));
+    assert_int_equal(nccl.ncclCommDestroy(t.comms[0]), MST_NCCL_INVALID_ARGUMENT);
+    assert_nccl(nccl.ncclCommAbort(t.comms[0]));
+    team_close(&t);
+    assert_clean();
+}
+
+/* One rank is aborted while it starts: the other waits for its own abort. */
+static void starting_with_an_aborted_rank_waits_for_an_abort(void **state) {
+    (void)state;
+    team t;
+    mst_nccl_config config = team_config(false);
+    mst_nccl_result now;
+    open_team(&t, 2, false, 0);
+    assert_nccl(nccl.ncclGetUniqueId(&t.id));
+    for (int rank = 0; rank < 2; rank++) {
+        cuda.cuCtxSetCurrent(t.contexts[rank]);
+        assert_int_equal(nccl.ncclCommInitRankConfig(&t.comms[rank], 2, t.id, rank, &config), MST_NCCL_IN_PROGRESS);
+        if (rank == 0) assert_nccl(nccl.ncclCommAbort(t.comms[0]));
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_nccl(nccl.ncclCommGetAsyncError(t.comms[1], &now));
+        assert_int_equal(now, MST_NCCL_IN_PROGRESS);
+    }
+    assert_nccl(nccl.ncclCommAbort(t.comms[1]));
+    team_close(&t);
+    assert_clean();
+}
+
+/* Until the others have come nothing is done; then everything. */
+static mst_nccl_result issue_task(team *t, int rank, void *argument) {
+    if (rank == *(int *)argument) return MST_NCCL_SUCCESS;
+    mst_nccl_result result = sum(t, rank, 0, 10);
+    for (int i = 0; i < 10 && result == MST_NCCL_IN_PROGRESS; i++) TEAM_TRY(nccl.ncclCommGetAsyncError(t->comms[rank], &result));
+    return result;
+}
+
+static mst_nccl_result abort_and_sync_task(team *t, int rank, void *argument) {
+    (void)argument;
+    TEAM_TRY(nccl.ncclCommAbort(t->comms[rank]));
+    t->comms[rank] = NULL;
+    return team_sync(t, rank);
+}
+
+static void a_missing_rank_is_waited_for_until_all_abort(void **state) {
+    (void)state;
+    for (int devices = 2; devices <= 8; devices *= 2) {
+        for (uint64_t turn = 0; turn < 4; turn += STEP) {
+            team t;
+            int missing = (int)turn % devices, in_stream = 0;
+            open_team(&t, devices, false, turn);
+            assert_nccl(team_start(&t));
+            for (int i = 0; i < (int)turn; i++) assert_nccl(team_run(&t, powers_task, NULL, NULL)); /* past the first collective, which connects */
+            mst_nccl_result results[TEAM_MOST];
+            team_run(&t, issue_task, &missing, results);
+            for (int rank = 0; rank < devices; rank++) {
+                assert_true(results[rank] == MST_NCCL_SUCCESS || results[rank] == MST_NCCL_IN_PROGRESS);
+                if (rank == missing || results[rank] != MST_NCCL_SUCCESS) continue;
+                assert_false(team_empty(&t, rank));
+                in_stream++;
+            }
+            if (turn == 0) assert_int_equal(in_stream, 0); /* the first needs all host threads */
+            assert_nccl(team_run(&t, abort_and_sync_task, NULL, NULL));
+            team_close(&t);
+            assert_clean();
+        }
+    }
+}
+
+static mst_nccl_result receive_task(team *t, int rank, void *argument) {
+    int from = *(int *)argument;
+    if (rank == from) return MST_NCCL_SUCCESS;
+    return team_settle(t->comms[rank], nccl.ncclRecv(team_at(t, rank, 0, 0), 1, MST_NCCL_INT32, from, t->comms[rank], t->streams[rank]));
+}
+
+static void an_abort_ends_its_own_rank_only(void **state) {
+    (void)state;
+    team t;
+    int silent = 2;
+    open_team(&t, 3, false, 5);
+    assert_nccl(team_start(&t));
+    assert_nccl(team_run(&t, receive_task, &silent, NULL));
+    assert_nccl(nccl.ncclCommAbort(t.comms[0]));
+    assert_nccl(team_sync(&t, 0));
+    assert_false(team_empty(&t, 1));
+    assert_nccl(nccl.ncclCommAbort(t.comms[1]));
+    assert_nccl(team_sync(&t, 1));
+    assert_nccl(nccl.ncclCommAbort(t.comms[2]));
+    team_close(&t);
+    assert_clean();
+}
+
+/* ---- ranks that differ ---- */
+
+static mst_nccl_result mismatch_task(team *t, int rank, void *argument) {
+    int kind = *(int *)argument;
+    void *at = team_at(t, rank, 0, 0);
+    mst_nccl_comm comm = t->comms[rank];
+    mst_cu_stream stream = t->streams[rank];
+    mst_nccl_result result = MST_NCCL_SUCCESS;
+    if (kind == 0) result = nccl.ncclAllReduce(at, at, rank ? 10 : 11, MST_NCCL_INT32, MST_NCCL_SUM, comm, stream);
+    if (kind == 1) result = nccl.ncclAllReduce(at, at, 10, rank ? MST_NCCL_INT32 : MST_NCCL_FLOAT32, MST_NCCL_SUM, comm, stream);
+    if (kind == 2) result = nccl.ncclAllReduce(at, at, 10, MST_NCCL_INT32, rank ? MST_NCCL_SUM : MST_NCCL_MAX, comm, stream);
+    if (kind == 3) result = nccl.ncclBroadcast(at, at, 10, MST_NCCL_INT32, rank ? 0 : 1, comm, stream);
+    if (kind == 4 && rank) result = nccl.ncclBroadcast(at, at, 10, MST_NCCL_INT32, 0, comm, stream);
+    if (kind == 4 && !rank) result = nccl.ncclAllReduce(at, at, 10, MST_NCCL_INT32, MST_NCCL_SUM, comm, stream);
+    if (kind == 5 && rank) result = nccl.ncclSend(at, 10, MST_NCCL_INT32, 0, comm, stream);
+    if (kind == 5 && !rank) result = nccl.ncclRecv(at, 9, MST_NCCL_INT32, 1, comm, stream);
+    return team_settle(comm, result);
+}
+
+static void what_differs_is_reported_and_waits_until_aborted(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 6; kind++) {
+        team t;
+        open_team(&t, 2, kind % 2, (uint64_t)kind);
+        assert_nccl(team_start(&t));
+        assert_nccl(team_run(&t, mismatch_task, &kind, NULL));
+        while (!muster_sim_hazard_count()) sched_yield();
+        assert_reported("they wait until they are aborted");
+        assert_false(team_empty(&t, 0));
+        assert_false(team_empty(&t, 1));
+        assert_nccl(team_run(&t, abort_and_sync_task, NULL, NULL));
+        team_close(&t);
+        muster_sim_hazards_clear();
+        assert_clean();
+    }
+}
+
+static void starting_with_other_sizes_or_the_same_rank_is_reported(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 2; kind++) {
+        team t;
+        mst_nccl_config config = team_config(false);
+        open_team(&t, 2, false, 0);
+        assert_nccl(nccl.ncclGetUniqueId(&t.id));
+        for (int i = 0; i < 2; i++) {
+            cuda.cuCtxSetCurrent(t.contexts[i]);
+            assert_int_equal(nccl.ncclCommInitRankConfig(&t.comms[i], kind ? 2 : 2 + i, t.id, kind ? 0 : i, &config), MST_NCCL_IN_PROGRESS);
+        }
+        assert_reported("nobody will get out of ncclCommInitRankConfig but by an abort");
+        for (int i = 0; i < 2; i++) assert_nccl(nccl.ncclCommAbort(t.comms[i]));
+        team_close(&t);
+    }
+}
+
+/* ---- rules broken on purpose ---- */
+
+typedef struct intruder {
+    team *t;
+    mst_nccl_result result;
+} intruder;
+
+static void *intrude(void *argument) {
+    intruder *i = argument;
+    cuda.cuCtxSetCurrent(i->t->contexts[0]);
+    i->result = sum(i->t, 0, 1, 1);
+    return NULL;
+}
+
+static void two_threads_on_a_device_are_reported(void **state) {
+    (void)state;
+    team t;
+    pthread_t thread;
+    open_team(&t, 1, true, 0);
+    assert_nccl(team_start(&t));
+    intruder other = {&t, MST_NCCL_SUCCESS};
+    cuda.cuCtxSetCurrent(t.contexts[0]);
+    assert_nccl(nccl.ncclGroupStart());
+    assert_nccl(sum(&t, 0, 0, 1));
+    assert_int_equal(pthread_create(&thread, NULL, intrude, &other), 0);
+    pthread_join(thread, NULL);
+    assert_nccl(nccl.ncclGroupEnd());
+    assert_reported("two threads issue NCCL operations on the device");
+    assert_nccl(team_sync(&t, 0));
+    assert_nccl(team_end(&t, false));
+    team_close(&t);
+}
+
+static mst_nccl_result orders_task(team *t, int rank, void *argument) {
+    team *parts = argument;
+    mst_nccl_result result = rank ? sum(t, rank, 0, 1) : sum(parts, rank, 1, 1);
+    TEAM_TRY(result == MST_NCCL_IN_PROGRESS ? MST_NCCL_SUCCESS : result);
+    result = rank ? sum(parts, rank, 1, 1) : sum(t, rank, 0, 1);
+    TEAM_TRY(result == MST_NCCL_IN_PROGRESS ? MST_NCCL_SUCCESS : result);
+    return MST_NCCL_SUCCESS;
+}
+
+static void other_orders_of_communicators_are_reported(void **state) {
+    (void)state;
+    team t, parts;
+    memset(&parts, 0, sizeof parts);
+    open_team(&t, 2, true, 0);
+    assert_nccl(team_start(&t));
+    parts = t;
+    assert_nccl(team_start(&parts));
+    for (int i = 0; i < 2; i++) { /* connects both */
+        assert_nccl(team_run(&t, powers_task, NULL, NULL));
+        assert_nccl(team_run(&parts, powers_task, NULL, NULL));
+    }
+    for (int rank = 0; rank < 2; rank++) { /* streams of their own: in one the two would wait for each other for ever */
+        cuda.cuCtxSetCurrent(t.contexts[rank]);
+        assert_int_equal(cuda.cuStreamCreate(&parts.streams[rank], MST_CU_STREAM_NON_BLOCKING), MST_CU_SUCCESS);
+    }
+    assert_nccl(team_run(&t, orders_task, &parts, NULL));
+    assert_reported("communicators are used in another order than on another device");
+    for (int rank = 0; rank < 2; rank++) {
+        assert_nccl(team_sync(&t, rank));
+        assert_nccl(team_sync(&parts, rank));
+    }
+    assert_nccl(team_end(&t, false));
+    assert_nccl(team_end(&parts, false));
+    for (int rank = 0; rank < 2; rank++) cuda.cuStreamDestroy_v2(parts.streams[rank]);
+    team_close(&t);
+}
+
+static void a_collective_before_all_ranks_have_started_is_reported(void **state) {
+    (void)state;
+    team t;
+    mst_nccl_config config = team_config(false);
+    open_team(&t, 2, false, 0);
+    assert_nccl(nccl.ncclGetUniqueId(&t.id));
+    mst_nccl_result result[2];
+    for (int rank = 0; rank < 2; rank++) {
+        cuda.cuCtxSetCurrent(t.contexts[rank]);
+        result[rank] = nccl.ncclCommInitRankConfig(&t.comms[rank], 2, t.id, rank, &config);
+    }
+    assert_int_equal(result[0], MST_NCCL_IN_PROGRESS); /* rank 1 had not come */
+    assert_nccl(team_settle(t.comms[1], result[1]));
+    void *at = team_at(&t, 1, 0, 0);
+    result[1] = nccl.ncclSend(at, 1, MST_NCCL_INT32, 0, t.comms[1], t.streams[1]);
+    assert_nccl(team_settle(t.comms[1], result[1]));
+    assert_reported("a barrier belongs between");
+    assert_nccl(team_settle(t.comms[0], result[0]));
+    assert_nccl(team_end(&t, true));
+    team_close(&t);
+}
+
+static void use_after_the_end_is_reported(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 1, true, 0);
+    assert_nccl(team_start(&t));
+    mst_nccl_comm comm = t.comms[0];
+    assert_nccl(team_end(&t, false));
+    mst_nccl_result now;
+    assert_int_equal(nccl.ncclCommGetAsyncError(comm, &now), MST_NCCL_INVALID_ARGUMENT);
+    assert_reported("destroyed or aborted before");
+    assert_int_equal(nccl.ncclCommDestroy(comm), MST_NCCL_INVALID_ARGUMENT);
+    team_close(&t);
+}
+
+static void allocation_while_a_collective_flies_is_reported(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 2, true, 0);
+    assert_nccl(team_start(&t));
+    mst_cu_address address;
+    void *at = team_at(&t, 0, 0, 0);
+    assert_nccl(nccl.ncclSend(at, 1, MST_NCCL_INT32, 1, t.comms[0], t.streams[0])); /* nobody receives */
+    cuda.cuCtxSetCurrent(t.contexts[1]);
+    assert_int_equal(cuda.cuMemAlloc_v2(&address, 100), MST_CU_SUCCESS);
+    assert_reported("cuMemAlloc");
+    assert_reported("while a collective is in flight");
+    assert_nccl(team_run(&t, abort_and_sync_task, NULL, NULL));
+    cuda.cuMemFree_v2(address);
+    team_close(&t);
+}
+
+static void a_communicator_that_is_left_is_reported(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 2, true, 0);
+    assert_nccl(team_start(&t));
+    assert_nccl(nccl.ncclCommDestroy(t.comms[0]));
+    assert_true(muster_sim_check_leaks() > 0);
+    assert_reported("leak: device 1: 1 NCCL communicator");
+    muster_sim_hazards_clear();
+    assert_nccl(nccl.ncclCommDestroy(t.comms[1]));
+    team_close(&t);
+    assert_clean();
+}
+
+static mst_nccl_result overlap_task(team *t, int rank, void *argument) {
+    (void)argument;
+    return nccl.ncclAllReduce(team_at(t, rank, 0, 0), team_at(t, rank, 0, 4), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank], t->streams[rank]);
+}
+
+static void overlapping_buffers_are_reported(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 2, true, 0);
+    assert_nccl(team_start(&t));
+    assert_nccl(team_run(&t, overlap_task, NULL, NULL));
+    assert_reported("overlap");
+    for (int rank = 0; rank < 2; rank++) assert_nccl(team_sync(&t, rank));
+    assert_nccl(team_end(&t, false));
+    team_close(&t);
+}
+
+static mst_nccl_result foreign_memory_task(team *t, int rank, void *argument) {
+    (void)argument;
+    int other = (rank + 1) % t->size; /* whose memory this device has not been given access to */
+    return nccl.ncclAllReduce(team_at(t, other, 0, 0), team_at(t, rank, 1, 0), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank], t->streams[rank]);
+}
+
+static void memory_out_of_reach_spoils_the_context(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 2, true, 0);
+    assert_nccl(team_start(&t));
+    assert_nccl(team_run(&t, foreign_memory_task, NULL, NULL));
+    mst_cu_result result;
+    while ((result = cuda.cuStreamQuery(t.streams[0])) == MST_CU_NOT_READY) sched_yield();
+    assert_int_equal(result, MST_CU_ILLEGAL_ADDRESS);
+    assert_reported("memory that this device cannot reach");
+    team_end(&t, true);
+}
+
+/* ---- failures ---- */
+
+static mst_nccl_result settle_task(team *t, int rank, void *argument) {
+    (void)argument;
+    return team_settle(t->comms[rank], sum(t, rank, 0, 1));
+}
+
+static void a_lost_device_ends_what_waits_on_it_and_is_told(void **state) {
+    (void)state;
+    team t;
+    open_team(&t, 2, false, 2);
+    assert_nccl(team_start(&t));
+    assert_nccl(team_run(&t, settle_task, NULL, NULL));
+    muster_sim_lose_device(1);
+    mst_nccl_result now;
+    assert_nccl(nccl.ncclCommGetAsyncError(t.comms[1], &now));
+    assert_int_equal(now, MST_NCCL_UNHANDLED_CUDA_ERROR);
+    mst_nccl_result results[TEAM_MOST];
+    int missing = -1;
+    team_run(&t, issue_task, &missing, results);
+    assert_int_equal(results[1], MST_NCCL_UNHANDLED_CUDA_ERROR);
+    assert_nccl(team_end(&t, true));
+    assert_nccl(team_sync(&t, 0));
+}
+
+/* Whatever fails gives its code, leaves nothing, and the next call is well. */
+static void every_symbol_can_be_made_to_fail(void **state) {
+    (void)state;
+    team t;
+    float factor = 1;
+    unsigned operation = 0;
+    open_team(&t, 1, true, 0);
+    assert_nccl(team_start(&t));
+    cuda.cuCtxSetCurrent(t.contexts[0]);
+    void *at = team_at(&t, 0, 0, 0);
+    mst_nccl_comm comm = t.comms[0], part = NULL;
+    mst_nccl_config config = team_config(true);
+    mst_nccl_id id;
+    int version;
+#define FAILS(symbol, call)                              \
+    muster_sim_inject(#symbol, 1, MST_NCCL_SYSTEM_ERROR); \
+    assert_int_equal(nccl.symbol call, MST_NCCL_SYSTEM_ERROR)
+    FAILS(ncclGetVersion, (&version));
+    FAILS(ncclGetUniqueId, (&id));
+    assert_nccl(nccl.ncclGetUniqueId(&id));
+    FAILS(ncclCommInitRankConfig, (&part, 1, id, 0, &config));
+    assert_null(part);
+    FAILS(ncclCommSplit, (comm, 0, 0, &part, NULL));
+    FAILS(ncclCommGetAsyncError, (comm, &operation));
+    FAILS(ncclCommFinalize, (comm));
+    FAILS(ncclGroupStart, ());
+    assert_nccl(nccl.ncclGroupStart());
+    FAILS(ncclGroupEnd, ());
+    FAILS(ncclRedOpCreatePreMulSum, (&operation, &factor, MST_NCCL_FLOAT32, MST_NCCL_SCALAR_HOST_IMMEDIATE, comm));
+    FAILS(ncclAllReduce, (at, at, 1, MST_NCCL_INT8, MST_NCCL_SUM, comm, t.streams[0]));
+    FAILS(ncclReduce, (at, at, 1, MST_NCCL_INT8, MST_NCCL_SUM, 0, comm, t.streams[0]));
+    FAILS(ncclBroadcast, (at, at, 1, MST_NCCL_INT8, 0, comm, t.streams[0]));
+    FAILS(ncclAllGather, (at, at, 1, MST_NCCL_INT8, comm, t.streams[0]));
+    FAILS(ncclReduceScatter, (at, at, 1, MST_NCCL_INT8, MST_NCCL_SUM, comm, t.streams[0]));
+    FAILS(ncclSend, (at, 1, MST_NCCL_INT8, 0, comm, t.streams[0]));
+    FAILS(ncclRecv, (at, 1, MST_NCCL_INT8, 0, comm, t.streams[0]));
+    FAILS(ncclAlltoAll, (at, at, 1, MST_NCCL_INT8, comm, t.streams[0]));
+    FAILS(ncclGather, (at, at, 1, MST_NCCL_INT8, 0, comm, t.streams[0]));
+    FAILS(ncclScatter, (at, at, 1, MST_NCCL_INT8, 0, comm, t.streams[0]));
+    assert_nccl(nccl.ncclRedOpCreatePreMulSum(&operation, &factor, MST_NCCL_FLOAT32, MST_NCCL_SCALAR_HOST_IMMEDIATE, comm));
+    FAILS(ncclRedOpDestroy, (operation, comm));
+    muster_sim_inject("ncclGetErrorString", 1, MST_NCCL_SYSTEM_ERROR);
+    assert_string_equal(nccl.ncclGetErrorString(MST_NCCL_SUCCESS), "unknown result code");
+    muster_sim_inject("ncclGetLastError", 1, MST_NCCL_SYSTEM_ERROR);
+    assert_string_equal(nccl.ncclGetLastError(NULL), "");
+    assert_nccl(sum(&t, 0, 0, 1));
+    assert_nccl(team_sync(&t, 0));
+    FAILS(ncclCommDestroy, (comm)); /* it is destroyed all the same, as is one that is aborted */
+    assert_nccl(team_start(&t));
+    FAILS(ncclCommAbort, (t.comms[0]));
+    assert_nccl(team_sync(&t, 0));
+    team_close(&t);
+    assert_clean();
+}
+
+int main(void) {
+    const char *reason = team_open_libraries();
+    if (reason) {
+        printf("MUSTER_CUDA_LIBRARIES must name the simulated libraries: %s\n", reason);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(collectives_follow_each_other_in_the_stream),
+        cmocka_unit_test(a_group_joins_the_streams_that_it_names),
+        cmocka_unit_test(one_thread_drives_all_ranks_in_groups),
+        cmocka_unit_test(a_group_may_hold_several_communicators),
+        cmocka_unit_test(starting_waits_for_the_last_rank),
+        cmocka_unit_test(starting_without_blocking_is_in_progress_until_an_abort),
+        cmocka_unit_test(starting_with_an_aborted_rank_waits_for_an_abort),
+        cmocka_unit_test(a_missing_rank_is_waited_for_until_all_abort),
+        cmocka_unit_test(an_abort_ends_its_own_rank_only),
+        cmocka_unit_test(what_differs_is_reported_and_waits_until_aborted),
+        cmocka_unit_test(starting_with_other_sizes_or_the_same_rank_is_reported),
+        cmocka_unit_test(two_threads_on_a_device_are_reported),
+        cmocka_unit_test(other_orders_of_communicators_are_reported),
+        cmocka_unit_test(a_collective_before_all_ranks_have_started_is_reported),
+        cmocka_unit_test(use_after_the_end_is_reported),
+        cmocka_unit_test(allocation_while_a_collective_flies_is_reported),
+        cmocka_unit_test(a_communicator_that_is_left_is_reported),
+        cmocka_unit_test(overlapping_buffers_are_reported),
+        cmocka_unit_test(memory_out_of_reach_spoils_the_context),
+        cmocka_unit_test(a_lost_device_ends_what_waits_on_it_and_is_told),
+        cmocka_unit_test(every_symbol_can_be_made_to_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,187 @@
+/* What the files of libmuster-sim.so and of the simulated driver share. */
+#ifndef MUSTER_SIM_STATE_IMPL_H
+#define MUSTER_SIM_STATE_IMPL_H
+
+#include "sim_impl.h"
+
+#include <pthread.h>
+
+enum { SIM_DEVICES = MUSTER_SIM_DEVICES_MAX, SIM_STREAMS = 4096, SIM_EVENTS = 32768, SIM_MODULES = 1024, SIM_FUNCTIONS = 16384, SIM_MARKS = 8 };
+
+/* A handle's life. Its place is taken again only when all others were, so that the use of a destroyed one is seen. */
+typedef enum { SIM_NEVER, SIM_ALIVE, SIM_DESTROYED } sim_life;
+
+struct CUctx_st { /* the primary context of a device; there are no others */
+    int device;
+    int references; /* under sim_state_lock, as is what makes and destroys it */
+    atomic_int life;
+    atomic_uint error;   /* what every call on it returns */
+    atomic_uint reaches; /* bit i: device i's memory */
+    sim_stream *_Atomic default_stream;
+};
+
+typedef struct sim_device {
+    struct CUctx_st context;
+    atomic_bool lost;
+    atomic_ulong nccl_issuer; /* the thread in an NCCL call of the device */
+    atomic_int nccl_depth;
+    atomic_llong collectives; /* in flight */
+    char name[64], pci[20];
+    uint8_t uuid[16];
+} sim_device;
+
+typedef struct sim_machine {
+    muster_sim_options options;
+    atomic_bool initialized; /* cuInit */
+    atomic_bool ending;
+    atomic_uint generation; /* of the machine: contexts that a thread has pushed belong to one */
+    sim_device devices[SIM_DEVICES];
+} sim_machine;
+
+extern SIM_EXPORT sim_machine sim_state;
+extern SIM_EXPORT pthread_mutex_t sim_state_lock; /* what is made and destroyed; never taken by a stream's thread */
+SIM_EXPORT bool sim_peer_possible(int device, int peer);
+void sim_machine_prepare(void);                    /* the first machine of the process, if there is none yet */
+SIM_EXPORT sim_result sim_initialize(void);        /* cuInit */
+void sim_memory_end(void);                         /* parts of muster_sim_reset */
+void sim_streams_end(void);
+void sim_events_end(void);
+void sim_modules_end(void);
+void sim_launches_end(void);
+void sim_inject_end(void);
+void sim_hazards_end(void);
+void sim_rules_end(void);
+void sim_handles_end(void);
+
+/* ---- contexts (context.c) ---- */
+/* The current context where a call may go on; else the result of the call. */
+SIM_EXPORT sim_result sim_require(sim_context **context);
+SIM_EXPORT sim_result sim_context_error(const sim_context *context);
+SIM_EXPORT sim_context *sim_context_of(void *handle); /* NULL: not alive */
+SIM_EXPORT sim_result sim_context_retain(int device, sim_context **context);
+SIM_EXPORT sim_result sim_context_release(int device);
+SIM_EXPORT void sim_context_push(sim_context *context);
+SIM_EXPORT sim_context *sim_context_pop(void);
+SIM_EXPORT void sim_context_set(sim_context *context);
+
+/* ---- memory (memory.c, locked.c) ---- */
+typedef struct sim_block {
+    uint64_t address;
+    size_t bytes, span; /* span: with the fence, a multiple of 256 */
+    atomic_int users;   /* entries of streams that are not done */
+} sim_block;
+SIM_EXPORT sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address);
+SIM_EXPORT sim_result sim_memory_release(uint64_t address);
+SIM_EXPORT int sim_memory_release_all(int device); /* how many there were */
+SIM_EXPORT uint64_t sim_memory_used(int device);
+/* The allocation that holds [address, address + bytes); device -1: any. */
+SIM_EXPORT sim_block *sim_memory_find(int device, uint64_t address, size_t bytes);
+bool sim_memory_is_device_range(uint64_t address);
+int sim_memory_count(int device);
+
+typedef struct sim_locked {
+    char *start;
+    size_t bytes;
+    int device; /* whose context made it */
+    bool portable, allocated;
+    atomic_int users;
+} sim_locked;
+SIM_EXPORT sim_result sim_locked_add(int device, void *start, size_t bytes, bool portable, bool allocated);
+SIM_EXPORT sim_result sim_locked_remove(void *start, bool allocated, const char *symbol);
+SIM_EXPORT sim_locked *sim_locked_find(int device, const void *host, size_t bytes); /* device -1: any */
+int sim_locked_count(int device, bool allocated);
+int sim_locked_release_all(int device); /* of a context that is destroyed */
+
+/* ---- streams (stream.c) ---- */
+typedef struct sim_node sim_node;
+struct CUstream_st {
+    atomic_int life;
+    atomic_bool used; /* its thread has not ended yet */
+    sim_context *_Atomic context; /* atomic, as the two below: read by whoever looks through all streams */
+    atomic_int device;
+    atomic_bool blocking;
+    pthread_mutex_t issue; /* among issuing threads */
+    atomic_ulong issuer;   /* the thread in a call that issues here */
+    sim_node *tail, *head; /* of the issuers, and of the stream's thread */
+    atomic_ullong issued, done;
+    atomic_bool closing; /* ends when it is empty */
+    sim_gate inbox, progress;
+    uint64_t chance;
+};
+SIM_EXPORT sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **stream);
+SIM_EXPORT void sim_stream_destroy(sim_stream *stream);
+SIM_EXPORT bool sim_stream_idle(const sim_stream *stream);
+SIM_EXPORT void sim_stream_wait(sim_stream *stream);
+SIM_EXPORT sim_result sim_stream_stall(sim_stream *stream, uint32_t milliseconds);
+void sim_device_stall(int device, uint32_t milliseconds);
+void sim_device_wait(int device); /* until all its streams are idle */
+int sim_streams_of(int device);   /* alive, but for default streams */
+int sim_streams_destroy_all(int device);
+/* As sim_stream_push, with counts of users (already raised) to be lowered when it is done. */
+sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count);
+SIM_EXPORT void sim_wake_all(void); /* whoever waits looks again */
+/* inject.c: stands still until so much time has passed (0: no end), until a release after the one that `since` counts, or until the
+ * stream's end. */
+void sim_stall(uint32_t milliseconds, unsigned since, const sim_stream *stream);
+unsigned sim_releases(void);
+
+/* ---- events (event.c) ---- */
+struct CUevent_st {
+    atomic_int life;
+    atomic_int users; /* records and waits that are queued */
+    sim_context *_Atomic context;
+    atomic_ullong recorded; /* the number of the last record; 0: none */
+    int touched;            /* plain: a race of a record with another call on the event is one for ThreadSanitizer */
+    struct {
+        atomic_ullong done; /* the number of the record that has happened */
+        sim_stream *_Atomic stream;
+    } marks[SIM_MARKS]; /* of the record number i: i % SIM_MARKS */
+};
+SIM_EXPORT sim_result sim_event_create(sim_context *context, sim_event **event);
+SIM_EXPORT void sim_event_destroy(sim_event *event);
+SIM_EXPORT sim_event *sim_event_of(void *handle);
+SIM_EXPORT sim_result sim_event_record(sim_event *event, sim_stream *stream);
+SIM_EXPORT sim_result sim_event_wait(sim_event *event, sim_stream *stream);
+SIM_EXPORT bool sim_event_done(sim_event *event);
+int sim_events_of(int device);
+int sim_events_destroy_all(int device);
+
+/* ---- modules (module.c) ---- */
+struct mst_shim_entry;
+struct CUmod_st {
+    atomic_int life;
+    atomic_int users; /* launches that have not run */
+    sim_context *_Atomic context;
+    char *image;
+};
+struct CUfunc_st {
+    atomic_int life;
+    sim_module *_Atomic module; /* atomic, as the contexts of events and modules: read by whoever looks through all of them */
+    const struct mst_shim_entry *kernel;
+};
+SIM_EXPORT sim_result sim_module_load(sim_context *context, const char *image, sim_module **module);
+SIM_EXPORT void sim_module_unload(sim_module *module);
+SIM_EXPORT sim_module *sim_module_of(void *handle);
+SIM_EXPORT sim_result sim_module_function(sim_module *module, const char *name, sim_function **function);
+SIM_EXPORT sim_function *sim_function_of(void *handle);
+SIM_EXPORT sim_result sim_launch(sim_function *function, sim_stream *stream, uint64_t blocks, uint32_t threads, const void *parameters);
+int sim_modules_of(int device);
+int sim_modules_destroy_all(int device);
+/* The texts that the machine's kernels were made of, by number; NULL behind the last. (texts.c) */
+typedef struct sim_text {
+    const char *name, *text;
+} sim_text;
+SIM_EXPORT const sim_text *sim_text_at(int number);
+SIM_EXPORT uint64_t sim_text_hash(const char *text);
+#define SIM_IMAGE_HEAD "MUSTER SIMULATED CUBIN 1\n"
+
+/* ---- the trace (trace.c) ---- */
+SIM_EXPORT bool sim_tracing(void);
+SIM_EXPORT void sim_trace(const char *format, ...) __attribute__((format(printf, 1, 2)));
+SIM_EXPORT uint64_t sim_trace_copy(void); /* a number for a copy between host and device; 0: nothing is traced */
+SIM_EXPORT void sim_trace_contents(uint64_t copy, const void *data, size_t bytes);
+void sim_trace_bytes(const void *data, size_t bytes, char *text); /* text: 2 * bytes + 1 */
+
+SIM_EXPORT void sim_count_wait(const char *symbol); /* the call waits in the host */
+
+#endif

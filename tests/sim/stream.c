@@ -1,0 +1,338 @@
+/* Streams: a queue, and a thread that does what is in it, in order, after a random delay. The queue is a list with one reader; an entry
+ * is published by the store of its predecessor's next, so that nothing flows back to who issues. */
+#include "state_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct sim_node {
+    sim_node *_Atomic next;
+    sim_entry entry;
+    int user_count;
+    atomic_int *users[];
+};
+
+static sim_stream streams[SIM_STREAMS];
+static atomic_uint next_place;
+
+/* How many have been taken, ever. */
+static int places(void) {
+    unsigned taken = atomic_load_explicit(&next_place, memory_order_relaxed);
+    return taken < SIM_STREAMS ? (int)taken : SIM_STREAMS;
+}
+
+/* ---- the stream's thread ---- */
+bool sim_stream_ended(const sim_stream *stream) {
+    return atomic_load_explicit(&sim_state.ending, memory_order_relaxed) || sim_device_error(stream->device) != SIM_OK;
+}
+
+static void delay(sim_stream *stream) {
+    uint32_t longest = sim_state.options.longest_delay;
+    if (!longest || sim_stream_ended(stream)) return;
+    uint64_t nanoseconds = sim_random(&stream->chance) % ((uint64_t)longest * 1000 + 1);
+    struct timespec pause = {(time_t)(nanoseconds / 1000000000u), (long)(nanoseconds % 1000000000u)};
+    nanosleep(&pause, NULL);
+}
+
+static void run_node(sim_stream *stream, sim_node *node) {
+    const sim_entry *entry = &node->entry;
+    if (entry->run && !sim_stream_ended(stream)) {
+        sim_result result = entry->run(entry->data, stream);
+        if (result) sim_device_fail(stream->device, result);
+    }
+    if (entry->drop) entry->drop(entry->data);
+    for (int i = 0; i < node->user_count; i++) atomic_fetch_sub_explicit(node->users[i], 1, memory_order_release);
+}
+
+/* The next entry; NULL: the stream ends. */
+static sim_node *await_node(sim_stream *stream) {
+    for (;;) {
+        uint32_t seen = sim_gate_look(&stream->inbox);
+        sim_node *node = atomic_load_explicit(&stream->head->next, memory_order_acquire);
+        if (node) return node;
+        if (atomic_load_explicit(&stream->closing, memory_order_acquire)) {
+            if (!atomic_load_explicit(&stream->head->next, memory_order_acquire)) return NULL;
+            continue;
+        }
+        sim_gate_wait(&stream->inbox, seen);
+    }
+}
+
+static void *serve(void *argument) {
+    sim_stream *stream = argument;
+    sim_node *node;
+    while ((node = await_node(stream)) != NULL) {
+        free(stream->head);
+        stream->head = node; /* kept as the list's end until there is a next one */
+        delay(stream);
+        run_node(stream, node);
+        atomic_fetch_add_explicit(&stream->done, 1, memory_order_release);
+        sim_gate_bump(&stream->progress);
+    }
+    free(stream->head);
+    atomic_store_explicit(&stream->used, false, memory_order_release);
+    return NULL;
+}
+
+/* ---- made and destroyed ---- */
+static sim_stream *take_place(void) {
+    for (int i = 0; i < SIM_STREAMS; i++) {
+        sim_stream *stream = &streams[atomic_fetch_add_explicit(&next_place, 1, memory_order_relaxed) % SIM_STREAMS];
+        bool used = false;
+        if (atomic_compare_exchange_strong_explicit(&stream->used, &used, true, memory_order_acquire, memory_order_relaxed)) return stream;
+    }
+    return NULL;
+}
+
+static bool start(sim_stream *stream) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) != 0) return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    int result = pthread_create(&thread, &attributes, serve, stream);
+    pthread_attr_destroy(&attributes);
+    return result == 0;
+}
+
+sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **result) {
+    sim_stream *stream = take_place();
+    sim_node *first = calloc(1, sizeof *first);
+    if (!stream || !first) {
+        free(first);
+        if (stream) atomic_store(&stream->used, false);
+        return SIM_OUT_OF_MEMORY;
+    }
+    stream->context = context;
+    stream->device = context->device;
+    stream->blocking = blocking;
+    pthread_mutex_init(&stream->issue, NULL);
+    stream->head = stream->tail = first;
+    atomic_store(&stream->issued, 0);
+    atomic_store(&stream->issuer, 0);
+    atomic_store(&stream->done, 0);
+    atomic_store(&stream->closing, false);
+    stream->chance = sim_state.options.seed * 1000003 + (uint64_t)(stream - streams) * 8 + (uint64_t)stream->device;
+    if (!start(stream)) {
+        free(first);
+        atomic_store(&stream->used, false);
+        return SIM_OPERATING_SYSTEM;
+    }
+    atomic_store_explicit(&stream->life, SIM_ALIVE, memory_order_release);
+    *result = stream;
+    return SIM_OK;
+}
+
+static void close_stream(sim_stream *stream) {
+    atomic_store_explicit(&stream->life, SIM_DESTROYED, memory_order_release);
+    atomic_store_explicit(&stream->closing, true, memory_order_release);
+    sim_gate_bump(&stream->inbox);
+}
+
+void sim_stream_destroy(sim_stream *stream) {
+    if (!sim_stream_idle(stream) && !sim_stream_ended(stream))
+        sim_hazard("cuStreamDestroy: device %d: the stream has work that is not done", stream->device);
+    close_stream(stream);
+}
+
+static int count_streams(int device, bool destroy) {
+    int count = 0;
+    for (int i = 0; i < places(); i++) {
+        sim_stream *stream = &streams[i];
+        if (atomic_load_explicit(&stream->life, memory_order_acquire) != SIM_ALIVE || stream->device != device) continue;
+        count += stream != atomic_load(&stream->context->default_stream);
+        if (destroy) close_stream(stream);
+    }
+    return count;
+}
+
+int sim_streams_of(int device) { return count_streams(device, false); }
+int sim_streams_destroy_all(int device) {
+    sim_device_wait(device);
+    return count_streams(device, true);
+}
+
+void sim_streams_end(void) {
+    for (int i = 0; i < places(); i++)
+        if (atomic_load(&streams[i].life) == SIM_ALIVE) close_stream(&streams[i]);
+    sim_wake_all();
+    for (int i = 0; i < places(); i++) {
+        while (atomic_load_explicit(&streams[i].used, memory_order_acquire)) {
+            sim_gate_bump(&streams[i].inbox);
+            nanosleep(&(struct timespec){0, 100000}, NULL);
+        }
+        atomic_store(&streams[i].life, SIM_NEVER);
+    }
+    atomic_store(&next_place, 0);
+}
+
+void sim_wake_all(void) {
+    for (int i = 0; i < places(); i++) {
+        if (!atomic_load_explicit(&streams[i].used, memory_order_relaxed)) continue;
+        sim_gate_bump(&streams[i].inbox);
+        sim_gate_bump(&streams[i].progress);
+    }
+}
+
+/* ---- handles ---- */
+static sim_stream *default_stream(void) {
+    sim_context *context;
+    if (sim_require(&context) != SIM_OK) return NULL;
+    sim_stream *stream = atomic_load_explicit(&context->default_stream, memory_order_acquire);
+    if (stream) return stream;
+    pthread_mutex_lock(&sim_state_lock);
+    stream = atomic_load(&context->default_stream);
+    if (!stream && sim_stream_create(context, false, &stream) == SIM_OK) {
+        atomic_store(&context->default_stream, stream);
+        sim_trace("stream %d %p", (int)context->device, (void *)stream);
+    }
+    pthread_mutex_unlock(&sim_state_lock);
+    return stream;
+}
+
+sim_stream *sim_stream_of(void *handle) {
+    if (!handle || handle == (void *)1) return default_stream(); /* CU_STREAM_LEGACY */
+    uintptr_t offset = (uintptr_t)handle - (uintptr_t)streams;
+    if (offset >= sizeof streams || offset % sizeof *streams) return NULL;
+    sim_stream *stream = &streams[offset / sizeof *streams];
+    int life = atomic_load_explicit(&stream->life, memory_order_acquire);
+    if (life == SIM_DESTROYED) sim_hazard("use of a destroyed stream of device %d", stream->device);
+    return life == SIM_ALIVE ? stream : NULL;
+}
+
+int sim_stream_device(const sim_stream *stream) { return stream->device; }
+sim_context *sim_stream_context(const sim_stream *stream) { return stream->context; }
+
+/* ---- issue ---- */
+static void append(sim_stream *stream, sim_node *node) {
+    pthread_mutex_lock(&stream->issue);
+    atomic_fetch_add_explicit(&stream->issued, 1, memory_order_relaxed);
+    atomic_store_explicit(&stream->tail->next, node, memory_order_release);
+    stream->tail = node;
+    pthread_mutex_unlock(&stream->issue);
+    sim_gate_bump(&stream->inbox);
+}
+
+static sim_node *make_node(const sim_entry *entry, int users) {
+    sim_node *node = calloc(1, sizeof *node + sizeof(atomic_int *) * (size_t)users);
+    if (!node) return NULL;
+    node->entry = *entry;
+    node->user_count = users;
+    return node;
+}
+
+typedef struct ticket {
+    sim_stream *stream;
+    uint64_t number;
+} ticket;
+
+static sim_result await_ticket(void *data, sim_stream *stream) {
+    const ticket *awaited = data;
+    for (;;) {
+        uint32_t seen = sim_gate_look(&awaited->stream->progress);
+        if (atomic_load_explicit(&awaited->stream->done, memory_order_acquire) >= awaited->number || sim_stream_ended(stream))
+            return SIM_OK;
+        sim_gate_wait(&awaited->stream->progress, seen);
+    }
+}
+
+/* What `stream` does from now on comes after what `other` has been given. */
+static sim_result join(sim_stream *stream, sim_stream *other) {
+    if (sim_stream_idle(other)) return SIM_OK;
+    ticket *awaited = malloc(sizeof *awaited);
+    sim_node *node =
+        awaited ? make_node(&(sim_entry){.what = "default stream", .run = await_ticket, .drop = free, .data = awaited}, 0) : NULL;
+    if (!node) {
+        free(awaited);
+        return SIM_OUT_OF_MEMORY;
+    }
+    *awaited = (ticket){other, atomic_load_explicit(&other->issued, memory_order_relaxed)};
+    append(stream, node);
+    return SIM_OK;
+}
+
+/* The legacy default stream: ordered with all streams of its context but those made with CU_STREAM_NON_BLOCKING. */
+static sim_result join_default(sim_stream *stream) {
+    sim_stream *defaults = atomic_load_explicit(&stream->context->default_stream, memory_order_acquire);
+    if (!defaults) return SIM_OK;
+    if (stream != defaults) return stream->blocking ? join(stream, defaults) : SIM_OK;
+    for (int i = 0; i < places(); i++) {
+        bool together = atomic_load_explicit(&streams[i].life, memory_order_acquire) == SIM_ALIVE &&
+                        streams[i].context == stream->context && streams[i].blocking;
+        sim_result result = together ? join(stream, &streams[i]) : SIM_OK;
+        if (result) return result;
+    }
+    return SIM_OK;
+}
+
+sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count) {
+    sim_result result = sim_context_error(stream->context);
+    if (!result) result = join_default(stream);
+    sim_node *node = result ? NULL : make_node(entry, count);
+    if (!node) {
+        for (int i = 0; i < count; i++) atomic_fetch_sub_explicit(users[i], 1, memory_order_relaxed);
+        return result ? result : SIM_OUT_OF_MEMORY;
+    }
+    if (count) memcpy(node->users, users, sizeof *users * (size_t)count);
+    append(stream, node);
+    return SIM_OK;
+}
+
+sim_result sim_stream_push(sim_stream *stream, const sim_entry *entry) {
+    atomic_int *users[SIM_USES_MAX];
+    int count = 0;
+    for (int i = 0; i < entry->use_count; i++) {
+        const sim_use *use = &entry->uses[i];
+        sim_block *block = sim_memory_find(-1, (uint64_t)(uintptr_t)use->address, use->bytes);
+        sim_locked *locked = block ? NULL : sim_locked_find(-1, use->address, use->bytes);
+        if (block || locked) users[count++] = block ? &block->users : &locked->users;
+    }
+    for (int i = 0; i < count; i++) atomic_fetch_add_explicit(users[i], 1, memory_order_relaxed);
+    return sim_stream_push_users(stream, entry, users, count);
+}
+
+/* ---- waiting in the host ---- */
+bool sim_stream_idle(const sim_stream *stream) {
+    uint64_t issued = atomic_load_explicit(&stream->issued, memory_order_relaxed);
+    return atomic_load_explicit(&stream->done, memory_order_acquire) >= issued;
+}
+
+void sim_stream_wait(sim_stream *stream) {
+    for (;;) {
+        uint32_t seen = sim_gate_look(&stream->progress);
+        if (sim_stream_idle(stream)) return;
+        sim_gate_wait(&stream->progress, seen);
+    }
+}
+
+/* A destroyed stream goes on until it is empty, and counts. */
+void sim_device_wait(int device) {
+    for (int i = 0; i < places(); i++)
+        if (atomic_load_explicit(&streams[i].used, memory_order_acquire) && streams[i].device == device) sim_stream_wait(&streams[i]);
+}
+
+typedef struct stall {
+    uint32_t milliseconds;
+    unsigned since;
+} stall;
+
+static sim_result stand_still(void *data, sim_stream *stream) {
+    const stall *what = data;
+    sim_stall(what->milliseconds, what->since, stream);
+    return SIM_OK;
+}
+
+sim_result sim_stream_stall(sim_stream *stream, uint32_t milliseconds) {
+    stall *data = malloc(sizeof *data);
+    if (!data) return SIM_OUT_OF_MEMORY;
+    *data = (stall){milliseconds, sim_releases()};
+    sim_result result = sim_stream_push(stream, &(sim_entry){.what = "stall", .run = stand_still, .drop = free, .data = data});
+    if (result) free(data);
+    return result;
+}
+
+void sim_device_stall(int device, uint32_t milliseconds) {
+    for (int i = 0; i < places(); i++)
+        if (atomic_load_explicit(&streams[i].life, memory_order_acquire) == SIM_ALIVE && streams[i].device == device)
+            sim_stream_stall(&streams[i], milliseconds);
+}

@@ -1,0 +1,115 @@
+/* What a caller may rely on in NVRTC. */
+#include "contract_support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void version_is_12_or_later(void **state) {
+    (void)state;
+    int major = 0, minor = -1;
+    assert_done(nvrtc.nvrtcVersion(&major, &minor));
+    assert_true(major >= 12);
+    assert_true(minor >= 0);
+    assert_code(nvrtc.nvrtcVersion(NULL, &minor), MST_NVRTC_INVALID_INPUT);
+}
+
+static void errors_have_names(void **state) {
+    (void)state;
+    assert_string_equal(nvrtc.nvrtcGetErrorString(MST_NVRTC_SUCCESS), "NVRTC_SUCCESS");
+    assert_string_equal(nvrtc.nvrtcGetErrorString(MST_NVRTC_COMPILATION), "NVRTC_ERROR_COMPILATION");
+    assert_string_equal(nvrtc.nvrtcGetErrorString(MST_NVRTC_INTERNAL_ERROR), "NVRTC_ERROR_INTERNAL_ERROR");
+    assert_non_null(nvrtc.nvrtcGetErrorString(12345));
+}
+
+static void architectures_ascend(void **state) {
+    (void)state;
+    int count = 0, architectures[64];
+    assert_done(nvrtc.nvrtcGetNumSupportedArchs(&count));
+    assert_in_range(count, 4, 64);
+    assert_done(nvrtc.nvrtcGetSupportedArchs(architectures));
+    bool has_80 = false, has_90 = false;
+    for (int i = 0; i < count; i++) {
+        has_80 |= architectures[i] == 80;
+        has_90 |= architectures[i] == 90;
+        if (i) assert_true(architectures[i] > architectures[i - 1]);
+    }
+    assert_true(has_80 && has_90);
+}
+
+static void a_text_becomes_a_cubin(void **state) {
+    (void)state;
+    char *cubin = contract_compile("--gpu-architecture=sm_90");
+    free(cubin);
+}
+
+static void a_virtual_architecture_gives_ptx_alone(void **state) {
+    (void)state;
+    char *text = contract_read("tests/sim/contract.cu");
+    mst_nvrtc_program program = contract_program(text);
+    const char *options[] = {"--gpu-architecture=compute_80", "--std=c++17", "--device-as-default-execution-space"};
+    size_t cubin = 99, ptx = 0, log = 0;
+    assert_done(nvrtc.nvrtcCompileProgram(program, 3, options));
+    assert_done(nvrtc.nvrtcGetCUBINSize(program, &cubin));
+    assert_int_equal(cubin, 0);
+    assert_done(nvrtc.nvrtcGetPTXSize(program, &ptx));
+    assert_true(ptx > 1);
+    char *out = calloc(1, ptx);
+    assert_done(nvrtc.nvrtcGetPTX(program, out));
+    assert_int_equal(strlen(out) + 1, ptx);
+    assert_non_null(strstr(out, "contract_scale"));
+    free(out);
+    assert_done(nvrtc.nvrtcGetProgramLogSize(program, &log));
+    assert_true(log >= 1);
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+    free(text);
+}
+
+static void an_error_is_in_the_log(void **state) {
+    (void)state;
+    mst_nvrtc_program program = NULL;
+    size_t bytes = 0;
+    assert_done(nvrtc.nvrtcCreateProgram(&program, "extern \"C\" __global__ void broken( {\n", "broken.cu", 0, NULL, NULL));
+    assert_code(nvrtc.nvrtcCompileProgram(program, 0, NULL), MST_NVRTC_COMPILATION);
+    assert_done(nvrtc.nvrtcGetProgramLogSize(program, &bytes));
+    assert_true(bytes > 1);
+    char *log = calloc(1, bytes);
+    assert_done(nvrtc.nvrtcGetProgramLog(program, log));
+    assert_non_null(strstr(log, "error"));
+    free(log);
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+}
+
+static void an_unknown_option_is_refused(void **state) {
+    (void)state;
+    mst_nvrtc_program program = NULL;
+    assert_done(nvrtc.nvrtcCreateProgram(&program, "", NULL, 0, NULL, NULL));
+    assert_code(nvrtc.nvrtcCompileProgram(program, 1, (const char *const[]){"--no-such-option"}), MST_NVRTC_INVALID_OPTION);
+    assert_code(nvrtc.nvrtcCompileProgram(program, 1, (const char *const[]){"--gpu-architecture=sm_1"}), MST_NVRTC_INVALID_OPTION);
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+}
+
+static void a_destroyed_program_is_null(void **state) {
+    (void)state;
+    mst_nvrtc_program program = NULL;
+    assert_code(nvrtc.nvrtcCreateProgram(NULL, "", NULL, 0, NULL, NULL), MST_NVRTC_INVALID_PROGRAM);
+    assert_done(nvrtc.nvrtcCreateProgram(&program, "", NULL, 0, NULL, NULL));
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+    assert_null(program);
+    assert_code(nvrtc.nvrtcDestroyProgram(&program), MST_NVRTC_INVALID_PROGRAM);
+    assert_code(nvrtc.nvrtcCompileProgram(NULL, 0, NULL), MST_NVRTC_INVALID_PROGRAM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(version_is_12_or_later),
+        cmocka_unit_test(errors_have_names),
+        cmocka_unit_test(architectures_ascend),
+        cmocka_unit_test(a_text_becomes_a_cubin),
+        cmocka_unit_test(a_virtual_architecture_gives_ptx_alone),
+        cmocka_unit_test(an_error_is_in_the_log),
+        cmocka_unit_test(an_unknown_option_is_refused),
+        cmocka_unit_test(a_destroyed_program_is_null),
+    };
+    if (!contract_open_nvrtc()) return 77;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,77 @@
+#include "runtime_gpus.h"
+
+#include "muster/runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TEXT = 2048, GPUS = 8 };
+
+/* The linker's option --wrap leads what the test calls here. */
+muster_status __real_muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
+muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
+muster_status __real_muster_runtime_close(muster_runtime *runtime);
+muster_status __wrap_muster_runtime_close(muster_runtime *runtime);
+
+static int open_runtimes;
+static pid_t process; /* that opens them: a child has what its parent has left open */
+
+/* Of "name:count", else -1. */
+static int count_in(const char *entry, const char *name) {
+    size_t length = strlen(name);
+    char *end;
+    if (strncmp(entry, name, length) != 0 || entry[length] != ':') return -1;
+    long count = strtol(entry + length + 1, &end, 10);
+    return end != entry + length + 1 && (!*end || *end == ',') && count >= 1 && count <= 64 ? (int)count : -1;
+}
+
+static void put_gpus(char *text, int count, bool one) {
+    char *end = text + strlen(text);
+    if (!one && count <= GPUS) {
+        sprintf(end, "cuda:%d", count);
+        return;
+    }
+    end += sprintf(end, "cuda@");
+    for (int i = 0; i < count; i++) end += sprintf(end, "%s%d", i ? "+" : "", one ? 0 : i % GPUS);
+}
+
+/* False: the text is none that a test names usually, and stays. */
+static bool translate(const char *devices, char *text) {
+    const bool mixed = strstr(devices, "host:") && strstr(devices, "far:");
+    *text = '\0';
+    for (const char *entry = devices; entry; entry = strchr(entry, ',')) {
+        entry += *entry == ',';
+        const int host = count_in(entry, "host"), far = count_in(entry, "far");
+        if (host < 0 && far < 0) return false;
+        if (entry != devices) strcat(text, ",");
+        if (host > 0 && mixed) sprintf(text + strlen(text), "host:%d", host);
+        else put_gpus(text, host > 0 ? host : far, host < 0 && !mixed);
+    }
+    return true;
+}
+
+muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
+    char text[TEXT];
+    muster_runtime_options other;
+    muster_status status;
+    if (on_gpus() && options && options->struct_size == sizeof other && options->devices && strlen(options->devices) < 64 && translate(options->devices, text)) {
+        other = *options;
+        other.devices = text;
+        status = __real_muster_runtime_open(&other, runtime);
+    } else {
+        status = __real_muster_runtime_open(options, runtime);
+    }
+    if (status == MUSTER_OK) open_runtimes++;
+    process = getpid();
+    return status;
+}
+
+muster_status __wrap_muster_runtime_close(muster_runtime *runtime) {
+    muster_status status = __real_muster_runtime_close(runtime);
+    if (status != MUSTER_OK || !runtime || process != getpid()) return status;
+    open_runtimes--;
+    if (on_gpus()) machine_check(open_runtimes == 0);
+    return status;
+}
