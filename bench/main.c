@@ -7,11 +7,11 @@
 static const struct {
     const char *name;
     bool (*run)(const bench_options *);
-} cases[] = {{"dispatch", bench_dispatch}, {"call", bench_call}, {"train", bench_train}, {"collectives", bench_collectives}};
+} cases[] = {{"dispatch", bench_dispatch}, {"call", bench_call}, {"train", bench_train}, {"collectives", bench_collectives}, {"gpu", bench_gpu_case}};
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives [--json FILE] [--rounds N] [--quick] [--row TEXT]\n"
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu [--json FILE] [--rounds N] [--quick] [--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"
             "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
             "             [--plot FILE.svg]\n"
