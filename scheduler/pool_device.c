@@ -87,10 +87,10 @@ void mst_device_unwatch(mst_seat *seat) {
     seat->worker.device->interrupt_user = NULL;
 }
 
-muster_status mst_worker_sync(muster_worker *worker) {
-    mst_seat *seat = &worker->pool->seats[worker->rank];
+static muster_status wait_once(mst_seat *seat) {
+    mst_device *device = seat->worker.device;
     seat->device_wait.since_ns = 0;
-    const muster_status status = worker->device->table->sync(worker->device);
+    const muster_status status = device->table->sync(device);
     seat->device_wait.since_ns = 0;
     return status;
 }
@@ -109,10 +109,10 @@ muster_status mst_device_begin(mst_seat *seat) {
 static muster_status drain(mst_seat *seat) {
     mst_device *device = seat->worker.device;
     seat->device_wait.draining = true;
-    muster_status status = mst_worker_sync(&seat->worker);
+    muster_status status = wait_once(seat);
     /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that succeeds tells. */
     for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++) {
-        if (mst_worker_sync(&seat->worker) == MUSTER_OK) break;
+        if (wait_once(seat) == MUSTER_OK) break;
     }
     if (seat->device_wait.given_up) {
         device->lost = true;
@@ -122,10 +122,25 @@ static muster_status drain(mst_seat *seat) {
     return status;
 }
 
+/* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends only when the device is idle, or given up. */
+muster_status mst_worker_sync(muster_worker *worker) {
+    mst_seat *seat = &worker->pool->seats[worker->rank];
+    mst_device_wait *wait = &seat->device_wait;
+    muster_status status = wait_once(seat);
+    if (status == MUSTER_OK || !wait->interrupted || wait->draining || worker->device->lost) return status;
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    (void)drain(seat);
+    wait->draining = false;
+    return mst_error_restore(status, message);
+}
+
 muster_status mst_device_end(mst_seat *seat) {
     mst_device *device = seat->worker.device;
     muster_status status = seat->device_wait.interrupted ? MUSTER_OK : mst_worker_sync(&seat->worker);
-    if (seat->device_wait.interrupted) {
+    if (seat->device_wait.given_up) {
+        status = MUSTER_OK; /* while the task ran, whose error says so */
+    } else if (seat->device_wait.interrupted) {
         const muster_status drained = drain(seat);
         if (drained != MUSTER_OK) status = drained;
     } else if (status != MUSTER_OK) { /* the wait failed, not what is waited for */

@@ -103,7 +103,7 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
     void *scratch, *bad;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, (2 * p->logits.shape[0] + 2) * 8, &scratch));
     MUSTER_TRY(softmax_code(worker, p, scratch, &bad));
-    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = table->sync(worker->device); /* found is this function's */
+    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = mst_worker_sync(worker); /* found is this function's */
     MUSTER_TRY(status);
     MUSTER_TRY(after);
     return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
