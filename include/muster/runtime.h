@@ -39,6 +39,8 @@ typedef struct muster_runtime_options {
     const char *collective_algorithm;
 } muster_runtime_options;
 
+/* Zeroes the structure that this library knows, and sets struct_size. Whoever declares a shorter one, such as a binding written for an older header, zeroes it and sets
+ * struct_size to its own size instead. */
 MUSTER_API void muster_runtime_options_init(muster_runtime_options *options);
 
 /* Opens the devices and starts their workers. options may be NULL. Close it from any thread when no call runs; close waits for

@@ -63,7 +63,7 @@ STATUS_FUNCTIONS = {
     "worker_all_reduce": [P, P, I, T, T]}
 OTHER_FUNCTIONS = {
     "last_error": (S, []), "constant": (ctypes.c_int64, [S]), "fail": (I, [I, S]), "runtime_size": (I, [P]),
-    "runtime_options_init": (None, [ctypes.POINTER(Options)]), "worker_scratch": (T, [P, I, I, ctypes.POINTER(ctypes.c_int64)]),
+    "worker_scratch": (T, [P, I, I, ctypes.POINTER(ctypes.c_int64)]),
     "worker_variable": (T, [P, P]), "worker_rank": (I, [P])}
 
 
@@ -103,7 +103,7 @@ class Runtime:
         self._bodies = []  # ctypes callbacks must outlive the functions
         self._handle = ctypes.c_void_p()
         options = Options()
-        self.library.runtime_options_init(ctypes.byref(options))
+        options.struct_size = ctypes.sizeof(options)  # not runtime_options_init, which knows the library's size only: fields beyond ours are its defaults
         options.devices = devices.encode() if devices else None
         self.library.runtime_open(ctypes.byref(options), ctypes.byref(self._handle))
 
