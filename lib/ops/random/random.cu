@@ -2,22 +2,9 @@
 #include "tensor.cuh"
 #include "random_parameters_impl.h"
 
-struct random_lanes {
-    uint32_t of[4];
-};
-
-static inline random_lanes random_block(uint64_t seed, uint64_t block) {
-    uint32_t c0 = (uint32_t)block, c1 = (uint32_t)(block >> 32), c2 = 0, c3 = 0, k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    return {{c0, c1, c2, c3}};
+static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
+    const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    return mst_philox(counter, key);
 }
 
 /* Numbers per block, and number i of a block in [0, 1). */
@@ -26,12 +13,12 @@ struct random_kind;
 template <>
 struct random_kind<float> {
     enum { NUMBERS = 4 };
-    static inline double uniform(const random_lanes &lanes, int i) { return (double)(lanes.of[i] >> 8) * 0x1p-24; }
+    static inline double uniform(const mst_random_lanes &lanes, int i) { return (double)(lanes.of[i] >> 8) * 0x1p-24; }
 };
 template <>
 struct random_kind<double> {
     enum { NUMBERS = 2 };
-    static inline double uniform(const random_lanes &lanes, int i) {
+    static inline double uniform(const mst_random_lanes &lanes, int i) {
         return (double)(((uint64_t)lanes.of[2 * i + 1] << 32 | lanes.of[2 * i]) >> 11) * 0x1p-53;
     }
 };
@@ -43,7 +30,7 @@ MST_OUTLINE double random_normal(double u, double v, bool odd, double mean, doub
 }
 
 template <typename T>
-static inline T random_number(const mst_random_parameters &p, const random_lanes &lanes, int i) {
+static inline T random_number(const mst_random_parameters &p, const mst_random_lanes &lanes, int i) {
     typedef random_kind<T> kind;
     if (!p.normal) return (T)kind::uniform(lanes, i);
     return (T)random_normal(kind::uniform(lanes, i & ~1), kind::uniform(lanes, i | 1), i & 1, p.mean, p.deviation);
@@ -57,7 +44,7 @@ static inline void random_fill(const mst_random_parameters &p) {
     uint64_t last = p.first + (uint64_t)p.count - 1, begin = p.first / NUMBERS;
     if (p.walk.ndim == 1 && p.walk.steps[0][0] == (int64_t)sizeof(T) && last >= p.first) {
         MST_EACH(b, (int64_t)(last / NUMBERS - begin + 1)) {
-            random_lanes lanes = random_block(p.seed, begin + (uint64_t)b);
+            mst_random_lanes lanes = random_block(p.seed, begin + (uint64_t)b);
             for (int i = 0; i < NUMBERS; i++) {
                 uint64_t number = (begin + (uint64_t)b) * NUMBERS + (uint64_t)i;
                 if (number >= p.first && number <= last) ((T *)y)[number - p.first] = random_number<T>(p, lanes, i);
