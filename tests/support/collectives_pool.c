@@ -1,16 +1,14 @@
 #include "collectives_pool.h"
 
 #include "base_check.h"
+#include "base_machine.h"
 #include "code_impl.h"
 #include "device_far.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 static int open_pools;
-
-extern const mst_code_texts mst_ops_code, mst_collectives_code;
 
 collectives_kind collectives_devices(void) {
     const char *text = getenv("MUSTER_TEST_DEVICES");
@@ -50,44 +48,12 @@ void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const
     assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
 }
 
-/* ---- what the simulated machine saw ---- */
-
-static void *of_machine(const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/libmuster-sim.so", getenv("MUSTER_CUDA_LIBRARIES"));
-    void *library = getenv("MUSTER_CUDA_LIBRARIES") ? dlopen(path, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    return library ? dlsym(library, name) : NULL; /* NULL: a real one */
-}
-
-/* Virtual devices of one GPU have a thread each, which is what the driver allows; the machine's rule is about one device per GPU. */
-static bool is_about_sharing(const collectives_pool *c, const char *line) {
-    bool shared = collectives_devices() == COLLECTIVES_VIRTUAL || c->size > 8;
-    return shared && strstr(line, "two threads issue on the device");
-}
-
-static void check_machine(const collectives_pool *c) {
-    void *found[3] = {of_machine("muster_sim_hazards"), of_machine("muster_sim_hazards_clear"), of_machine("muster_sim_check_leaks")};
-    const char *(*hazards)(void);
-    void (*clear)(void);
-    int (*leaks)(void);
-    if (!found[0] || !found[1] || !found[2]) return;
-    memcpy(&hazards, &found[0], sizeof hazards);
-    memcpy(&clear, &found[1], sizeof clear);
-    memcpy(&leaks, &found[2], sizeof leaks);
-    if (open_pools == 0) leaks();
-    char *text = strdup(hazards());
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        if (!is_about_sharing(c, line)) fail_msg("the machine reports: %s", line);
-    free(text);
-    clear();
-}
-
 void collectives_close(collectives_pool *c) {
     mst_communicator_destroy(c->communicator);
     mst_pool_destroy(c->pool);
     for (int32_t r = c->size - 1; r >= 0; r--) c->devices[r]->table->close(c->devices[r]);
     open_pools--;
-    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) check_machine(c);
+    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) machine_check(open_pools == 0);
 }
 
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument) {
