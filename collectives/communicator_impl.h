@@ -42,6 +42,9 @@ static inline const mst_momentum *mst_request_momentum(const mst_request *reques
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
 
+/* The kernels of this room. */
+extern const mst_code_texts mst_collectives_code;
+
 const char *mst_collective_name(mst_collective collective);
 
 /* Checked requests, served together; more than one, or messages to itself, only from a group. */

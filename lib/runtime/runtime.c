@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const mst_code_texts mst_collectives_code; /* embedded with the room collectives */
-
 /* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on virtual machines, and calls are often a
  * millisecond apart. OpenMP runtimes spin for as long or longer. */
 enum { DEFAULT_SPIN_NS = 2000000 };

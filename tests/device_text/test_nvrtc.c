@@ -1,6 +1,7 @@
 /* The real NVRTC compiles the texts: test_nvrtc ARCHITECTURE (90: sm_90), or test_nvrtc without one for what is the same for all. Found in the CUDA toolkit, by the
  * loader, or where script/fetch-nvrtc puts it. */
 #include "base_check.h"
+#include "communicator_impl.h"
 #include "nvrtc_api_impl.h"
 #include "ops_impl.h"
 
@@ -8,7 +9,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-extern const mst_code_texts mst_collectives_code;
 
 static int32_t architecture;
 static const mst_nvrtc_api *api;
