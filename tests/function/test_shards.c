@@ -1,6 +1,7 @@
 /* The reproducible mode: what a call collects is, to the bit, what as many devices as there are logical shards would give, on every number of devices
  * that divides it. So the reference is that many devices without the mode, and everything else is compared with it byte by byte. */
 #include "function_fixture.h"
+#include "base_machine.h"
 #include "tensor_impl.h"
 
 #include <string.h>
@@ -167,11 +168,17 @@ static void check_dtype(const char *backend, int shards, muster_dtype dtype) {
     }
 }
 
-#define TEST(DTYPE)                                                                                                     \
-    static void every_number_of_devices_gives_the_bits_of_its_shards_##DTYPE(void **unused) {                           \
-        (void)unused;                                                                                                   \
-        for_each_backend(backend)                                                                                       \
-            for (size_t s = 0; s < 3; s++) check_dtype(backend, counts_of_shards[s], MUSTER_##DTYPE);                   \
+/* On simulated GPUs, where this is a minute, a number of shards for each dtype. */
+static void check_counts(const char *backend, muster_dtype dtype) {
+    const bool whole = !on_gpus() || fixture_rounds(0, 1);
+    for (int s = 0; s < 3; s++)
+        if (whole || s == dtype % 3) check_dtype(backend, counts_of_shards[s], dtype);
+}
+
+#define TEST(DTYPE)                                                                           \
+    static void every_number_of_devices_gives_the_bits_of_its_shards_##DTYPE(void **unused) { \
+        (void)unused;                                                                         \
+        for_each_backend(backend) check_counts(backend, MUSTER_##DTYPE);                      \
     }
 TEST(F16)
 TEST(BF16)
