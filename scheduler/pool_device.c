@@ -106,20 +106,18 @@ muster_status mst_device_begin(mst_seat *seat) {
 }
 
 /* What was issued before a wait for it was broken off may still use memory of the program, and is waited for once more. */
-static muster_status drain(mst_seat *seat) {
+static void drain(mst_seat *seat) {
     mst_device *device = seat->worker.device;
     seat->device_wait.draining = true;
     muster_status status = wait_once(seat);
     /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that succeeds tells. */
-    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++) {
-        if (wait_once(seat) == MUSTER_OK) break;
-    }
+    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++) status = wait_once(seat);
+    seat->device_wait.draining = false;
     if (seat->device_wait.given_up) {
         device->lost = true;
-        if (mst_device_is_cuda(device)) mst_cuda_lose(device, muster_last_error());
+        if (mst_device_is_cuda(device)) mst_cuda_give_up(device, muster_last_error());
         atomic_fetch_add(&seat->worker.pool->lost, 1);
     }
-    return status;
 }
 
 /* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends only when the device is idle, or given up. */
@@ -127,27 +125,22 @@ muster_status mst_worker_sync(muster_worker *worker) {
     mst_seat *seat = &worker->pool->seats[worker->rank];
     mst_device_wait *wait = &seat->device_wait;
     muster_status status = wait_once(seat);
-    if (status == MUSTER_OK || !wait->interrupted || wait->draining || worker->device->lost) return status;
+    if (status == MUSTER_OK || !wait->interrupted || worker->device->lost) return status;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    (void)drain(seat);
-    wait->draining = false;
+    drain(seat);
     return mst_error_restore(status, message);
 }
 
+/* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one has anything to add. */
 muster_status mst_device_end(mst_seat *seat) {
     mst_device *device = seat->worker.device;
-    muster_status status = seat->device_wait.interrupted ? MUSTER_OK : mst_worker_sync(&seat->worker);
-    if (seat->device_wait.given_up) {
-        status = MUSTER_OK; /* while the task ran, whose error says so */
-    } else if (seat->device_wait.interrupted) {
-        const muster_status drained = drain(seat);
-        if (drained != MUSTER_OK) status = drained;
-    } else if (status != MUSTER_OK) { /* the wait failed, not what is waited for */
+    muster_status status = seat->device_wait.interrupted ? MUSTER_OK : wait_once(seat);
+    if (!seat->device_wait.given_up && (status != MUSTER_OK || seat->device_wait.interrupted)) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
-        (void)drain(seat);
-        status = mst_error_restore(status, message);
+        drain(seat);
+        if (status != MUSTER_OK) mst_error_restore(status, message);
     }
     seat->device_wait.in_run = false;
     if (device->table->leave) device->table->leave(device);

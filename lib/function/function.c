@@ -27,7 +27,7 @@ void mst_device_store_free(mst_device *device, mst_store *store) {
 muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    MUSTER_TRY(device->table->sync(device)); /* queued work may still use the old block */
+    /* Nothing uses the old block: every run has waited for its device. A wait here would be one without a deadline. */
     MUSTER_TRY(device->table->allocate(device, bytes, &address));
     device->table->release(device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};

@@ -129,7 +129,7 @@ muster_status mst_function_seal(muster_function *function, const char *where);
 const char *mst_function_name(const muster_function *function);
 void mst_host_store_free(mst_store *store);
 muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what);
-muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes);
+muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes); /* between runs */
 void mst_device_store_free(mst_device *device, mst_store *store);
 /* The same during a run. */
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes);

@@ -20,6 +20,15 @@ static void lose(mst_cuda_physical *physical, const char *reason) {
 
 void mst_cuda_lose(mst_device *device, const char *reason) { lose(mst_cuda_of(device)->physical, reason); }
 
+static _Atomic int32_t given_up;
+
+void mst_cuda_give_up(mst_device *device, const char *reason) {
+    mst_cuda_lose(device, reason);
+    atomic_fetch_add(&given_up, 1);
+}
+
+int32_t mst_cuda_given_up(void) { return atomic_load(&given_up); }
+
 muster_status mst_cuda_say_lost(const mst_cuda *cuda) {
     return mst_error(MUSTER_DEVICE_LOST, "%s is lost until the process ends, because of: %.400s", cuda->label, cuda->physical->reason);
 }

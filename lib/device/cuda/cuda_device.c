@@ -88,8 +88,8 @@ static void say_leak(const mst_cuda *cuda, const char *why) {
 static void close_context(mst_cuda *cuda) {
     mst_cuda_scope scope;
     muster_status entered = MUSTER_INTERNAL;
-    if (mst_cuda_is_lost(cuda)) {
-        say_leak(cuda, "it is lost");
+    if (mst_cuda_is_lost(cuda) || mst_cuda_may_be_used(cuda)) {
+        say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "another device, which may still use its memory, does not end");
         return;
     }
     for (int i = 0; i < ATTEMPTS && entered != MUSTER_OK; i++) entered = mst_cuda_begin(cuda, &scope);
@@ -139,6 +139,7 @@ static muster_status cuda_open(const mst_device_table *table, const char *argume
                        .api = api,
                        .blas_api = blas_api,
                        .physical = mst_cuda_physical_of(ordinal),
+                       .given_up_before = mst_cuda_given_up(),
                        .ordinal = ordinal};
     snprintf(cuda->label, sizeof cuda->label, "cuda:%d", (int)ordinal);
     muster_status status = open_device(cuda);

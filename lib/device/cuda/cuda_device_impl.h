@@ -49,7 +49,8 @@ typedef struct mst_cuda {
     const mst_cuda_api *api;
     const mst_cublas_api *blas_api;
     mst_cuda_physical *physical;
-    char label[16]; /* "cuda:0" */
+    int32_t given_up_before; /* mst_cuda_given_up() when it was opened */
+    char label[16];          /* "cuda:0" */
     int32_t ordinal, architecture, processors;
     mst_cu_device device;
     mst_cu_context context; /* NULL until retained; as all handles below */
@@ -110,6 +111,9 @@ static inline muster_status mst_cuda_blas_check(mst_cuda *cuda, mst_cublas_statu
 #define MST_CUBLAS(cuda, symbol, ...) mst_cuda_blas_check((cuda), (cuda)->blas_api->symbol(__VA_ARGS__), #symbol)
 
 mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal);
+/* How many devices of the process have been given up at work. One that was open then may be what that work still uses: it does not take part in what frees. */
+int32_t mst_cuda_given_up(void);
+static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) { return mst_cuda_given_up() != cuda->given_up_before; }
 static inline bool mst_cuda_is_lost(const mst_cuda *cuda) { return atomic_load_explicit(&cuda->physical->lost, memory_order_acquire); }
 
 /* Around every function of the table: the device's context is the thread's, then what was there before is again. begin fails for a lost

@@ -120,7 +120,7 @@ void mst_cuda_forget_host(const mst_cuda *cuda) {
 static void give_back(mst_device *device, void *address) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
-    bool usable = !cuda->head.in_flight && mst_cuda_begin(cuda, &scope) == MUSTER_OK;
+    bool usable = !cuda->head.in_flight && !mst_cuda_may_be_used(cuda) && mst_cuda_begin(cuda, &scope) == MUSTER_OK;
     pthread_rwlock_wrlock(&lock);
     int64_t at = find((uintptr_t)address);
     if (at < range_count && ranges[at].begin <= (uintptr_t)address && ranges[at].users > 0 && --ranges[at].users == 0) {

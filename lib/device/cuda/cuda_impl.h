@@ -37,6 +37,8 @@ muster_status mst_cuda_adopt_stream(mst_device *device, void *stream);
 
 /* Marks the device as lost because of an error that another library met on it, such as NCCL's. */
 void mst_cuda_lose(mst_device *device, const char *reason);
+/* The same because its queue does not end. Nobody knows what it still does: what other devices hold now, it may read and write for ever. */
+void mst_cuda_give_up(mst_device *device, const char *reason);
 
 /* For tests that begin again with another simulated machine: no device is lost any more. No device may be open. */
 void mst_cuda_forget_lost(void);
