@@ -38,7 +38,7 @@ sim_event *sim_event_of(void *handle) {
 }
 
 void sim_event_destroy(sim_event *event) {
-    if (atomic_load_explicit(&event->users, memory_order_relaxed) && !sim_context_error(event->context))
+    if (atomic_load_explicit(&event->queued, memory_order_relaxed) && !sim_context_error(event->context))
         sim_hazard("cuEventDestroy: device %d: a queued record of the event, or a wait for it, is not done", event->context->device);
     atomic_store_explicit(&event->life, SIM_DESTROYED, memory_order_relaxed);
 }
@@ -57,6 +57,7 @@ static bool happened(sim_event *event, uint64_t number) {
 /* Also without having run: whoever waits for the record of a lost device must go on. */
 static void drop_record(void *data) {
     mark *record = data;
+    atomic_fetch_sub_explicit(&record->event->queued, 1, memory_order_relaxed);
     atomic_store_explicit(&record->event->marks[record->number % SIM_MARKS].done, record->number, memory_order_release);
     atomic_fetch_sub_explicit(&record->event->users, 1, memory_order_relaxed);
     sim_gate_bump(&record->stream->progress);
@@ -74,6 +75,7 @@ static sim_result run_wait(void *data, sim_stream *stream) {
 
 static void drop_wait(void *data) {
     mark *awaited = data;
+    atomic_fetch_sub_explicit(&awaited->event->queued, 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&awaited->event->users, 1, memory_order_relaxed);
     free(awaited);
 }
@@ -84,8 +86,10 @@ static sim_result push(const mark *what, sim_stream *stream, sim_entry *entry) {
     *data = *what;
     entry->data = data;
     atomic_fetch_add_explicit(&what->event->users, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&what->event->queued, 1, memory_order_relaxed);
     sim_result result = sim_stream_push(stream, entry);
     if (result) {
+        atomic_fetch_sub_explicit(&what->event->queued, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&what->event->users, 1, memory_order_relaxed);
         free(data);
     }
@@ -135,6 +139,7 @@ void sim_events_end(void) {
     for (int i = 0; i < places(); i++) {
         atomic_store(&events[i].life, SIM_NEVER);
         atomic_store(&events[i].users, 0);
+        atomic_store(&events[i].queued, 0);
     }
     atomic_store(&next_place, 0);
 }

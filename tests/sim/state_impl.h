@@ -104,6 +104,7 @@ struct CUstream_st {
     atomic_ulong issuer;   /* the thread in a call that issues here */
     sim_node *tail, *head; /* of the issuers, and of the stream's thread */
     atomic_ullong issued, done;
+    atomic_ullong ending; /* entries whose work is done: what they tell others may be seen a moment before `done` is */
     atomic_bool closing; /* ends when it is empty */
     sim_gate inbox, progress;
     uint64_t chance;
@@ -128,7 +129,8 @@ unsigned sim_releases(void);
 /* ---- events (event.c) ---- */
 struct CUevent_st {
     atomic_int life;
-    atomic_int users; /* records and waits that are queued */
+    atomic_int users;  /* records and waits that may still touch it */
+    atomic_int queued; /* of them those that are not done: lowered before anybody can see that they are */
     sim_context *_Atomic context;
     atomic_ullong recorded; /* the number of the last record; 0: none */
     int touched;            /* plain: a race of a record with another call on the event is one for ThreadSanitizer */

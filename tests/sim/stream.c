@@ -2,6 +2,7 @@
  * is published by the store of its predecessor's next, so that nothing flows back to who issues. */
 #include "state_impl.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -41,6 +42,7 @@ static void run_node(sim_stream *stream, sim_node *node) {
         sim_result result = entry->run(entry->data, stream);
         if (result) sim_device_fail(stream->device, result);
     }
+    atomic_fetch_add_explicit(&stream->ending, 1, memory_order_relaxed);
     if (entry->drop) entry->drop(entry->data);
     for (int i = 0; i < node->user_count; i++) atomic_fetch_sub_explicit(node->users[i], 1, memory_order_release);
 }
@@ -111,6 +113,7 @@ sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **r
     atomic_store(&stream->issued, 0);
     atomic_store(&stream->issuer, 0);
     atomic_store(&stream->done, 0);
+    atomic_store(&stream->ending, 0);
     atomic_store(&stream->closing, false);
     stream->chance = sim_state.options.seed * 1000003 + (uint64_t)(stream - streams) * 8 + (uint64_t)stream->device;
     if (!start(stream)) {
@@ -292,9 +295,15 @@ sim_result sim_stream_push(sim_stream *stream, const sim_entry *entry) {
 }
 
 /* ---- waiting in the host ---- */
+/* Whoever has seen the record at the end of the queue happen finds the queue empty: for the rest of that entry it waits. */
 bool sim_stream_idle(const sim_stream *stream) {
     uint64_t issued = atomic_load_explicit(&stream->issued, memory_order_relaxed);
-    return atomic_load_explicit(&stream->done, memory_order_acquire) >= issued;
+    bool done;
+    while (!(done = atomic_load_explicit(&stream->done, memory_order_acquire) >= issued)) {
+        if (atomic_load_explicit(&stream->ending, memory_order_relaxed) < issued) break;
+        sched_yield();
+    }
+    return done;
 }
 
 void sim_stream_wait(sim_stream *stream) {

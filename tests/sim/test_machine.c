@@ -145,6 +145,32 @@ static void a_lost_device_is_lost_alone(void **state) {
     allocate(256);
 }
 
+/* Whichever of the two has said that the work is done: the other says so too, and the event may go. */
+static void an_event_and_its_queue_agree(void **state) {
+    mst_cu_event event;
+    mst_cu_stream stream;
+    mst_cu_result event_says, stream_says;
+    (void)state;
+    mst_cu_address address = allocate(256);
+    for (int i = 0; i < 2000; i++) {
+        assert_done(cu.cuEventCreate(&event, MST_CU_EVENT_DISABLE_TIMING));
+        assert_done(cu.cuStreamCreate(&stream, MST_CU_STREAM_NON_BLOCKING));
+        assert_done(cu.cuMemsetD8Async(address, 1, 256, stream));
+        assert_done(cu.cuEventRecord(event, stream));
+        if (i % 2) {
+            while ((event_says = cu.cuEventQuery(event)) == MST_CU_NOT_READY) continue;
+            stream_says = cu.cuStreamQuery(stream);
+        } else {
+            while ((stream_says = cu.cuStreamQuery(stream)) == MST_CU_NOT_READY) continue;
+            event_says = cu.cuEventQuery(event);
+        }
+        assert_done(cu.cuEventDestroy_v2(event));
+        assert_done(event_says);
+        assert_done(stream_says);
+        assert_done(cu.cuStreamDestroy_v2(stream));
+    }
+}
+
 static void a_stalled_queue_goes_on_when_released(void **state) {
     unsigned char value = 0;
     (void)state;
@@ -290,6 +316,7 @@ int main(void) {
         machine_test(chance_is_seeded),
         machine_test(a_sticky_failure_stays),
         machine_test(a_lost_device_is_lost_alone),
+        machine_test(an_event_and_its_queue_agree),
         machine_test(a_stalled_queue_goes_on_when_released),
         machine_test(a_machine_ends_whatever_it_is_doing),
         machine_test(all_symbols_are_listed),
