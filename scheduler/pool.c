@@ -32,6 +32,15 @@ static void report_task_failure(muster_worker *worker, muster_status status, uin
     mst_pool_poison(worker, status);
 }
 
+/* Also after a failure, which has been told by then. */
+static void end_guests(muster_worker *worker) {
+    muster_status (*at_return)(muster_worker *) = worker->at_return;
+    const uint64_t errors = mst_error_count();
+    worker->at_return = NULL;
+    const muster_status status = at_return(worker);
+    if (status != MUSTER_OK) report_task_failure(worker, status, errors);
+}
+
 /* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile. Even then it is waited for: queued work may still use the
  * caller's memory. */
 static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
@@ -44,8 +53,16 @@ static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
     }
     status = task(worker, argument);
     if (status != MUSTER_OK) report_task_failure(worker, status, errors);
+    if (worker->at_return) end_guests(worker);
     const muster_status synced = mst_device_end(seat);
     if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(worker, synced, errors);
+}
+
+/* Of a host device: what the task has launched and not waited for. */
+static void end_programs(mst_seat *seat, muster_status status) {
+    const uint64_t errors = mst_error_count();
+    const muster_status synced = mst_device_end(seat);
+    if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(&seat->worker, synced, errors);
 }
 
 static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argument) {
@@ -59,6 +76,8 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
         uint64_t errors = mst_error_count();
         muster_status status = task(worker, argument);
         if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
+        if (__builtin_expect(worker->at_return != NULL, 0)) end_guests(worker);
+        if (__builtin_expect(worker->device->queued, 0)) end_programs(seat, status);
     } else {
         run_on_device(seat, task, argument);
     }
@@ -155,6 +174,11 @@ void mst_pool_ring_all(mst_pool *pool) {
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns) {
     if (warn_after_ns != 0) pool->warn_after_ns = warn_after_ns;
     if (fail_after_ns != 0) pool->fail_after_ns = fail_after_ns;
+}
+
+void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns) {
+    *warn_after_ns = worker->pool->warn_after_ns;
+    *fail_after_ns = worker->pool->fail_after_ns;
 }
 
 /* Hands the task to `others` threads of the ranks from 1 on, and to rank 0's own where it has one. Returns whether any had to be woken. */
@@ -282,10 +306,8 @@ static void init_seat(mst_pool *pool, int32_t rank, mst_device *device) {
     worker->total_rows = pool->size;
     worker->slices = 1;
     worker->weight = 1;
-    if (!mst_device_is_host(device)) {
-        mst_device_watch(&pool->seats[rank]);
-        pool->watches = true;
-    }
+    mst_device_watch(&pool->seats[rank]);
+    if (!mst_device_is_host(device)) pool->watches = true;
 }
 
 static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
@@ -343,7 +365,7 @@ void mst_pool_destroy(mst_pool *pool) {
     end_threads(pool);
     for (int32_t rank = 0; pool->seats && rank < pool->size; rank++) {
         mst_worker_scratch_release(&pool->seats[rank].worker);
-        if (!mst_device_is_host(pool->seats[rank].worker.device)) mst_device_unwatch(&pool->seats[rank]);
+        if (pool->seats[rank].worker.device) mst_device_unwatch(&pool->seats[rank]);
     }
     mst_free(pool->worker_cpus);
     mst_free(pool->seats);

@@ -1,5 +1,5 @@
-/* A worker and a device that has queues of its own: around every run the device is the thread's, at its end it has done everything, and no wait for it lasts for
- * ever. The device itself asks while it waits (mst_device.interrupt), on the thread that waits. */
+/* A worker and a device that has queues of its own (also a host device while a program runs on it): around every run the device is the
+ * thread's, at its end it has done everything, and no wait for it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread that waits. */
 #include "cuda/cuda_impl.h"
 #include "pool_state_impl.h"
 
@@ -89,10 +89,19 @@ void mst_device_unwatch(mst_seat *seat) {
 
 static muster_status wait_once(mst_seat *seat) {
     mst_device *device = seat->worker.device;
+    const bool host = mst_device_is_host(device);
     seat->device_wait.since_ns = 0;
+    if (host) seat->device_wait.in_run = true;
     const muster_status status = device->table->sync(device);
     seat->device_wait.since_ns = 0;
+    if (host) seat->device_wait.in_run = false;
     return status;
+}
+
+/* A run on a host device costs nothing here until it waits for a program. */
+static void begin_late(mst_seat *seat) {
+    if (mst_device_is_host(seat->worker.device) && seat->device_wait.epoch != seat->worker.epoch)
+        seat->device_wait = (mst_device_wait){.epoch = seat->worker.epoch};
 }
 
 /* ---- around a run ---- */
@@ -124,6 +133,7 @@ static void drain(mst_seat *seat) {
 muster_status mst_worker_sync(muster_worker *worker) {
     mst_seat *seat = &worker->pool->seats[worker->rank];
     mst_device_wait *wait = &seat->device_wait;
+    begin_late(seat);
     muster_status status = wait_once(seat);
     if (status == MUSTER_OK || !wait->interrupted || worker->device->lost) return status;
     char message[MST_MESSAGE_SIZE];
@@ -135,6 +145,7 @@ muster_status mst_worker_sync(muster_worker *worker) {
 /* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one has anything to add. */
 muster_status mst_device_end(mst_seat *seat) {
     mst_device *device = seat->worker.device;
+    begin_late(seat);
     muster_status status = seat->device_wait.interrupted ? MUSTER_OK : wait_once(seat);
     if (!seat->device_wait.given_up && (status != MUSTER_OK || seat->device_wait.interrupted)) {
         char message[MST_MESSAGE_SIZE];

@@ -47,6 +47,8 @@ struct muster_worker {
     int32_t open_groups; /* collectives room: groups begun and not ended in this run */
     void *call;         /* function room: the call in progress */
     void *communicator; /* collectives room: the communicator of all workers, set once by the runtime */
+    muster_status (*at_return)(muster_worker *worker); /* server room: called once, when the task of this run has returned and before the run ends; NULL: nothing */
+    void *guests;                                      /* of at_return */
     mst_recorder recorder;
 };
 
@@ -90,9 +92,15 @@ muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, i
 muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address);
 /* Waits for the worker's device: table->sync, of which the pool knows how long it takes. Ends with the deadline of the run, or ABORTED with its loss. */
 muster_status mst_worker_sync(muster_worker *worker);
+/* Before host code of a run touches memory of a device whose memory is the host's: a program that was launched on it may still run. */
+static inline muster_status mst_worker_settle(muster_worker *worker) {
+    return __builtin_expect(worker->device->queued, 0) ? mst_worker_sync(worker) : MUSTER_OK;
+}
 
 /* For the next run only, between enter and run: 0: the pool's own; negative: never. */
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);
+/* From a task: those of the run in progress. */
+void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns);
 
 /* A party: the meeting places of some workers of a pool, for whoever builds collectives on it. Its members are numbered by themselves: below, a "member" is
  * such a number. Made at any time, also inside a run by one worker; destroyed when no member is inside it.

@@ -35,6 +35,7 @@ static inline void mst_spin_tell(mst_spin *spin, bool reached) {
 
 /* A wait of this worker for its own device, as the device tells of it now and then (pool_device.c). Touched by the worker's thread only. */
 typedef struct mst_device_wait {
+    uint64_t epoch;   /* of which run all this tells; of host devices only, whose runs begin without it */
     bool in_run;      /* the thread runs a task: only then is there a deadline */
     int64_t since_ns; /* 0: has not waited long enough to be asked */
     uint64_t events;  /* of the recorder when it began */

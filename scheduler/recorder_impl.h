@@ -12,7 +12,7 @@
 
 enum { MST_RECORDER_EVENTS = 256, MST_RECORDER_LEAST_EVENTS = 16, MST_RECORDER_MOST_EVENTS = 1 << 24 }; /* powers of two */
 
-typedef enum { MST_EVENT_CALL = 1, MST_EVENT_BODY, MST_EVENT_COLLECTIVE, MST_EVENT_STAGE, MST_EVENT_COLLECT, MST_EVENT_MESSAGE } mst_event_kind;
+typedef enum { MST_EVENT_CALL = 1, MST_EVENT_BODY, MST_EVENT_COLLECTIVE, MST_EVENT_STAGE, MST_EVENT_COLLECT, MST_EVENT_MESSAGE, MST_EVENT_SERVER } mst_event_kind;
 
 typedef struct mst_event {
     _Atomic uint64_t start, end; /* ticks; end 0: not finished */

@@ -171,6 +171,7 @@ static muster_status check_copy(const muster_worker *worker, const char *where, 
 muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor) {
     MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
     mst_device *device = worker->device;
+    MUSTER_TRY(mst_worker_settle(worker));
     MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor), mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }
@@ -178,6 +179,7 @@ muster_status muster_worker_read(muster_worker *worker, muster_tensor device_ten
 muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor) {
     MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
     mst_device *device = worker->device;
+    MUSTER_TRY(mst_worker_settle(worker));
     MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor), mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }

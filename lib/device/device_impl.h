@@ -10,10 +10,15 @@
 #include <stdatomic.h>
 
 enum {
-    MST_DEVICE_HOST_MEMORY = 1, /* host code may read and write device addresses once sync has returned, and work is never queued */
+    MST_DEVICE_HOST_MEMORY = 1, /* host code may read and write device addresses once sync has returned, and only programs are queued */
 };
 
 typedef struct mst_device mst_device;
+typedef struct mst_program mst_program; /* program_impl.h */
+typedef struct mst_program_request mst_program_request;
+typedef struct mst_program_limits mst_program_limits;
+typedef struct mst_program_grid mst_program_grid;
+typedef struct mst_program_value mst_program_value;
 
 /* A queue of a device: what goes into one runs in the order of issue; two of them overlap except where marks order them. Everything goes into COMPUTE
  * but copy_in_beside. */
@@ -86,6 +91,18 @@ typedef struct mst_device_table {
     void (*release_host)(mst_device *device, void *address);
     muster_status (*lock_host)(mst_device *device, void *address, int64_t bytes);
     void (*unlock_host)(mst_device *device, void *address);
+
+    /* ---- programs of the user's (program_impl.h); all or none are there ---- */
+    /* In which language: an mst_language. Errors: UNAVAILABLE, and what is missing (the package's name). */
+    muster_status (*program_language)(mst_device *device, int32_t *language);
+    /* Compiles, or takes from the cache. Between calls; threads: any, several devices at the same time. On failure *program is NULL, *log (mst_alloc*) what the compiler said or NULL, and
+     * the message begins with the log's first lines. close: between calls, after sync; NULL is ignored. */
+    muster_status (*program_open)(mst_device *device, const mst_program_request *request, mst_program **program, char **log);
+    void (*program_close)(mst_device *device, mst_program *program);
+    muster_status (*program_limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
+    /* In the order of issue with all else in COMPUTE; grid and values (one for each parameter) are copied. On a device with host memory this is the one thing that is queued: `queued` is
+     * set, and whoever touches its memory next has to sync first. The grid is within the limits. */
+    muster_status (*program_launch)(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid, const mst_program_value *values);
 } mst_device_table;
 
 enum { MST_LAUNCH_MAX = 2048 };
@@ -100,6 +117,7 @@ struct mst_device {
     /* Asked now and then while sync waits: a failure ends the wait. NULL: it waits for ever. */
     muster_status (*interrupt)(void *user);
     void *interrupt_user;
+    bool queued; /* host memory only: a program was launched since the last sync */
     /* Its queue has not come back from a run in time: nothing is issued any more, and release and close must not wait for it. */
     bool lost;
 };

@@ -106,3 +106,23 @@ muster_status mst_foreign_open(const mst_foreign_library *library, void *functio
     pthread_mutex_unlock(&lock);
     return status;
 }
+
+static muster_status open_apart_locked(const mst_foreign_library *library, const char *soname, void *functions) {
+    char reason[MST_FOREIGN_REASON] = "";
+    void *handle = open_one(NULL, soname, reason);
+    if (!handle) return mst_error(MUSTER_UNAVAILABLE, "%s was not found: tried %.150s: %.200s", library->name, soname, reason);
+    const char *missing = find_symbols(library, handle, functions);
+    if (!missing) return MUSTER_OK;
+    forget_symbols(library, functions);
+    dlclose(handle);
+    return mst_error(MUSTER_UNAVAILABLE, "%s: %.200s lacks the symbol %s", library->name, soname, missing);
+}
+
+muster_status mst_foreign_open_apart(const mst_foreign_library *library, const char *path, void *functions) {
+    muster_status status = MUSTER_UNAVAILABLE;
+    pthread_mutex_lock(&lock);
+    for (int32_t i = 0; i < (path ? 1 : library->soname_count) && status != MUSTER_OK; i++)
+        status = open_apart_locked(library, path ? path : library->sonames[i], functions);
+    pthread_mutex_unlock(&lock);
+    return status;
+}

@@ -38,6 +38,9 @@ enum { MST_FOREIGN_REASON = 400 };
  * outlive a dlclose. Errors: UNAVAILABLE, with the library, the sonames tried and the loader's words, or the symbol that is missing, or the rule of the simulated libraries. */
 muster_status mst_foreign_open(const mst_foreign_library *library, void *functions);
 
+/* The same for a library that is no part of CUDA: from `path` alone where that is not NULL, never from MUSTER_CUDA_LIBRARIES, and beside simulated libraries as well as real ones. */
+muster_status mst_foreign_open_apart(const mst_foreign_library *library, const char *path, void *functions);
+
 /* Are the libraries that this process has opened simulated ones? */
 bool mst_foreign_simulated(void);
 

@@ -51,6 +51,7 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
         return mst_error(MUSTER_BAD_STATE, "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
                          mst_function_name(function));
     }
+    MUSTER_TRY(mst_worker_settle(worker)); /* from here on host code reads outputs, and the next slice overwrites what this one has read */
     if (begin < end) { /* what a body leaves for no rows enters nothing */
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));

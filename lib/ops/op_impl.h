@@ -83,7 +83,10 @@ typedef struct mst_kernel {
 muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count);
 static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets,
                                           int32_t count) {
-    if (__builtin_expect(mst_device_is_host(worker->device), 1)) return kernel->host(parameters);
+    if (__builtin_expect(mst_device_is_host(worker->device), 1)) {
+        MUSTER_TRY(mst_worker_settle(worker));
+        return kernel->host(parameters);
+    }
     return mst_op_launch_far(worker, kernel, parameters, bytes, offsets, count);
 }
 /* What `issue` is made of: a kernel of the device code over `work` elements or blocks (of 0 nothing comes); and an elementwise one, whose walk and count are made

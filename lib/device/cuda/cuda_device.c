@@ -182,4 +182,9 @@ const mst_device_table mst_cuda_device_table = {
     .release_host = mst_cuda_table_release_host,
     .lock_host = mst_cuda_table_lock_host,
     .unlock_host = mst_cuda_table_unlock_host,
+    .program_language = mst_cuda_table_program_language,
+    .program_open = mst_cuda_table_program_open,
+    .program_close = mst_cuda_table_program_close,
+    .program_limits = mst_cuda_table_program_limits,
+    .program_launch = mst_cuda_table_program_launch,
 };

@@ -154,6 +154,8 @@ static inline muster_status mst_cuda_before_compute(mst_cuda *cuda) {
 }
 /* Work that is issued from now on in `later` comes after what is in `earlier`. */
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later);
+/* Is the stream one of the device's context? (cuda_foreign.c) */
+muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where);
 /* The BLAS handle uses the COMPUTE queue and its own workspace. */
 muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream);
 
@@ -190,5 +192,11 @@ muster_status mst_cuda_table_allocate_host(mst_device *device, int64_t bytes, vo
 void mst_cuda_table_release_host(mst_device *device, void *address);
 muster_status mst_cuda_table_lock_host(mst_device *device, void *address, int64_t bytes);
 void mst_cuda_table_unlock_host(mst_device *device, void *address);
+muster_status mst_cuda_table_program_language(mst_device *device, int32_t *language);
+muster_status mst_cuda_table_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log);
+void mst_cuda_table_program_close(mst_device *device, mst_program *program);
+muster_status mst_cuda_table_program_limits(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
+muster_status mst_cuda_table_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
+                                            const mst_program_value *values);
 
 #endif

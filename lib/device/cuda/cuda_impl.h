@@ -35,6 +35,12 @@ void mst_cuda_describe_device(const mst_device *device, char *text, size_t size)
  * likewise. Errors: INVALID_ARGUMENT: a stream of another context. */
 muster_status mst_cuda_adopt_stream(mst_device *device, void *stream);
 
+/* Streams and memory of other libraries, of the device's primary context (stream NULL: its default stream). after: what is issued in COMPUTE from now on comes after what is in `stream` now; before: the reverse.
+ * check_memory: is all of it this GPU's? where: public function, for messages. Errors: INVALID_ARGUMENT. */
+muster_status mst_cuda_after(mst_device *device, void *stream, const char *where);
+muster_status mst_cuda_before(mst_device *device, void *stream, const char *where);
+muster_status mst_cuda_check_memory(mst_device *device, const void *address, int64_t bytes, const char *where);
+
 /* Marks the device as lost because of an error that another library met on it, such as NCCL's. */
 void mst_cuda_lose(mst_device *device, const char *reason);
 /* The same because its queue does not end. Nobody knows what it still does: what other devices hold now, it may read and write for ever. */

@@ -203,17 +203,8 @@ muster_status mst_cuda_mark_released(mst_cuda *cuda) {
 
 /* ---- a stream of the program's ---- */
 
-static muster_status check_stream(mst_cuda *cuda, mst_cu_stream stream) {
-    mst_cu_context context = NULL;
-    MUSTER_TRY(MST_CU(cuda, cuStreamGetCtx, stream, &context));
-    if (context == cuda->context) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "mst_cuda_adopt_stream: stream: expected one of the primary context of %s, received one of another context",
-                     cuda->label);
-}
-
 static muster_status adopt(mst_cuda *cuda, mst_cu_stream stream) {
-    if (stream != cuda->own) MUSTER_TRY(check_stream(cuda, stream));
+    if (stream != cuda->own) MUSTER_TRY(mst_cuda_check_stream(cuda, stream, "mst_cuda_adopt_stream"));
     MUSTER_TRY(mst_cuda_join(cuda, cuda->compute, stream));
     muster_status status = mst_cuda_bind_blas(cuda, stream);
     if (status != MUSTER_OK) {

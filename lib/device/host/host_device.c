@@ -1,6 +1,6 @@
 /* The host backend: a device is a CPU core (or a group), its memory is the program's, and all work is done at once by the
- * issuing thread. */
-#include "device_impl.h"
+ * issuing thread, but for programs, which OpenCL runs on threads of its own. */
+#include "opencl/opencl_impl.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -11,6 +11,13 @@
 
 /* Below this a page fault is cheaper than the search for a free huge page. */
 enum { HUGE_PAGE_THRESHOLD = 4 << 20 };
+
+typedef struct host_device {
+    mst_device head;
+    mst_opencl_slot opencl;
+} host_device;
+
+static mst_opencl_slot *slot_of(mst_device *device) { return &((host_device *)device)->opencl; }
 
 static muster_status read_ordinal(const char *argument, int32_t *ordinal) {
     char *end = NULL;
@@ -26,16 +33,20 @@ static muster_status read_ordinal(const char *argument, int32_t *ordinal) {
 static muster_status host_open(const mst_device_table *table, const char *argument, mst_device **device) {
     int32_t ordinal = 0;
     MUSTER_TRY(read_ordinal(argument, &ordinal));
-    mst_device *opened = mst_alloc(sizeof *opened);
+    host_device *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("muster_runtime_open: host device", sizeof *opened);
-    opened->table = table;
-    opened->cpu = -1;
-    snprintf(opened->name, sizeof opened->name, "host cpu %d", (int)ordinal);
-    *device = opened;
+    opened->head.table = table;
+    opened->head.cpu = -1;
+    opened->opencl.ordinal = ordinal;
+    snprintf(opened->head.name, sizeof opened->head.name, "host cpu %d", (int)ordinal);
+    *device = &opened->head;
     return MUSTER_OK;
 }
 
-static void host_close(mst_device *device) { mst_free(device); }
+static void host_close(mst_device *device) {
+    if (device) mst_opencl_end(slot_of(device));
+    mst_free(device);
+}
 
 /* A hint only: whole pages inside the block, and a refusal (no transparent huge pages) changes nothing but speed. */
 static void advise_huge_pages(void *address, int64_t bytes) {
@@ -54,13 +65,16 @@ static muster_status host_allocate(mst_device *device, int64_t bytes, void **add
     return MUSTER_OK;
 }
 
+/* A kernel that never ends may use it still. */
 static void host_release(mst_device *device, void *address) {
-    (void)device;
-    mst_free(address);
+    if (!device->lost) mst_free(address);
 }
 
+static muster_status host_sync(mst_device *device);
+
+/* After the programs that were launched before it. */
 static muster_status host_copy(mst_device *device, void *to, const void *from, int64_t bytes) {
-    (void)device;
+    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_sync(device));
     if (bytes > 0) memcpy(to, from, (size_t)bytes);
     return MUSTER_OK;
 }
@@ -68,13 +82,44 @@ static muster_status host_copy(mst_device *device, void *to, const void *from, i
 /* The addresses are readable as they are, and the kernel ends before this returns: no copy of the parameters is needed. */
 static muster_status host_launch(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                                  const int32_t *offsets, int32_t offset_count) {
-    (void)device, (void)parameter_bytes, (void)offsets, (void)offset_count;
+    (void)parameter_bytes, (void)offsets, (void)offset_count;
+    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_sync(device));
     return kernel(parameters);
 }
 
-/* Every failure was returned where it happened, so nothing is kept. */
+/* Every failure but a kernel's was returned where it happened, so nothing is kept. */
 static muster_status host_sync(mst_device *device) {
+    if (__builtin_expect(!device->queued, 1)) return MUSTER_OK;
+    const muster_status status = mst_opencl_wait(device, slot_of(device));
+    if (status == MUSTER_OK) device->queued = false;
+    return status;
+}
+
+/* ---- programs ---- */
+
+static muster_status host_program_language(mst_device *device, int32_t *language) {
     (void)device;
+    *language = MST_LANGUAGE_OPENCL;
+    return mst_opencl_probe();
+}
+
+static muster_status host_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log) {
+    return mst_opencl_open(device, slot_of(device), request, program, log);
+}
+
+static void host_program_close(mst_device *device, mst_program *program) {
+    (void)device;
+    mst_opencl_close(program);
+}
+
+static muster_status host_program_limits(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits) {
+    (void)device;
+    return mst_opencl_limits(program, kernel, limits);
+}
+
+static muster_status host_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid, const mst_program_value *values) {
+    MUSTER_TRY(mst_opencl_launch(program, kernel, grid, values));
+    device->queued = true;
     return MUSTER_OK;
 }
 
@@ -90,4 +135,9 @@ const mst_device_table mst_host_device_table = {
     .copy = host_copy,
     .launch = host_launch,
     .sync = host_sync,
+    .program_language = host_program_language,
+    .program_open = host_program_open,
+    .program_close = host_program_close,
+    .program_limits = host_program_limits,
+    .program_launch = host_program_launch,
 };

@@ -165,7 +165,7 @@ static const mst_kernel kernel = {.host = reduce_kernel, .issue = reduce_issue};
 
 /* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors cost. */
 static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y, int64_t count) {
-    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device)) return false;
+    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) || worker->device->queued) return false;
     if (!(x->ndim == 1 && x->strides[0] == 1) && !mst_tensor_contiguous(*x)) return false;
     *(float *)muster_tensor_address(*y) = (float)(contiguous_f32(muster_tensor_address(*x), count) / (op == MUSTER_AVG ? (double)count : 1));
     return true;

@@ -1,0 +1,93 @@
+/* No launch compiles: not the first of a kernel, not the first of a number of threads, not of a large grid, whether the program was just
+ * compiled or came from the cache. With a cache folder of PoCL's of its own, whose files are counted. */
+#include "program_support.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[64], program_path[4096];
+
+static const source touch = {
+    .name = "touch",
+    .text = "__kernel void touch(__global int *a) { if (get_global_id(0) == 0 && get_global_id(1) == 0) a[0] += 1; }\n",
+    .parameters = {{BUFFER}},
+    .count = 1};
+
+/* What the implementation has compiled so far. */
+static int codes(void) {
+    char command[128];
+    int count = -1;
+    snprintf(command, sizeof command, "find %s/pocl -name '*.so' | wc -l", folder);
+    FILE *said = popen(command, "r");
+    assert_non_null(said);
+    assert_int_equal(fscanf(said, "%d", &count), 1);
+    pclose(said);
+    return count;
+}
+
+static void launches_compile_nothing(bool found) {
+    mst_device *device = NULL;
+    int32_t a = 0;
+    const mst_program_value values[] = {buffer_of(&a, 4)};
+    assert_ok(mst_host_device_table.open(&mst_host_device_table, "0", &device));
+    mst_program *program = opened_program(device, &touch);
+    assert_int_equal(program->found, found);
+    const int before = codes();
+    assert_true(before >= 1);
+    launched(device, program, grid_of(1, 1, 0), values);
+    launched(device, program, grid_of(3, 37, 0), values);
+    launched(device, program, grid_of(70000, 2, 0), values);
+    launched(device, program, (mst_program_grid){.dims = 2, .groups = {3, 2, 1}, .threads = {8, 5, 1}}, values);
+    assert_ok(device->table->sync(device));
+    assert_int_equal(a, 4);
+    assert_int_equal(codes(), before);
+    closed_program(device, program);
+    device->table->close(device);
+}
+
+static void when_just_compiled(void **state) {
+    (void)state;
+    launches_compile_nothing(false);
+    assert_null(getenv("POCL_WORK_GROUP_SPECIALIZATION")); /* the program's environment is what it was */
+}
+
+/* In a process that finds all in the cache. */
+static void when_it_came_from_the_cache(void **state) {
+    (void)state;
+    char command[5000];
+    snprintf(command, sizeof command, "'%s' %s", program_path, folder);
+    const int status = system(command);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void again(void **state) {
+    (void)state;
+    launches_compile_nothing(true);
+}
+
+static void use_folder(void) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/muster", folder);
+    setenv("MUSTER_CACHE_DIR", path, 1);
+    snprintf(path, sizeof path, "%s/pocl", folder);
+    setenv("POCL_CACHE_DIR", path, 1);
+    unsetenv("POCL_WORK_GROUP_SPECIALIZATION");
+}
+
+int main(int count, char **arguments) {
+    if (count > 1) {
+        const struct CMUnitTest second[] = {cmocka_unit_test(again)};
+        snprintf(folder, sizeof folder, "%s", arguments[1]);
+        use_folder();
+        return cmocka_run_group_tests(second, NULL, NULL);
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(when_just_compiled), cmocka_unit_test(when_it_came_from_the_cache)};
+    const ssize_t length = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
+    snprintf(folder, sizeof folder, "/tmp/muster-program-XXXXXX");
+    if (length < 0 || !mkdtemp(folder)) return 1;
+    use_folder();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) == 0 ? failed : 1;
+}
