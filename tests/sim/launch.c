@@ -1,6 +1,6 @@
 /* A launch: its own copy of the parameters, run on the stream's thread. */
 #include "shim/mst_shim.h"
-#include "state_impl.h"
+#include "user_impl.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static struct {
     atomic_ullong runs;
 } counts[COUNTED];
 
-static void count_run(const char *kernel) {
+void sim_launch_count(const char *kernel) {
     for (int i = 0; i < COUNTED; i++) {
         const char *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&counts[i].kernel, &there, kernel, memory_order_relaxed, memory_order_relaxed) ||
@@ -66,7 +66,7 @@ static sim_result run(void *data, sim_stream *stream) {
     running.kernel = what->kernel->name;
     if (setjmp(running.leave)) return SIM_ILLEGAL_ADDRESS;
     what->kernel->function(what->parameters, what->blocks, what->threads);
-    count_run(what->kernel->name);
+    sim_launch_count(what->kernel->name);
     return SIM_OK;
 }
 
@@ -77,10 +77,9 @@ static void drop(void *data) {
 }
 
 /* Whatever among the parameters lies in an allocation is taken for an address that the kernel uses. */
-enum { USERS_MAX = 256 };
-static int find_users(const void *parameters, size_t bytes, atomic_int **users) {
+int sim_launch_users(const void *parameters, size_t bytes, atomic_int **users) {
     int count = 0;
-    for (size_t offset = 0; offset + 8 <= bytes && count < USERS_MAX; offset += 8) {
+    for (size_t offset = 0; offset + 8 <= bytes && count < SIM_LAUNCH_USERS; offset += 8) {
         uint64_t word;
         memcpy(&word, (const char *)parameters + offset, 8);
         sim_block *block = sim_memory_find(-1, word, 1);
@@ -111,8 +110,8 @@ sim_result sim_launch(sim_function *function, sim_stream *stream, uint64_t block
     what->threads = (int32_t)threads;
     memcpy(what->parameters, parameters, bytes);
     trace(what, stream);
-    atomic_int *users[USERS_MAX];
-    int count = find_users(parameters, bytes, users);
+    atomic_int *users[SIM_LAUNCH_USERS];
+    int count = sim_launch_users(parameters, bytes, users);
     atomic_fetch_add_explicit(&what->module->users, 1, memory_order_relaxed);
     sim_result result =
         sim_stream_push_users(stream, &(sim_entry){.what = "cuLaunchKernel", .run = run, .drop = drop, .data = what}, users, count);

@@ -76,6 +76,13 @@ static void map_device(int device) {
     }
 }
 
+void *sim_memory_anywhere(uint64_t address) { return alias_of(address); }
+
+uint64_t sim_memory_unalias(const void *alias) {
+    uint64_t address = (uint64_t)(uintptr_t)alias - alias_distance;
+    return sim_memory_is_device_range(address) ? address : 0;
+}
+
 bool sim_memory_is_device_range(uint64_t address) { return range_start && address - range_start < device_stride * SIM_DEVICES; }
 
 /* The bytes are garbage again: whole pages by forgetting what was written. */

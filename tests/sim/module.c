@@ -1,5 +1,6 @@
 /* Modules: the "cubin" of the simulated NVRTC names kernels, and the texts that they come from with a hash of each; the kernels
- * themselves were compiled into this library with the shim. A launch runs one on the stream's thread. */
+ * themselves were compiled into this library with the shim. A launch runs one on the stream's thread. Of a program of the user's it holds
+ * the compiled object itself. */
 #include "shim/mst_shim.h"
 #include "state_impl.h"
 
@@ -12,11 +13,13 @@ static sim_module modules[SIM_MODULES];
 static sim_function functions[SIM_FUNCTIONS];
 static atomic_uint next_module, next_function;
 
-uint64_t sim_text_hash(const char *text) { /* FNV-1a: nobody here looks for collisions */
+uint64_t sim_bytes_hash(const void *data, size_t bytes) { /* FNV-1a: nobody here looks for collisions */
     uint64_t hash = 0xcbf29ce484222325u;
-    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
     return hash;
 }
+
+uint64_t sim_text_hash(const char *text) { return sim_bytes_hash(text, strlen(text)); }
 
 static const sim_text *find_text(const char *name) {
     const sim_text *text;
@@ -44,10 +47,8 @@ static sim_result check_image(const char *image) {
     return SIM_OK;
 }
 
-sim_result sim_module_load(sim_context *context, const char *image, sim_module **result) {
-    sim_result checked = check_image(image);
-    if (checked) return checked;
-    char *copy = strdup(image);
+static sim_result take_place(sim_context *context, const char *image, sim_program *program, sim_module **result) {
+    char *copy = strdup(program ? "" : image);
     for (int i = 0; copy && i < SIM_MODULES; i++) {
         sim_module *module = &modules[atomic_fetch_add_explicit(&next_module, 1, memory_order_relaxed) % SIM_MODULES];
         int life = atomic_load_explicit(&module->life, memory_order_relaxed);
@@ -55,6 +56,7 @@ sim_result sim_module_load(sim_context *context, const char *image, sim_module *
         if (!atomic_compare_exchange_strong(&module->life, &life, SIM_ALIVE)) continue;
         module->context = context;
         module->image = copy;
+        module->program = program;
         *result = module;
         return SIM_OK;
     }
@@ -62,11 +64,24 @@ sim_result sim_module_load(sim_context *context, const char *image, sim_module *
     return SIM_OUT_OF_MEMORY;
 }
 
+sim_result sim_module_load(sim_context *context, const char *image, sim_module **result) {
+    sim_result checked = check_image(image);
+    if (checked) return checked;
+    const char *object = strstr(image, "\nobject ");
+    sim_program *program = NULL;
+    checked = object ? sim_program_open(object + 1, &program) : SIM_OK;
+    if (!checked) checked = take_place(context, image, program, result);
+    if (checked) sim_program_release(program);
+    return checked;
+}
+
 static void end_module(sim_module *module) {
     for (int i = 0; i < SIM_FUNCTIONS; i++)
         if (functions[i].module == module) atomic_store_explicit(&functions[i].life, SIM_DESTROYED, memory_order_relaxed);
     free(module->image);
     module->image = NULL;
+    sim_program_release(module->program); /* it stays as long as a launch runs */
+    module->program = NULL;
     atomic_store_explicit(&module->life, SIM_DESTROYED, memory_order_relaxed);
 }
 
@@ -94,17 +109,24 @@ sim_function *sim_function_of(void *handle) {
     return life == SIM_ALIVE ? function : NULL;
 }
 
-sim_result sim_module_function(sim_module *module, const char *name, sim_function **result) {
+static const mst_shim_entry *find_built_in(const sim_module *module, const char *name) {
     char line[256];
-    if ((size_t)snprintf(line, sizeof line, "\nkernel %s\n", name) >= sizeof line || !strstr(module->image, line)) return SIM_NOT_FOUND;
-    const mst_shim_entry *kernel = mst_shim_find(name);
-    if (!kernel) return SIM_NOT_FOUND;
+    if ((size_t)snprintf(line, sizeof line, "\nkernel %s\n", name) >= sizeof line || !strstr(module->image, line)) return NULL;
+    return mst_shim_find(name);
+}
+
+sim_result sim_module_function(sim_module *module, const char *name, sim_function **result) {
+    const struct mst_program_kernel *user = module->program ? sim_program_find(module->program, name) : NULL;
+    const mst_shim_entry *kernel = module->program ? NULL : find_built_in(module, name);
+    if (!kernel && !user) return SIM_NOT_FOUND;
     for (int i = 0; i < SIM_FUNCTIONS; i++) {
         sim_function *function = &functions[atomic_fetch_add_explicit(&next_function, 1, memory_order_relaxed) % SIM_FUNCTIONS];
         int life = atomic_load_explicit(&function->life, memory_order_relaxed);
         if (life == SIM_ALIVE || !atomic_compare_exchange_strong(&function->life, &life, SIM_ALIVE)) continue;
         function->module = module;
         function->kernel = kernel;
+        function->user = user;
+        function->name = user ? sim_program_name(name) : kernel->name;
         *result = function;
         return SIM_OK;
     }
@@ -128,6 +150,8 @@ void sim_modules_end(void) {
     for (int i = 0; i < SIM_MODULES && (unsigned)i < atomic_load(&next_module); i++) {
         free(modules[i].image);
         modules[i].image = NULL;
+        sim_program_release(modules[i].program);
+        modules[i].program = NULL;
         atomic_store(&modules[i].life, SIM_NEVER);
         atomic_store(&modules[i].users, 0);
     }

@@ -77,6 +77,8 @@ SIM_EXPORT uint64_t sim_memory_used(int device);
 /* The allocation that holds [address, address + bytes); device -1: any. */
 SIM_EXPORT sim_block *sim_memory_find(int device, uint64_t address, size_t bytes);
 bool sim_memory_is_device_range(uint64_t address);
+void *sim_memory_anywhere(uint64_t address);         /* the alias of an address of the range, allocated or not */
+uint64_t sim_memory_unalias(const void *alias);      /* 0: it is none */
 int sim_memory_count(int device);
 
 typedef struct sim_locked {
@@ -150,22 +152,36 @@ int sim_events_destroy_all(int device);
 
 /* ---- modules (module.c) ---- */
 struct mst_shim_entry;
+struct mst_program_kernel;
+typedef struct sim_program sim_program;
 struct CUmod_st {
     atomic_int life;
     atomic_int users; /* launches that have not run */
     sim_context *_Atomic context;
     char *image;
+    sim_program *program; /* of the user's; NULL: built-in kernels */
 };
 struct CUfunc_st {
     atomic_int life;
     sim_module *_Atomic module; /* atomic, as the contexts of events and modules: read by whoever looks through all of them */
-    const struct mst_shim_entry *kernel;
+    const char *name;
+    const struct mst_shim_entry *kernel;   /* one of the two */
+    const struct mst_program_kernel *user;
 };
 SIM_EXPORT sim_result sim_module_load(sim_context *context, const char *image, sim_module **module);
 SIM_EXPORT void sim_module_unload(sim_module *module);
 SIM_EXPORT sim_module *sim_module_of(void *handle);
 SIM_EXPORT sim_result sim_module_function(sim_module *module, const char *name, sim_function **function);
 SIM_EXPORT sim_function *sim_function_of(void *handle);
+/* A kernel of the user's, with its parameters as cuLaunchKernel has them (user.c, user_launch.c, user_block.c). */
+SIM_EXPORT sim_result sim_program_launch(sim_function *function, sim_stream *stream, const unsigned grid[3], const unsigned block[3], unsigned shared,
+                                         void **parameters, void **extra);
+sim_result sim_program_open(const char *line, sim_program **program); /* line: of an image, "object ..." */
+void sim_program_release(sim_program *program);
+void sim_program_attach(sim_program *program);
+const struct mst_program_kernel *sim_program_find(const sim_program *program, const char *name);
+const char *sim_program_name(const char *name);
+SIM_EXPORT int sim_program_static_shared(const sim_program *program);
 SIM_EXPORT sim_result sim_launch(sim_function *function, sim_stream *stream, uint64_t blocks, uint32_t threads, const void *parameters);
 int sim_modules_of(int device);
 int sim_modules_destroy_all(int device);
@@ -175,6 +191,7 @@ typedef struct sim_text {
 } sim_text;
 SIM_EXPORT const sim_text *sim_text_at(int number);
 SIM_EXPORT uint64_t sim_text_hash(const char *text);
+SIM_EXPORT uint64_t sim_bytes_hash(const void *data, size_t bytes);
 #define SIM_IMAGE_HEAD "MUSTER SIMULATED CUBIN 1\n"
 
 /* ---- the trace (trace.c) ---- */

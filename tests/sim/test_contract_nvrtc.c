@@ -79,6 +79,48 @@ static void an_error_is_in_the_log(void **state) {
     assert_done(nvrtc.nvrtcDestroyProgram(&program));
 }
 
+/* The log of a text that does not compile, with a header "part.h" beside it. */
+static char *log_of(const char *text, const char *header, const char *definition) {
+    mst_nvrtc_program program = NULL;
+    size_t bytes = 0;
+    const char *options[] = {"--std=c++17", definition};
+    assert_done(nvrtc.nvrtcCreateProgram(&program, text, "mine.cu", 1, &header, (const char *const[]){"parts/part.h"}));
+    assert_code(nvrtc.nvrtcCompileProgram(program, definition ? 2 : 1, options), MST_NVRTC_COMPILATION);
+    assert_done(nvrtc.nvrtcGetProgramLogSize(program, &bytes));
+    char *log = calloc(1, bytes + 1);
+    assert_non_null(log);
+    assert_done(nvrtc.nvrtcGetProgramLog(program, log));
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+    return log;
+}
+
+static void assert_says(char *log, const char *text) {
+    if (!strstr(log, text)) fail_msg("expected \"%s\" in: %s", text, log);
+    free(log);
+}
+
+static void errors_say_file_and_line(void **state) {
+    (void)state;
+    assert_says(log_of("\n\nextern \"C\" __global__ void k(int *to) {\n    *to = missing;\n}\n", "", NULL), "mine.cu(4): error");
+    assert_says(log_of("\n#line 100 \"yours.cu\"\n__device__ int f() {\n    return missing;\n}\n", "", NULL), "yours.cu(101): error");
+    assert_says(log_of("#include \"parts/part.h\"\n", "\n__device__ int f() { return missing; }\n", NULL), "part.h(2): error");
+    assert_says(log_of("#include \"nothing.h\"\n", "", NULL), "mine.cu(1)");
+    assert_says(log_of("#error said so\n", "", NULL), "said so");
+    assert_says(log_of("#if WANTED == 3\nint f() { return missing; }\n#endif\n", "", "-DWANTED=3"), "mine.cu(2): error");
+}
+
+static void a_text_includes_what_comes_with_it(void **state) {
+    mst_nvrtc_program program = NULL;
+    const char *header = "typedef float number;\n", *name = "parts/part.h";
+    size_t bytes = 0;
+    (void)state;
+    assert_done(nvrtc.nvrtcCreateProgram(&program, "#include \"parts/part.h\"\nextern \"C\" __global__ void k(number *to) { to[threadIdx.x] = 1; }\n", "mine.cu", 1, &header, &name));
+    assert_done(nvrtc.nvrtcCompileProgram(program, 1, (const char *const[]){"--gpu-architecture=sm_90"}));
+    assert_done(nvrtc.nvrtcGetCUBINSize(program, &bytes));
+    assert_true(bytes > 0);
+    assert_done(nvrtc.nvrtcDestroyProgram(&program));
+}
+
 static void an_unknown_option_is_refused(void **state) {
     (void)state;
     mst_nvrtc_program program = NULL;
@@ -107,6 +149,8 @@ int main(void) {
         cmocka_unit_test(a_text_becomes_a_cubin),
         cmocka_unit_test(a_virtual_architecture_gives_ptx_alone),
         cmocka_unit_test(an_error_is_in_the_log),
+        cmocka_unit_test(errors_say_file_and_line),
+        cmocka_unit_test(a_text_includes_what_comes_with_it),
         cmocka_unit_test(an_unknown_option_is_refused),
         cmocka_unit_test(a_destroyed_program_is_null),
     };

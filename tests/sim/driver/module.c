@@ -1,5 +1,6 @@
 /* Modules, functions and launches. */
 #include "driver_impl.h"
+#include "shim/mst_program.h"
 #include "shim/mst_shim.h"
 
 #include <string.h>
@@ -31,15 +32,17 @@ mst_cu_result cuModuleGetFunction(mst_cu_function *function, mst_cu_module modul
     return of ? sim_module_function(of, name, function) : MST_CU_INVALID_HANDLE;
 }
 
-enum { REGISTERS = 4, PTX_VERSION = 5, FUNCTION_ATTRIBUTES_END = 16, THREADS_MAX = 1024, SHARED_MAX = 49152 };
+enum { STATIC_SHARED = 1, REGISTERS = 4, PTX_VERSION = 5, FUNCTION_ATTRIBUTES_END = 16, THREADS_MAX = 1024, SHARED_MAX = 49152 };
 
 mst_cu_result cuFuncGetAttribute(int *value, unsigned int attribute, mst_cu_function function) {
     DRIVER_ENTER(cuFuncGetAttribute);
     DRIVER_CONTEXT(context);
     if (!value || attribute >= FUNCTION_ATTRIBUTES_END) return MST_CU_INVALID_VALUE;
-    if (!sim_function_of(function)) return MST_CU_INVALID_HANDLE;
+    const sim_function *asked = sim_function_of(function);
+    if (!asked) return MST_CU_INVALID_HANDLE;
     *value = 0;
-    if (attribute == MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK) *value = 256; /* as the dialect's launch bounds say */
+    if (attribute == MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK) *value = asked->user ? asked->user->threads : 256; /* as the dialect's launch bounds say */
+    if (attribute == STATIC_SHARED && asked->user) *value = sim_program_static_shared(asked->module->program);
     if (attribute == REGISTERS) *value = 32;
     if (attribute == PTX_VERSION || attribute == MST_CU_FUNCTION_BINARY_VERSION) *value = 90;
     return MST_CU_SUCCESS;
@@ -80,8 +83,10 @@ mst_cu_result cuLaunchKernel(mst_cu_function function, unsigned int grid_x, unsi
     sim_context *of = launched->module->context;
     if (of != on->context || of != context) return MST_CU_INVALID_HANDLE; /* a kernel goes only to a stream of its own context */
     unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+    if (!grid_is_legal(grid, block, shared_bytes)) return MST_CU_INVALID_VALUE;
+    if (launched->user) return sim_program_launch(launched, on, grid, block, shared_bytes, parameters, extra);
     const void *found = find_parameters(launched, parameters, extra);
-    if (!grid_is_legal(grid, block, shared_bytes) || !found) return MST_CU_INVALID_VALUE;
+    if (!found) return MST_CU_INVALID_VALUE;
     if ((uint64_t)block_x * block_y * block_z > 256) return MST_CU_INVALID_VALUE; /* the launch bounds of every kernel */
     return sim_launch(launched, on, (uint64_t)grid_x * grid_y * grid_z, block_x * block_y * block_z, found);
 }

@@ -1,9 +1,8 @@
-/* The simulated NVRTC: it compiles nothing. Its "cubin" names the kernels that it finds in the texts, and those texts that the
- * machine's own kernels were made of, each with a hash of what was handed in, by which the driver tells whether it has the same. */
-#include "nvrtc_api_impl.h"
-#include "state_impl.h"
+/* The simulated NVRTC. Built-in kernels (MST_KERNEL) it does not compile: the "cubin" names those that it finds in the texts, and those
+ * texts that the machine's own kernels were made of, each with a hash of what was handed in, by which the driver tells whether it has the
+ * same. Any other program is the user's, and is compiled (compile.c). */
+#include "nvrtc_impl.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +27,7 @@ __attribute__((constructor)) static void add_symbols(void) {
         if (injected_) return injected_;                              \
     } while (0)
 
-typedef struct unit { /* a text, by the name under which others include it */
-    char *name, *text;
-} unit;
-
 #define PROGRAM_MAGIC 0x4d535452u
-struct _nvrtcProgram {
-    unsigned magic;
-    int unit_count;
-    unit *units; /* the program's own first */
-    char *cubin, *ptx, *log;
-};
 
 static bool is_program(mst_nvrtc_program program) { return program && program->magic == PROGRAM_MAGIC; }
 
@@ -226,45 +215,82 @@ static void write_texts(FILE *out, const unit *given) {
     }
 }
 
-static char *write_image(mst_nvrtc_program program, const char *head, int architecture, char *const *names, int count) {
+/* names: of the kernels, each a line "kernel NAME" (user NULL: these are all there is); user: the compiled object, a line too. */
+static char *write_image(mst_nvrtc_program program, int architecture, const char *names, const char *user) {
     char *image = NULL;
     size_t bytes;
     FILE *out = open_memstream(&image, &bytes);
     if (!out) return NULL;
-    fprintf(out, "%sarchitecture %d\n", head, architecture);
-    for (int i = 0; i < program->unit_count; i++) write_texts(out, &program->units[i]);
-    for (int i = 0; i < count; i++) fprintf(out, "kernel %s\n", names[i]);
-    fprintf(out, "end\n");
+    fprintf(out, "%sarchitecture %d\n", SIM_IMAGE_HEAD, architecture);
+    for (int i = 0; !user && i < program->unit_count; i++) write_texts(out, &program->units[i]);
+    fprintf(out, "%s%send\n", names, user ? user : "");
     if (fclose(out) == 0) return image;
     free(image);
     return NULL;
 }
 
-static mst_nvrtc_result compile(mst_nvrtc_program program, const options *wanted) {
-    char **names = calloc(NAMES_MAX, sizeof *names);
-    int count = names ? find_kernels(program, names) : -1;
+static mst_nvrtc_result write_images(mst_nvrtc_program program, const options *wanted, const char *names, const char *user) {
+    program->cubin = wanted->real ? write_image(program, wanted->architecture, names, user) : NULL;
+    program->ptx = write_image(program, wanted->architecture, names, user);
+    return !program->ptx || (wanted->real && !program->cubin) ? MST_NVRTC_OUT_OF_MEMORY : MST_NVRTC_SUCCESS;
+}
+
+static mst_nvrtc_result compile_built_in(mst_nvrtc_program program, const options *wanted, char *const *names, int count) {
+    char *lines = NULL;
+    size_t bytes;
+    for (int i = 0; i < program->unit_count; i++)
+        if (!brackets_match(program->units[i].text))
+            return fail(program, MST_NVRTC_COMPILATION, "default_program(1): error: expected a closing bracket\n");
+    FILE *out = open_memstream(&lines, &bytes);
+    if (!out) return MST_NVRTC_OUT_OF_MEMORY;
+    for (int i = 0; i < count; i++) fprintf(out, "kernel %s\n", names[i]);
+    mst_nvrtc_result result = fclose(out) == 0 ? write_images(program, wanted, lines, NULL) : MST_NVRTC_OUT_OF_MEMORY;
+    free(lines);
+    return result;
+}
+
+static mst_nvrtc_result compile_user(mst_nvrtc_program program, const options *wanted, int option_count, const char *const *option) {
+    char *names = NULL, *line = NULL, *log = NULL;
+    mst_nvrtc_result result = nvrtc_compile_user(program, wanted->architecture, option_count, option, &names, &line, &log);
+    if (log) {
+        free(program->log);
+        program->log = log;
+    }
+    if (result == MST_NVRTC_SUCCESS) result = write_images(program, wanted, names, line);
+    free(names);
+    free(line);
+    return result;
+}
+
+static void forget_result(mst_nvrtc_program program) {
     free(program->cubin);
     free(program->ptx);
-    program->cubin = count >= 0 && wanted->real ? write_image(program, SIM_IMAGE_HEAD, wanted->architecture, names, count) : NULL;
-    program->ptx = count >= 0 ? write_image(program, SIM_IMAGE_HEAD, wanted->architecture, names, count) : NULL;
+    program->cubin = program->ptx = NULL;
+}
+
+static mst_nvrtc_result compile(mst_nvrtc_program program, const options *wanted, int option_count, const char *const *option) {
+    char **names = calloc(NAMES_MAX, sizeof *names);
+    int count = names ? find_kernels(program, names) : -1;
+    mst_nvrtc_result result = count < 0    ? MST_NVRTC_OUT_OF_MEMORY
+                              : count > 0 ? compile_built_in(program, wanted, names, count)
+                                          : compile_user(program, wanted, option_count, option);
     for (int i = 0; names && i < NAMES_MAX; i++) free(names[i]);
     free(names);
-    return count < 0 || !program->ptx || (wanted->real && !program->cubin) ? MST_NVRTC_OUT_OF_MEMORY : MST_NVRTC_SUCCESS;
+    return result;
 }
 
 mst_nvrtc_result nvrtcCompileProgram(mst_nvrtc_program program, int option_count, const char *const *option) {
     NVRTC_ENTER(nvrtcCompileProgram);
     if (!is_program(program)) return MST_NVRTC_INVALID_PROGRAM;
     options wanted = {.architecture = 75};
+    forget_result(program);
     for (int i = 0; i < option_count; i++) {
         if (!is_known(option[i])) return fail(program, MST_NVRTC_INVALID_OPTION, "nvrtc: error: unrecognized option found\n");
         if (!read_architecture(option[i], &wanted))
             return fail(program, MST_NVRTC_INVALID_OPTION, "nvrtc: error: invalid value for --gpu-architecture (-arch)\n");
+        i += strcmp(option[i], "-D") == 0 || strcmp(option[i], "-I") == 0; /* what follows belongs to it */
     }
-    for (int i = 0; i < program->unit_count; i++)
-        if (!brackets_match(program->units[i].text))
-            return fail(program, MST_NVRTC_COMPILATION, "default_program(1): error: expected a closing bracket\n");
-    return compile(program, &wanted);
+    return compile(program, &wanted, option_count, option);
 }
 
 /* ---- results: sizes count the 0 at the end, but for a cubin's ---- */
