@@ -36,7 +36,8 @@ static muster_status check_tensor(const muster_function *function, const mst_por
     if (tensor.ndim != port->ndim)
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim, (int)tensor.ndim);
     if (tensor.device != MUSTER_DEVICE_HOST)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received memory of device %d", where, what, (int)tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received memory of device %d, which muster_runtime_tensor_copy copies to the host", where, what,
+                         (int)tensor.device);
     return MUSTER_OK;
 }
 

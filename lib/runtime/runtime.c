@@ -24,9 +24,14 @@ static void log_to_stderr(void *user, const char *line) {
 typedef void (*log_function)(void *user, const char *line);
 static log_function log_of(const muster_runtime_options *options) { return options->log ? options->log : log_to_stderr; }
 
-void muster_runtime_options_init(muster_runtime_options *options) {
-    if (options) *options = (muster_runtime_options){.struct_size = sizeof *options};
+void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size) {
+    if (!options || size < sizeof options->struct_size) return;
+    memset(options, 0, size);
+    options->struct_size = size;
 }
+
+/* In parentheses, since C and C++ have a macro of that name, which says the size of their own header. */
+void (muster_runtime_options_init)(muster_runtime_options *options) { muster_runtime_options_init_sized(options, sizeof *options); }
 
 /* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
 static muster_status read_options(const muster_runtime_options *given, muster_runtime_options *options) {
@@ -203,6 +208,8 @@ static void dismantle(muster_runtime *runtime) {
     if (runtime->pool) mst_pool_destroy(runtime->pool);
     mst_runtime_names_free(runtime);
     mst_runtime_unregister_all(runtime);
+    mst_runtime_release_tensors(runtime);
+    mst_runtime_names_close(runtime);
     mst_free(runtime->no_gpus);
     if (runtime->blas_open) mst_blas_close();
     while (runtime->size > 0) {
@@ -215,6 +222,7 @@ static void dismantle(muster_runtime *runtime) {
 
 static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
     runtime->process = getpid();
+    MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(open_devices(runtime, options));
     MUSTER_TRY(decide_shards(runtime, options));
     const mst_pool_options settings = pool_options(runtime, options);

@@ -1,0 +1,78 @@
+/* Streams and memory of other libraries in the device's primary context. */
+#include "cuda_device_impl.h"
+
+muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where) {
+    mst_cu_context context = NULL;
+    MUSTER_TRY(MST_CU(cuda, cuStreamGetCtx, stream, &context));
+    if (context == cuda->context) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: stream: expected one of the primary context of %s, received one of another context",
+                     where, cuda->label);
+}
+
+/* ---- order ---- */
+
+static muster_status after(mst_cuda *cuda, mst_cu_stream stream, const char *where) {
+    MUSTER_TRY(mst_cuda_check_stream(cuda, stream, where));
+    return mst_cuda_join(cuda, stream, cuda->compute);
+}
+
+static muster_status before(mst_cuda *cuda, mst_cu_stream stream, const char *where) {
+    MUSTER_TRY(mst_cuda_check_stream(cuda, stream, where));
+    return mst_cuda_join(cuda, cuda->compute, stream);
+}
+
+muster_status mst_cuda_after(mst_device *device, void *stream, const char *where) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    if (stream && stream == cuda->compute) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, after(cuda, stream, where));
+}
+
+muster_status mst_cuda_before(mst_device *device, void *stream, const char *where) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    if (stream && stream == cuda->compute) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, before(cuda, stream, where));
+}
+
+/* ---- memory ---- */
+
+/* The driver answers INVALID_VALUE where it knows nothing of an address. */
+static muster_status ask(mst_cuda *cuda, void *value, unsigned int attribute, const char *address, bool *known) {
+    const mst_cu_result result = cuda->api->cuPointerGetAttribute(value, attribute, (mst_cu_address)(uintptr_t)address);
+    *known = result == MST_CU_SUCCESS;
+    return result == MST_CU_INVALID_VALUE ? MUSTER_OK : mst_cuda_check(cuda, result, "cuPointerGetAttribute");
+}
+
+static muster_status check_byte(mst_cuda *cuda, const char *address, const char *which, const char *where) {
+    unsigned int type = 0;
+    int ordinal = -1;
+    bool known;
+    MUSTER_TRY(ask(cuda, &type, MST_CU_POINTER_MEMORY_TYPE, address, &known));
+    if (known) MUSTER_TRY(ask(cuda, &ordinal, MST_CU_POINTER_DEVICE_ORDINAL, address, &known));
+    if (!known)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received %p, whose %s byte the driver does not know",
+                         where, cuda->label, (const void *)address, which);
+    if (type != MST_CU_MEMORY_TYPE_DEVICE)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received page-locked host memory at %p", where,
+                         cuda->label, (const void *)address);
+    if (ordinal == cuda->ordinal) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received memory of cuda:%d at %p", where, cuda->label,
+                     ordinal, (const void *)address);
+}
+
+/* Between the two ends there may be several allocations that lie as one, as some allocators map them. */
+static muster_status check_ends(mst_cuda *cuda, const char *address, int64_t bytes, const char *where) {
+    MUSTER_TRY(check_byte(cuda, address, "first", where));
+    return check_byte(cuda, address + bytes - 1, "last", where);
+}
+
+muster_status mst_cuda_check_memory(mst_device *device, const void *address, int64_t bytes, const char *where) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    if (bytes <= 0) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, check_ends(cuda, address, bytes, where));
+}
