@@ -1,0 +1,228 @@
+/* From texts to kernels on all devices: every kernel of every device is one job, done by several threads at once. */
+#include "kernel_impl.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { THREADS = 16 };
+
+/* One kernel on one device. */
+typedef struct job {
+    const mst_kernel_plan *plan;
+    mst_device *device;
+    mst_kernel_device *result;
+    muster_status status;
+    char *log;
+    char message[MST_MESSAGE_SIZE];
+} job;
+
+typedef struct build {
+    muster_runtime *runtime;
+    const char *where;
+    const mst_kernel_plan *plans;
+    muster_kernel **kernels;
+    int64_t count;
+    job *jobs; /* those of the first kernel first, by rank */
+    int64_t job_count;
+    _Atomic int64_t next;
+} build;
+
+/* ---- one job ---- */
+
+static muster_status refuse_language(const job *j, mst_language language) {
+    const bool cuda = language == MST_LANGUAGE_CUDA;
+    if (!(j->plan->needs & (cuda ? MST_NEEDS_OPENCL : MST_NEEDS_CUDA))) return MUSTER_OK;
+    return mst_error(MUSTER_UNAVAILABLE, "expected a device for %s, as the flags say, received one for %s", cuda ? "OpenCL" : "CUDA",
+                     cuda ? "CUDA" : "OpenCL");
+}
+
+static muster_status open_program(job *j, const char *text) {
+    const mst_kernel_plan *plan = j->plan;
+    const mst_device_table *table = j->device->table;
+    mst_program_parameter parameters[MUSTER_KERNEL_PARAMETERS_MAX];
+    int64_t threads[MUSTER_KERNEL_WARM_MAX + 1] = {MST_KERNEL_THREADS};
+    const mst_code_text dialect = {"cluda.h", mst_dialect(j->result->language)};
+    const mst_program_kernel kernel = {.name = plan->name,
+                                       .parameters = parameters,
+                                       .parameter_count = plan->parameter_count,
+                                       .local = mst_takes_shared(plan->text, plan->name)};
+    mst_program_request request = {.code = {.name = plan->name, .text = text, .texts = &dialect, .count = 1},
+                                   .kernels = &kernel,
+                                   .kernel_count = 1,
+                                   .needs = plan->needs,
+                                   .warm_threads = threads,
+                                   .warm_count = 1};
+    for (int32_t i = 0; i < plan->parameter_count; i++) {
+        parameters[i] = (mst_program_parameter){mst_type_bytes(plan->parameters[i])};
+        request.needs |= mst_type_needs(plan->parameters[i]);
+    }
+    for (int32_t i = 0; i < plan->thread_count; i++)
+        if (plan->threads[i] != MST_KERNEL_THREADS) threads[request.warm_count++] = plan->threads[i];
+    MUSTER_TRY(table->program_open(j->device, &request, &j->result->program, &j->log));
+    return table->program_limits(j->device, j->result->program, 0, &j->result->limits);
+}
+
+static muster_status do_job(job *j) {
+    const mst_device_table *table = j->device->table;
+    if (!table->program_language || !table->program_open)
+        return mst_error(MUSTER_UNAVAILABLE, "expected a device that compiles kernels, received one of the backend \"%s\"", table->backend);
+    MUSTER_TRY(table->program_language(j->device, &j->result->language));
+    MUSTER_TRY(refuse_language(j, j->result->language));
+    mst_text text = {0};
+    muster_status status = mst_text_print(&text, "#include \"cluda.h\"\n%s", j->plan->text);
+    if (status == MUSTER_OK) status = open_program(j, text.data);
+    mst_text_free(&text);
+    return status;
+}
+
+/* The compiler behind OpenCL leaves this thread with an alternate signal stack of its own: the thread's own is put back, which belongs to the
+ * program or to a sanitizer. */
+static void *do_jobs(void *argument) {
+    build *b = argument;
+    stack_t before;
+    const bool known = sigaltstack(NULL, &before) == 0;
+    for (int64_t i = atomic_fetch_add(&b->next, 1); i < b->job_count; i = atomic_fetch_add(&b->next, 1)) {
+        job *j = &b->jobs[i];
+        j->status = do_job(j);
+        if (j->status != MUSTER_OK) mst_error_save(j->message);
+    }
+    if (known) (void)sigaltstack(&before, NULL);
+    return NULL;
+}
+
+/* This thread does what is left over if no other can be started. */
+static void do_all(build *b) {
+    pthread_t threads[THREADS];
+    int started = 0;
+    while (started < THREADS && started + 1 < b->job_count && pthread_create(&threads[started], NULL, do_jobs, b) == 0) started++;
+    do_jobs(b);
+    for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+}
+
+/* ---- what the compilers said ---- */
+
+/* Devices for which a compiler said the same have it once. */
+static muster_status add_log(mst_text *text, const build *b, const job *jobs) {
+    for (int32_t r = 0; r < b->runtime->size; r++) {
+        bool said = !jobs[r].log || !*jobs[r].log;
+        for (int32_t s = 0; s < r && !said; s++) said = jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0;
+        if (said) continue;
+        MUSTER_TRY(mst_text_print(text, "kernel '%s' on %s", jobs[r].plan->name, jobs[r].device->name));
+        for (int32_t s = r + 1; s < b->runtime->size; s++)
+            if (jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0) MUSTER_TRY(mst_text_print(text, ", %s", jobs[s].device->name));
+        MUSTER_TRY(mst_text_print(text, ":\n%s%s", jobs[r].log, jobs[r].log[strlen(jobs[r].log) - 1] == '\n' ? "" : "\n"));
+    }
+    return MUSTER_OK;
+}
+
+/* An answer about the text itself, and not about the machine. */
+static bool blames_text(const job *j) {
+    return j->log && *j->log && j->status != MUSTER_OUT_OF_MEMORY && j->status != MUSTER_UNAVAILABLE && j->status != MUSTER_DEVICE_LOST &&
+           j->status != MUSTER_BAD_STATE;
+}
+
+static muster_status tell_failure(const build *b, const job *j) {
+    char device[MST_DEVICE_TEXT];
+    mst_runtime_device_text(b->runtime, (int32_t)((j - b->jobs) % b->runtime->size), device);
+    if (!blames_text(j)) return mst_error(j->status, "%s: kernel '%.100s' on device %s: %s", b->where, j->plan->name, device, j->message);
+    int length;
+    const char *first = mst_log_first(j->log, &length);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel '%.100s' on device %s: expected a text that compiles, received: %.*s", b->where,
+                     j->plan->name, device, length < 250 ? length : 250, first);
+}
+
+/* The first job that failed decides. The log of all is this thread's. */
+static muster_status settle(const build *b) {
+    const job *failed = NULL;
+    for (int64_t i = 0; i < b->job_count && !failed; i++)
+        if (b->jobs[i].status != MUSTER_OK) failed = &b->jobs[i];
+    if (!failed) return MUSTER_OK;
+    mst_text text = {0};
+    for (int64_t k = 0; k < b->count; k++)
+        if (add_log(&text, b, b->jobs + k * b->runtime->size) != MUSTER_OK) break; /* then without the rest */
+    mst_create_log_set(text.data);
+    return tell_failure(b, failed);
+}
+
+/* ---- the kernels ---- */
+
+static void free_kernel(muster_kernel *kernel) {
+    muster_runtime *runtime = kernel->object.runtime;
+    for (int32_t r = 0; kernel->devices && r < runtime->size; r++) {
+        mst_device *device = runtime->devices[r];
+        if (kernel->devices[r].program) device->table->program_close(device, kernel->devices[r].program);
+    }
+    mst_free(kernel->devices);
+    mst_free(kernel->parameters);
+    mst_free(kernel->log);
+    mst_free(kernel->name);
+    mst_free(kernel);
+}
+
+static void destroy_kernel(mst_object *object) {
+    mst_runtime_remove(object);
+    free_kernel((muster_kernel *)object);
+}
+
+static muster_status make_kernel(build *b, int64_t index) {
+    const mst_kernel_plan *plan = &b->plans[index];
+    const int64_t bytes = (plan->parameter_count ? plan->parameter_count : 1) * (int64_t)sizeof *plan->parameters;
+    muster_kernel *kernel = b->kernels[index] = mst_alloc(sizeof *kernel);
+    if (!kernel) return mst_out_of_memory(b->where, sizeof *kernel);
+    kernel->object.runtime = b->runtime;
+    kernel->object.kind = "kernel";
+    kernel->object.destroy = destroy_kernel;
+    kernel->name = mst_strdup(plan->name);
+    kernel->parameters = mst_alloc((size_t)bytes);
+    kernel->devices = mst_alloc((size_t)b->runtime->size * sizeof *kernel->devices);
+    if (!kernel->name || !kernel->parameters || !kernel->devices)
+        return mst_out_of_memory(b->where, bytes + b->runtime->size * (int64_t)sizeof *kernel->devices);
+    kernel->parameter_count = plan->parameter_count;
+    if (plan->parameter_count > 0) memcpy(kernel->parameters, plan->parameters, (size_t)bytes);
+    for (int32_t r = 0; r < b->runtime->size; r++)
+        b->jobs[index * b->runtime->size + r] = (job){.plan = plan, .device = b->runtime->devices[r], .result = &kernel->devices[r]};
+    return MUSTER_OK;
+}
+
+static muster_status keep_log(const build *b, int64_t index) {
+    mst_text text = {0};
+    muster_status status = add_log(&text, b, b->jobs + index * b->runtime->size);
+    if (status == MUSTER_OK)
+        b->kernels[index]->log = text.data;
+    else
+        mst_text_free(&text);
+    return status;
+}
+
+static muster_status make_all(build *b) {
+    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(make_kernel(b, i));
+    do_all(b);
+    MUSTER_TRY(settle(b));
+    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(keep_log(b, i));
+    /* Not by mst_runtime_add, which wants names that nothing else has. */
+    for (int64_t i = 0; i < b->count; i++) {
+        b->kernels[i]->object.next = b->runtime->objects;
+        b->runtime->objects = &b->kernels[i]->object;
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_kernels_build(muster_runtime *runtime, const char *where, const mst_kernel_plan *plans, int64_t count,
+                                muster_kernel **kernels) {
+    build b = {.runtime = runtime, .where = where, .plans = plans, .kernels = kernels, .count = count, .job_count = count * runtime->size};
+    for (int64_t i = 0; i < count; i++) kernels[i] = NULL;
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    b.jobs = mst_alloc((size_t)b.job_count * sizeof *b.jobs);
+    muster_status status = b.jobs ? make_all(&b) : mst_out_of_memory(where, b.job_count * (int64_t)sizeof *b.jobs);
+    for (int64_t i = 0; b.jobs && i < b.job_count; i++) mst_free(b.jobs[i].log);
+    mst_free(b.jobs);
+    for (int64_t i = 0; status != MUSTER_OK && i < count; i++) {
+        if (kernels[i]) free_kernel(kernels[i]);
+        kernels[i] = NULL;
+    }
+    mst_pool_leave(runtime->pool);
+    return status;
+}

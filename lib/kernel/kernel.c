@@ -1,0 +1,128 @@
+/* Creating and destroying kernels, and what can be asked of them. */
+#include "kernel_impl.h"
+
+#include <string.h>
+
+void muster_kernel_options_init(muster_kernel_options *options) {
+    if (options) *options = (muster_kernel_options){.struct_size = sizeof *options};
+}
+
+/* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
+static muster_status read_options(const muster_kernel_options *given, const char *where, muster_kernel_options *options) {
+    muster_kernel_options_init(options);
+    if (!given) return MUSTER_OK;
+    const size_t size = given->struct_size;
+    if (size < sizeof given->struct_size)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size as muster_kernel_options_init sets it, received %zu",
+                         where, size);
+    for (size_t i = sizeof *options; i < size; i++)
+        if (((const unsigned char *)given)[i] != 0)
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: options: expected at most the %zu bytes that this version knows, received a field at byte %zu", where,
+                             sizeof *options, i);
+    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    options->struct_size = sizeof *options;
+    return MUSTER_OK;
+}
+
+static muster_status check_threads(const char *where, const muster_kernel_options *options) {
+    if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: expected a thread_count from 0 to %d, received %d", where,
+                         MUSTER_KERNEL_WARM_MAX, (int)options->thread_count);
+    if (options->thread_count > 0 && !options->threads)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected %d numbers of threads, received NULL", where,
+                         (int)options->thread_count);
+    for (int32_t i = 0; i < options->thread_count; i++)
+        if (options->threads[i] < 1)
+            return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: threads[%d]: expected 1 or more, received %lld", where, (int)i,
+                             (long long)options->threads[i]);
+    return MUSTER_OK;
+}
+
+muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where) {
+    return runtime ? MUSTER_OK : mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected an open runtime, received NULL", where);
+}
+
+static muster_status check_name(const char *where, const char *name) {
+    if (!name || !*name)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a function, received %s", where, name ? "\"\"" : "NULL");
+    for (const char *at = name; *at; at++) {
+        const bool fits = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_' || (at > name && *at >= '0' && *at <= '9');
+        if (!fits)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected letters, digits and _, no digit first, received '%.100s'", where,
+                             name);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status check_parameters(const char *where, const char *name, const int32_t *parameters, int32_t count) {
+    if (count < 0 || count > MUSTER_KERNEL_PARAMETERS_MAX)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: parameter_count of kernel '%.100s': expected 0 to %d, received %d", where, name,
+                         MUSTER_KERNEL_PARAMETERS_MAX, (int)count);
+    if (count > 0 && !parameters)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters of kernel '%.100s': expected %d types, received NULL", where, name,
+                         (int)count);
+    for (int32_t i = 0; i < count; i++)
+        if (!mst_type_known(parameters[i]))
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: parameters[%d] of kernel '%.100s': expected a muster_dtype, MUSTER_BUFFER, MUSTER_SIZE, MUSTER_SSIZE or "
+                             "MUSTER_USHORT, received %d",
+                             where, (int)i, name, (int)parameters[i]);
+    return MUSTER_OK;
+}
+
+static muster_status read_needs(const char *where, const mst_kernel_plan *plan, const char *flags, uint32_t *needs) {
+    int64_t at = 0, length = 0;
+    const char *wrong = flags ? mst_flags_read(flags, (int64_t)strlen(flags), needs, &at, &length) : NULL;
+    if (wrong)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags of kernel '%.100s': %s, received '%.*s'", where, plan->name, wrong,
+                         (int)(length < 80 ? length : 80), flags + at);
+    return MUSTER_OK;
+}
+
+static muster_status create(muster_runtime *runtime, const char *where, mst_kernel_plan *plan, const char *source,
+                            const muster_kernel_options *options, muster_kernel **kernel) {
+    MUSTER_TRY(read_needs(where, plan, options->flags, &plan->needs));
+    plan->threads = options->threads;
+    plan->thread_count = options->thread_count;
+    mst_text text = {0};
+    muster_status status = mst_text_line(&text, 1, plan->name);
+    if (status == MUSTER_OK) status = mst_text_print(&text, "%s\n", source);
+    plan->text = text.data;
+    if (status == MUSTER_OK) status = mst_kernels_build(runtime, where, plan, 1, kernel);
+    mst_text_free(&text);
+    return status;
+}
+
+muster_status muster_kernel_create(muster_runtime *runtime, const char *name, const char *source, const int32_t *parameters,
+                                   int32_t parameter_count, const muster_kernel_options *options, muster_kernel **kernel) {
+    static const char where[] = "muster_kernel_create";
+    muster_kernel_options known;
+    mst_create_log_set(NULL);
+    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected the address of a pointer, received NULL", where);
+    *kernel = NULL;
+    MUSTER_TRY(mst_kernel_check_runtime(runtime, where));
+    MUSTER_TRY(check_name(where, name));
+    if (!source) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: source of kernel '%.100s': expected a text, received NULL", where, name);
+    MUSTER_TRY(check_parameters(where, name, parameters, parameter_count));
+    MUSTER_TRY(read_options(options, where, &known));
+    MUSTER_TRY(check_threads(where, &known));
+    mst_kernel_plan plan = {.name = name, .parameters = parameters, .parameter_count = parameter_count};
+    return create(runtime, where, &plan, source, &known, kernel);
+}
+
+muster_status muster_kernel_destroy(muster_kernel *kernel) {
+    if (!kernel) return MUSTER_OK;
+    mst_pool *pool = kernel->object.runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, "muster_kernel_destroy", 0));
+    kernel->object.destroy(&kernel->object);
+    mst_pool_leave(pool);
+    return MUSTER_OK;
+}
+
+const char *muster_kernel_name(const muster_kernel *kernel) { return kernel ? kernel->name : NULL; }
+int32_t muster_kernel_parameter_count(const muster_kernel *kernel) { return kernel ? kernel->parameter_count : -1; }
+int32_t muster_kernel_parameter(const muster_kernel *kernel, int32_t index) {
+    return kernel && index >= 0 && index < kernel->parameter_count ? kernel->parameters[index] : -1;
+}
+const char *muster_kernel_log(const muster_kernel *kernel) { return !kernel ? NULL : kernel->log ? kernel->log : ""; }

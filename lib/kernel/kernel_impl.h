@@ -1,0 +1,66 @@
+/* Kernels of the program's own: what the files of this room share. */
+#ifndef MST_KERNEL_IMPL_H
+#define MST_KERNEL_IMPL_H
+
+#include "runtime_impl.h"
+#include "types_impl.h"
+
+/* Of launches by a number of elements; made ready at creation. */
+enum { MST_KERNEL_THREADS = 256 };
+
+/* The kernel on one device. */
+typedef struct mst_kernel_device {
+    mst_program *program;
+    mst_program_limits limits;
+    int32_t language;
+} mst_kernel_device;
+
+struct muster_kernel {
+    mst_object object; /* without a name: several kernels may have one */
+    char *name, *log;  /* log NULL: no compiler said anything */
+    int32_t *parameters;
+    int32_t parameter_count;
+    mst_kernel_device *devices; /* by rank */
+};
+
+/* One kernel to create: everything borrowed. text: what the user wrote, for every language the same, with #line in front. */
+typedef struct mst_kernel_plan {
+    const char *name, *text;
+    const int32_t *parameters;
+    int32_t parameter_count;
+    uint32_t needs;
+    const int64_t *threads; /* to make ready for, beside MST_KERNEL_THREADS */
+    int32_t thread_count;
+} mst_kernel_plan;
+
+/* Creates all or none. where: the public function. */
+muster_status mst_kernels_build(muster_runtime *runtime, const char *where, const mst_kernel_plan *plans, int64_t count,
+                                muster_kernel **kernels);
+muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where);
+
+/* dialect.c: the text that cluda.h is in a language; and whether the function `name` of the text takes dynamic local memory. */
+extern const mst_code_texts mst_kernel_code;
+const char *mst_dialect(mst_language language);
+bool mst_takes_shared(const char *text, const char *name);
+
+/* log.c: the log of this thread's last create that failed. set: takes `text` (mst_alloc*, may be NULL). first: the line of a compiler's log
+ * that complains first. */
+void mst_create_log_set(char *text);
+const char *mst_log_first(const char *log, int *length);
+
+/* argument.c: what is launched. values[parameter_count]. */
+muster_status mst_arguments_read(muster_worker *worker, const muster_kernel *kernel, const char *where, const muster_argument *arguments,
+                                 int32_t count, mst_program_value *values);
+
+/* launch.c. grid NULL: `elements` with `local_bytes` instead. */
+typedef struct mst_kernel_launch {
+    const char *where;
+    muster_kernel *kernel;
+    const muster_grid *grid;
+    int64_t elements, local_bytes;
+    const muster_argument *arguments;
+    int32_t count;
+} mst_kernel_launch;
+muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launch *launch);
+
+#endif

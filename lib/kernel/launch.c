@@ -1,0 +1,195 @@
+/* Launching: inside a body on its worker's device, outside on the device of the tensors. */
+#include "kernel_impl.h"
+#include "tensors_impl.h"
+
+/* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes several elements. */
+enum { GROUPS_PER_PROCESSOR = 32 };
+
+static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
+    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running function, received NULL", where);
+    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", where);
+    if (worker->pool == kernel->object.runtime->pool) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected one of the worker's runtime, received '%.100s' of another", where,
+                     kernel->name);
+}
+
+/* ---- the grid ---- */
+
+static muster_status refuse_grid(const mst_kernel_launch *launch, const char *what, int64_t limit, int64_t received) {
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected %s, from 0 to %lld on this device, received %lld",
+                     launch->where, launch->kernel->name, what, (long long)limit, (long long)received);
+}
+
+/* *empty: there is nothing to launch. */
+static muster_status read_grid(const mst_kernel_launch *launch, const muster_grid *given, const mst_program_limits *limits,
+                               mst_program_grid *grid, bool *empty) {
+    static const char *const groups[] = {"groups[0]", "groups[1]", "groups[2]"}, *const threads[] = {"threads[0]", "threads[1]",
+                                                                                                     "threads[2]"};
+    int64_t all = 1;
+    if (given->dims < 1 || given->dims > MST_PROGRAM_DIMS)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected 1 to %d dims, received %d", launch->where,
+                         launch->kernel->name, MST_PROGRAM_DIMS, (int)given->dims);
+    *grid = (mst_program_grid){.dims = given->dims, .groups = {1, 1, 1}, .threads = {1, 1, 1}, .local_bytes = given->local_bytes};
+    *empty = false;
+    for (int32_t d = 0; d < given->dims; d++) {
+        if (given->groups[d] < 0 || given->groups[d] > limits->groups_in[d])
+            return refuse_grid(launch, groups[d], limits->groups_in[d], given->groups[d]);
+        if (given->threads[d] < 0 || given->threads[d] > limits->threads_in[d])
+            return refuse_grid(launch, threads[d], limits->threads_in[d], given->threads[d]);
+        grid->groups[d] = given->groups[d];
+        grid->threads[d] = given->threads[d];
+        *empty |= given->groups[d] == 0 || given->threads[d] == 0;
+        if (given->threads[d] > 0 && __builtin_mul_overflow(all, given->threads[d], &all)) all = INT64_MAX;
+    }
+    if (all > limits->threads) return refuse_grid(launch, "threads of a group in all", limits->threads, all);
+    if (given->local_bytes < 0 || given->local_bytes > limits->local_bytes)
+        return refuse_grid(launch, "local_bytes", limits->local_bytes, given->local_bytes);
+    return MUSTER_OK;
+}
+
+/* On a CPU a group is a loop, and every thread best takes one element: threads that step over all of memory would read it in the worst order. */
+static void schedule(const mst_kernel_device *device, int64_t elements, muster_grid *grid) {
+    const mst_program_limits *limits = &device->limits;
+    int64_t threads = limits->threads_in[0] < limits->threads ? limits->threads_in[0] : limits->threads, most = limits->groups_in[0];
+    if (threads > MST_KERNEL_THREADS)
+        threads = MST_KERNEL_THREADS;
+    else if (limits->preferred > 0 && threads > limits->preferred)
+        threads -= threads % limits->preferred;
+    const int64_t enough = limits->processors > 0 ? limits->processors * GROUPS_PER_PROCESSOR : 1;
+    if (device->language == MST_LANGUAGE_CUDA && most > enough) most = enough;
+    const int64_t wanted = elements / threads + (elements % threads > 0);
+    *grid = (muster_grid){.dims = 1, .groups = {wanted < most ? wanted : most}, .threads = {threads}};
+}
+
+static muster_status check_elements(const char *where, const muster_kernel *kernel, int64_t elements) {
+    if (elements >= 0) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: elements of kernel '%.100s': expected 0 or more, received %lld", where, kernel->name,
+                     (long long)elements);
+}
+
+/* ---- on a worker ---- */
+
+muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launch *launch) {
+    mst_program_value values[MUSTER_KERNEL_PARAMETERS_MAX];
+    mst_program_grid grid;
+    muster_grid chosen;
+    bool empty;
+    const muster_kernel *kernel = launch->kernel;
+    MUSTER_TRY(check_kernel(worker, kernel, launch->where));
+    const mst_kernel_device *device = &kernel->devices[worker->rank];
+    if (launch->grid)
+        chosen = *launch->grid;
+    else {
+        MUSTER_TRY(check_elements(launch->where, kernel, launch->elements));
+        schedule(device, launch->elements, &chosen);
+        chosen.local_bytes = launch->local_bytes;
+    }
+    MUSTER_TRY(read_grid(launch, &chosen, &device->limits, &grid, &empty));
+    MUSTER_TRY(mst_arguments_read(worker, kernel, launch->where, launch->arguments, launch->count, values));
+    if (empty) return MUSTER_OK;
+    return worker->device->table->program_launch(worker->device, device->program, 0, &grid, values);
+}
+
+static muster_status no_grid(const char *where) {
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: grid: expected a grid, received NULL", where);
+}
+
+muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid, const muster_argument *arguments,
+                                   int32_t argument_count) {
+    const mst_kernel_launch launch = {
+        .where = "muster_kernel_launch", .kernel = kernel, .grid = grid, .arguments = arguments, .count = argument_count};
+    return grid ? mst_kernel_launch_on(worker, &launch) : no_grid(launch.where);
+}
+
+muster_status muster_kernel_launch_elements(muster_worker *worker, muster_kernel *kernel, int64_t elements, int64_t local_bytes,
+                                            const muster_argument *arguments, int32_t argument_count) {
+    const mst_kernel_launch launch = {.where = "muster_kernel_launch_elements",
+                                      .kernel = kernel,
+                                      .elements = elements,
+                                      .local_bytes = local_bytes,
+                                      .arguments = arguments,
+                                      .count = argument_count};
+    return mst_kernel_launch_on(worker, &launch);
+}
+
+muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel *kernel, int64_t elements, muster_grid *grid) {
+    static const char where[] = "muster_kernel_schedule";
+    MUSTER_TRY(check_kernel(worker, kernel, where));
+    if (!grid) return no_grid(where);
+    MUSTER_TRY(check_elements(where, kernel, elements));
+    schedule(&kernel->devices[worker->rank], elements, grid);
+    return MUSTER_OK;
+}
+
+muster_status muster_worker_sync(muster_worker *worker) {
+    if (!worker)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_sync: worker: expected the worker of a running function, received NULL");
+    return mst_worker_sync(worker);
+}
+
+/* ---- from outside ---- */
+
+static muster_status infer(const mst_kernel_launch *launch, int32_t *rank) {
+    muster_tensor tensors[MUSTER_KERNEL_PARAMETERS_MAX];
+    const int32_t count = launch->arguments && launch->count > 0 && launch->count <= MUSTER_KERNEL_PARAMETERS_MAX
+                              ? launch->count
+                              : 0; /* the launch refuses other counts */
+    for (int32_t i = 0; i < count; i++)
+        tensors[i] = launch->arguments[i].type == MUSTER_BUFFER ? launch->arguments[i].tensor : muster_tensor_none();
+    muster_status status = muster_runtime_infer_device(launch->kernel->object.runtime, tensors, count, rank);
+    if (status == MUSTER_OK) return status;
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    return mst_error(status, "%s: arguments of kernel '%.100s': %s", launch->where, launch->kernel->name, message);
+}
+
+static muster_status launch_and_wait(muster_worker *worker, void *argument) {
+    MUSTER_TRY(mst_kernel_launch_on(worker, argument));
+    return mst_worker_sync(worker);
+}
+
+static muster_status call(mst_kernel_launch *launch) {
+    int32_t rank;
+    if (!launch->kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", launch->where);
+    muster_runtime *runtime = launch->kernel->object.runtime;
+    MUSTER_TRY(mst_pool_enter(runtime->pool, launch->where, 0));
+    muster_status status = infer(launch, &rank);
+    if (status == MUSTER_OK)
+        status = mst_runtime_run_on(runtime, (mst_on_device){.rank = rank, .task = launch_and_wait, .argument = launch});
+    mst_pool_leave(runtime->pool);
+    return status;
+}
+
+muster_status muster_kernel_call(muster_kernel *kernel, const muster_grid *grid, const muster_argument *arguments, int32_t argument_count) {
+    mst_kernel_launch launch = {
+        .where = "muster_kernel_call", .kernel = kernel, .grid = grid, .arguments = arguments, .count = argument_count};
+    return grid ? call(&launch) : no_grid(launch.where);
+}
+
+muster_status muster_kernel_call_elements(muster_kernel *kernel, int64_t elements, int64_t local_bytes, const muster_argument *arguments,
+                                          int32_t argument_count) {
+    mst_kernel_launch launch = {.where = "muster_kernel_call_elements",
+                                .kernel = kernel,
+                                .elements = elements,
+                                .local_bytes = local_bytes,
+                                .arguments = arguments,
+                                .count = argument_count};
+    return call(&launch);
+}
+
+muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank, muster_kernel_limits *limits) {
+    static const char where[] = "muster_kernel_get_limits";
+    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", where);
+    if (!limits) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: limits: expected a place for the result, received NULL", where);
+    const int32_t size = kernel->object.runtime->size;
+    if (rank < 0 || rank >= size)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", where, (int)size - 1, (int)rank);
+    const mst_program_limits *known = &kernel->devices[rank].limits;
+    *limits = (muster_kernel_limits){
+        .threads = known->threads, .preferred = known->preferred, .processors = known->processors, .local_bytes = known->local_bytes};
+    for (int d = 0; d < MST_PROGRAM_DIMS; d++) {
+        limits->threads_in[d] = known->threads_in[d];
+        limits->groups_in[d] = known->groups_in[d];
+    }
+    return MUSTER_OK;
+}
