@@ -6,10 +6,13 @@
 #include "muster/communicator.h"
 #include "muster/cuda.h"
 #include "muster/function.h"
+#include "muster/kernel.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
+#include "muster/server.h"
 #include "muster/status.h"
 #include "muster/tensor.h"
+#include "muster/update.h"
 #include "muster/variable.h"
 #include "muster/worker.h"
 

@@ -37,7 +37,7 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    if (!mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_sync(worker)); /* queued work may still use the old block */
+    if (!mst_device_is_host(worker->device) || worker->device->queued) MUSTER_TRY(mst_worker_sync(worker)); /* queued work may still use the old block */
     MUSTER_TRY(mst_worker_allocate(worker, bytes, &address));
     worker->device->table->release(worker->device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};

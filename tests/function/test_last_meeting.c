@@ -3,7 +3,7 @@
 #include "base_machine.h"
 #include "base_check.h"
 
-#include "muster/muster.h"
+#include "muster/function.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -39,6 +39,15 @@ static const constant constants[] = {
     CONSTANT(MUSTER_SCATTER), CONSTANT(MUSTER_BROADCAST), CONSTANT(MUSTER_MINIBATCH), CONSTANT(MUSTER_GATHER), CONSTANT(MUSTER_MASTER),
     CONSTANT(MUSTER_READ), CONSTANT(MUSTER_READ_WRITE), CONSTANT(MUSTER_READ_SLICEABLE), SIZE(muster_backend_body),
     SIZE(muster_call_options),
+    /* kernel.h */
+    CONSTANT(MUSTER_BUFFER), CONSTANT(MUSTER_SIZE), CONSTANT(MUSTER_SSIZE), CONSTANT(MUSTER_USHORT), CONSTANT(MUSTER_KERNEL_PARAMETERS_MAX),
+    CONSTANT(MUSTER_KERNEL_WARM_MAX), SIZE(muster_kernel_options), SIZE(muster_argument), SIZE(muster_grid), SIZE(muster_kernel_limits),
+    /* server.h */
+    CONSTANT(MUSTER_RULE_ZERO), CONSTANT(MUSTER_RULE_COPY), CONSTANT(MUSTER_RULE_ADD), CONSTANT(MUSTER_RULE_ADD_SCALED),
+    CONSTANT(MUSTER_RULE_USER), CONSTANT(MUSTER_INITIAL_MASTER), CONSTANT(MUSTER_INITIAL_OWN), CONSTANT(MUSTER_SEND_COPY),
+    SIZE(muster_server_options), SIZE(muster_server_statistics),
+    /* update.h */
+    SIZE(muster_update_parts), SIZE(muster_update_options), SIZE(muster_update_counts),
 };
 
 int64_t muster_constant(const char *name) {

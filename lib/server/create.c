@@ -1,0 +1,246 @@
+/* Servers: what may be made, and how. */
+#include "server_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MAX_SHARDS = 4096, MAX_PROGRESS = 64 };
+
+void muster_server_options_init(muster_server_options *options) {
+    if (options) *options = (muster_server_options){.struct_size = sizeof *options};
+}
+
+static muster_status read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
+    muster_server_options_init(options);
+    if (!given) return MUSTER_OK;
+    const size_t size = given->struct_size;
+    if (size < sizeof given->struct_size)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size as muster_server_options_init sets it, received %zu",
+                         where, size);
+    for (size_t i = sizeof *options; i < size; i++) {
+        if (((const unsigned char *)given)[i] != 0)
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: options: expected at most the %zu bytes that this version knows, received a field at byte %zu", where,
+                             sizeof *options, i);
+    }
+    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
+    options->struct_size = sizeof *options;
+    return MUSTER_OK;
+}
+
+typedef struct creation {
+    const char *where;
+    muster_runtime *runtime;
+    const char *name;
+    const muster_tensor *tensors;         /* either */
+    muster_variable *const *variables;    /* or */
+    int32_t count;
+    muster_server_options options;
+    mst_server_list *list;
+    muster_server *server;
+} creation;
+
+static bool known_dtype(muster_dtype dtype) { return mst_dtype_is_float(dtype) || dtype == MUSTER_I64; }
+
+static muster_status check_dtype(const creation *c, const char *what, int32_t index, muster_dtype dtype) {
+    if (known_dtype(dtype)) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s[%" PRId32 "]: expected f16, bf16, f32, f64 or i64, received %s", c->where, what,
+                     index, muster_dtype_name(dtype));
+}
+
+static muster_status check_tensor(const creation *c, int32_t index) {
+    char what[32];
+    snprintf(what, sizeof what, "values[%" PRId32 "]", index);
+    MUSTER_TRY(mst_tensor_check(c->tensors[index], c->where, what));
+    MUSTER_TRY(check_dtype(c, "values", index, c->tensors[index].dtype));
+    if (c->tensors[index].device != MUSTER_DEVICE_HOST)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received device %" PRId32, c->where, what,
+                         c->tensors[index].device);
+    if (!mst_tensor_contiguous(c->tensors[index]))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected contiguous elements, received strided ones", c->where, what);
+    return MUSTER_OK;
+}
+
+static muster_status check_variable(const creation *c, int32_t index) {
+    const muster_variable *variable = c->variables[index];
+    if (!variable)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected a variable, received NULL", c->where, index);
+    if (variable->object.runtime != c->runtime)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected one of the runtime, received one of another",
+                         c->where, index);
+    return check_dtype(c, "variables", index, variable->dtype);
+}
+
+static muster_status check_options(creation *c) {
+    muster_server_options *o = &c->options;
+    const int32_t devices = muster_runtime_size(c->runtime);
+    if (o->shards < 0 || o->shards > MAX_SHARDS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shards: expected 0 to %d, received %" PRId32, c->where, MAX_SHARDS, o->shards);
+    if (o->shards == 0) o->shards = devices;
+    if (o->initial != MUSTER_INITIAL_MASTER && o->initial != MUSTER_INITIAL_OWN)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: initial: expected MUSTER_INITIAL_MASTER or MUSTER_INITIAL_OWN, received %" PRId32,
+                         c->where, o->initial);
+    if (o->initial == MUSTER_INITIAL_OWN && c->variables && o->shards != devices)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: shards: expected one per device (%" PRId32 ") with MUSTER_INITIAL_OWN, received %" PRId32, c->where, devices,
+                         o->shards);
+    if (o->progress > MAX_PROGRESS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: progress: expected at most %d threads, received %" PRId32, c->where, MAX_PROGRESS,
+                         o->progress);
+    return MUSTER_OK;
+}
+
+static muster_status check(creation *c, const void *values) {
+    if (!c->runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", c->where);
+    if (c->runtime->process != getpid())
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", c->where);
+    if (!c->name || !*c->name)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
+                         c->name ? "\"\"" : "NULL");
+    if (c->count < 1 || !values)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 1 or more, received %" PRId32 "%s", c->where,
+                         c->variables ? "variables" : "values", c->count, values ? "" : " at NULL");
+    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(c->variables ? check_variable(c, i) : check_tensor(c, i));
+    return check_options(c);
+}
+
+/* Of the variables between mst_pool_enter and leave: functions may change their shapes. */
+static muster_status elements_of(const creation *c, int32_t index, int64_t *elements) {
+    if (!c->variables) {
+        *elements = muster_tensor_count(c->tensors[index]);
+        return MUSTER_OK;
+    }
+    *elements = muster_tensor_count(mst_variable_tensor(c->variables[index], 0));
+    for (int32_t r = 1; r < c->runtime->size && c->options.initial == MUSTER_INITIAL_OWN && !c->options.fill; r++) {
+        const int64_t other = muster_tensor_count(mst_variable_tensor(c->variables[index], r));
+        if (other != *elements)
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: variables[%" PRId32 "]: expected %" PRId64 " elements on rank %" PRId32
+                             " as on rank 0, received %" PRId64,
+                             c->where, index, *elements, r, other);
+    }
+    return MUSTER_OK;
+}
+
+/* The first n mod s shards have one element more. */
+static muster_status open_value(const creation *c, int32_t index) {
+    muster_server *server = c->server;
+    mst_value *value = &server->values[index];
+    value->dtype = c->variables ? c->variables[index]->dtype : c->tensors[index].dtype;
+    MUSTER_TRY(elements_of(c, index, &value->elements));
+    value->bytes = value->elements * muster_dtype_size(value->dtype);
+    value->shards = mst_alloc((size_t)server->shards * sizeof *value->shards);
+    if (!value->shards) return mst_out_of_memory(c->where, server->shards * (int64_t)sizeof *value->shards);
+    const int64_t each = value->elements / server->shards, more = value->elements % server->shards;
+    int64_t first = 0;
+    for (int32_t s = 0; s < server->shards; s++) {
+        const int64_t count = each + (s < more);
+        MUSTER_TRY(mst_shard_open_local(&value->shards[s], value->dtype, first, count));
+        first += count;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status open_workers(const creation *c) {
+    muster_server *server = c->server;
+    server->runtime_size = c->runtime->size;
+    server->workers = mst_alloc((size_t)c->runtime->size * sizeof *server->workers);
+    if (!server->workers) return mst_out_of_memory(c->where, c->runtime->size * (int64_t)sizeof *server->workers);
+    for (int32_t r = 0; r < c->runtime->size; r++) {
+        muster_client *client = &server->workers[r];
+        client->server = server;
+        client->worker = mst_pool_worker(c->runtime->pool, r);
+        client->first_shard = r % server->shards;
+        MUSTER_TRY(mst_staging_open(client));
+    }
+    return MUSTER_OK;
+}
+
+/* One thread where a CPU is left beside the workers: they need theirs. */
+static int32_t progress_threads(const creation *c) {
+    if (c->options.progress != 0) return c->options.progress < 0 ? 0 : c->options.progress;
+    return mst_topology_allowed() > c->runtime->size ? 1 : 0;
+}
+
+static muster_status build(creation *c) {
+    muster_server *server = c->server = mst_alloc(sizeof *server);
+    if (!server) return mst_out_of_memory(c->where, sizeof *server);
+    server->runtime = c->runtime;
+    server->shards = c->options.shards;
+    server->cpus = mst_topology_allowed();
+    atomic_store(&server->references, 1);
+    atomic_store(&server->client_count, c->runtime->size);
+    server->name = mst_strdup(c->name);
+    if (!server->name) return mst_out_of_memory(c->where, (int64_t)strlen(c->name) + 1);
+    if (mst_memory_refuse() || pthread_mutex_init(&server->lock, NULL) != 0) return mst_out_of_memory(c->where, sizeof server->lock);
+    pthread_mutex_init(&server->ending, NULL);
+    server->locked = true;
+    server->values = mst_alloc((size_t)c->count * sizeof *server->values);
+    if (!server->values) return mst_out_of_memory(c->where, c->count * (int64_t)sizeof *server->values);
+    server->count = c->count;
+    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(open_value(c, i));
+    return open_workers(c);
+}
+
+static muster_status build_entered(creation *c) {
+    MUSTER_TRY(mst_server_list_of(c->runtime, c->where, &c->list));
+    mst_server_sweep(c->list);
+    MUSTER_TRY(build(c));
+    if (!c->variables || c->options.fill) return MUSTER_OK;
+    return mst_initial_variables(c->server, c->variables, c->options.initial == MUSTER_INITIAL_OWN);
+}
+
+static muster_status finish(creation *c) {
+    if (c->options.fill) MUSTER_TRY(mst_initial_function(c->server, &c->options));
+    else if (!c->variables) MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
+    MUSTER_TRY(mst_progress_start(c->server, progress_threads(c)));
+    return mst_server_enlist(c->list, c->server, c->where);
+}
+
+/* What could not be made whole. Page-locked memory goes while no call runs. */
+static void dismantle(muster_server *server) {
+    mst_progress_stop(server);
+    if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {
+        mst_staging_close_all(server);
+        mst_pool_leave(server->runtime->pool);
+    }
+    mst_server_close_shards(server);
+    mst_server_free(server);
+}
+
+static muster_status create(creation *c, const void *values, muster_server **server) {
+    char message[MST_MESSAGE_SIZE];
+    MUSTER_TRY(check(c, values));
+    MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
+    muster_status status = build_entered(c);
+    mst_pool_leave(c->runtime->pool);
+    if (status == MUSTER_OK) status = finish(c);
+    if (status == MUSTER_OK) {
+        *server = c->server;
+        return MUSTER_OK;
+    }
+    mst_error_save(message);
+    if (c->server) dismantle(c->server);
+    return mst_error_restore(status, message);
+}
+
+muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values, int32_t count,
+                                   const muster_server_options *options, muster_server **server) {
+    creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
+    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
+    *server = NULL;
+    MUSTER_TRY(read_options(options, c.where, &c.options));
+    return create(&c, values, server);
+}
+
+muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables, int32_t count,
+                                        const muster_server_options *options, muster_server **server) {
+    creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
+    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
+    *server = NULL;
+    MUSTER_TRY(read_options(options, c.where, &c.options));
+    if (!variables) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected 1 or more, received NULL", c.where);
+    return create(&c, variables, server);
+}

@@ -1,0 +1,88 @@
+/* What the shards hold at first. */
+#include "server_impl.h"
+
+#include <string.h>
+
+/* Blockwise, since what is written catches up with what is read: only in the last block, which has been read by then. */
+void mst_widen_in_place(muster_dtype dtype, void *room, int64_t count) {
+    enum { BLOCK = 512 };
+    uint16_t narrow[BLOCK];
+    float wide[BLOCK];
+    const uint16_t *from = (uint16_t *)room + count;
+    for (int64_t i = 0; i < count; i += BLOCK) {
+        const int64_t n = count - i < BLOCK ? count - i : BLOCK;
+        memcpy(narrow, from + i, (size_t)n * sizeof *narrow);
+        mst_convert(MUSTER_F32, wide, dtype, narrow, n);
+        memcpy((float *)room + i, wide, (size_t)n * sizeof *wide);
+    }
+}
+
+muster_status mst_initial_tensors(muster_server *server, const muster_tensor *values) {
+    for (int32_t i = 0; i < server->count; i++) {
+        const mst_rule *copy = mst_rule_find(server, MUSTER_RULE_COPY);
+        const mst_operation operation = {.value = &server->values[i], .rule = copy, .memory = muster_tensor_address(values[i])};
+        for (int32_t s = 0; s < server->shards; s++) {
+            if (server->values[i].shards[s].count > 0) MUSTER_TRY(mst_shard_serve(&server->values[i].shards[s], &operation));
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- variables: each worker reads replicas of its own ---- */
+
+typedef struct reading {
+    muster_server *server;
+    muster_variable *const *variables;
+    bool own; /* shard r is rank r's; else all are the calling rank's */
+} reading;
+
+static bool half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }
+
+static muster_status read_shard(const reading *r, muster_worker *worker, int32_t index, mst_shard *shard) {
+    const int64_t size = muster_dtype_size(shard->dtype);
+    const char *from = (const char *)r->variables[index]->replicas[worker->rank].address + shard->first * size;
+    char *to = half(shard->dtype) ? shard->memory + shard->count * size : shard->memory;
+    return shard->count > 0 ? worker->device->table->copy_out(worker->device, to, from, shard->count * size) : MUSTER_OK;
+}
+
+static muster_status read_task(muster_worker *worker, void *argument) {
+    const reading *r = argument;
+    for (int32_t i = 0; i < r->server->count; i++) {
+        for (int32_t s = 0; s < r->server->shards; s++) {
+            if (!r->own || s == worker->rank) MUSTER_TRY(read_shard(r, worker, i, &r->server->values[i].shards[s]));
+        }
+    }
+    return mst_worker_sync(worker);
+}
+
+muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool own) {
+    reading r = {server, variables, own};
+    mst_pool *pool = server->runtime->pool;
+    MUSTER_TRY(own ? mst_pool_run(pool, read_task, &r) : mst_pool_run_single(pool, read_task, &r));
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; s < server->shards && half(server->values[i].dtype); s++) {
+            mst_shard *shard = &server->values[i].shards[s];
+            mst_widen_in_place(shard->dtype, shard->memory, shard->count);
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- a function of the user's ---- */
+
+muster_status mst_initial_function(muster_server *server, const muster_server_options *options) {
+    for (int32_t i = 0; i < server->count; i++) {
+        const muster_dtype held = mst_dtype_compute(server->values[i].dtype);
+        for (int32_t s = 0; s < server->shards; s++) {
+            mst_shard *shard = &server->values[i].shards[s];
+            if (shard->count == 0) continue;
+            const uint64_t errors = mst_error_count();
+            const muster_status status = options->fill(options->fill_user, i, held, shard->memory, shard->first, shard->count);
+            if (status == MUSTER_OK) continue;
+            if (mst_error_count() != errors) return status;
+            return mst_error(status, "muster_server_create: fill: failed with %s for value %d and gave no reason",
+                             muster_status_name(status), (int)i);
+        }
+    }
+    return MUSTER_OK;
+}

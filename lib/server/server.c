@@ -1,0 +1,256 @@
+/* The servers of a runtime, their end, and what can be asked of them. */
+#include "server_impl.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PAUSE_NS = 50000 };
+
+/* ---- the list of a runtime's servers ---- */
+
+/* What is left of a server when its shards are gone, or it has not become one. */
+void mst_server_free(muster_server *server) {
+    for (int32_t r = 0; server->workers && r < server->runtime_size; r++) mst_client_free(&server->workers[r]);
+    mst_free(server->workers);
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; server->values[i].shards && s < server->shards; s++) mst_shard_free(&server->values[i].shards[s]);
+        mst_free(server->values[i].shards);
+    }
+    mst_free(server->values);
+    for (int32_t i = 0; i < atomic_load(&server->rule_count); i++) mst_free(server->rules[i].name);
+    if (server->locked) {
+        pthread_mutex_destroy(&server->ending);
+        pthread_mutex_destroy(&server->lock);
+    }
+    mst_free(server->name);
+    mst_free(server);
+}
+
+void mst_server_drop(muster_server *server) {
+    if (atomic_fetch_sub(&server->references, 1) == 1) mst_server_free(server);
+}
+
+void mst_server_close_shards(muster_server *server) {
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; server->values[i].shards && s < server->shards; s++) {
+            mst_shard *shard = &server->values[i].shards[s];
+            if (shard->table) shard->table->close(shard);
+        }
+    }
+}
+
+static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns);
+
+/* At the end of the runtime: no body runs. Clients of host threads that are still open keep what is theirs. */
+static void destroy_list(mst_object *object) {
+    mst_server_list *list = (mst_server_list *)object;
+    mst_runtime_remove(object);
+    while (list->servers) {
+        muster_server *server = list->servers;
+        list->servers = server->next;
+        end_server(server, "muster_runtime_close", -1);
+        mst_staging_close_all(server);
+        mst_server_drop(server);
+    }
+    pthread_mutex_destroy(&list->lock);
+    mst_free(list);
+}
+
+static muster_status make_list(muster_runtime *runtime, const char *where, mst_server_list **list) {
+    mst_server_list *made = mst_alloc(sizeof *made);
+    if (!made) return mst_out_of_memory(where, sizeof *made);
+    if (mst_memory_refuse() || pthread_mutex_init(&made->lock, NULL) != 0) {
+        mst_free(made);
+        return mst_out_of_memory(where, sizeof made->lock);
+    }
+    made->object.destroy = destroy_list;
+    const muster_status status = mst_runtime_add(runtime, &made->object, "servers", "servers", where);
+    if (status != MUSTER_OK) {
+        pthread_mutex_destroy(&made->lock);
+        mst_free(made);
+        return status;
+    }
+    *list = made;
+    return MUSTER_OK;
+}
+
+/* Between mst_pool_enter and leave. */
+muster_status mst_server_list_of(muster_runtime *runtime, const char *where, mst_server_list **list) {
+    for (mst_object *object = runtime->objects; object; object = object->next) {
+        if (object->destroy != destroy_list) continue;
+        *list = (mst_server_list *)object;
+        return MUSTER_OK;
+    }
+    return make_list(runtime, where, list);
+}
+
+static bool is_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }
+
+/* Between mst_pool_enter and leave, so that no body runs which could still ask a server that has ended. */
+void mst_server_sweep(mst_server_list *list) {
+    pthread_mutex_lock(&list->lock);
+    muster_server **link = &list->servers;
+    while (*link) {
+        muster_server *server = *link;
+        if (is_ended(server)) {
+            *link = server->next;
+            mst_staging_close_all(server);
+            mst_server_drop(server);
+        } else {
+            link = &server->next;
+        }
+    }
+    pthread_mutex_unlock(&list->lock);
+}
+
+muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where) {
+    muster_status status = MUSTER_OK;
+    pthread_mutex_lock(&list->lock);
+    for (const muster_server *other = list->servers; other; other = other->next) {
+        if (atomic_load(&((muster_server *)other)->life) != MST_SERVER_OPEN || strcmp(other->name, server->name) != 0) continue;
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no server of this runtime has, received '%.200s'",
+                           where, server->name);
+        break;
+    }
+    if (status == MUSTER_OK) {
+        server->next = list->servers;
+        list->servers = server;
+    }
+    pthread_mutex_unlock(&list->lock);
+    return status;
+}
+
+/* ---- the end ---- */
+
+/* Under the server's lock. */
+static bool anybody_inside(muster_server *server) {
+    for (int32_t r = 0; r < server->runtime_size; r++) {
+        if (atomic_load(&server->workers[r].inside)) return true;
+    }
+    for (muster_client *client = server->clients; client; client = client->next) {
+        if (atomic_load(&client->inside)) return true;
+    }
+    return false;
+}
+
+/* Applies what stands in a queue without an attendant. */
+static void drain(muster_server *server) {
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; s < server->shards; s++) mst_shard_attend(server, &server->values[i].shards[s], NULL);
+    }
+}
+
+static uint64_t served(const muster_server *server) {
+    uint64_t sum = 0;
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; s < server->shards; s++) sum += atomic_load_explicit(&server->values[i].shards[s].served, memory_order_relaxed);
+    }
+    return sum;
+}
+
+static bool is_quiet(muster_server *server) {
+    pthread_mutex_lock(&server->lock);
+    const bool inside = anybody_inside(server);
+    pthread_mutex_unlock(&server->lock);
+    return !inside && atomic_load(&server->begun) == 0;
+}
+
+/* Clients do not tell when they leave, since that would cost every operation: this looks now and then. */
+static muster_status await_quiet(muster_server *server, const char *where, int64_t fail_after_ns) {
+    int64_t progress_ns = mst_now_ns();
+    uint64_t seen = served(server);
+    while (!is_quiet(server)) {
+        if (atomic_load(&server->life) == MST_SERVER_REFUSING) drain(server);
+        const int64_t now = mst_now_ns();
+        const uint64_t sum = served(server);
+        if (sum != seen) progress_ns = now;
+        seen = sum;
+        if (fail_after_ns >= 0 && now - progress_ns >= fail_after_ns)
+            return mst_error(MUSTER_TIMEOUT,
+                             "%s: server '%.200s': waited %.3g s for operations that had begun, without progress; it refuses new ones",
+                             where, server->name, (double)(now - progress_ns) * 1e-9);
+        nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    }
+    return MUSTER_OK;
+}
+
+/* First nothing new begins, then, when nothing is left, waits no longer look at the shards, and then these go. */
+static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns) {
+    uint32_t open = MST_SERVER_OPEN;
+    if (is_ended(server)) return MUSTER_OK;
+    atomic_compare_exchange_strong(&server->life, &open, MST_SERVER_REFUSING);
+    MUSTER_TRY(await_quiet(server, where, fail_after_ns));
+    atomic_store(&server->life, MST_SERVER_ENDING);
+    while (!is_quiet(server)) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    mst_progress_stop(server);
+    mst_server_close_shards(server);
+    atomic_store(&server->life, MST_SERVER_ENDED);
+    return MUSTER_OK;
+}
+
+muster_status muster_server_destroy(muster_server *server) {
+    static const char where[] = "muster_server_destroy";
+    if (!server) return MUSTER_OK;
+    if (server->runtime->process != getpid())
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    if (mst_current_worker())
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
+    if (mst_server_ruling == server) return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of this server", where);
+    pthread_mutex_lock(&server->ending);
+    const muster_status status =
+        is_ended(server)
+            ? mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name)
+            : end_server(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
+    pthread_mutex_unlock(&server->ending);
+    return status;
+}
+
+/* ---- questions ---- */
+
+static bool lives(const muster_server *server) { return server && atomic_load(&((muster_server *)server)->life) == MST_SERVER_OPEN; }
+
+int32_t muster_server_count(const muster_server *server) { return server ? server->count : -1; }
+int32_t muster_server_shards(const muster_server *server) { return server ? server->shards : -1; }
+int64_t muster_server_elements(const muster_server *server, int32_t index) {
+    return lives(server) && index >= 0 && index < server->count ? server->values[index].elements : -1;
+}
+
+muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first, int64_t *elements) {
+    static const char where[] = "muster_server_shard";
+    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (!first || !elements)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where,
+                         first ? "elements" : "first");
+    if (!lives(server))
+        return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
+    if (index < 0 || index >= server->count)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, where, server->count - 1, index);
+    if (shard < 0 || shard >= server->shards)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard: expected 0 to %" PRId32 ", received %" PRId32, where, server->shards - 1, shard);
+    *first = server->values[index].shards[shard].first;
+    *elements = server->values[index].shards[shard].count;
+    return MUSTER_OK;
+}
+
+static void add_counts(muster_server_statistics *to, const mst_counts *from) {
+    to->sends += atomic_load_explicit(&((mst_counts *)from)->sends, memory_order_relaxed);
+    to->receives += atomic_load_explicit(&((mst_counts *)from)->receives, memory_order_relaxed);
+    to->bytes += atomic_load_explicit(&((mst_counts *)from)->bytes, memory_order_relaxed);
+}
+
+muster_status muster_server_get_statistics(const muster_server *server, muster_server_statistics *statistics) {
+    static const char where[] = "muster_server_get_statistics";
+    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (!statistics) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: statistics: expected a place for the numbers, received NULL", where);
+    muster_server *asked = (muster_server *)server;
+    *statistics = (muster_server_statistics){0};
+    pthread_mutex_lock(&asked->lock);
+    add_counts(statistics, &server->others);
+    add_counts(statistics, &server->closed);
+    for (int32_t r = 0; r < server->runtime_size; r++) add_counts(statistics, &server->workers[r].counts);
+    for (const muster_client *client = server->clients; client; client = client->next) add_counts(statistics, &client->counts);
+    pthread_mutex_unlock(&asked->lock);
+    return MUSTER_OK;
+}

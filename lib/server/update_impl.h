@@ -1,0 +1,85 @@
+/* The inside of a driver, shared by update.c, update_parts.c, downpour.c and easgd.c. */
+#ifndef MST_UPDATE_IMPL_H
+#define MST_UPDATE_IMPL_H
+
+#include "muster/update.h"
+#include "pool_impl.h"
+#include "tensor_impl.h"
+
+/* One value of the server, as rank 0 of a group (or a worker by itself) keeps it. */
+typedef struct mst_update_value {
+    muster_dtype dtype;
+    int64_t elements;
+    void *fetched[2]; /* host memory; the second only where prefetch is update_frequency */
+    muster_request *receiving[2];
+    void *outgoing[2]; /* device memory: Downpour accumulates in one while the other is being sent; EASGD has one */
+    muster_request *sending;
+    bool fresh; /* Downpour: nothing accumulated since the last send */
+    bool ready; /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a difference; and not sent yet */
+} mst_update_value;
+
+typedef struct mst_update_kind {
+    const char *create; /* the public function, for messages */
+    int32_t copies;     /* of each value on the device */
+    bool accumulates, floats_only;
+    bool sends_integrations; /* a send follows each integration; else one is due every send_frequency steps */
+    muster_status (*integrate)(muster_update *update, muster_worker *worker, const muster_tensor *parameters);
+    muster_status (*send)(muster_update *update, muster_worker *worker); /* NULL: nothing is sent */
+} mst_update_kind;
+
+typedef enum { MST_UPDATE_OUTSIDE, MST_UPDATE_FETCH, MST_UPDATE_INTEGRATE, MST_UPDATE_SEND } mst_update_phase;
+
+struct muster_update {
+    const mst_update_kind *kind;
+    muster_update_options options;
+    mst_pool *pool;
+    mst_device *device;
+    muster_client *client; /* rank 0 of a group only, as all that follows but the steps and the flag */
+    int32_t rank, count;
+    bool root;
+    mst_update_value *values; /* [count] */
+    double alpha;
+    void *flag; /* device memory of one i32; NULL without a group */
+    /* steps: the newest taken, the next integration and the next send; INT64_MAX: never */
+    int64_t step, integrate_at, send_at, sent_at; /* sent_at: of the last send */
+    mst_update_phase phase;                       /* which part is running */
+    int32_t current;                              /* the memory of the next integration's fetch */
+    int32_t filling;                              /* the memory of the running fetch */
+    int32_t last;                                 /* that of the last integration */
+    bool fetched, ahead;                          /* the fetch of the next integration, and of the one behind it, has begun */
+    bool worked_in;                               /* the integration is done but for the rest of the group */
+    bool send_due;                                /* an integration's, or one that has failed */
+    /* how far a part came that failed: values done */
+    int32_t accumulated, moved, sent;
+    bool subtracted; /* EASGD: all differences are known */
+    muster_update_counts counts;
+};
+
+/* Views of one axis. */
+muster_tensor mst_update_host(const muster_update *update, int32_t index, int32_t which);
+muster_tensor mst_update_device(const muster_update *update, int32_t index, int32_t which);
+muster_tensor mst_update_flat(muster_tensor tensor);
+
+/* Waits for one operation: the status of the wait; done: it is over, in whatever way. */
+muster_status mst_update_wait(muster_request **request, bool *done);
+/* For this worker's sends, all of them, also after a failure: the first one. */
+muster_status mst_update_wait_sends(muster_update *update);
+/* For the receives into `which`. intact: none of them has failed for good. */
+muster_status mst_update_wait_receives(muster_update *update, int32_t which, bool *intact);
+
+/* update_parts.c: the parts of a step on rank 0, the program's or the driver's own. */
+muster_status mst_update_fetch(muster_update *update, muster_worker *worker, int64_t step, int32_t which);
+muster_status mst_update_integrate(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters);
+muster_status mst_update_send(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+                              const muster_tensor *gradients);
+/* Base and Downpour: the parameters become what was fetched. */
+muster_status mst_update_copy(muster_update *update, muster_worker *worker, const muster_tensor *parameters);
+
+/* downpour.c: the gradients of this step are added; goes on where it failed. */
+muster_status mst_downpour_accumulate(muster_update *update, muster_worker *worker, const muster_tensor *gradients);
+
+/* update_create.c */
+muster_status mst_update_make(const mst_update_kind *kind, muster_worker *worker, muster_server *server,
+                              const muster_update_options *options, muster_update **update);
+
+#endif

@@ -1,0 +1,20 @@
+/* downpour.c: Downpour SGD. Each worker trains its own copy on its own rows, adds what its gradients come to into the server every few
+ * steps, and every few steps takes over what the server holds by then, with the other workers' contributions. Nobody waits for anybody. */
+#include "asynchronous/trainer.h"
+
+int main(int argc, char **argv) {
+    static trainer t;
+    trainer_settings settings = {.name = "Downpour", .create = muster_downpour_create, .learning_rate = 0.2, .batch = 25};
+    muster_update_options_init(&settings.update);
+    settings.update.init_delay = 0; /* the server works from the first steps */
+    settings.update.send_frequency = 5;
+    settings.update.update_frequency = 10;
+    settings.update.prefetch = 2;
+    settings.update.local_update = trainer_local_update;
+    settings.update.local_update_user = &t;
+    trainer_open(&t, settings, argc, argv);
+    trainer_run(&t);
+    const int code = trainer_report(&t);
+    trainer_close(&t);
+    return code;
+}

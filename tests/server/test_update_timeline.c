@@ -1,0 +1,387 @@
+/* When a driver fetches, integrates and sends: the documented steps, made-up steps, and parts that a program replaces. */
+#include "test_update.h"
+
+enum { LOG = 4096 };
+typedef muster_status (*create_function)(muster_worker *, muster_server *, const muster_update_options *, muster_update **);
+
+typedef struct trace {
+    muster_server *server;
+    create_function create;
+    muster_update_options options;
+    const int64_t *steps; /* the steps that are called, ended by -1; NULL: all from 0 to `last` */
+    int64_t last;
+    char log[WORKERS][LOG];
+    muster_update_counts counts[WORKERS];
+} trace;
+
+static char *log_of(void *user, muster_worker *w) { return ((trace *)user)->log[muster_worker_rank(w)]; }
+
+static void note(char *log, char what, int64_t step) {
+    const size_t length = strlen(log);
+    snprintf(log + length, LOG - length, "%s%c%lld", length ? " " : "", what, (long long)step);
+}
+
+static muster_status fetch(muster_update *update, muster_worker *w, int64_t step, void *user) {
+    note(log_of(user, w), 'F', step);
+    return muster_update_own_fetch(update, w);
+}
+
+static muster_status integrate(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
+                               void *user) {
+    note(log_of(user, w), 'I', step);
+    return muster_update_own_integrate(update, w, parameters, count);
+}
+
+static muster_status send(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+                          const muster_tensor *gradients, int32_t count, void *user) {
+    (void)parameters, (void)gradients;
+    MUST(count == VALUES);
+    note(log_of(user, w), 'S', step);
+    return muster_update_own_send(update, w);
+}
+
+static muster_status trace_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    trace *t = user;
+    muster_update_options options = t->options;
+    muster_tensor parameters[VALUES], gradients[VALUES];
+    muster_update *update;
+    options.parts = (muster_update_parts){fetch, integrate, send, user};
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 1, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, gradients));
+    MUSTER_TRY(t->create(w, t->server, &options, &update));
+    for (int64_t i = 0; t->steps ? t->steps[i] >= 0 : i <= t->last; i++) {
+        const int64_t step = t->steps ? t->steps[i] : i;
+        const size_t before = strlen(log_of(user, w));
+        int32_t integrated = -1;
+        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, &integrated));
+        MUST(integrated == (strchr(log_of(user, w) + before, 'I') != NULL));
+    }
+    MUSTER_TRY(muster_update_get_counts(update, &t->counts[muster_worker_rank(w)]));
+    return muster_update_destroy(update);
+}
+
+static int64_t count_of(const char *log, char what) {
+    int64_t count = 0;
+    for (; *log; log++) count += *log == what;
+    return count;
+}
+
+static void expect_trace(create_function create, muster_update_options options, const int64_t *steps, int64_t last, const char *expected) {
+    for_each_backend(backend) {
+        trace *t = calloc(1, sizeof *t);
+        muster_runtime *runtime = fixture_open(backend, 2);
+        assert_non_null(t);
+        *t = (trace){.server = open_server(runtime, MUSTER_F32, 1), .create = create, .options = options, .steps = steps, .last = last};
+        assert_ok(run_body(runtime, trace_body, t));
+        for (int r = 0; r < 2; r++) {
+            assert_string_equal(t->log[r], expected);
+            assert_int_equal(t->counts[r].fetches, count_of(expected, 'F'));
+            assert_int_equal(t->counts[r].integrations, count_of(expected, 'I'));
+            assert_int_equal(t->counts[r].sends, count_of(expected, 'S'));
+        }
+        assert_ok(muster_server_destroy(t->server));
+        fixture_close(runtime);
+        free(t);
+    }
+}
+
+static void the_defaults_are_the_documented_ones(void **unused) {
+    (void)unused;
+    muster_update_options o;
+    muster_update_options_init(&o);
+    assert_int_equal(o.struct_size, sizeof o);
+    assert_int_equal(o.update_frequency, 25);
+    assert_int_equal(o.init_delay, 100);
+    assert_int_equal(o.prefetch, 0);
+    assert_int_equal(o.send_frequency, 1);
+    assert_true(o.beta == 0.9);
+    assert_null(o.group);
+    assert_null(o.local_update);
+    assert_int_equal(o.integrating, 0);
+    assert_true(!o.parts.fetch && !o.parts.integrate && !o.parts.send);
+    muster_update_options_init(NULL);
+}
+
+static void downpour_sends_each_step_after_the_delay(void **unused) {
+    (void)unused;
+    expect_trace(muster_downpour_create, make_options(10, 100, 0, 1), NULL, 112,
+                 "S101 S102 S103 S104 S105 S106 S107 S108 S109 F110 I110 S110 S111 S112");
+}
+
+static void downpour_fetches_half_a_period_before_it_integrates(void **unused) {
+    (void)unused;
+    expect_trace(muster_downpour_create, make_options(50, 20, 25, 25), NULL, 170, "F45 S45 I70 S70 F95 S95 I120 S120 F145 S145 I170 S170");
+}
+
+static void easgd_sends_when_it_integrates(void **unused) {
+    (void)unused;
+    expect_trace(muster_easgd_create, make_options(10, 50, 3, 1), NULL, 80, "F57 I60 S60 F67 I70 S70 F77 I80 S80");
+    expect_trace(muster_easgd_create, make_options(50, 20, 25, 1), NULL, 170, "F45 I70 S70 F95 I120 S120 F145 I170 S170");
+}
+
+static void a_whole_period_of_prefetch_begins_at_the_delay(void **unused) {
+    (void)unused;
+    expect_trace(muster_downpour_create, make_options(10, 5, 10, 1), NULL, 16, "F5 S6 S7 S8 S9 S10 S11 S12 S13 S14 F15 I15 S15 S16");
+    expect_trace(muster_easgd_create, make_options(10, 5, 10, 1), NULL, 36, "F5 F15 I15 S15 F25 I25 S25 F35 I35 S35");
+}
+
+static void every_frequency_may_be_one_and_the_delay_nothing(void **unused) {
+    (void)unused;
+    expect_trace(muster_downpour_create, make_options(1, 0, 0, 1), NULL, 2, "F1 I1 S1 F2 I2 S2");
+    expect_trace(muster_easgd_create, make_options(1, 0, 1, 1), NULL, 2, "F0 F1 I1 S1 F2 I2 S2");
+}
+
+static void a_base_driver_calls_the_send_of_the_program(void **unused) {
+    (void)unused;
+    expect_trace(muster_update_create, make_options(4, 2, 1, 3), NULL, 10, "F5 S5 I6 S8 F9 I10");
+}
+
+static void nothing_happens_up_to_the_delay_nor_ever_where_it_has_no_end(void **unused) {
+    (void)unused;
+    expect_trace(muster_downpour_create, make_options(1, 40, 0, 1), NULL, 40, "");
+    expect_trace(muster_downpour_create, make_options(INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX), NULL, 5, "");
+}
+
+/* ---- steps that are left out ---- */
+
+static void what_was_due_happens_once_at_the_next_call(void **unused) {
+    (void)unused;
+    const int64_t steps[] = {0, 8, 31, 32, 34, 35, -1};
+    expect_trace(muster_easgd_create, make_options(10, 5, 3, 1), steps, 0, "F31 I31 S31 F32 I35 S35");
+}
+
+static void a_late_integration_is_followed_by_the_fetch_that_is_due(void **unused) {
+    (void)unused;
+    const int64_t steps[] = {8, 33, 34, 35, 42, -1};
+    expect_trace(muster_easgd_create, make_options(10, 5, 3, 1), steps, 0, "F33 I33 F33 S33 I35 S35 F42");
+}
+
+static void a_whole_period_of_prefetch_is_made_up_for(void **unused) {
+    (void)unused;
+    const int64_t steps[] = {8, 33, 34, 35, -1};
+    expect_trace(muster_easgd_create, make_options(10, 5, 10, 1), steps, 0, "F8 F33 I33 S33 F35 I35 S35");
+    const int64_t late[] = {33, 35, -1};
+    expect_trace(muster_easgd_create, make_options(10, 5, 10, 1), late, 0, "F33 F33 I33 S33 F35 I35 S35");
+}
+
+static void downpour_makes_up_for_sends(void **unused) {
+    (void)unused;
+    const int64_t steps[] = {1, 4, 5, 20, 21, 22, 23, -1};
+    expect_trace(muster_downpour_create, make_options(100, 0, 0, 3), steps, 0, "S4 S20 S21");
+}
+
+static void the_same_step_again_does_nothing_more(void **unused) {
+    (void)unused;
+    const int64_t steps[] = {0, 1, 1, 2, 2, 2, 3, -1};
+    expect_trace(muster_downpour_create, make_options(2, 0, 0, 1), steps, 0, "S1 F2 I2 S2 S3");
+}
+
+/* ---- how old what is integrated is ---- */
+
+/* The worker writes the number of each step to the server before it calls the driver, so that what was fetched tells its step. */
+static muster_status age_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    trace *t = user;
+    const int64_t p = t->options.prefetch;
+    muster_tensor parameters[VALUES], stamp[VALUES];
+    muster_update *update;
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, -1, 0, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, -1, 0, stamp));
+    MUSTER_TRY(t->create(w, t->server, &t->options, &update));
+    for (int64_t step = 0; step <= t->last; step++) {
+        int32_t integrated;
+        double number;
+        for (int32_t i = 0; i < VALUES; i++) {
+            MUSTER_TRY(muster_fill(w, (double)step, stamp[i]));
+            MUSTER_TRY(muster_client_send(muster_update_client(update), i, MUSTER_RULE_COPY, 1, stamp[i], 0, NULL));
+        }
+        MUSTER_TRY(muster_update_step(update, w, step, parameters, NULL, VALUES, &integrated));
+        for (int32_t i = 0; integrated && i < VALUES; i++) {
+            MUSTER_TRY(full_of(w, parameters[i], &number));
+            MUST(number == (double)(step - p));
+            MUST(((const float *)muster_tensor_address(muster_update_fetched(update, i)))[0] == (float)(step - p));
+        }
+        t->counts[0].integrations += integrated;
+    }
+    return muster_update_destroy(update);
+}
+
+static void what_is_integrated_is_as_old_as_the_prefetch(void **unused) {
+    (void)unused;
+    const int64_t prefetches[] = {0, 1, 3, 9, 10};
+    for_each_backend(backend) {
+        muster_runtime *runtime = fixture_open(backend, 1);
+        for (int i = 0; i < 5; i++) {
+            trace *t = calloc(1, sizeof *t);
+            assert_non_null(t);
+            *t = (trace){.server = open_server(runtime, MUSTER_F32, 0),
+                         .create = muster_update_create,
+                         .options = make_options(10, 5, prefetches[i], 1),
+                         .last = 45};
+            assert_ok(run_body(runtime, age_body, t));
+            assert_int_equal(t->counts[0].integrations, 4);
+            assert_ok(muster_server_destroy(t->server));
+            free(t);
+        }
+        fixture_close(runtime);
+    }
+}
+
+/* ---- replaced parts ---- */
+
+static muster_status fetch_sevens(muster_update *update, muster_worker *w, int64_t step, void *user) {
+    (void)w, (void)step, (void)user;
+    for (int32_t i = 0; i < VALUES; i++) {
+        const muster_tensor to = muster_update_fetched(update, i);
+        for (int64_t j = 0; j < muster_tensor_count(to); j++) ((float *)muster_tensor_address(to))[j] = 7;
+    }
+    return MUSTER_OK;
+}
+
+static muster_status add_fetched(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
+                                 void *user) {
+    (void)step, (void)user;
+    for (int32_t i = 0; i < count; i++) {
+        muster_tensor came = muster_worker_scratch(w, MUSTER_F32, parameters[i].ndim, parameters[i].shape);
+        MUSTER_TRY(muster_worker_write(w, muster_update_fetched(update, i), came));
+        MUSTER_TRY(muster_axpy(w, 1, came, parameters[i]));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status send_outgoing(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+                                   const muster_tensor *gradients, int32_t count, void *user) {
+    (void)w, (void)step, (void)parameters, (void)gradients, (void)user;
+    for (int32_t i = 0; i < count; i++)
+        MUSTER_TRY(muster_client_send(muster_update_client(update), i, MUSTER_RULE_COPY, 1, muster_update_outgoing(update, i), 0, NULL));
+    return MUSTER_OK;
+}
+
+static muster_status replaced_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_tensor parameters[VALUES], gradients[VALUES];
+    muster_update_options options = make_options(2, 0, 0, 3);
+    muster_update *update;
+    double number;
+    options.parts = (muster_update_parts){fetch_sevens, add_fetched, send_outgoing, NULL};
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 100, 1, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 5, 1, gradients));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
+    for (int64_t step = 0; step <= 6; step++) MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, NULL));
+    for (int32_t i = 0; i < VALUES; i++) {
+        MUSTER_TRY(full_of(w, parameters[i], &number));
+        MUST(number == 100 + i + 3 * 7); /* at steps 2, 4 and 6 */
+    }
+    return muster_update_destroy(update);
+}
+
+static void all_parts_can_be_the_programs_own(void **unused) {
+    (void)unused;
+    for_each_backend(backend) {
+        muster_runtime *runtime = fixture_open(backend, 1);
+        muster_server *server = open_server(runtime, MUSTER_F32, 0);
+        assert_ok(run_body(runtime, replaced_body, server));
+        for (int32_t i = 0; i < VALUES; i++)
+            assert_true(server_value(server, MUSTER_F32, i) == 3 * (5 + i)); /* three gradients in each send */
+        fixture_close(runtime);
+    }
+}
+
+static muster_status own_outside_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_tensor parameters[VALUES];
+    muster_update *update;
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
+    MUSTER_TRY(muster_easgd_create(w, user, NULL, &update));
+    MUST_REFUSE(muster_update_own_fetch(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_update_own_integrate(update, w, parameters, VALUES), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_update_own_send(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_update_own_fetch(NULL, w), MUSTER_INVALID_ARGUMENT, "muster_update_own_fetch: update: expected a driver");
+    MUST_REFUSE(muster_update_own_send(update, NULL), MUSTER_INVALID_ARGUMENT, "muster_update_own_send: worker: expected");
+    return muster_update_destroy(update);
+}
+
+static void own_parts_are_refused_outside_parts(void **unused) {
+    (void)unused;
+    muster_runtime *runtime = fixture_open("host", 1);
+    assert_ok(run_body(runtime, own_outside_body, open_server(runtime, MUSTER_F32, 0)));
+    fixture_close(runtime);
+}
+
+static muster_status nested_fetch(muster_update *update, muster_worker *w, int64_t step, void *user) {
+    MUST_REFUSE(muster_update_step(update, w, step, user, NULL, VALUES, NULL), MUSTER_BAD_STATE, "no part of it to be running");
+    MUST_REFUSE(muster_update_destroy(update), MUSTER_BAD_STATE, "no part of it to be running");
+    MUST_REFUSE(muster_update_own_send(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    return muster_update_own_fetch(update, w);
+}
+
+static muster_status nested_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_tensor parameters[VALUES];
+    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_update *update;
+    options.parts = (muster_update_parts){.fetch = nested_fetch, .user = parameters};
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
+    MUSTER_TRY(muster_update_create(w, user, &options, &update));
+    MUSTER_TRY(muster_update_step(update, w, 1, parameters, NULL, VALUES, NULL));
+    return muster_update_destroy(update);
+}
+
+static void a_part_cannot_call_the_step_that_it_is_in(void **unused) {
+    (void)unused;
+    muster_runtime *runtime = fixture_open("host", 1);
+    assert_ok(run_body(runtime, nested_body, open_server(runtime, MUSTER_F32, 0)));
+    fixture_close(runtime);
+}
+
+static muster_status integrate_nothing(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+                                       int32_t count, void *user) {
+    (void)update, (void)w, (void)step, (void)parameters, (void)count, (void)user;
+    return MUSTER_OK;
+}
+
+static muster_status no_difference_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_tensor parameters[VALUES];
+    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_update *update;
+    options.parts.integrate = integrate_nothing;
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
+    MUSTER_TRY(muster_easgd_create(w, user, &options, &update));
+    MUST_REFUSE(muster_update_step(update, w, 1, parameters, NULL, VALUES, NULL), MUSTER_BAD_STATE, "expected its own integrate before it");
+    return muster_update_destroy(update);
+}
+
+static void easgds_own_send_wants_its_own_integrate(void **unused) {
+    (void)unused;
+    muster_runtime *runtime = fixture_open("host", 1);
+    muster_server *server = open_server(runtime, MUSTER_F32, 3);
+    assert_ok(run_body(runtime, no_difference_body, server));
+    assert_true(server_value(server, MUSTER_F32, 0) == 3);
+    fixture_close(runtime);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_defaults_are_the_documented_ones),
+        cmocka_unit_test(downpour_sends_each_step_after_the_delay),
+        cmocka_unit_test(downpour_fetches_half_a_period_before_it_integrates),
+        cmocka_unit_test(easgd_sends_when_it_integrates),
+        cmocka_unit_test(a_whole_period_of_prefetch_begins_at_the_delay),
+        cmocka_unit_test(every_frequency_may_be_one_and_the_delay_nothing),
+        cmocka_unit_test(a_base_driver_calls_the_send_of_the_program),
+        cmocka_unit_test(nothing_happens_up_to_the_delay_nor_ever_where_it_has_no_end),
+        cmocka_unit_test(what_was_due_happens_once_at_the_next_call),
+        cmocka_unit_test(a_late_integration_is_followed_by_the_fetch_that_is_due),
+        cmocka_unit_test(a_whole_period_of_prefetch_is_made_up_for),
+        cmocka_unit_test(downpour_makes_up_for_sends),
+        cmocka_unit_test(the_same_step_again_does_nothing_more),
+        cmocka_unit_test(what_is_integrated_is_as_old_as_the_prefetch),
+        cmocka_unit_test(all_parts_can_be_the_programs_own),
+        cmocka_unit_test(own_parts_are_refused_outside_parts),
+        cmocka_unit_test(a_part_cannot_call_the_step_that_it_is_in),
+        cmocka_unit_test(easgds_own_send_wants_its_own_integrate),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
