@@ -1,5 +1,6 @@
 /* muster-bench CASE [options]: measures Muster beside its limit and its peers. */
 #include "bench.h"
+#include "kernels_start.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,11 +8,12 @@
 static const struct {
     const char *name;
     bool (*run)(const bench_options *);
-} cases[] = {{"dispatch", bench_dispatch}, {"call", bench_call}, {"train", bench_train}, {"collectives", bench_collectives}, {"gpu", bench_gpu_case}};
+} cases[] = {{"dispatch", bench_dispatch}, {"call", bench_call}, {"train", bench_train}, {"collectives", bench_collectives}, {"gpu", bench_gpu_case}, {"server", bench_server},
+         {"kernels", bench_kernels}, {"kernels-start", bench_kernels_start}}; /* the last one is a part of `kernels`, in a process of its own */
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu [--json FILE] [--rounds N] [--quick] [--row TEXT]\n"
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|kernels [--json FILE] [--rounds N] [--quick] [--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"
             "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
             "             [--plot FILE.svg]\n"

@@ -114,8 +114,10 @@ const char *bench_machine(void);
 /* cases */
 bool bench_dispatch(const bench_options *options);
 bool bench_gpu_case(const bench_options *options);
+bool bench_kernels(const bench_options *options);
 bool bench_call(const bench_options *options);
 bool bench_collectives(const bench_options *options);
 bool bench_train(const bench_options *options);
+bool bench_server(const bench_options *options);
 
 #endif
