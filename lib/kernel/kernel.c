@@ -1,5 +1,6 @@
 /* Creating and destroying kernels, and what can be asked of them. */
 #include "kernel_impl.h"
+#include "options_impl.h"
 
 #include <string.h>
 
@@ -7,22 +8,9 @@ void muster_kernel_options_init(muster_kernel_options *options) {
     if (options) *options = (muster_kernel_options){.struct_size = sizeof *options};
 }
 
-/* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
 static muster_status read_options(const muster_kernel_options *given, const char *where, muster_kernel_options *options) {
     muster_kernel_options_init(options);
-    if (!given) return MUSTER_OK;
-    const size_t size = given->struct_size;
-    if (size < sizeof given->struct_size)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size as muster_kernel_options_init sets it, received %zu",
-                         where, size);
-    for (size_t i = sizeof *options; i < size; i++)
-        if (((const unsigned char *)given)[i] != 0)
-            return mst_error(MUSTER_UNSUPPORTED,
-                             "%s: options: expected at most the %zu bytes that this version knows, received a field at byte %zu", where,
-                             sizeof *options, i);
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
-    options->struct_size = sizeof *options;
-    return MUSTER_OK;
+    return mst_options_read(where, "muster_kernel_options_init", given, options, sizeof *options);
 }
 
 static muster_status check_threads(const char *where, const muster_kernel_options *options) {

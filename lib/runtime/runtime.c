@@ -1,4 +1,5 @@
 #include "code_impl.h"
+#include "options_impl.h"
 #include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
 #include "ops_impl.h"
@@ -33,25 +34,9 @@ void muster_runtime_options_init_sized(muster_runtime_options *options, size_t s
 /* In parentheses, since C and C++ have a macro of that name, which says the size of their own header. */
 void (muster_runtime_options_init)(muster_runtime_options *options) { muster_runtime_options_init_sized(options, sizeof *options); }
 
-/* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
 static muster_status read_options(const muster_runtime_options *given, muster_runtime_options *options) {
     muster_runtime_options_init(options);
-    if (!given) return MUSTER_OK;
-    size_t size = given->struct_size;
-    if (size < sizeof given->struct_size) {
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: options: expected struct_size as muster_runtime_options_init sets it, received %zu", size);
-    }
-    for (size_t i = sizeof *options; i < size; i++) {
-        if (((const unsigned char *)given)[i] != 0) {
-            return mst_error(MUSTER_UNSUPPORTED,
-                             "muster_runtime_open: options: expected at most the %zu bytes that this version knows, received a field at byte %zu",
-                             sizeof *options, i);
-        }
-    }
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
-    options->struct_size = sizeof *options;
-    return MUSTER_OK;
+    return mst_options_read("muster_runtime_open", "muster_runtime_options_init", given, options, sizeof *options);
 }
 
 static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }

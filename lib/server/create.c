@@ -1,5 +1,6 @@
 /* Servers: what may be made, and how. */
 #include "server_impl.h"
+#include "options_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,20 +15,7 @@ void muster_server_options_init(muster_server_options *options) {
 
 static muster_status read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
     muster_server_options_init(options);
-    if (!given) return MUSTER_OK;
-    const size_t size = given->struct_size;
-    if (size < sizeof given->struct_size)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size as muster_server_options_init sets it, received %zu",
-                         where, size);
-    for (size_t i = sizeof *options; i < size; i++) {
-        if (((const unsigned char *)given)[i] != 0)
-            return mst_error(MUSTER_UNSUPPORTED,
-                             "%s: options: expected at most the %zu bytes that this version knows, received a field at byte %zu", where,
-                             sizeof *options, i);
-    }
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
-    options->struct_size = sizeof *options;
-    return MUSTER_OK;
+    return mst_options_read(where, "muster_server_options_init", given, options, sizeof *options);
 }
 
 typedef struct creation {

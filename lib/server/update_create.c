@@ -1,5 +1,6 @@
 /* Making and ending drivers, and their options. */
 #include "update_impl.h"
+#include "options_impl.h"
 
 #include "communicator_impl.h"
 #include "runtime_impl.h"
@@ -15,23 +16,9 @@ void muster_update_options_init(muster_update_options *options) {
             .struct_size = sizeof *options, .update_frequency = 25, .init_delay = 100, .send_frequency = 1, .beta = 0.9};
 }
 
-/* The caller may have been built against an older or a newer header: take what both know, refuse what only the caller knows and set. */
 static muster_status read_options(const char *where, const muster_update_options *given, muster_update_options *options) {
     muster_update_options_init(options);
-    if (!given) return MUSTER_OK;
-    const size_t size = given->struct_size;
-    if (size < sizeof given->struct_size)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size as muster_update_options_init sets it, received %zu",
-                         where, size);
-    for (size_t i = sizeof *options; i < size; i++) {
-        if (((const unsigned char *)given)[i] != 0)
-            return mst_error(MUSTER_UNSUPPORTED,
-                             "%s: options: expected at most the %zu bytes that this version knows, received a field at byte %zu", where,
-                             sizeof *options, i);
-    }
-    memcpy(options, given, size < sizeof *options ? size : sizeof *options);
-    options->struct_size = sizeof *options;
-    return MUSTER_OK;
+    return mst_options_read(where, "muster_update_options_init", given, options, sizeof *options);
 }
 
 static muster_status refuse_below(const char *where, const char *what, int64_t value, int64_t least) {
