@@ -71,6 +71,7 @@ static muster_status do_job(job *j) {
         return mst_error(MUSTER_UNAVAILABLE, "expected a device that compiles kernels, received one of the backend \"%s\"", table->backend);
     MUSTER_TRY(table->program_language(j->device, &j->result->language));
     MUSTER_TRY(refuse_language(j, j->result->language));
+    j->result->shares = j->result->language == MST_LANGUAGE_OPENCL && mst_has_word(j->plan->text, "MUSTER_EACH");
     mst_text text = {0};
     muster_status status = mst_text_print(&text, "#include \"cluda.h\"\n%s", j->plan->text);
     if (status == MUSTER_OK) status = open_program(j, text.data);

@@ -21,6 +21,14 @@ static bool in_parameters(const char **at, const char *end, const char *wanted) 
     return false;
 }
 
+bool mst_has_word(const char *text, const char *wanted) {
+    const char *at = text, *end = text + strlen(text);
+    mst_word word;
+    while (mst_word_next(&at, end, &word))
+        if (mst_word_is(&word, wanted)) return true;
+    return false;
+}
+
 bool mst_takes_shared(const char *text, const char *name) {
     const char *at = text, *end = text + strlen(text);
     mst_word word;

@@ -13,6 +13,7 @@ typedef struct mst_kernel_device {
     mst_program *program;
     mst_program_limits limits;
     int32_t language;
+    bool shares; /* OpenCL, and the text loops with MUSTER_EACH: any number of threads serves any number of elements */
 } mst_kernel_device;
 
 struct muster_kernel {
@@ -42,6 +43,7 @@ muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char
 extern const mst_code_texts mst_kernel_code;
 const char *mst_dialect(mst_language language);
 bool mst_takes_shared(const char *text, const char *name);
+bool mst_has_word(const char *text, const char *word); /* outside of comments and strings */
 
 /* log.c: the log of this thread's last create that failed. set: takes `text` (mst_alloc*, may be NULL). first: the line of a compiler's log
  * that complains first. */

@@ -3,7 +3,7 @@
 #include "tensors_impl.h"
 
 /* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes several elements. */
-enum { GROUPS_PER_PROCESSOR = 32 };
+enum { GROUPS_PER_PROCESSOR = 32, SHARES_PER_PROCESSOR = 2, SHARE = 1024 /* elements, that a thread of a CPU is worth its start */ };
 
 static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running function, received NULL", where);
@@ -47,7 +47,10 @@ static muster_status read_grid(const mst_kernel_launch *launch, const muster_gri
     return MUSTER_OK;
 }
 
-/* On a CPU a group is a loop, and every thread best takes one element: threads that step over all of memory would read it in the worst order. */
+static int64_t quotient_up(int64_t a, int64_t b) { return a / b + (a % b > 0); }
+
+/* On a CPU a group is a loop. Threads that share the elements out are few; else every thread best takes one element: threads that step over all of memory would read it in the worst
+ * order. */
 static void schedule(const mst_kernel_device *device, int64_t elements, muster_grid *grid) {
     const mst_program_limits *limits = &device->limits;
     int64_t threads = limits->threads_in[0] < limits->threads ? limits->threads_in[0] : limits->threads, most = limits->groups_in[0];
@@ -55,9 +58,11 @@ static void schedule(const mst_kernel_device *device, int64_t elements, muster_g
         threads = MST_KERNEL_THREADS;
     else if (limits->preferred > 0 && threads > limits->preferred)
         threads -= threads % limits->preferred;
-    const int64_t enough = limits->processors > 0 ? limits->processors * GROUPS_PER_PROCESSOR : 1;
-    if (device->language == MST_LANGUAGE_CUDA && most > enough) most = enough;
-    const int64_t wanted = elements / threads + (elements % threads > 0);
+    const int64_t enough = limits->processors > 0 ? limits->processors * (device->shares ? SHARES_PER_PROCESSOR : GROUPS_PER_PROCESSOR) : 1;
+    if ((device->language == MST_LANGUAGE_CUDA || device->shares) && most > enough) most = enough;
+    const int64_t threads_wanted = device->shares ? quotient_up(elements, SHARE) : elements;
+    if (device->shares && threads > threads_wanted) threads = threads_wanted > 0 ? threads_wanted : 1;
+    const int64_t wanted = quotient_up(threads_wanted, threads);
     *grid = (muster_grid){.dims = 1, .groups = {wanted < most ? wanted : most}, .threads = {threads}};
 }
 

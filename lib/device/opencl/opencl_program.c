@@ -5,12 +5,23 @@
 
 static const int64_t GROUPS_MAX = INT32_MAX; /* in all: implementations count them in 32 bits */
 
+/* What the kernel object has been given, which a launch with the same does not give again: a third of the cost of a queued launch. The object belongs to one device,
+ * on which one thread issues. */
+typedef struct opencl_argument {
+    mst_cl_buffer buffer;
+    void *address;
+    int64_t bytes;
+    bool scalar_set;
+    unsigned char scalar[8];
+} opencl_argument;
+
 typedef struct opencl_kernel {
     mst_cl_kernel kernel;
     char *name;
     int32_t count;
     bool local;
     int32_t bytes[MST_PROGRAM_ARGUMENTS];
+    opencl_argument given[MST_PROGRAM_ARGUMENTS];
     mst_program_limits limits;
 } opencl_kernel;
 
@@ -24,6 +35,16 @@ typedef struct opencl_program {
 
 /* ---- opening ---- */
 
+static void free_buffers(const mst_opencl_api *api, opencl_kernel *kernel, bool release) {
+    for (int32_t i = 0; i < kernel->count; i++) {
+        const mst_cl_buffer buffer = kernel->given[i].buffer;
+        if (buffer && release)
+            (void)api->clReleaseMemObject(buffer);
+        else if (buffer)
+            mst_opencl_keep(buffer);
+    }
+}
+
 static void free_program(opencl_program *program) {
     if (!program) return;
     const mst_opencl_api *api = program->device->cl->api;
@@ -33,6 +54,7 @@ static void free_program(opencl_program *program) {
             (void)api->clReleaseKernel(program->kernels[i].kernel);
         else
             mst_opencl_keep(program->kernels[i].kernel);
+        free_buffers(api, &program->kernels[i], release);
         mst_free(program->kernels[i].name);
     }
     if (program->program && release)
@@ -204,34 +226,39 @@ muster_status mst_opencl_limits(const mst_program *head, int32_t kernel, mst_pro
 /* ---- launching ---- */
 
 /* A buffer is the memory itself. Its size says nothing to a kernel, which gets the address, and is cut to what the implementation allows. */
-static muster_status set_buffer(const opencl_program *program, const opencl_kernel *kernel, int32_t index, const mst_program_value *value,
-                                mst_cl_buffer *buffer) {
+static muster_status set_buffer(const opencl_program *program, opencl_kernel *kernel, int32_t index, const mst_program_value *value) {
     const mst_opencl *cl = program->device->cl;
+    opencl_argument *old = &kernel->given[index], new = {.address = value->address};
     mst_cl_result result = MST_CL_SUCCESS;
     if (value->address) {
-        int64_t bytes = value->extent < 1 ? 1 : value->extent;
-        if (bytes > cl->most_bytes) bytes = cl->most_bytes;
-        *buffer =
-            cl->api->clCreateBuffer(cl->context, MST_CL_MEM_READ_WRITE | MST_CL_MEM_USE_HOST_PTR, (size_t)bytes, value->address, &result);
-        if (result != MST_CL_SUCCESS) {
-            *buffer = NULL;
-            return mst_opencl_error(result, "clCreateBuffer", kernel->name);
-        }
+        new.bytes = value->extent < 1 ? 1 : value->extent < cl->most_bytes ? value->extent : cl->most_bytes;
+        if (old->buffer && old->address == new.address && old->bytes == new.bytes) return MUSTER_OK;
+        new.buffer = cl->api->clCreateBuffer(cl->context, MST_CL_MEM_READ_WRITE | MST_CL_MEM_USE_HOST_PTR, (size_t) new.bytes,
+                                             value->address, &result);
+        if (result != MST_CL_SUCCESS) return mst_opencl_error(result, "clCreateBuffer", kernel->name);
     }
-    return MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)index, sizeof *buffer, buffer);
+    const muster_status status = MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)index, sizeof new.buffer, &new.buffer);
+    const mst_cl_buffer unused = status == MUSTER_OK ? old->buffer : new.buffer;
+    if (unused) (void)cl->api->clReleaseMemObject(unused); /* the queue keeps what it needs */
+    if (status == MUSTER_OK) *old = new;
+    return status;
 }
 
-static muster_status set_arguments(const opencl_program *program, const opencl_kernel *kernel, const mst_program_grid *grid,
-                                   const mst_program_value *values, mst_cl_buffer *buffers) {
+static muster_status set_scalar(const opencl_program *program, opencl_kernel *kernel, int32_t index, const mst_program_value *value) {
+    opencl_argument *given = &kernel->given[index];
+    const size_t bytes = (size_t)kernel->bytes[index];
+    if (given->scalar_set && memcmp(given->scalar, value->bytes, bytes) == 0) return MUSTER_OK;
+    given->scalar_set = false;
+    MUSTER_TRY(MST_CL(program->device->cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)index, bytes, value->bytes));
+    given->scalar_set = true;
+    memcpy(given->scalar, value->bytes, bytes);
+    return MUSTER_OK;
+}
+
+static muster_status set_arguments(const opencl_program *program, opencl_kernel *kernel, const mst_program_grid *grid,
+                                   const mst_program_value *values) {
     const mst_opencl *cl = program->device->cl;
-    for (int32_t i = 0; i < kernel->count; i++) {
-        buffers[i] = NULL;
-        if (kernel->bytes[i] == 0) {
-            MUSTER_TRY(set_buffer(program, kernel, i, &values[i], &buffers[i]));
-        } else {
-            MUSTER_TRY(MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)i, (size_t)kernel->bytes[i], values[i].bytes));
-        }
-    }
+    for (int32_t i = 0; i < kernel->count; i++) MUSTER_TRY((kernel->bytes[i] ? set_scalar : set_buffer)(program, kernel, i, &values[i]));
     if (!kernel->local) return MUSTER_OK;
     const size_t local = grid->local_bytes > 0 ? (size_t)grid->local_bytes : 1; /* of 0 bytes there is none in OpenCL */
     return MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)kernel->count, local, NULL);
@@ -271,12 +298,8 @@ static muster_status enqueue(opencl_program *program, const opencl_kernel *kerne
 
 muster_status mst_opencl_launch(mst_program *head, int32_t index, const mst_program_grid *grid, const mst_program_value *values) {
     opencl_program *program = (opencl_program *)head;
-    const opencl_kernel *kernel = &program->kernels[index];
-    mst_cl_buffer buffers[MST_PROGRAM_ARGUMENTS] = {NULL};
+    opencl_kernel *kernel = &program->kernels[index];
     MUSTER_TRY(check_grid(kernel, grid));
-    muster_status status = set_arguments(program, kernel, grid, values, buffers);
-    if (status == MUSTER_OK) status = enqueue(program, kernel, grid);
-    for (int32_t i = 0; i < kernel->count; i++)
-        if (buffers[i]) (void)program->device->cl->api->clReleaseMemObject(buffers[i]); /* the queue keeps what it needs */
-    return status;
+    MUSTER_TRY(set_arguments(program, kernel, grid, values));
+    return enqueue(program, kernel, grid);
 }
