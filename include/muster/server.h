@@ -44,7 +44,7 @@ enum {
 
 /* value[count], of one shard, changes by tensor[count]. dtype: of both (f32 where the value is f16 or bf16). first: the shard's first
  * element in the value. Runs in a thread of the server's or of any client, several shards at the same time, one at a time of each; must not
- * call this server (BAD_STATE). A status other than OK becomes the request's; the rule must then have left the shard as it was. It is not
+ * call a server (BAD_STATE). A status other than OK becomes the request's; the rule must then have left the shard as it was. It is not
  * called for shards without elements. */
 typedef muster_status (*muster_rule_function)(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
                                               double scale);

@@ -46,8 +46,8 @@ MUSTER_API muster_status muster_worker_set_weight(muster_worker *worker, double 
 /* 1 once the call is lost (another rank failed, or a deadline passed): a long body should look and return. */
 MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
 
-/* Contiguous scratch memory on the worker's device, 64-byte aligned, uninitialised, valid until the body returns. Blocks are
- * kept between calls: a repeated call allocates nothing. On failure (memory, overflow, bad shape) gives "no tensor", sets the
+/* Contiguous scratch memory on the worker's device, 64-byte aligned, uninitialised, valid until the body returns: a body with a loop takes it
+ * once, before the loop. Blocks are kept between calls: a repeated call allocates nothing. On failure (memory, overflow, bad shape) gives "no tensor", sets the
  * last error, and every worker operation on it returns that failure. */
 MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape);
 

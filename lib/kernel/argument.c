@@ -3,6 +3,7 @@
 #include "tensors_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What an argument holds, in `form`. */
@@ -175,6 +176,11 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
     }
     if (tensor->device != worker->rank && !(tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device)))
         return refuse_device(c, tensor->device);
+    if (tensor->device >= 0 && tensor->reserved[0] != 0) { /* of muster_runtime_tensor_create: it may be destroyed, or another runtime's */
+        char what[160];
+        snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)c->index, c->kernel->name);
+        MUSTER_TRY(mst_runtime_check_placed(c->kernel->object.runtime, *tensor, c->where, what));
+    }
     char *const first = muster_tensor_address(*tensor);
     reach(tensor, &low, &high);
     MUSTER_TRY(check_bounds(c, first, low, high));

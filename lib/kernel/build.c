@@ -170,6 +170,7 @@ static void destroy_kernel(mst_object *object) {
 
 static muster_status make_kernel(build *b, int64_t index) {
     const mst_kernel_plan *plan = &b->plans[index];
+    MUSTER_TRY(mst_check_declared(b->where, plan));
     const int64_t bytes = (plan->parameter_count ? plan->parameter_count : 1) * (int64_t)sizeof *plan->parameters;
     muster_kernel *kernel = b->kernels[index] = mst_alloc(sizeof *kernel);
     if (!kernel) return mst_out_of_memory(b->where, sizeof *kernel);

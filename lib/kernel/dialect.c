@@ -1,5 +1,6 @@
 #include "kernel_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *mst_dialect(mst_language language) {
@@ -38,4 +39,101 @@ bool mst_takes_shared(const char *text, const char *name) {
         if (mst_word_next(&behind, end, &word) && mst_word_is(&word, "(") && in_parameters(&at, end, "GA_DECL_SHARED_PARAM")) return true;
     }
     return false;
+}
+
+/* ---- the declared parameters and those of the text ---- */
+
+/* One parameter, as far as its words tell. */
+typedef struct written {
+    bool pointer;
+    int32_t type; /* of the dialect; -1: none that is known */
+    int words;
+} written;
+
+static int32_t type_in_text(const mst_word *word) {
+    for (int32_t type = 0; type <= MUSTER_USHORT; type++)
+        if (mst_type_known(type) && mst_type_in_text(type) && mst_word_is(word, mst_type_in_text(type))) return type;
+    return -1;
+}
+
+/* From behind the ( to the ) of a kernel's parameters. -1: a parenthesis, a preprocessor's line or a word alone, which may be a macro: nothing is said of such a text. */
+static int32_t read_parameters(const char *at, const char *end, written *found, int32_t capacity) {
+    mst_word word;
+    written now = {.type = -1};
+    int32_t count = 0;
+    bool shared = false;
+    while (mst_word_next(&at, end, &word)) {
+        if (mst_word_is(&word, "(") && shared) continue;
+        if (mst_word_is(&word, "(") || mst_word_is(&word, "#")) return -1;
+        const bool last = mst_word_is(&word, ")");
+        shared = shared || mst_word_is(&word, "GA_DECL_SHARED_PARAM");
+        if (last || mst_word_is(&word, ",") || mst_word_is(&word, "GA_DECL_SHARED_PARAM")) {
+            if (now.words == 1 || count == capacity) return -1;
+            if (now.words > 0) found[count++] = now;
+            now = (written){.type = -1};
+            if (last || shared) return count;
+            continue;
+        }
+        now.words++;
+        now.pointer = now.pointer || mst_word_is(&word, "*") || mst_word_is(&word, "[");
+        if (type_in_text(&word) >= 0) now.type = type_in_text(&word);
+    }
+    return -1;
+}
+
+static bool is_float(int32_t type) { return type == MUSTER_F16 || type == MUSTER_BF16 || type == MUSTER_F32 || type == MUSTER_F64; }
+
+static bool agrees(const written *found, int32_t declared) {
+    if (found->pointer) return declared == MUSTER_BUFFER;
+    if (found->type < 0) return true;
+    if (declared == MUSTER_BUFFER) return false;
+    return mst_type_bytes(found->type) == mst_type_bytes(declared) && is_float(found->type) == is_float(declared);
+}
+
+/* Where the parameters of the kernel's definition begin; NULL: there is none that can be recognised. */
+static const char *parameters_of(const char *text, const char *name) {
+    const char *at = text, *end = text + strlen(text);
+    bool kernel = false;
+    mst_word word;
+    while (mst_word_next(&at, end, &word)) {
+        if (mst_word_is(&word, ";") || mst_word_is(&word, "{") || mst_word_is(&word, "}")) kernel = false;
+        if (mst_word_is(&word, "KERNEL")) kernel = true;
+        const char *behind = at;
+        if (kernel && mst_word_is(&word, name) && mst_word_next(&behind, end, &word) && mst_word_is(&word, "(")) return behind;
+    }
+    return NULL;
+}
+
+/* What a file holds would not be part of the cache's key. */
+static muster_status check_includes(const char *where, const mst_kernel_plan *plan) {
+    const char *at = plan->text, *end = at + strlen(at);
+    bool directive = false;
+    mst_word word;
+    while (mst_word_next(&at, end, &word)) {
+        const bool include = directive && mst_word_is(&word, "include");
+        directive = mst_word_is(&word, "#");
+        if (!include) continue;
+        const char *name = at + strspn(at, " \t");
+        const int length = (int)strcspn(name, "\r\n");
+        if (strncmp(name, "\"cluda.h\"", strlen("\"cluda.h\"")) != 0)
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: source of kernel '%.100s': expected no #include but that of \"cluda.h\", received %.*s", where,
+                             plan->name, length < 100 ? length : 100, name);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan) {
+    MUSTER_TRY(check_includes(where, plan));
+    written found[MUSTER_KERNEL_PARAMETERS_MAX];
+    const char *at = parameters_of(plan->text, plan->name);
+    const int32_t count = at ? read_parameters(at, plan->text + strlen(plan->text), found, MUSTER_KERNEL_PARAMETERS_MAX) : -1;
+    if (count != plan->parameter_count) return MUSTER_OK; /* of a wrong number the device's compiler tells */
+    for (int32_t i = 0; i < count; i++) {
+        if (agrees(&found[i], plan->parameters[i])) continue;
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters[%d] of kernel '%.100s': expected %s, as the text has it, received %s",
+                         where, (int)i, plan->name, found[i].pointer ? "MUSTER_BUFFER" : mst_type_name(found[i].type),
+                         mst_type_name(plan->parameters[i]));
+    }
+    return MUSTER_OK;
 }

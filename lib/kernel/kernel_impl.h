@@ -65,4 +65,7 @@ typedef struct mst_kernel_launch {
 } mst_kernel_launch;
 muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launch *launch);
 
+/* dialect.c: refuses a plan whose declared types cannot be those of its text: a buffer for a number, or one of another size. Of what macros hide it says nothing. Also texts that include files. */
+muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan);
+
 #endif

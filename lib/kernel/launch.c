@@ -2,6 +2,9 @@
 #include "kernel_impl.h"
 #include "tensors_impl.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes several elements. */
 enum { GROUPS_PER_PROCESSOR = 32, SHARES_PER_PROCESSOR = 2, SHARE = 1024 /* elements, that a thread of a CPU is worth its start */ };
 
@@ -136,16 +139,26 @@ muster_status muster_worker_sync(muster_worker *worker) {
 
 static muster_status infer(const mst_kernel_launch *launch, int32_t *rank) {
     muster_tensor tensors[MUSTER_KERNEL_PARAMETERS_MAX];
-    const int32_t count = launch->arguments && launch->count > 0 && launch->count <= MUSTER_KERNEL_PARAMETERS_MAX
+    const int32_t count = launch->arguments && launch->count > 0 && launch->count == launch->kernel->parameter_count
                               ? launch->count
                               : 0; /* the launch refuses other counts */
     for (int32_t i = 0; i < count; i++)
         tensors[i] = launch->arguments[i].type == MUSTER_BUFFER ? launch->arguments[i].tensor : muster_tensor_none();
     muster_status status = muster_runtime_infer_device(launch->kernel->object.runtime, tensors, count, rank);
-    if (status == MUSTER_OK) return status;
-    char message[MST_MESSAGE_SIZE];
-    mst_error_save(message);
-    return mst_error(status, "%s: arguments of kernel '%.100s': %s", launch->where, launch->kernel->name, message);
+    if (status != MUSTER_OK) {
+        static const char prefix[] = "muster_runtime_infer_device: tensors";
+        char message[MST_MESSAGE_SIZE];
+        mst_error_save(message);
+        return mst_error(status, "%s: kernel '%.100s': arguments%s", launch->where, launch->kernel->name,
+                         strncmp(message, prefix, strlen(prefix)) ? message : message + strlen(prefix));
+    }
+    for (int32_t i = 0; i < count; i++) {
+        char what[160];
+        snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)i, launch->kernel->name);
+        if (tensors[i].dtype != MUSTER_DTYPE_NONE && tensors[i].device >= 0)
+            MUSTER_TRY(mst_runtime_check_placed(launch->kernel->object.runtime, tensors[i], launch->where, what));
+    }
+    return MUSTER_OK;
 }
 
 static muster_status launch_and_wait(muster_worker *worker, void *argument) {

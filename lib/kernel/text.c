@@ -72,7 +72,8 @@ muster_status mst_text_print(mst_text *text, const char *format, ...) {
     va_start(arguments, format);
     va_copy(again, arguments);
     const int count = vsnprintf(NULL, 0, format, arguments);
-    const muster_status status = reserve(text, count);
+    const muster_status status =
+        count < 0 ? mst_error(MUSTER_OVERFLOW, "kernel text: expected less than 2 GiB, received more") : reserve(text, count);
     if (status == MUSTER_OK) {
         vsnprintf(text->data + text->length, (size_t)count + 1, format, again);
         text->length += count;

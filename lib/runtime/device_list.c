@@ -127,8 +127,15 @@ muster_status mst_device_list_read(const char *text, const char *source, const i
 }
 
 const char *mst_device_list_default(const char **reason) {
+    static _Thread_local char why[MST_MESSAGE_SIZE];
+    char last[MST_MESSAGE_SIZE];
     int32_t count = 0;
-    if (mst_cuda_probe(&count, reason) != MUSTER_OK) *reason = muster_last_error();
+    mst_error_save(last);
+    if (mst_cuda_probe(&count, reason) != MUSTER_OK) {
+        mst_error_save(why);
+        *reason = why;
+        mst_error_restore(MUSTER_OK, last); /* nobody asked for GPUs: that there are none is no failure */
+    }
     return count > 0 ? "cuda" : "host";
 }
 

@@ -81,8 +81,8 @@ const char *mst_runtime_device_text(muster_runtime *runtime, int32_t rank, char 
 /* The number that the name is; negative: it is none. */
 static int64_t number_of(const char *name) {
     int64_t value = 0;
-    if (!*name || strlen(name) > 9) return -1;
-    for (; *name >= '0' && *name <= '9'; name++) value = 10 * value + (*name - '0');
+    if (!*name) return -1;
+    for (; *name >= '0' && *name <= '9'; name++) value = value < INT32_MAX ? 10 * value + (*name - '0') : INT32_MAX;
     return *name ? -1 : value;
 }
 

@@ -56,7 +56,8 @@ static void unlist(muster_runtime *runtime, const mst_placed *placed) {
 
 int64_t mst_runtime_tensor_extent(const muster_runtime *runtime, int32_t rank, const void *address) {
     const mst_placed *placed = find(runtime, rank, address);
-    return placed ? placed->bytes - ((const char *)address - placed->address) : -1;
+    const int64_t left = placed ? placed->bytes - ((const char *)address - placed->address) : -1;
+    return left > 0 ? left : -1; /* what lies just behind it is another's */
 }
 
 void mst_runtime_release_tensors(muster_runtime *runtime) {

@@ -26,8 +26,10 @@ static muster_status check_worker(muster_client *client, const char *where) {
 static muster_status enter(muster_client *client, const char *where, bool wait) {
     if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected a client, received NULL", where);
     const muster_server *server = client->server;
-    if (__builtin_expect(mst_server_ruling == server, 0))
-        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call it", where, server->name);
+    if (__builtin_expect(mst_server_ruling != NULL, 0))
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
+                         mst_server_ruling->name);
+    if (__builtin_expect(mst_server_is_of_parent(server), 0)) return mst_server_refuse_child(where);
     if (__builtin_expect(atomic_exchange(&client->inside, 1) != 0, 0))
         return mst_error(MUSTER_BAD_STATE, "%s: client: expected one that no other thread uses now", where);
     if (client->worker) {
@@ -116,8 +118,10 @@ static muster_status link_client(muster_client *client, const char *where) {
 
 static void unlink_client(muster_client *client) {
     muster_server *server = client->server;
-    if (client->previous) client->previous->next = client->next;
-    else server->clients = client->next;
+    if (client->previous)
+        client->previous->next = client->next;
+    else
+        server->clients = client->next;
     if (client->next) client->next->previous = client->previous;
     atomic_fetch_sub(&server->client_count, 1);
     atomic_fetch_add(&server->closed.sends, atomic_load(&client->counts.sends));
@@ -136,8 +140,10 @@ muster_status muster_client_open(muster_server *server, muster_client **client) 
     pthread_mutex_lock(&server->lock);
     const muster_status status = link_client(opened, where);
     pthread_mutex_unlock(&server->lock);
-    if (status == MUSTER_OK) *client = opened;
-    else mst_free(opened);
+    if (status == MUSTER_OK)
+        *client = opened;
+    else
+        mst_free(opened);
     return status;
 }
 
@@ -195,7 +201,8 @@ typedef struct order {
 
 static bool surely_fits(const mst_value *value, const muster_tensor *tensor) {
     return tensor->dtype == value->dtype && tensor->ndim == 1 && tensor->shape[0] == value->elements && tensor->strides[0] == 1 &&
-           tensor->data;
+           tensor->data && tensor->byte_offset >= 0 &&
+           (((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset) & value->misaligned) == 0;
 }
 
 static muster_status check_fit(const order *o, const mst_value *value) {
@@ -256,8 +263,10 @@ static muster_status prepare(muster_client *client, const order *o, muster_reque
         status = reserve_copy(taken, o->where, value->bytes);
         taken->operation.memory = taken->copy;
     }
-    if (status == MUSTER_OK) *request = taken;
-    else mst_request_give(taken);
+    if (status == MUSTER_OK)
+        *request = taken;
+    else
+        mst_request_give(taken);
     return status;
 }
 
@@ -283,11 +292,12 @@ static muster_status operate_inside(muster_client *client, const order *o, muste
     char *from;
     uint64_t event = 0;
     MUSTER_TRY(prepare(client, o, &made, &from));
-    if (worker)
-        event = mst_record_begin(&worker->recorder, MST_EVENT_SERVER, o->event, ++client->sequence, made->operation.value->bytes);
+    if (worker) event = mst_record_begin(&worker->recorder, MST_EVENT_SERVER, o->event, ++client->sequence, made->operation.value->bytes);
     const bool lazily = request && client->server->progress_count > 0 && !(o->flags & MUSTER_SEND_COPY);
-    if (client->staging) mst_stage_begin(made, from, lazily);
-    else mst_request_begin(made, from, lazily);
+    if (client->staging)
+        mst_stage_begin(made, from, lazily);
+    else
+        mst_request_begin(made, from, lazily);
     const muster_status status = conclude(made, o, request);
     if (worker) mst_record_end(&worker->recorder, event);
     return status;
@@ -300,7 +310,8 @@ static muster_status operate(muster_client *client, const order *o, muster_reque
     if (o->index < 0 || o->index >= client->server->count)
         status = mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, o->where,
                            client->server->count - 1, o->index);
-    else status = operate_inside(client, o, request);
+    else
+        status = operate_inside(client, o, request);
     mst_client_leave(client);
     return status;
 }

@@ -1,6 +1,6 @@
 /* Servers: what may be made, and how. */
-#include "server_impl.h"
 #include "options_impl.h"
+#include "server_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ typedef struct creation {
     const char *where;
     muster_runtime *runtime;
     const char *name;
-    const muster_tensor *tensors;         /* either */
-    muster_variable *const *variables;    /* or */
+    const muster_tensor *tensors;      /* either */
+    muster_variable *const *variables; /* or */
     int32_t count;
     muster_server_options options;
     mst_server_list *list;
@@ -84,6 +84,9 @@ static muster_status check(creation *c, const void *values) {
     if (!c->runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", c->where);
     if (c->runtime->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", c->where);
+    if (mst_server_ruling)
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", c->where,
+                         mst_server_ruling->name);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
                          c->name ? "\"\"" : "NULL");
@@ -117,6 +120,7 @@ static muster_status open_value(const creation *c, int32_t index) {
     muster_server *server = c->server;
     mst_value *value = &server->values[index];
     value->dtype = c->variables ? c->variables[index]->dtype : c->tensors[index].dtype;
+    value->misaligned = (uintptr_t)muster_dtype_size(value->dtype) - 1;
     MUSTER_TRY(elements_of(c, index, &value->elements));
     value->bytes = value->elements * muster_dtype_size(value->dtype);
     value->shards = mst_alloc((size_t)server->shards * sizeof *value->shards);
@@ -156,6 +160,7 @@ static muster_status build(creation *c) {
     muster_server *server = c->server = mst_alloc(sizeof *server);
     if (!server) return mst_out_of_memory(c->where, sizeof *server);
     server->runtime = c->runtime;
+    server->forks = mst_server_forks();
     server->shards = c->options.shards;
     server->cpus = mst_topology_allowed();
     atomic_store(&server->references, 1);
@@ -181,8 +186,10 @@ static muster_status build_entered(creation *c) {
 }
 
 static muster_status finish(creation *c) {
-    if (c->options.fill) MUSTER_TRY(mst_initial_function(c->server, &c->options));
-    else if (!c->variables) MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
+    if (c->options.fill)
+        MUSTER_TRY(mst_initial_function(c->server, &c->options));
+    else if (!c->variables)
+        MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
     MUSTER_TRY(mst_progress_start(c->server, progress_threads(c)));
     return mst_server_enlist(c->list, c->server, c->where);
 }

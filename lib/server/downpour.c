@@ -21,8 +21,10 @@ static muster_status prepare(muster_update *update, muster_worker *worker, int32
     bool done;
     muster_status status = mst_update_wait(&value->sending, &done);
     if (status != MUSTER_OK) return status;
+    const uint64_t errors = mst_error_count();
     if (update->options.local_update)
-        MUSTER_TRY(update->options.local_update(worker, index, sum, update->options.local_update_user));
+        MUSTER_TRY(
+            mst_update_told("local_update", update->options.local_update(worker, index, sum, update->options.local_update_user), errors));
     else if (!mst_dtype_is_float(value->dtype)) /* floats are negated on their way into the server */
         MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));
     void *address = value->outgoing[0];

@@ -22,8 +22,10 @@ static void *progress_main(void *context) {
         .spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns, .timeout_ns = -1, .stop = has_work, .context = server};
     for (;;) {
         mst_shard *shard = idle_queue(server);
-        if (shard) mst_shard_attend(server, shard, NULL);
-        else if (mst_bell_wait(&server->bell, &server->stop_progress, 1, &wait) == MST_REACHED) return NULL;
+        if (shard)
+            mst_shard_attend(server, shard, NULL);
+        else if (mst_bell_wait(&server->bell, &server->stop_progress, 1, &wait) == MST_REACHED)
+            return NULL;
     }
 }
 

@@ -78,7 +78,6 @@ void mst_request_add_done(muster_request *request, uint64_t shards) {
     mst_bell_ring(&server->bell);
 }
 
-
 /* ---- the beginning ---- */
 
 static void put_off(muster_request *request, mst_shard *shard, mst_node *node, const char *from) {
@@ -112,8 +111,10 @@ static bool soon_free(const muster_server *server, mst_shard *shard) {
 /* The first lines come from the other core's cache while the line of the state does: nothing is read past a compare-and-swap. */
 static inline void fetch_ahead(const mst_shard *shard, bool writes) {
     for (int32_t line = 0; line < AHEAD_LINES; line++) {
-        if (writes) __builtin_prefetch(shard->memory + line * MST_CACHE_LINE, 1);
-        else __builtin_prefetch(shard->memory + line * MST_CACHE_LINE, 0);
+        if (writes)
+            __builtin_prefetch(shard->memory + line * MST_CACHE_LINE, 1);
+        else
+            __builtin_prefetch(shard->memory + line * MST_CACHE_LINE, 0);
     }
 }
 
@@ -159,7 +160,13 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
 
 static muster_status enter(muster_request **request, const char *where) {
     if (!request) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: request: expected the address of a request, received NULL", where);
-    return *request ? mst_client_enter_wait((*request)->client, where) : MUSTER_OK;
+    if (!*request) return MUSTER_OK;
+    muster_client *client = (*request)->client;
+    MUSTER_TRY(mst_client_enter_wait(client, where));
+    if (__builtin_expect((*request)->live, 1)) return MUSTER_OK;
+    mst_client_leave(client);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: request: expected one that has not been waited for to its end, received a copy of one that has", where);
 }
 
 static muster_status wait_entered(muster_request **request, const char *where) {

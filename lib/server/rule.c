@@ -7,8 +7,10 @@
 _Thread_local const muster_server *mst_server_ruling __attribute__((tls_model("initial-exec")));
 
 static muster_status copy(mst_shard *shard, const void *tensor) {
-    if (shard->half) mst_convert(MUSTER_F32, shard->memory, shard->dtype, tensor, shard->count);
-    else memcpy(shard->memory, tensor, (size_t)shard->bytes);
+    if (shard->half)
+        mst_convert(MUSTER_F32, shard->memory, shard->dtype, tensor, shard->count);
+    else
+        memcpy(shard->memory, tensor, (size_t)shard->bytes);
     return MUSTER_OK;
 }
 
@@ -24,7 +26,7 @@ static muster_status user(const mst_rule *rule, mst_shard *shard, const void *te
     muster_status status = rule->function(rule->user, held, shard->memory, tensor, shard->first, shard->count, scale);
     mst_server_ruling = outer;
     if (status == MUSTER_OK) return MUSTER_OK;
-    if (status < 0 || status > UINT8_MAX) status = MUSTER_USER;
+    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() == errors)
         mst_error(status, "muster_client_send: rule '%.200s' failed with %s on the elements from %" PRId64 " and gave no reason",
                   rule->name, muster_status_name(status), shard->first);
@@ -33,15 +35,19 @@ static muster_status user(const mst_rule *rule, mst_shard *shard, const void *te
 
 muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void *tensor, double scale) {
     switch (rule->number) {
-    case MUSTER_RULE_ZERO: memset(shard->memory, 0, (size_t)(shard->half ? 2 * shard->bytes : shard->bytes)); return MUSTER_OK;
-    case MUSTER_RULE_COPY: return copy(shard, tensor);
+    case MUSTER_RULE_ZERO:
+        memset(shard->memory, 0, (size_t)(shard->half ? 2 * shard->bytes : shard->bytes));
+        return MUSTER_OK;
+    case MUSTER_RULE_COPY:
+        return copy(shard, tensor);
     case MUSTER_RULE_ADD:
         mst_reduction_accumulate(MUSTER_SUM, shard->dtype, shard->memory, tensor, shard->count, 1, false);
         return MUSTER_OK;
     case MUSTER_RULE_ADD_SCALED:
         mst_reduction_accumulate(MUSTER_AVG, shard->dtype, shard->memory, tensor, shard->count, scale, false);
         return MUSTER_OK;
-    default: return user(rule, shard, tensor, scale);
+    default:
+        return user(rule, shard, tensor, scale);
     }
 }
 
@@ -95,8 +101,8 @@ muster_status muster_server_add_rule(muster_server *server, const char *name, mu
                                      muster_rule *rule) {
     static const char where[] = "muster_server_add_rule";
     if (!rule) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rule: expected a place for the number, received NULL", where);
-    *rule = 0;
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");

@@ -190,14 +190,34 @@ static muster_status end_server(muster_server *server, const char *where, int64_
     return MUSTER_OK;
 }
 
+/* ---- after fork ---- */
+
+/* Counted where it happens, since asking for the process is a system call, too much for each send. */
+static _Atomic uint32_t forks;
+static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
+
+uint32_t mst_server_forks(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, watch_forks);
+    return atomic_load_explicit(&forks, memory_order_relaxed);
+}
+
+bool mst_server_is_of_parent(const muster_server *server) { return server->forks != atomic_load_explicit(&forks, memory_order_relaxed); }
+
+muster_status mst_server_refuse_child(const char *where) {
+    return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+}
+
 muster_status muster_server_destroy(muster_server *server) {
     static const char where[] = "muster_server_destroy";
     if (!server) return MUSTER_OK;
-    if (server->runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
-    if (mst_server_ruling == server) return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of this server", where);
+    if (mst_server_ruling)
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
+                         mst_server_ruling->name);
     pthread_mutex_lock(&server->ending);
     const muster_status status =
         is_ended(server)

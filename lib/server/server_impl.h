@@ -59,21 +59,22 @@ struct mst_shard {
     _Alignas(MST_CACHE_LINE) _Atomic uint32_t state; /* QUEUED changes under the lock */
     _Atomic uint32_t served;                         /* operations; written by the attendant */
     _Alignas(MST_CACHE_LINE) const mst_shard_table *table;
-    muster_dtype dtype; /* of the tensors that come */
+    muster_dtype dtype;    /* of the tensors that come */
     char *memory;          /* elements of the compute dtype */
     int64_t first, count;  /* elements */
     int64_t offset, bytes; /* of its part of a tensor */
     bool half;             /* f16 or bf16, which are held in f32 */
     _Alignas(MST_CACHE_LINE) pthread_mutex_t lock;
     mst_node *first_node, *last_node;
-    char *block;   /* what memory lies in */
+    char *block;    /* what memory lies in */
     float *widened; /* of f16 and bf16, for rules of the user's: a tensor's part in f32 */
-    bool locked;   /* the lock exists */
+    bool locked;    /* the lock exists */
 };
 
 typedef struct mst_value {
     muster_dtype dtype;
     int64_t elements, bytes; /* of a tensor */
+    uintptr_t misaligned;    /* bits that an address of an element does not have */
     mst_shard *shards;
 } mst_value;
 
@@ -85,18 +86,18 @@ struct muster_request {
     muster_client *client;
     muster_request *next_free, *next_made;
     mst_operation operation;
-    _Atomic uint64_t done; /* shards that have been served, and one more when a device's tensor has been told */
-    uint64_t target;       /* of done: finished */
+    _Atomic uint64_t done;  /* shards that have been served, and one more when a device's tensor has been told */
+    uint64_t target;        /* of done: finished */
     _Atomic int32_t status; /* the first failure of a shard */
     _Atomic bool failing;   /* somebody has set or sets status and message */
     char *copy;             /* for MUSTER_SEND_COPY; kept for the next one */
     int64_t copy_bytes;
-    bool live;              /* taken, and not given back */
-    bool begun;             /* counted in the server's `begun` */
+    bool live;  /* taken, and not given back */
+    bool begun; /* counted in the server's `begun` */
     /* stage.c */
     muster_request *next_waiting;
-    bool waiting;           /* not begun at any shard: it is behind a copy from the device */
-    struct mst_slot *slot;  /* through which a tensor of the device goes; NULL: host memory */
+    bool waiting;          /* not begun at any shard: it is behind a copy from the device */
+    struct mst_slot *slot; /* through which a tensor of the device goes; NULL: host memory */
     void *device_address;
     char message[MST_MESSAGE_SIZE];
     mst_node nodes[]; /* one for each shard */
@@ -113,9 +114,9 @@ struct muster_client {
     muster_client *next_of_worker;
     muster_request *free, *made; /* touched by the client's thread only */
     uint64_t sequence;
-    mst_counts counts;               /* what it has finished within its calls; written by its thread only */
-    muster_client *previous, *next;  /* of host threads, under the server's lock */
-    struct mst_staging *staging;                        /* of a worker whose device has memory of its own */
+    mst_counts counts;              /* what it has finished within its calls; written by its thread only */
+    muster_client *previous, *next; /* of host threads, under the server's lock */
+    struct mst_staging *staging;    /* of a worker whose device has memory of its own */
 };
 
 /* OPEN; REFUSING: no new operation begins, and waits go on; ENDING: the queues are empty, and waits no longer touch the shards; ENDED:
@@ -125,16 +126,17 @@ struct muster_server {
     muster_runtime *runtime;
     char *name;
     int32_t count, shards, runtime_size;
+    uint32_t forks; /* of the process, when it was made */
     mst_value *values;
     muster_client *workers; /* [runtime_size] */
     _Atomic int64_t references;
-    _Atomic uint32_t life;       /* an mst_server_life */
+    _Atomic uint32_t life;        /* an mst_server_life */
     int32_t cpus;                 /* that the process may use */
     _Atomic int32_t client_count; /* of host threads that are open, and of workers */
     _Alignas(
         MST_CACHE_LINE) mst_bell bell; /* rung when a request is finished by another thread, and when an attendant leaves a queue behind */
-    _Atomic int64_t begun;  /* requests that their call left unfinished, and that are not finished yet */
-    mst_counts others;      /* of those that are */
+    _Atomic int64_t begun;             /* requests that their call left unfinished, and that are not finished yet */
+    mst_counts others;                 /* of those that are */
     _Alignas(MST_CACHE_LINE) pthread_mutex_t lock;
     pthread_mutex_t ending; /* one destroy at a time */
     bool locked;            /* the locks exist */
@@ -188,6 +190,10 @@ static inline void mst_client_leave(muster_client *client) { atomic_store_explic
 /* The same for waits, which go on while the server is being destroyed. */
 muster_status mst_client_enter_wait(muster_client *client, const char *where);
 /* The server whose rule of the user's this thread runs. */
+/* server.c: has the process been forked since the server was made? forks: for a new server. */
+uint32_t mst_server_forks(void);
+bool mst_server_is_of_parent(const muster_server *server);
+muster_status mst_server_refuse_child(const char *where);
 extern _Thread_local const muster_server *mst_server_ruling __attribute__((tls_model("initial-exec")));
 void mst_client_free(muster_client *client); /* its requests and copies; not itself */
 void mst_client_hold(muster_client *client);

@@ -12,8 +12,10 @@ void mst_shard_queue(mst_shard *shard, mst_node *node) {
     pthread_mutex_lock(&shard->lock);
     node->previous = shard->last_node;
     node->next = NULL;
-    if (shard->last_node) shard->last_node->next = node;
-    else shard->first_node = node;
+    if (shard->last_node)
+        shard->last_node->next = node;
+    else
+        shard->first_node = node;
     shard->last_node = node;
     atomic_store(&node->queued, true);
     if (node == shard->first_node) atomic_fetch_or(&shard->state, MST_SHARD_QUEUED);
@@ -22,10 +24,14 @@ void mst_shard_queue(mst_shard *shard, mst_node *node) {
 
 /* Under the lock. */
 static void unlink_node(mst_shard *shard, mst_node *node) {
-    if (node->previous) node->previous->next = node->next;
-    else shard->first_node = node->next;
-    if (node->next) node->next->previous = node->previous;
-    else shard->last_node = node->previous;
+    if (node->previous)
+        node->previous->next = node->next;
+    else
+        shard->first_node = node->next;
+    if (node->next)
+        node->next->previous = node->previous;
+    else
+        shard->last_node = node->previous;
     atomic_store(&node->queued, false);
     if (!shard->first_node) atomic_fetch_and(&shard->state, ~(uint32_t)MST_SHARD_QUEUED);
 }
@@ -118,8 +124,10 @@ static muster_status apply_local(mst_shard *shard, const mst_operation *operatio
 
 static muster_status fetch_local(mst_shard *shard, const mst_operation *operation) {
     char *to = operation->memory + shard->offset;
-    if (shard->half) mst_convert(shard->dtype, to, MUSTER_F32, shard->memory, shard->count);
-    else memcpy(to, shard->memory, (size_t)shard->bytes);
+    if (shard->half)
+        mst_convert(shard->dtype, to, MUSTER_F32, shard->memory, shard->count);
+    else
+        memcpy(to, shard->memory, (size_t)shard->bytes);
     return MUSTER_OK;
 }
 

@@ -24,9 +24,9 @@ typedef struct mst_slot {
 
 typedef struct mst_staging {
     mst_way out, in;
-    mst_slot *slots; /* [2 * count]: of sends, of receives */
+    mst_slot *slots;              /* [2 * count]: of sends, of receives */
     muster_request *first, *last; /* that wait for their copy, or for others' */
-    bool locked;     /* page-locked memory, the device's own; else plain */
+    bool locked;                  /* page-locked memory, the device's own; else plain */
 } mst_staging;
 
 /* ---- memory ---- */
@@ -173,16 +173,20 @@ void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
     if (request->operation.memory != from && from) memcpy(request->operation.memory, from, (size_t)value_bytes(request->operation.value));
     request->waiting = true;
     request->next_waiting = NULL;
-    if (staging->last) staging->last->next_waiting = request;
-    else staging->first = request;
+    if (staging->last)
+        staging->last->next_waiting = request;
+    else
+        staging->first = request;
     staging->last = request;
 }
 
 static void unlink_request(mst_staging *staging, muster_request *request) {
     muster_request *before = NULL;
     for (muster_request *at = staging->first; at != request; at = at->next_waiting) before = at;
-    if (before) before->next_waiting = request->next_waiting;
-    else staging->first = request->next_waiting;
+    if (before)
+        before->next_waiting = request->next_waiting;
+    else
+        staging->first = request->next_waiting;
     if (staging->last == request) staging->last = before;
     request->waiting = false;
 }
@@ -217,8 +221,10 @@ void mst_stage_advance(muster_client *client, muster_request *request) {
             muster_request *next = staging->first;
             unlink_request(staging, next);
             if (status != MUSTER_OK) mst_request_fail(next, status);
-            if (status != MUSTER_OK) mst_request_add_done(next, next->target);
-            else mst_request_begin(next, next->operation.memory, client->server->progress_count > 0);
+            if (status != MUSTER_OK)
+                mst_request_add_done(next, next->target);
+            else
+                mst_request_begin(next, next->operation.memory, client->server->progress_count > 0);
         }
     }
     if (request && !request->waiting && mst_stage_due(request)) copy_in(client, request);

@@ -1,6 +1,6 @@
 /* Making and ending drivers, and their options. */
-#include "update_impl.h"
 #include "options_impl.h"
+#include "update_impl.h"
 
 #include "communicator_impl.h"
 #include "runtime_impl.h"

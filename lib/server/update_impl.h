@@ -68,6 +68,8 @@ muster_status mst_update_wait_sends(muster_update *update);
 muster_status mst_update_wait_receives(muster_update *update, int32_t which, bool *intact);
 
 /* update_parts.c: the parts of a step on rank 0, the program's or the driver's own. */
+/* What a function of the program returned: a status of muster_status, with a message. errors: mst_error_count() before it was called. */
+muster_status mst_update_told(const char *what, muster_status status, uint64_t errors);
 muster_status mst_update_fetch(muster_update *update, muster_worker *worker, int64_t step, int32_t which);
 muster_status mst_update_integrate(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters);
 muster_status mst_update_send(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,

@@ -105,11 +105,20 @@ muster_status muster_update_own_send(muster_update *update, muster_worker *worke
 
 /* ---- the program's, or else these ---- */
 
+muster_status mst_update_told(const char *what, muster_status status, uint64_t errors) {
+    if (status == MUSTER_OK) return status;
+    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    if (mst_error_count() != errors) return status;
+    return mst_error(status, "muster_update_step: %s failed with %s and gave no reason", what, muster_status_name(status));
+}
+
 muster_status mst_update_fetch(muster_update *update, muster_worker *worker, int64_t step, int32_t which) {
     const muster_update_parts *parts = &update->options.parts;
     update->phase = MST_UPDATE_FETCH;
     update->filling = which;
-    const muster_status status = parts->fetch ? parts->fetch(update, worker, step, parts->user) : own_fetch(update);
+    const uint64_t errors = mst_error_count();
+    const muster_status status =
+        parts->fetch ? mst_update_told("fetch", parts->fetch(update, worker, step, parts->user), errors) : own_fetch(update);
     update->phase = MST_UPDATE_OUTSIDE;
     update->counts.fetches += status == MUSTER_OK;
     return status;
@@ -122,8 +131,10 @@ muster_status mst_update_integrate(muster_update *update, muster_worker *worker,
     if (!intact) update->fetched = false;
     if (status != MUSTER_OK) return status;
     update->phase = MST_UPDATE_INTEGRATE;
-    status = parts->integrate ? parts->integrate(update, worker, step, parameters, update->count, parts->user)
-                              : update->kind->integrate(update, worker, parameters);
+    const uint64_t errors = mst_error_count();
+    status = parts->integrate
+                 ? mst_update_told("integrate", parts->integrate(update, worker, step, parameters, update->count, parts->user), errors)
+                 : update->kind->integrate(update, worker, parameters);
     update->phase = MST_UPDATE_OUTSIDE;
     update->counts.integrations += status == MUSTER_OK;
     return status;
@@ -134,8 +145,10 @@ muster_status mst_update_send(muster_update *update, muster_worker *worker, int6
     const muster_update_parts *parts = &update->options.parts;
     if (!parts->send && !update->kind->send) return MUSTER_OK;
     update->phase = MST_UPDATE_SEND;
-    const muster_status status = parts->send ? parts->send(update, worker, step, parameters, gradients, update->count, parts->user)
-                                             : update->kind->send(update, worker);
+    const uint64_t errors = mst_error_count();
+    const muster_status status =
+        parts->send ? mst_update_told("send", parts->send(update, worker, step, parameters, gradients, update->count, parts->user), errors)
+                    : update->kind->send(update, worker);
     update->phase = MST_UPDATE_OUTSIDE;
     if (status != MUSTER_OK) return status;
     for (int32_t i = 0; parts->send && i < update->count; i++) update->values[i].fresh = true; /* the driver's own does so by itself */

@@ -141,8 +141,10 @@ static muster_status wait_for(muster_request *request, const char *where) {
         const mst_wait_result result = mst_bell_wait(&server->bell, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
         if (result == MST_STOPPED) continue;
-        if (clock) MUSTER_TRY(look_at_clock(&p, request));
-        else be_patient(&p, request, where);
+        if (clock)
+            MUSTER_TRY(look_at_clock(&p, request));
+        else
+            be_patient(&p, request, where);
         clock = true;
         wait.spin_ns = 0;
         wait.timeout_ns = slice_ns(&p);

@@ -34,7 +34,7 @@ static void a_call_runs_where_its_tensors_are(void **state) {
     assert_refused(muster_kernel_call_elements(add, 4, 0,
                                                ARGUMENTS(muster_argument_buffer(a.view), muster_argument_buffer(a.view),
                                                          muster_argument_buffer(b.view), muster_argument_size(4))),
-                   MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: arguments of kernel 'add_u32': ");
+                   MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: kernel 'add_u32': arguments[2]: ");
     assert_non_null(strstr(muster_last_error(), "'left'"));
     assert_non_null(strstr(muster_last_error(), "'right'"));
     assert_non_null(strstr(muster_last_error(), "muster_runtime_tensor_copy"));

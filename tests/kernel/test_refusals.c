@@ -188,11 +188,11 @@ static void views_stay_inside_their_tensor(void **state) {
     const muster_argument size = muster_argument_size(1), value = muster_argument_int(MUSTER_I32, 3);
     muster_tensor view = x.view;
     view.shape[0] = 1000;
-    REFUSED(MUSTER_OUT_OF_RANGE, "arguments[0] of kernel 'fill': expected a view inside its tensor, received one of 4000 bytes where ",
-            muster_argument_buffer(view), size, value);
+    REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[0] of kernel 'fill': expected a view within the ", muster_argument_buffer(view), size,
+            value);
     view = x.view;
     view.strides[0] = -1000;
-    REFUSED(MUSTER_OUT_OF_RANGE, "expected a view inside its tensor", muster_argument_buffer(view), size, value);
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected a view within the ", muster_argument_buffer(view), size, value);
     view.strides[0] = INT64_MAX / 2;
     REFUSED(MUSTER_OVERFLOW, "arguments[0] of kernel 'fill': expected a size that fits 64 bits", muster_argument_buffer(view), size, value);
     view = x.view; /* backwards is fine */
@@ -202,7 +202,34 @@ static void views_stay_inside_their_tensor(void **state) {
     int32_t values[4];
     kernel_get(&x, values);
     assert_true(values[0] == 0 && values[1] == 0 && values[2] == 0 && values[3] == 3);
+    view = x.view;
     kernel_drop(&x);
+    REFUSED(MUSTER_INVALID_ARGUMENT,
+            "arguments[0] of kernel 'fill': expected memory of a tensor that muster_runtime_tensor_create gave and that was not destroyed",
+            muster_argument_buffer(view), size, value);
+    assert_ok(muster_kernel_destroy(kernel));
+}
+
+/* What the device's compiler takes as it comes, and a launch would die of. */
+static void declared_types_are_compared_with_the_text(void **state) {
+    (void)state;
+    static const char text[] = "KERNEL void q(GLOBAL_MEM ga_float *x, const ga_size n, ga_float a GA_DECL_SHARED_PARAM(ga_float, s)) {}";
+    static const struct {
+        int32_t types[3];
+        const char *message;
+    } wrong[] = {
+        {{MUSTER_SIZE, MUSTER_BUFFER, MUSTER_F32},
+         "parameters[0] of kernel 'q': expected MUSTER_BUFFER, as the text has it, received ga_size"},
+        {{MUSTER_BUFFER, MUSTER_BUFFER, MUSTER_F32}, "parameters[1] of kernel 'q': expected ga_size, as the text has it, received buffer"},
+        {{MUSTER_BUFFER, MUSTER_I32, MUSTER_F32}, "parameters[1] of kernel 'q': expected ga_size, as the text has it, received i32"},
+        {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_F64}, "parameters[2] of kernel 'q': expected f32, as the text has it, received f64"},
+        {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_I32}, "parameters[2] of kernel 'q': expected f32, as the text has it, received i32"},
+    };
+    muster_kernel *kernel;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_refused(muster_kernel_create(runtime, "q", text, wrong[i].types, 3, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
+                       wrong[i].message);
+    assert_ok(muster_kernel_create(runtime, "q", text, (const int32_t[]){MUSTER_BUFFER, MUSTER_U64, MUSTER_F32}, 3, NULL, &kernel));
     assert_ok(muster_kernel_destroy(kernel));
 }
 
@@ -279,6 +306,7 @@ int main(void) {
         cmocka_unit_test(what_a_kernel_says_of_itself),
         cmocka_unit_test(arguments_are_compared_with_what_was_declared),
         cmocka_unit_test(views_stay_inside_their_tensor),
+        cmocka_unit_test(declared_types_are_compared_with_the_text),
         cmocka_unit_test(a_body_may_launch_only),
         cmocka_unit_test(a_kernel_belongs_to_its_runtime),
     };

@@ -93,6 +93,13 @@ static muster_status try_parameters(const opencl_program *program, const opencl_
         const mst_cl_buffer none = NULL;
         const mst_cl_result result = cl->api->clSetKernelArg(kernel->kernel, (uint32_t)i, buffer ? sizeof none : (size_t)kernel->bytes[i],
                                                              buffer ? (const void *)&none : zeros);
+        /* Both may have 8 bytes, but only a buffer may be left out. */
+        const bool takes_none = result == MST_CL_SUCCESS && (buffer || kernel->bytes[i] == 8) &&
+                                cl->api->clSetKernelArg(kernel->kernel, (uint32_t)i, sizeof none, NULL) == MST_CL_SUCCESS;
+        if (result == MST_CL_SUCCESS && (buffer || kernel->bytes[i] == 8) && takes_none != buffer)
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "kernel %s: parameter %d: expected a %s, as declared, received a text with a %s there", kernel->name, (int)i,
+                             buffer ? "buffer" : "scalar", buffer ? "scalar" : "buffer");
         if (result == MST_CL_SUCCESS) continue;
         (void)mst_opencl_error(result, "clSetKernelArg", NULL);
         char reason[MST_MESSAGE_SIZE];
@@ -121,10 +128,14 @@ static muster_status read_limits(const opencl_program *program, opencl_kernel *k
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));
+    if (own > local)
+        return mst_error(MUSTER_UNAVAILABLE,
+                         "kernel %s: expected at most the %llu bytes of local memory that the device has, received a text with %llu",
+                         kernel->name, (unsigned long long)local, (unsigned long long)own);
     kernel->limits = (mst_program_limits){.threads = (int64_t)threads,
                                           .preferred = multiple > 0 ? (int64_t)multiple : 1,
                                           .processors = units > 0 ? units : 1,
-                                          .local_bytes = local > own ? (int64_t)(local - own) : 0};
+                                          .local_bytes = (int64_t)(local - own)};
     for (int d = 0; d < MST_PROGRAM_DIMS; d++) {
         kernel->limits.threads_in[d] = (int64_t)sizes[d];
         kernel->limits.groups_in[d] = GROUPS_MAX;
@@ -264,6 +275,11 @@ static muster_status set_arguments(const opencl_program *program, opencl_kernel 
     return MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)kernel->count, local, NULL);
 }
 
+static muster_status refuse_grid(const opencl_kernel *kernel, const char *what, int64_t most, const int64_t *received, int32_t dims) {
+    return mst_error(MUSTER_OUT_OF_RANGE, "kernel %s: expected at most %lld %s, received %lld x %lld x %lld", kernel->name, (long long)most,
+                     what, (long long)received[0], (long long)(dims > 1 ? received[1] : 1), (long long)(dims > 2 ? received[2] : 1));
+}
+
 /* A launch of no threads would end the process in PoCL 3.1; more groups than it can count would not all run. */
 static muster_status check_grid(const opencl_kernel *kernel, const mst_program_grid *grid) {
     int64_t groups = 1, threads = 1;
@@ -272,11 +288,9 @@ static muster_status check_grid(const opencl_kernel *kernel, const mst_program_g
             return mst_error(MUSTER_INTERNAL, "kernel %s: expected at least one group and one thread along each dimension, received none",
                              kernel->name);
         if (__builtin_mul_overflow(groups, grid->groups[d], &groups) || groups > GROUPS_MAX)
-            return mst_error(MUSTER_OUT_OF_RANGE, "kernel %s: expected at most %lld groups in all, received more", kernel->name,
-                             (long long)GROUPS_MAX);
+            return refuse_grid(kernel, "groups in all", GROUPS_MAX, grid->groups, grid->dims);
         if (__builtin_mul_overflow(threads, grid->threads[d], &threads) || threads > kernel->limits.threads)
-            return mst_error(MUSTER_OUT_OF_RANGE, "kernel %s: expected at most %lld threads in a group, received more", kernel->name,
-                             (long long)kernel->limits.threads);
+            return refuse_grid(kernel, "threads in a group", kernel->limits.threads, grid->threads, grid->dims);
     }
     return MUSTER_OK;
 }
