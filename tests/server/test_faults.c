@@ -260,7 +260,8 @@ static void what_a_failed_body_leaves_is_taken_back(void **state) {
     assert_refused(server_run(t.runtime, fail_in_mid_send, &t), MUSTER_USER, "in mid-send");
     assert_int_equal(atomic_load(&t.server->begun), 0);
     server_hold_end(&t.hold);
-    const float rest = on_gpus() ? 0 : 1; /* there it had not even left the device */
+    assert_ok(muster_client_receive(t.a, 0, muster_f32(t.got, N), NULL));
+    const float rest = on_gpus() && t.got[4] == 0 ? 0 : 1; /* there it may not even have left the device */
     assert_shards_are(&t, t.a, 0, rest, rest);
     assert_ok(add(t.b, &t, NULL));
     assert_shards_are(&t, t.b, 1, 1 + rest, 1 + rest);
