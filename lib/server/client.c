@@ -134,6 +134,7 @@ muster_status muster_client_open(muster_server *server, muster_client **client) 
     if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected the address of a pointer, received NULL", where);
     *client = NULL;
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
     muster_client *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory(where, sizeof *opened);
     opened->server = server;

@@ -233,6 +233,40 @@ static void declared_types_are_compared_with_the_text(void **state) {
     assert_ok(muster_kernel_destroy(kernel));
 }
 
+static void texts_include_no_files(void **state) {
+    (void)state;
+    muster_kernel *kernel;
+    assert_refused(muster_kernel_create(runtime, "q",
+                                        "/* #include <a.h> */\n#include \"cluda.h\"\n  #  include \"/etc/passwd\"\nKERNEL void q() {}",
+                                        NULL, 0, NULL, &kernel),
+                   MUSTER_INVALID_ARGUMENT, "source of kernel 'q': expected no #include but that of \"cluda.h\", received \"/etc/passwd\"");
+    assert_ok(muster_kernel_create(runtime, "q", "/* #include <a.h> */\n#include \"cluda.h\"\nKERNEL void q() {}", NULL, 0, NULL, &kernel));
+    assert_ok(muster_kernel_destroy(kernel));
+}
+
+/* PoCL 3.1 ends the process at the launch. */
+static void a_device_has_local_memory_for_the_text(void **state) {
+    NOT_ON_GPUS("there the compiler refuses it in words of its own");
+    (void)state;
+    muster_kernel *kernel;
+    assert_refused(muster_kernel_create(runtime, "q",
+                                        "KERNEL void q(GLOBAL_MEM ga_float *x) { LOCAL_MEM ga_float big[10000000]; big[LID_0] = x[0]; "
+                                        "local_barrier(); x[1] = big[0]; }",
+                                        (const int32_t[]){MUSTER_BUFFER}, 1, NULL, &kernel),
+                   MUSTER_UNAVAILABLE, "bytes of local memory that the device has, received a text with 40000000");
+}
+
+/* What macros hide from the text's reader, the device's compiler shows. */
+static void a_buffer_behind_a_macro_is_no_number(void **state) {
+    NOT_ON_GPUS("whose compiler shows the size of a parameter only");
+    (void)state;
+    muster_kernel *kernel;
+    assert_refused(muster_kernel_create(runtime, "q",
+                                        "#define P GLOBAL_MEM ga_float *\n#define N ga_size\nKERNEL void q(N n, P a) { a[0] = n; }",
+                                        (const int32_t[]){MUSTER_BUFFER, MUSTER_SIZE}, 2, NULL, &kernel),
+                   MUSTER_INVALID_ARGUMENT, "parameter 0: expected a buffer, as declared, received a text with a scalar there");
+}
+
 /* ---- where ---- */
 
 typedef struct tried {
@@ -307,6 +341,9 @@ int main(void) {
         cmocka_unit_test(arguments_are_compared_with_what_was_declared),
         cmocka_unit_test(views_stay_inside_their_tensor),
         cmocka_unit_test(declared_types_are_compared_with_the_text),
+        cmocka_unit_test(texts_include_no_files),
+        cmocka_unit_test(a_device_has_local_memory_for_the_text),
+        cmocka_unit_test(a_buffer_behind_a_macro_is_no_number),
         cmocka_unit_test(a_body_may_launch_only),
         cmocka_unit_test(a_kernel_belongs_to_its_runtime),
     };

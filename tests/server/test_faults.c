@@ -107,8 +107,8 @@ static void a_failure_in_a_helper_s_hands_is_not_the_helper_s(void **state) {
 
 typedef struct caller {
     world *t;
-    muster_status send, wait;
-    muster_client *own;
+    muster_status send, send_other, wait;
+    muster_client *own, *other; /* of another server */
 } caller;
 
 static muster_status call_the_server(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
@@ -116,20 +116,27 @@ static muster_status call_the_server(void *user, muster_dtype dtype, void *value
     caller *c = user;
     (void)dtype, (void)value, (void)tensor, (void)count, (void)scale;
     if (first == 0) c->send = add(c->own, c->t, NULL);
+    if (first == 0) c->send_other = add(c->other, c->t, NULL);
     if (first == 0) c->wait = muster_server_destroy(c->t->server);
     return MUSTER_OK;
 }
 
-static void a_rule_must_not_call_its_server(void **state) {
+static void a_rule_must_not_call_a_server(void **state) {
     (void)state;
     world t;
     muster_rule rule;
     open_world(&t, 0, 0);
     caller c = {.t = &t, .own = t.b};
+    muster_server *other;
+    const muster_tensor ones = muster_f32(t.ones, N);
+    assert_ok(muster_server_create(t.runtime, "other", &ones, 1, NULL, &other));
+    assert_ok(muster_client_open(other, &c.other));
     assert_ok(muster_server_add_rule(t.server, "calls", call_the_server, &c, &rule));
     assert_ok(muster_client_send(t.a, 0, rule, 1, muster_f32(t.ones, N), 0, NULL));
     assert_int_equal(c.send, MUSTER_BAD_STATE);
+    assert_int_equal(c.send_other, MUSTER_BAD_STATE);
     assert_int_equal(c.wait, MUSTER_BAD_STATE);
+    assert_ok(muster_client_close(c.other));
     assert_shards_are(&t, t.a, 0, 0, 0);
     close_world(&t);
 }
@@ -430,7 +437,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rule_s_failure_is_told_by_the_wait),
         cmocka_unit_test(a_failure_in_a_helper_s_hands_is_not_the_helper_s),
-        cmocka_unit_test(a_rule_must_not_call_its_server),
+        cmocka_unit_test(a_rule_must_not_call_a_server),
         cmocka_unit_test(nobody_is_overtaken),
         cmocka_unit_test(a_copy_is_the_sender_s_no_more),
         cmocka_unit_test(a_wait_fails_at_the_deadline_and_the_operation_goes_on),

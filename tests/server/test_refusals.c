@@ -2,6 +2,9 @@
  * servers made and ended many times. */
 #include "server_hold.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 enum { N = 10 };
 
 typedef struct world {
@@ -21,6 +24,12 @@ static void open_world(world *t, int32_t progress) {
 static void close_world(world *t) {
     assert_ok(muster_client_close(t->client));
     fixture_close(t->runtime);
+}
+
+static muster_status never_called(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
+                                  double scale) {
+    (void)user, (void)dtype, (void)value, (void)tensor, (void)first, (void)count, (void)scale;
+    return MUSTER_INTERNAL;
 }
 
 /* ---- arguments ---- */
@@ -209,6 +218,49 @@ static muster_status whole_life(muster_runtime *runtime, muster_variable *v, boo
     return status;
 }
 
+/* A copy of a handle lives on when the handle is done. */
+static void a_request_is_waited_for_once(void **state) {
+    (void)state;
+    world t;
+    server_hold hold;
+    muster_request *request, *copy;
+    int32_t done;
+    open_world(&t, -1);
+    server_hold_begin(&hold, t.server, N);
+    assert_ok(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f32(t.x, N), 0, &request));
+    assert_non_null(request);
+    copy = request;
+    server_hold_end(&hold);
+    assert_ok(muster_request_wait(&request));
+    assert_refused(muster_request_wait(&copy), MUSTER_INVALID_ARGUMENT, "request: expected one that has not been waited for to its end");
+    assert_refused(muster_request_test(&copy, &done), MUSTER_INVALID_ARGUMENT,
+                   "request: expected one that has not been waited for to its end");
+    assert_ok(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f32(t.x, N), 0, NULL));
+    close_world(&t);
+}
+
+static void a_child_after_fork_is_refused(void **state) {
+    (void)state;
+    world t;
+    int result = -1;
+    open_world(&t, -1);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        muster_client *client;
+        muster_rule rule;
+        const bool refused = muster_client_receive(t.client, 0, muster_f32(t.x, N), NULL) == MUSTER_BAD_STATE &&
+                             muster_client_send(t.client, 0, MUSTER_RULE_ZERO, 0, muster_tensor_none(), 0, NULL) == MUSTER_BAD_STATE &&
+                             muster_client_open(t.server, &client) == MUSTER_BAD_STATE &&
+                             muster_server_add_rule(t.server, "late", never_called, NULL, &rule) == MUSTER_BAD_STATE &&
+                             strstr(muster_last_error(), "before fork()");
+        _exit(refused ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    close_world(&t);
+}
+
 static void failing_allocations_are_refusals_and_nothing_is_left(void **state) {
     (void)state;
     for (int variables = 0; variables < 2; variables++) {
@@ -342,6 +394,8 @@ int main(void) {
         cmocka_unit_test(own_slices_need_as_many_elements_on_each_rank),
         cmocka_unit_test(operations_that_are_refused_touch_nothing),
         cmocka_unit_test(rules_have_names_and_there_are_64),
+        cmocka_unit_test(a_request_is_waited_for_once),
+        cmocka_unit_test(a_child_after_fork_is_refused),
         cmocka_unit_test(failing_allocations_are_refusals_and_nothing_is_left),
         cmocka_unit_test(many_servers_leave_nothing),
         cmocka_unit_test(halves_are_held_in_f32),
