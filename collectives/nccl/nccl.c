@@ -3,6 +3,7 @@
  * When a run is lost, each worker that has issued in it aborts its own communicators, from its own thread, at the latest when it waits for its device. Before the
  * next run all of them are made anew, on all workers at the same time. */
 #include "clock_impl.h"
+#include "cuda/cuda_impl.h"
 #include "nccl_impl.h"
 
 #include <sched.h>
@@ -334,7 +335,10 @@ void mst_nccl_close(mst_movers *movers) {
         if (status != MUSTER_OK) status = mst_pool_run(movers->pool, end_task, nccl); /* on a rank that did not come to it; what is ended is not ended again */
         mst_pool_leave(movers->pool);
     }
-    if (status != MUSTER_OK) say_failure(nccl, "NCCL's communicators are kept until the process ends");
+    if (status != MUSTER_OK) {
+        say_failure(nccl, "NCCL's communicators are kept until the process ends");
+        mst_cuda_leave_running(); /* on a rank that met an error the others' kernels may wait for it for ever */
+    }
     end(nccl);
     movers->nccl = NULL;
 }

@@ -45,7 +45,11 @@ static void newlines_quotes_and_backslashes_survive(void **state) {
 static void files_are_read_as_they_are(void **state) {
     (void)state;
     char path[] = "/tmp/muster-kernels-XXXXXX", crlf[2000] = "";
-    for (const char *c = kernel_file_strings; *c; c++) strncat(crlf, *c == '\n' ? "\r\n" : (char[]){*c, 0}, 2);
+    size_t length = 0;
+    for (const char *c = kernel_file_strings; *c && length < sizeof crlf - 3; c++) {
+        if (*c == '\n') crlf[length++] = '\r';
+        crlf[length++] = *c;
+    }
     const int file = mkstemp(path);
     assert_true(file >= 0);
     assert_int_equal(write(file, crlf, strlen(crlf)), strlen(crlf));

@@ -24,8 +24,10 @@ static _Atomic int32_t given_up;
 
 void mst_cuda_give_up(mst_device *device, const char *reason) {
     mst_cuda_lose(device, reason);
-    atomic_fetch_add(&given_up, 1);
+    mst_cuda_leave_running();
 }
+
+void mst_cuda_leave_running(void) { atomic_fetch_add(&given_up, 1); }
 
 int32_t mst_cuda_given_up(void) { return atomic_load(&given_up); }
 

@@ -45,6 +45,8 @@ muster_status mst_cuda_check_memory(mst_device *device, const void *address, int
 void mst_cuda_lose(mst_device *device, const char *reason);
 /* The same because its queue does not end. Nobody knows what it still does: what other devices hold now, it may read and write for ever. */
 void mst_cuda_give_up(mst_device *device, const char *reason);
+/* For a collective that could not be ended: no device is lost by that, but the memory of those that are open now is kept likewise. */
+void mst_cuda_leave_running(void);
 
 /* For tests that begin again with another simulated machine: no device is lost any more. No device may be open. */
 void mst_cuda_forget_lost(void);
