@@ -337,7 +337,8 @@ void mst_nccl_close(mst_movers *movers) {
     }
     if (status != MUSTER_OK) {
         say_failure(nccl, "NCCL's communicators are kept until the process ends");
-        mst_cuda_leave_running(); /* on a rank that met an error the others' kernels may wait for it for ever */
+        /* Of a collective that was broken off, the others' kernels may wait for ever for the rank that was not ended. */
+        if (atomic_load(&nccl->broken)) mst_cuda_leave_running();
     }
     end(nccl);
     movers->nccl = NULL;
