@@ -8,12 +8,20 @@
 static const struct {
     const char *name;
     bool (*run)(const bench_options *);
-} cases[] = {{"dispatch", bench_dispatch}, {"call", bench_call}, {"train", bench_train}, {"collectives", bench_collectives}, {"gpu", bench_gpu_case}, {"server", bench_server},
-         {"kernels", bench_kernels}, {"kernels-start", bench_kernels_start}}; /* the last one is a part of `kernels`, in a process of its own */
+} cases[] = {{"dispatch", bench_dispatch},
+             {"call", bench_call},
+             {"train", bench_train},
+             {"collectives", bench_collectives},
+             {"gpu", bench_gpu_case},
+             {"server", bench_server},
+             /* the last one is a part of `kernels`, in a process of its own */
+             {"kernels", bench_kernels},
+             {"kernels-start", bench_kernels_start}};
 
 static int usage(const char *problem) {
     fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|kernels [--json FILE] [--rounds N] [--quick] [--row TEXT]\n"
+            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|kernels [--json FILE] [--rounds N] [--quick] "
+            "[--row TEXT]\n"
             "--row: only the rows with TEXT in their name\n"
             "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
             "             [--plot FILE.svg]\n"
@@ -58,10 +66,14 @@ int main(int argc, char **argv) {
         if (strcmp(argv[1], cases[i].name) == 0) chosen = i;
     if (chosen < 0) return usage("expected a case");
     for (int i = 2; i < argc; i++) {
-        if (strcmp(argv[i], "--quick") == 0) options.quick = true;
-        else if (strcmp(argv[i], "--no-peers") == 0) options.no_peers = true;
-        else if (i + 1 >= argc || !set_option(&options, argv[i], argv[i + 1])) return usage("an option that is none, or lacks its value");
-        else i++;
+        if (strcmp(argv[i], "--quick") == 0)
+            options.quick = true;
+        else if (strcmp(argv[i], "--no-peers") == 0)
+            options.no_peers = true;
+        else if (i + 1 >= argc || !set_option(&options, argv[i], argv[i + 1]))
+            return usage("an option that is none, or lacks its value");
+        else
+            i++;
     }
     bench_machine_init();
     if (!bench_json_open(options.json, cases[chosen].name)) return 1;

@@ -13,7 +13,9 @@ static muster_status forced_algorithm(const mst_communicator_options *options, m
     if (!name || !*name) return MUSTER_OK;
     *kind = mst_algorithm_named(name);
     if (*kind) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: collective algorithm: expected reference, inline, direct, p2p, nccl or staged, received \"%s\"", name);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_runtime_open: collective algorithm: expected reference, inline, direct, p2p, nccl or staged, received \"%s\"",
+                     name);
 }
 
 static muster_status create_alone(mst_pool *pool, mst_host_communicator *world, mst_algorithm_kind forced) {
@@ -80,10 +82,15 @@ const char *mst_communicator_ways(const muster_communicator *communicator, char 
     const mst_host_communicator *self = mst_host_of((muster_communicator *)(uintptr_t)communicator);
     const mst_movers *movers = self->movers;
     const char *peers = self->peers && self->base.size > 1 ? "p2p between peers" : "";
-    if (!movers || self->base.size == 1) snprintf(text, size, "%s", movers ? "one rank" : "host memory");
-    else if (self->forced == MST_P2P) snprintf(text, size, "p2p between peers, as asked for");
-    else if (self->forced && self->forced != MST_NCCL) snprintf(text, size, "copies in host memory, as asked for");
-    else if (movers->nccl) snprintf(text, size, "%s%sNCCL %s", peers, *peers ? "; " : "", movers->nccl->version);
-    else snprintf(text, size, "%s; no NCCL: %.300s", *peers ? peers : "copies in host memory", movers->reason);
+    if (!movers || self->base.size == 1)
+        snprintf(text, size, "%s", movers ? "one rank" : "host memory");
+    else if (self->forced == MST_P2P)
+        snprintf(text, size, "p2p between peers, as asked for");
+    else if (self->forced && self->forced != MST_NCCL)
+        snprintf(text, size, "copies in host memory, as asked for");
+    else if (movers->nccl)
+        snprintf(text, size, "%s%sNCCL %s", peers, *peers ? "; " : "", movers->nccl->version);
+    else
+        snprintf(text, size, "%s; no NCCL: %.300s", *peers ? peers : "copies in host memory", movers->reason);
     return text;
 }

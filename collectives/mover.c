@@ -1,7 +1,9 @@
-/* Rounds between devices with memory of their own: which way serves an item, and in what order the queues take it.
+/* Rounds between devices with memory of their own: which way serves an item, and in what order the
+ * queues take it.
  *
- * A rank marks its queue before it arrives; whoever serves p2p waits, in its queue, for the marks of all others, works, marks again, and after everybody has left waits
- * for those marks. So nothing waits in the host but the meeting. NCCL orders the devices by itself. */
+ * A rank marks its queue before it arrives; whoever serves p2p waits, in its queue, for the marks
+ * of all others, works, marks again, and after everybody has left waits for those marks. So nothing
+ * waits in the host but the meeting. NCCL orders the devices by itself. */
 #include "mover_impl.h"
 #include "nccl/nccl_impl.h"
 
@@ -29,8 +31,10 @@ static muster_status ask_reaches(mst_movers *movers) {
         mst_device *device = mst_pool_worker(movers->pool, i)->device;
         for (int32_t j = 0; j < movers->size; j++) {
             bool *reaches = &movers->reaches[i * movers->size + j];
-            if (i == j) *reaches = true;
-            else MUSTER_TRY(device->table->reach(device, mst_pool_worker(movers->pool, j)->device, reaches));
+            if (i == j)
+                *reaches = true;
+            else
+                MUSTER_TRY(device->table->reach(device, mst_pool_worker(movers->pool, j)->device, reaches));
         }
     }
     return MUSTER_OK;
@@ -64,7 +68,9 @@ static muster_status build(mst_host_communicator *world, mst_movers *movers) {
 }
 
 static muster_status refuse_name(const char *name, const char *reason) {
-    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: collective algorithm: expected one that these devices have, received \"%s\": %.600s", name, reason);
+    return mst_error(MUSTER_UNAVAILABLE,
+                     "muster_runtime_open: collective algorithm: expected one that these devices have, received \"%s\": %.600s", name,
+                     reason);
 }
 
 static muster_status check_name(const mst_host_communicator *world) {
@@ -107,7 +113,8 @@ void mst_movers_close(mst_host_communicator *world) {
 enum { ALIGNMENT = 256 };
 int64_t mst_device_aside_bytes(int64_t bytes) { return (bytes + ALIGNMENT - 1) & -(int64_t)ALIGNMENT; }
 
-/* What is there may still be in use by peers, as their own queues go; after sync it is not, since this queue has waited for them. */
+/* What is there may still be in use by peers, as their own queues go; after sync it is not, since
+ * this queue has waited for them. */
 muster_status mst_device_aside_begin(muster_worker *worker, mst_device_aside *aside, int64_t bytes) {
     mst_device *device = worker->device;
     aside->used = 0;
@@ -148,7 +155,8 @@ muster_status mst_mover_await(const mst_host_communicator *self, muster_worker *
     pthread_mutex_t *lock = &self->movers->asides[other].marks;
     if (other == worker->rank) return MUSTER_OK;
     pthread_mutex_lock(lock);
-    muster_status status = worker->device->table->wait_mark(worker->device, MST_QUEUE_COMPUTE, mst_pool_worker(self->pool, other)->device, slot);
+    muster_status status =
+        worker->device->table->wait_mark(worker->device, MST_QUEUE_COMPUTE, mst_pool_worker(self->pool, other)->device, slot);
     pthread_mutex_unlock(lock);
     return status;
 }
@@ -156,7 +164,9 @@ muster_status mst_mover_await(const mst_host_communicator *self, muster_worker *
 /* ---- before the arrival ---- */
 
 /* Every rank's output is where its peers' parcels go: they must still find the input. */
-static bool overwrites_input(const mst_request *r) { return r->collective == MST_ALL_TO_ALL && !r->send_counts && r->input && r->input == r->output; }
+static bool overwrites_input(const mst_request *r) {
+    return r->collective == MST_ALL_TO_ALL && !r->send_counts && r->input && r->input == r->output;
+}
 
 static bool may_take_nccl(const mst_items *items, const mst_request *r) {
     const mst_host_communicator *self = items->self;
@@ -175,7 +185,8 @@ static muster_status make_room(const mst_items *items, const mst_request *offere
         nccl = true;
     }
     MUSTER_TRY(mst_device_aside_begin(items->worker, aside_of(items), bytes));
-    /* From here on until the end of the run some rank may be inside NCCL, and the driver must not be asked for memory. */
+    /* From here on until the end of the run some rank may be inside NCCL, and the driver must not
+     * be asked for memory. */
     if (nccl) items->worker->device->in_flight = true;
     return MUSTER_OK;
 }
@@ -207,10 +218,12 @@ static int64_t largest_bytes(const mst_view *view) {
 
 static mst_algorithm_kind decide(const mst_host_communicator *self, const mst_view *view) {
     const bool native = mst_nccl_native(view, self->movers->fixed_order), combines = mst_p2p_serves(view);
-    return mst_algorithm_select_device(self->peers && combines, mst_nccl_ready(self) && (native || combines), native, largest_bytes(view), self->forced);
+    return mst_algorithm_select_device(self->peers && combines, mst_nccl_ready(self) && (native || combines), native, largest_bytes(view),
+                                       self->forced);
 }
 
-/* COMPUTE of this worker's device after everything that each other rank has marked under the slot. */
+/* COMPUTE of this worker's device after everything that each other rank has marked under the
+ * slot. */
 static muster_status await_marks(const mst_items *items, int32_t slot) {
     for (int32_t r = 0; r < items->self->base.size; r++) MUSTER_TRY(mst_mover_await(items->self, items->worker, r, slot));
     return MUSTER_OK;

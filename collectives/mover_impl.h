@@ -1,6 +1,7 @@
-/* What moves the data of a round whose ranks are all on devices with memory of their own, without a copy in host memory. The round has met, and its requests agree; each
- * rank issues its part on the COMPUTE queue of its own device and waits for nothing: what others have issued before the round comes before it, and what they issue
- * after the round comes behind it. */
+/* What moves the data of a round whose ranks are all on devices with memory of their own, without a
+ * copy in host memory. The round has met, and its requests agree; each rank issues its part on the
+ * COMPUTE queue of its own device and waits for nothing: what others have issued before the round
+ * comes before it, and what they issue after the round comes behind it. */
 #ifndef MST_MOVER_IMPL_H
 #define MST_MOVER_IMPL_H
 
@@ -8,12 +9,14 @@
 #include "host/view_impl.h"
 #include "p2p/p2p_parameters_impl.h"
 
-/* Slots of the device's marks that collectives use; the function room uses those from MST_MARK_FUNCTION on. Arrivals and ends are used in turn, like the lines of the
+/* Slots of the device's marks that collectives use; the function room uses those from
+ * MST_MARK_FUNCTION on. Arrivals and ends are used in turn, like the lines of the
  * party: a rank marks again only after everybody has issued the waits of the round before. */
 enum { MST_MARK_ARRIVED, MST_MARK_ENDED = 2, MST_MARK_POSTED = 4, MST_MARK_RECEIVED, MST_MARK_FUNCTION = 8 };
 
-/* Memory of one worker's device for copies; grows, and is kept. Shared by all communicators of the worker: whatever uses it is done, in the order of its queue and
- * of the marks it waits for, before the next collective of the worker begins. */
+/* Memory of one worker's device for copies; grows, and is kept. Shared by all communicators of the
+ * worker: whatever uses it is done, in the order of its queue and of the marks it waits for, before
+ * the next collective of the worker begins. */
 typedef struct mst_device_aside {
     _Alignas(MST_CACHE_LINE) char *memory;
     int64_t capacity, used;
@@ -23,15 +26,17 @@ typedef struct mst_device_aside {
 /* What the communicators of one pool share: of the world, borrowed by its parts. */
 struct mst_movers {
     mst_pool *pool;
-    int32_t size;              /* workers */
-    bool fixed_order;          /* no sums in an order that NCCL chooses */
-    mst_device_aside *asides;  /* [size], each of its worker only */
-    bool *reaches;             /* [size * size]: does the code of worker i's device use the memory of worker j's? */
-    struct mst_nccl *nccl;     /* NULL: not on these devices, or not on this machine */
+    int32_t size;             /* workers */
+    bool fixed_order;         /* no sums in an order that NCCL chooses */
+    mst_device_aside *asides; /* [size], each of its worker only */
+    /* [size * size]: does the code of worker i's device use the memory of worker j's? */
+    bool *reaches;
+    struct mst_nccl *nccl;         /* NULL: not on these devices, or not on this machine */
     char reason[MST_MESSAGE_SIZE]; /* why there is no NCCL */
 };
 
-/* mover.c. open: for the communicator of all workers, between runs; *movers stays NULL where the devices have no such memory. Errors: what was asked for by name
+/* mover.c. open: for the communicator of all workers, between runs; *movers stays NULL where the
+ * devices have no such memory. Errors: what was asked for by name
  * is not there. close: also of NULL. */
 muster_status mst_movers_open(mst_host_communicator *world, bool fixed_order);
 void mst_movers_close(mst_host_communicator *world);
@@ -50,15 +55,18 @@ mst_view mst_items_view(const mst_items *items, int32_t item); /* round.c; until
 /* mover.c: does this item go by NCCL? */
 bool mst_mover_is_nccl(const mst_items *items, const mst_view *view);
 
-/* Marks COMPUTE of this worker's device; COMPUTE after what member `rank` has marked last. A member may mark a slot again, in a round of another communicator or for the next
- * message, before a slow peer has issued its wait, which then waits for somewhat more than it needs: never for anything that was issued after it, so that there is
- * no cycle. A lock keeps the two apart. */
+/* Marks COMPUTE of this worker's device; COMPUTE after what member `rank` has marked last. A member
+ * may mark a slot again, in a round of another communicator or for the next message, before a slow
+ * peer has issued its wait, which then waits for somewhat more than it needs: never for anything
+ * that was issued after it, so that there is no cycle. A lock keeps the two apart. */
 muster_status mst_mover_mark(const mst_host_communicator *self, muster_worker *worker, int32_t slot);
 muster_status mst_mover_await(const mst_host_communicator *self, muster_worker *worker, int32_t rank, int32_t slot);
 
-/* Before the arrival: room on the device, a copy of an input that its own rank overwrites, and the mark that others wait for. offered: [count], as the others will see them. */
+/* Before the arrival: room on the device, a copy of an input that its own rank overwrites, and the
+ * mark that others wait for. offered: [count], as the others will see them. */
 muster_status mst_movers_offer(const mst_items *items, mst_request *offered);
-/* After it, inside a section. *staged: some item is served by neither, the same answer on every rank, and nothing has been done; *marked: ended marks are to be awaited. */
+/* After it, inside a section. *staged: some item is served by neither, the same answer on every
+ * rank, and nothing has been done; *marked: ended marks are to be awaited. */
 muster_status mst_movers_serve(const mst_items *items, bool *staged, bool *marked);
 /* After everybody has left: what this rank issues from now on comes after what others do for it. */
 muster_status mst_movers_end(const mst_items *items);
@@ -74,7 +82,8 @@ muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view);
 /* The kernel's parameters but for count and addresses; inputs: of all ranks together. */
 mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view);
 int64_t mst_p2p_inputs(const mst_view *view);
-/* With count, inputs, outputs, and of updates the parameter (which is where this rank's own lies) at element `begin`. */
+/* With count, inputs, outputs, and of updates the parameter (which is where this rank's own lies)
+ * at element `begin`. */
 muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2p_reduce_parameters *p, int64_t begin);
 
 #endif

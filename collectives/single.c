@@ -3,8 +3,11 @@
 
 static muster_status copy(muster_worker *worker, const mst_request *r) {
     int64_t bytes = mst_request_input_bytes(r);
-    uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(r->collective), ++worker->sequence, bytes);
-    muster_status status = r->input == r->output || !r->output || bytes == 0 ? MUSTER_OK : worker->device->table->copy(worker->device, r->output, r->input, bytes);
+    uint64_t event =
+        mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(r->collective), ++worker->sequence, bytes);
+    muster_status status = r->input == r->output || !r->output || bytes == 0
+                               ? MUSTER_OK
+                               : worker->device->table->copy(worker->device, r->output, r->input, bytes);
     mst_record_end(&worker->recorder, event);
     return status;
 }
@@ -12,13 +15,19 @@ static muster_status copy(muster_worker *worker, const mst_request *r) {
 /* A reduction of bools makes 0 and 1 of whatever bytes they hold. */
 static bool normalises(const mst_request *r) { return r->reduction && r->dtype == MUSTER_BOOL; }
 
-/* What only the general path can do: combining shards, arithmetic, messages to itself, counts that may be wrong. */
+/* What only the general path can do: combining shards, arithmetic, messages to itself, counts that
+ * may be wrong. */
 static bool is_copy(const mst_request *r) {
     if (normalises(r)) return false;
     switch (r->collective) {
-    case MST_ALL_REDUCE: return r->shards == 1;
-    case MST_ALL_REDUCE_AXPY: case MST_SEND: case MST_RECV: return false;
-    default: return !r->output || r->input_count == r->output_count;
+    case MST_ALL_REDUCE:
+        return r->shards == 1;
+    case MST_ALL_REDUCE_AXPY:
+    case MST_SEND:
+    case MST_RECV:
+        return false;
+    default:
+        return !r->output || r->input_count == r->output_count;
     }
 }
 

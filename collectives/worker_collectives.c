@@ -1,4 +1,5 @@
-/* The public collectives of a worker: what can be wrong on one rank is refused here, before any peer is met. */
+/* The public collectives of a worker: what can be wrong on one rank is refused here, before any
+ * peer is met. */
 #include "nccl/nccl_impl.h"
 
 #include <string.h>
@@ -11,17 +12,25 @@ typedef struct entrance {
     const char *input, *output; /* the names of these arguments, where there are such */
 } entrance;
 
-static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(mst_host_of(e->communicator), e->rank, text); }
+static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) {
+    return mst_member_text(mst_host_of(e->communicator), e->rank, text);
+}
 
 static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the body received, received NULL", where);
     if (__builtin_expect(mst_current_worker() != worker, 0))
-        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received the one of rank %d of the runtime, outside of its body", where, worker->rank);
-    if (!communicator) communicator = mst_worker_communicator(worker);
+        return mst_error(
+            MUSTER_BAD_STATE,
+            "%s: worker: expected the worker that runs on this thread, received the one of rank %d of the runtime, outside of its body",
+            where, worker->rank);
+    if (!communicator)
+        communicator = mst_worker_communicator(worker);
     else if (__builtin_expect(mst_host_of(communicator)->pool != worker->pool, 0))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of this runtime, received one of another", where);
     *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size, "input", "output"};
-    if (e->rank < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which worker %d is a member, received another", where, worker->rank);
+    if (e->rank < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of which worker %d is a member, received another", where,
+                         worker->rank);
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
     if (__builtin_expect(!communicator->groups[e->rank].released, 1)) return mst_worker_settle(worker);
@@ -40,22 +49,25 @@ static muster_status check_no_group(const entrance *e, const char *what) {
 static muster_status submit(const entrance *e, mst_request request) {
     if (__builtin_expect(!group_open(e), 1)) return e->communicator->table->run(e->communicator, e->worker, &request, 1);
     mst_group *group = &e->communicator->groups[e->rank];
-    if (group->count == MST_GROUP_REQUESTS) return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where, MST_GROUP_REQUESTS);
+    if (group->count == MST_GROUP_REQUESTS)
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where,
+                         MST_GROUP_REQUESTS);
     group->requests[group->count++] = request;
     return MUSTER_OK;
 }
 
 /* ---- arguments ---- */
 
-/* "No tensor" from a failed scratch request carries that failure: its message is still this thread's last error. */
+/* "No tensor" from a failed scratch request carries that failure: its message is still this
+ * thread's last error. */
 static muster_status check_tensor(const entrance *e, const muster_tensor *tensor, const char *what) {
     const muster_worker *worker = e->worker;
     if (tensor->dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
     MUSTER_TRY(mst_tensor_check(*tensor, e->where, what));
     bool reachable = tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
     if (!reachable)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d", e->where, what, worker->rank,
-                         tensor->device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d",
+                         e->where, what, worker->rank, tensor->device);
     if (!mst_tensor_contiguous(*tensor))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a contiguous tensor, received a strided one", e->where, what);
     return MUSTER_OK;
@@ -68,21 +80,25 @@ static muster_status check_root(const entrance *e, int32_t root, const char *wha
 
 static muster_status check_dtype(const entrance *e, const muster_tensor *input, const muster_tensor *output) {
     if (output->dtype == input->dtype) return MUSTER_OK;
-    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected dtype %s as the %s, received %s", e->where, e->output, muster_dtype_name(input->dtype), e->input, muster_dtype_name(output->dtype));
+    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected dtype %s as the %s, received %s", e->where, e->output,
+                     muster_dtype_name(input->dtype), e->input, muster_dtype_name(output->dtype));
 }
 
 static muster_status check_count(const entrance *e, const char *what, int64_t expected, const char *as, int64_t received) {
     if (received == expected) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements as %s, received %lld", e->where, what, (long long)expected, as, (long long)received);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements as %s, received %lld", e->where, what, (long long)expected, as,
+                     (long long)received);
 }
 
-/* offset: where the smaller of the two may lie in the larger one, in elements; negative: nowhere. */
+/* offset: where the smaller of the two may lie in the larger one, in elements; negative:
+ * nowhere. */
 static muster_status check_overlap(const entrance *e, const mst_request *r, int64_t offset) {
     int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
     const char *in = r->input, *out = r->output;
     if (in_bytes == 0 || out_bytes == 0 || in + in_bytes <= out || out + out_bytes <= in) return MUSTER_OK;
     if (offset >= 0 && (in_bytes <= out_bytes ? in - out : out - in) == offset * element) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %s's memory in the form that is allowed in place, or memory apart from it, received an overlap",
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s: expected the %s's memory in the form that is allowed in place, or memory apart from it, received an overlap",
                      e->where, e->output, e->input);
 }
 
@@ -95,7 +111,9 @@ static muster_status check_whole(const entrance *e, const mst_request *r) {
 static muster_status check_not_per_shard(const entrance *e) {
     if (e->worker->shard_runs == 0) return MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE,
-                     "%s: the body runs once per logical shard, so its workers cannot meet; use muster_function_set_shards_together and muster_worker_all_reduce_shards", e->where);
+                     "%s: the body runs once per logical shard, so its workers cannot meet; use muster_function_set_shards_together and "
+                     "muster_worker_all_reduce_shards",
+                     e->where);
 }
 
 static void set_input(mst_request *r, const muster_tensor *input) {
@@ -123,7 +141,8 @@ static muster_status check_both(const entrance *e, mst_request *r, const muster_
 
 /* ---- collectives ---- */
 
-muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input,
+                                       muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_ALL_REDUCE, .reduction = (uint8_t)op, .root = -1, .shards = 1};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce", worker, communicator));
@@ -133,13 +152,15 @@ muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicato
     return submit(&e, r);
 }
 
-muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                              muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_ALL_REDUCE, .reduction = (uint8_t)op, .root = -1};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_shards", worker, communicator));
     MUSTER_TRY(check_both(&e, &r, &input, &output));
     MUSTER_TRY(mst_reduction_check(op, input.dtype, e.where));
-    if (input.ndim < 1) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a first axis of shards, received a tensor without axes", e.where);
+    if (input.ndim < 1)
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a first axis of shards, received a tensor without axes", e.where);
     int64_t expected;
     r.shards = input.shape[0];
     if (__builtin_mul_overflow(r.shards, r.output_count, &expected)) expected = INT64_MAX;
@@ -155,12 +176,14 @@ static muster_status check_gradient(entrance *e, mst_request *r, const muster_te
     e->output = "parameter";
     MUSTER_TRY(check_both(e, r, gradient, parameter));
     if (!mst_dtype_is_float(gradient->dtype))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e->where, muster_dtype_name(gradient->dtype));
+        return mst_error(MUSTER_UNSUPPORTED, "%s: gradient: expected a float dtype, received %s", e->where,
+                         muster_dtype_name(gradient->dtype));
     MUSTER_TRY(check_count(e, "parameter", r->input_count, "the gradient", r->output_count));
     return check_overlap(e, r, -1);
 }
 
-muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, muster_tensor parameter) {
+muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient,
+                                            muster_tensor parameter) {
     entrance e;
     mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = -1, .alpha = alpha};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_axpy", worker, communicator));
@@ -176,11 +199,12 @@ static int32_t fingerprint(double number) {
     return (int32_t)(bits >> 33);
 }
 
-muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha, muster_tensor gradient, double beta,
-                                                muster_tensor velocity, muster_tensor parameter) {
+muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha,
+                                                muster_tensor gradient, double beta, muster_tensor velocity, muster_tensor parameter) {
     entrance e;
     mst_momentum momentum = {.beta = beta};
-    mst_request r = {.collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = fingerprint(beta), .alpha = alpha, .momentum = &momentum};
+    mst_request r = {
+        .collective = MST_ALL_REDUCE_AXPY, .reduction = MUSTER_SUM, .root = fingerprint(beta), .alpha = alpha, .momentum = &momentum};
     MUSTER_TRY(enter(&e, "muster_worker_all_reduce_momentum", worker, communicator));
     MUSTER_TRY(check_no_group(&e, "communicator"));
     e.input = "velocity";
@@ -197,10 +221,11 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     return submit(&e, r);
 }
 
-/* Enters a collective with a root, which brings both tensors; the others bring an input, or an output. */
+/* Enters a collective with a root, which brings both tensors; the others bring an input, or an
+ * output. */
 typedef enum { ALL_BRING_INPUTS, ALL_BRING_OUTPUTS } others;
-static muster_status enter_rooted(entrance *e, mst_request *r, const char *where, muster_worker *worker, muster_communicator *communicator, others others,
-                                  const muster_tensor *input, const muster_tensor *output) {
+static muster_status enter_rooted(entrance *e, mst_request *r, const char *where, muster_worker *worker, muster_communicator *communicator,
+                                  others others, const muster_tensor *input, const muster_tensor *output) {
     MUSTER_TRY(enter(e, where, worker, communicator));
     MUSTER_TRY(check_root(e, r->root, "root"));
     MUSTER_TRY(check_not_per_shard(e));
@@ -217,7 +242,8 @@ static muster_status enter_rooted(entrance *e, mst_request *r, const char *where
 
 static bool is_root(const entrance *e, const mst_request *r) { return e->rank == r->root; }
 
-muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root,
+                                   muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_REDUCE, .reduction = (uint8_t)op, .root = root};
     MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_reduce", worker, communicator, ALL_BRING_INPUTS, &input, &output));
@@ -226,7 +252,8 @@ muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *c
     return submit(&e, r);
 }
 
-muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                      muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_BROADCAST, .root = root};
     MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_broadcast", worker, communicator, ALL_BRING_OUTPUTS, &input, &output));
@@ -234,19 +261,22 @@ muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator
     return submit(&e, r);
 }
 
-/* The part of this rank among equal parts: what "in place" can mean before the other ranks' counts are known is checked with the round's own counts,
- * so here only an overlap that no form allows is refused. */
+/* The part of this rank among equal parts: what "in place" can mean before the other ranks' counts
+ * are known is checked with the round's own counts, so here only an overlap that no form allows is
+ * refused. */
 static muster_status check_part(const entrance *e, mst_request *r) {
     int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
     const char *in = r->input, *out = r->output;
-    int64_t smaller = in_bytes <= out_bytes ? in_bytes : out_bytes, larger = in_bytes + out_bytes - smaller, offset = in_bytes <= out_bytes ? in - out : out - in;
+    int64_t smaller = in_bytes <= out_bytes ? in_bytes : out_bytes, larger = in_bytes + out_bytes - smaller,
+            offset = in_bytes <= out_bytes ? in - out : out - in;
     bool inside = smaller > 0 && offset >= 0 && offset + smaller <= larger;
     if (!inside) return check_overlap(e, r, -1);
     r->place = 1 + offset;
     return MUSTER_OK;
 }
 
-muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
+                                       muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_ALL_GATHER, .root = -1};
     MUSTER_TRY(enter(&e, "muster_worker_all_gather", worker, communicator));
@@ -255,7 +285,8 @@ muster_status muster_worker_all_gather(muster_worker *worker, muster_communicato
     return submit(&e, r);
 }
 
-muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                   muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_GATHER, .root = root};
     MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_gather", worker, communicator, ALL_BRING_INPUTS, &input, &output));
@@ -263,7 +294,8 @@ muster_status muster_worker_gather(muster_worker *worker, muster_communicator *c
     return submit(&e, r);
 }
 
-muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
+                                    muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_SCATTER, .root = root};
     MUSTER_TRY(enter_rooted(&e, &r, "muster_worker_scatter", worker, communicator, ALL_BRING_OUTPUTS, &input, &output));
@@ -271,7 +303,8 @@ muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *
     return submit(&e, r);
 }
 
-muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
+                                           muster_tensor input, muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_REDUCE_SCATTER, .reduction = (uint8_t)op, .root = -1};
     MUSTER_TRY(enter(&e, "muster_worker_reduce_scatter", worker, communicator));
@@ -281,15 +314,17 @@ muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communi
     return submit(&e, r);
 }
 
-muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
+muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
+                                       muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_ALL_TO_ALL, .root = -1};
     MUSTER_TRY(enter(&e, "muster_worker_all_to_all", worker, communicator));
     MUSTER_TRY(check_both(&e, &r, &input, &output));
     MUSTER_TRY(check_count(&e, "output", r.input_count, "the input", r.output_count));
     if (r.input_count % e.size != 0)
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input: expected a multiple of %d elements, received %lld; use muster_worker_all_to_all_uneven", e.where, e.size,
-                         (long long)r.input_count);
+        return mst_error(MUSTER_SHAPE_MISMATCH,
+                         "%s: input: expected a multiple of %d elements, received %lld; use muster_worker_all_to_all_uneven", e.where,
+                         e.size, (long long)r.input_count);
     MUSTER_TRY(check_overlap(&e, &r, 0));
     return submit(&e, r);
 }
@@ -299,14 +334,17 @@ static muster_status check_counts(const entrance *e, const int64_t *counts, cons
     int64_t sum = 0;
     for (int32_t r = 0; r < e->size; r++) {
         if (counts[r] < 0 || __builtin_add_overflow(sum, counts[r], &sum))
-            return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s[%d]: expected a count of at least 0, of which the sum fits 64 bits, received %lld", e->where, what, r, (long long)counts[r]);
+            return mst_error(MUSTER_OUT_OF_RANGE,
+                             "%s: %s[%d]: expected a count of at least 0, of which the sum fits 64 bits, received %lld", e->where, what, r,
+                             (long long)counts[r]);
     }
     if (sum == count) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements, the sum of %s, received %lld", e->where, tensor, (long long)sum, what, (long long)count);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements, the sum of %s, received %lld", e->where, tensor,
+                     (long long)sum, what, (long long)count);
 }
 
-muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input, const int64_t *send_counts, muster_tensor output,
-                                              const int64_t *recv_counts) {
+muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
+                                              const int64_t *send_counts, muster_tensor output, const int64_t *recv_counts) {
     entrance e;
     mst_request r = {.collective = MST_ALL_TO_ALL, .root = -1, .send_counts = send_counts, .recv_counts = recv_counts};
     MUSTER_TRY(enter(&e, "muster_worker_all_to_all_uneven", worker, communicator));
@@ -332,7 +370,8 @@ static muster_status check_message(const entrance *e, int32_t peer, const char *
     if (tag < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: tag: expected at least 0, received %d", e->where, tag);
     if (peer != e->rank || group_open(e)) return MUSTER_OK;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, this one; a message to itself goes into a group", e->where, what, own_text(e, own));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, this one; a message to itself goes into a group", e->where,
+                     what, own_text(e, own));
 }
 
 muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input) {
@@ -345,7 +384,8 @@ muster_status muster_worker_send(muster_worker *worker, muster_communicator *com
     return submit(&e, r);
 }
 
-muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag, muster_tensor output) {
+muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag,
+                                 muster_tensor output) {
     entrance e;
     mst_request r = {.collective = MST_RECV, .root = from, .tag = tag};
     MUSTER_TRY(enter(&e, "muster_worker_recv", worker, communicator));
@@ -385,7 +425,8 @@ muster_status muster_worker_group_end(muster_worker *worker, muster_communicator
     return group->count == 0 ? MUSTER_OK : e.communicator->table->run(e.communicator, worker, group->requests, group->count);
 }
 
-muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key, muster_communicator **part) {
+muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
+                                  muster_communicator **part) {
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_split", worker, communicator));
     if (!part) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected where to put it, received NULL", e.where);
@@ -401,7 +442,8 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
     MUSTER_TRY(enter(&e, "muster_worker_release", worker, part));
     muster_communicator *world = worker->communicator;
     if (part == world || part == world->alone)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers", e.where);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers",
+                         e.where);
     MUSTER_TRY(check_no_group(&e, "part"));
     part->groups[e.rank].released = true;
     mst_nccl_forget(worker, mst_host_of(part)->movers, mst_host_of(part)->members[e.rank].link);
@@ -416,5 +458,7 @@ muster_communicator *muster_worker_communicator(muster_worker *worker) { return 
 int32_t muster_communicator_size(const muster_communicator *communicator) { return communicator ? communicator->size : -1; }
 
 int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
-    return communicator && worker && mst_host_of((muster_communicator *)communicator)->pool == worker->pool ? mst_communicator_rank(communicator, worker) : -1;
+    return communicator && worker && mst_host_of((muster_communicator *)communicator)->pool == worker->pool
+               ? mst_communicator_rank(communicator, worker)
+               : -1;
 }

@@ -1,10 +1,11 @@
-/* batch_s.c: the data lives on the devices (scattered once into a variable), the function has no inputs, and batch_s says which of its own
- * rows each worker uses. */
+/* batch_s.c: the data lives on the devices (scattered once into a variable), the function has no
+ * inputs, and batch_s says which of its own rows each worker uses. */
 #include "sample.h"
 
 enum { ROWS = 200, HALF = ROWS / 2 };
 
-/* sum and mean over the selected rows of the worker's own part of x; those rows also weigh the average over the workers */
+/* sum and mean over the selected rows of the worker's own part of x; those rows also weigh the
+ * average over the workers */
 static muster_status own_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
     muster_tensor x = muster_worker_variable(w, user);
@@ -40,7 +41,8 @@ int main(void) {
     muster_variable *v;
     muster_function *f;
     CHECK(muster_variable_create(rt, "x", muster_f32(x, ROWS), &v));
-    CHECK(muster_variables_scatter(&v, (muster_tensor[]){muster_f32(x, ROWS)}, 1, NULL)); /* rank 0: rows 0 to 99, rank 1: the rest */
+    /* rank 0: rows 0 to 99, rank 1: the rest */
+    CHECK(muster_variables_scatter(&v, (muster_tensor[]){muster_f32(x, ROWS)}, 1, NULL));
     CHECK(muster_function_create(rt, "own_rows", own_rows, v, &f));
     CHECK(muster_function_output(f, "sum", MUSTER_F32, 0, MUSTER_SUM));
     CHECK(muster_function_output(f, "mean", MUSTER_F32, 0, MUSTER_AVG));
@@ -58,7 +60,8 @@ int main(void) {
     muster_selection each[] = {list, {.kind = MUSTER_LIST, .indices = second, .index_count = 7}};
     run(f, "5 rows of rank 0, 7 of rank 1", each, 2, sum_of(x, first, 0, 5) + sum_of(x + HALF, second, 0, 7), 12);
 
-    muster_selection mixed[] = {list, range}; /* one list for each worker or one range for each: not both kinds in one call */
+    /* one list for each worker or one range for each: not both kinds in one call */
+    muster_selection mixed[] = {list, range};
     float sum, mean;
     muster_call_options options;
     muster_call_options_init(&options);

@@ -1,5 +1,5 @@
-/* batch_slices.c: which rows a call uses (batch), an input that holds just those rows (minibatch), and in how many pieces a worker
- * computes its share (slices), with an update of a variable. */
+/* batch_slices.c: which rows a call uses (batch), an input that holds just those rows (minibatch),
+ * and in how many pieces a worker computes its share (slices), with an update of a variable. */
 #include "sample.h"
 
 enum { ROWS = 1000, PICKED = 100 };
@@ -30,9 +30,11 @@ static void run(setting *s, const char *title, muster_selection batch, float exp
         options.slices = slices;
         CHECK(muster_variables_broadcast(&s->v, (muster_tensor[]){muster_f32(&two)}, 1));
         CHECK(muster_function_call(s->function, in, 2, (muster_tensor[]){muster_f32(&sum), muster_f32(&max)}, 2, &options));
-        /* Every slice computed its update from the original 2, so the replicas add up to 2 * sum however many slices there were. */
+        /* Every slice computed its update from the original 2, so the replicas add up to 2 * sum
+         * however many slices there were. */
         CHECK(muster_variables_reduce_to(&s->v, (muster_tensor[]){muster_f32(&product)}, 1, MUSTER_SUM));
-        printf("%-22s slices %" PRId64 ": weighted sum %g, max %g, variable %g\n", title, slices, (double)sum, (double)max, (double)product);
+        printf("%-22s slices %" PRId64 ": weighted sum %g, max %g, variable %g\n", title, slices, (double)sum, (double)max,
+               (double)product);
         EXPECT(sum == expected && max == expected_max && product == 2 * expected);
     }
 }
@@ -62,7 +64,8 @@ static void describe(muster_runtime *rt, setting *s) {
 
 int main(void) {
     static setting s;
-    for (int i = 0; i < ROWS; i++) s.x[i] = (float)(i * 37 % 101); /* small whole numbers: sums are exact in any order */
+    /* small whole numbers: sums are exact in any order */
+    for (int i = 0; i < ROWS; i++) s.x[i] = (float)(i * 37 % 101);
     for (int i = 0; i < PICKED; i++) s.weight[i] = (float)(i % 5);
     int64_t rows[PICKED];
     for (int i = 0; i < PICKED; i++) rows[i] = i * i % ROWS; /* any order, repeats allowed */

@@ -10,7 +10,8 @@ static muster_status column_sums(muster_worker *w, const muster_tensor *in, must
     return muster_reduce(w, MUSTER_SUM, in[0], 0, out[0]);
 }
 
-/* A buffer holds one dtype. Values of a narrower type are taken as they are; of a wider one only when forced. */
+/* A buffer holds one dtype. Values of a narrower type are taken as they are; of a wider one only
+ * when forced. */
 static muster_buffer *fill_buffer(void) {
     static uint8_t bytes[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; i++)
@@ -48,7 +49,8 @@ static void use_rows(muster_function *f, muster_buffer *data) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200};
-    CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1, &options));
+    CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1,
+                               &options));
     sample_print("sums of the rows 100 to 199:", sums, COLUMNS);
     for (int i = 100; i < 200; i++)
         for (int j = 0; j < COLUMNS; j++) expected[j] += values[i * COLUMNS + j];
@@ -61,13 +63,14 @@ static void use_rows(muster_function *f, muster_buffer *data) {
         for (int j = 0; j < COLUMNS; j++) expected[j] += values[rows[i] * COLUMNS + j];
     }
     options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = 100};
-    CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1, &options));
+    CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1,
+                               &options));
     sample_print("sums of 100 scattered rows: ", sums, COLUMNS);
     EXPECT(memcmp(sums, expected, sizeof sums) == 0);
 
     rows[99] = ROWS;
-    muster_status status =
-        muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1, &options);
+    muster_status status = muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1,
+                                                (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1, &options);
     EXPECT(status == MUSTER_OUT_OF_RANGE);
     printf("refused: %s\n", muster_last_error());
 }

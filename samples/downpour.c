@@ -1,5 +1,6 @@
-/* downpour.c: Downpour SGD. Each worker trains its own copy on its own rows, adds what its gradients come to into the server every few
- * steps, and every few steps takes over what the server holds by then, with the other workers' contributions. Nobody waits for anybody. */
+/* downpour.c: Downpour SGD. Each worker trains its own copy on its own rows, adds what its
+ * gradients come to into the server every few steps, and every few steps takes over what the server
+ * holds by then, with the other workers' contributions. Nobody waits for anybody. */
 #include "asynchronous/trainer.h"
 
 int main(int argc, char **argv) {

@@ -1,5 +1,6 @@
-/* easgd.c: elastic averaging SGD. Each worker trains its own copy on its own rows, and every few steps is drawn some way towards the value
- * of the server, which is drawn the same way towards the worker's: the server ends up in the middle of them. Nobody waits for anybody. */
+/* easgd.c: elastic averaging SGD. Each worker trains its own copy on its own rows, and every few
+ * steps is drawn some way towards the value of the server, which is drawn the same way towards the
+ * worker's: the server ends up in the middle of them. Nobody waits for anybody. */
 #include "asynchronous/trainer.h"
 
 int main(int argc, char **argv) {

@@ -1,7 +1,9 @@
-/* eye.c: a kernel of your own, the identity matrix, in both ways: its text in the program and launched by a function, and its text in a
- * section file and called on a tensor of a device. The same text runs on GPUs and on CPU cores.
+/* eye.c: a kernel of your own, the identity matrix, in both ways: its text in the program and
+ * launched by a function, and its text in a section file and called on a tensor of a device. The
+ * same text runs on GPUs and on CPU cores.
  *
- * usage: eye [FILE]      FILE: the section file, eye.kernels beside this program's source unless given */
+ * usage: eye [FILE] FILE: the section file, eye.kernels beside this program's source unless
+ * given */
 #include "sample.h"
 
 enum { N = 4, M = 5 };
@@ -53,8 +55,9 @@ static void out_of_a_file(muster_runtime *rt, const char *path) {
     CHECK(muster_runtime_tensor_create(rt, NULL, MUSTER_F32, 2, (const int64_t[]){N, M}, &on_device)); /* zeros */
     const muster_argument arguments[] = {muster_argument_base(on_device), muster_argument_size((uint64_t)on_device.byte_offset),
                                          muster_argument_size(N), muster_argument_size(M)};
-    const muster_grid grid = {.dims = 1, .groups = {1}, .threads = {256}}; /* the loop of this text is over the threads of one group */
-    CHECK(muster_kernel_call(kernel, &grid, arguments, 4));                /* on the device of the tensor */
+    /* the loop of this text is over the threads of one group */
+    const muster_grid grid = {.dims = 1, .groups = {1}, .threads = {256}};
+    CHECK(muster_kernel_call(kernel, &grid, arguments, 4)); /* on the device of the tensor */
     CHECK(muster_runtime_tensor_copy(rt, on_device, muster_f32(a, N, M)));
     show("by a call, the text in a section file:", a);
     CHECK(muster_runtime_tensor_destroy(rt, on_device));

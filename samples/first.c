@@ -1,7 +1,7 @@
 /* first.c: mean(x @ y), computed by all the devices of the machine in one call. */
+#include <muster/muster.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <muster/muster.h>
 
 static muster_status mean_dot(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user; /* in[0]: this worker's rows of x (n, k).  in[1]: all of y (k).  out[0]: one number */
@@ -19,7 +19,8 @@ static void check(muster_status status) {
 int main(void) {
     enum { N = 1001, K = 4 };
     static float x[N][K], y[K] = {1, 2, 3, 4}, r;
-    for (int i = 0; i < N; i++) for (int j = 0; j < K; j++) x[i][j] = (float)i;
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)i;
     muster_runtime *rt;
     muster_function *f;
     check(muster_runtime_open(NULL, &rt));

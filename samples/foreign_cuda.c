@@ -1,14 +1,16 @@
-/* foreign_cuda.c: one tensor in a GPU's memory on which cuBLAS, a kernel of ours, the CUDA driver and a worker operation work one after the
- * other: c = 2 max(a b, 0). Nothing waits in the host for it. What goes into the worker's stream is in order by itself, as cuBLAS with the
- * worker's handle; what another library does in a stream of its own, here the default stream, is put in order by muster_worker_cuda_before
- * and _after.
+/* foreign_cuda.c: one tensor in a GPU's memory on which cuBLAS, a kernel of ours, the CUDA driver
+ * and a worker operation work one after the
+ * other: c = 2 max(a b, 0). Nothing waits in the host for it. What goes into the worker's stream is
+ * in order by itself, as cuBLAS with the worker's handle; what another library does in a stream of
+ * its own, here the default stream, is put in order by muster_worker_cuda_before and _after.
  *
- * It asks for the functions of cuBLAS and of the driver by name, so that this sample builds where no CUDA is; a program with NVIDIA's
- * headers includes cublas_v2.h and cuda.h and calls them. Without a GPU it says so, and has nothing to show. */
-#include <dlfcn.h>
-#include <string.h>
-#include <muster/muster.h>
+ * It asks for the functions of cuBLAS and of the driver by name, so that this sample builds where
+ * no CUDA is; a program with NVIDIA's headers includes cublas_v2.h and cuda.h and calls them.
+ * Without a GPU it says so, and has nothing to show. */
 #include "sample.h"
+#include <dlfcn.h>
+#include <muster/muster.h>
+#include <string.h>
 
 enum { N = 64, MOST = 16, OP_N = 0, R_32F = 0, COMPUTE_32F = 68, GEMM_DEFAULT = -1 }; /* the last four are cuBLAS's */
 
@@ -43,7 +45,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     MUSTER_TRY(muster_kernel_launch_elements(w, p->clip, N * N, 0,
                                              (muster_argument[]){muster_argument_buffer(p->c[rank]), muster_argument_size(N * N)}, 2));
 
-    /* The default stream does not know of the worker's: first the one waits for the other, then the other for the one. */
+    /* The default stream does not know of the worker's: first the one waits for the other, then the
+     * other for the one. */
     MUSTER_TRY(muster_worker_cuda_before(w, NULL));
     if (p->copy((uintptr_t)seen, (uintptr_t)c, N * N * sizeof(float), NULL) != 0)
         return muster_fail(MUSTER_USER, "cuMemcpyDtoDAsync failed");

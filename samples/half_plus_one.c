@@ -1,5 +1,6 @@
-/* half_plus_one.c: y = x + 1 in f16, which kernels store and never compute in: MUSTER_LOAD gives a float, MUSTER_STORE rounds it to the
- * nearest f16, ties to even. With another T the same text serves any element type. */
+/* half_plus_one.c: y = x + 1 in f16, which kernels store and never compute in: MUSTER_LOAD gives a
+ * float, MUSTER_STORE rounds it to the nearest f16, ties to even. With another T the same text
+ * serves any element type. */
 #include "sample.h"
 
 enum { N = 9 };

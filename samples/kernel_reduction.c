@@ -1,5 +1,6 @@
-/* kernel_reduction.c: the sum of x over all devices by a kernel with local memory: the threads of a group add their elements in a tree,
- * the groups of a worker become one number by an operation, and the workers become one by the collect mode. */
+/* kernel_reduction.c: the sum of x over all devices by a kernel with local memory: the threads of a
+ * group add their elements in a tree, the groups of a worker become one number by an operation, and
+ * the workers become one by the collect mode. */
 #include "sample.h"
 
 enum { N = 100000, THREADS = 256, GROUPS = 32 };

@@ -1,5 +1,6 @@
-/* mesh.c: four devices as a mesh of 2 x 2, working together inside one call: sums along the rows and the columns of the mesh, and values that travel
- * round a ring. Device (i, j) begins with 10 i + j. */
+/* mesh.c: four devices as a mesh of 2 x 2, working together inside one call: sums along the rows
+ * and the columns of the mesh, and values that travel round a ring. Device (i, j) begins with 10 i
+ * + j. */
 #include "sample.h"
 
 enum { SIDE = 2, DEVICES = SIDE * SIDE };
@@ -21,7 +22,8 @@ static muster_status from_the_left(muster_worker *w, muster_tensor own, muster_t
     return muster_worker_group_end(w, NULL);
 }
 
-/* out[0], (1, 4), gathered: this device's own value, the sum of its row, of its column, and its left neighbour's value. */
+/* out[0], (1, 4), gathered: this device's own value, the sum of its row, of its column, and its
+ * left neighbour's value. */
 static muster_status mesh(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     int32_t i = muster_worker_rank(w) / SIDE, j = muster_worker_rank(w) % SIDE;
@@ -43,7 +45,8 @@ int main(void) {
     CHECK(muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&found[0][0], DEVICES, 4)}, 1, NULL));
     printf("device   own   row   column   left\n");
     for (int32_t r = 0; r < DEVICES; r++) {
-        printf("(%d, %d) %5g %5g %8g %6g\n", r / SIDE, r % SIDE, (double)found[r][0], (double)found[r][1], (double)found[r][2], (double)found[r][3]);
+        printf("(%d, %d) %5g %5g %8g %6g\n", r / SIDE, r % SIDE, (double)found[r][0], (double)found[r][1], (double)found[r][2],
+               (double)found[r][3]);
         for (int32_t k = 0; k < 4; k++) EXPECT(found[r][k] == expected[r][k]);
     }
     CHECK(muster_runtime_close(rt));

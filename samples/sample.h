@@ -1,4 +1,5 @@
-/* sample.h: what the samples share: stop at the first failure, and stop when a result is not what it should be. */
+/* sample.h: what the samples share: stop at the first failure, and stop when a result is not what
+ * it should be. */
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
@@ -24,8 +25,9 @@ static inline void sample_expect(int holds, const char *condition, const char *f
     exit(1);
 }
 
-/* A number of CPU devices, so that what is printed does not depend on the machine. MUSTER_DEVICES goes before it: the samples run on as many devices of any kind,
- * cuda:2 or cuda@0+0 in place of host:2, and print the same. */
+/* A number of CPU devices, so that what is printed does not depend on the machine. MUSTER_DEVICES
+ * goes before it: the samples run on as many devices of any kind, cuda:2 or cuda@0+0 in place of
+ * host:2, and print the same. */
 static inline muster_runtime *sample_open(const char *devices) {
     const char *chosen = getenv("MUSTER_DEVICES");
     muster_runtime_options options;

@@ -1,12 +1,15 @@
-/* two_backends.c: one function with a body for each backend, y = 3 x over rows that all devices share, and a call that does not wait.
+/* two_backends.c: one function with a body for each backend, y = 3 x over rows that all devices
+ * share, and a call that does not wait.
  *
- * The host body is a loop. The cuda body puts work of its own into its worker's stream, in order with worker operations before and behind it: here a copy by the CUDA
- * driver; a kernel of yours, or what cuBLAS does with muster_worker_cublas, goes into the stream the same way. It asks for the driver by name, so that this sample builds
- * where no CUDA is; a program with NVIDIA's headers includes cuda.h and calls it. */
-#include <dlfcn.h>
-#include <string.h>
-#include <muster/cuda.h>
+ * The host body is a loop. The cuda body puts work of its own into its worker's stream, in order
+ * with worker operations before and behind it: here a copy by the CUDA driver; a kernel of yours,
+ * or what cuBLAS does with muster_worker_cublas, goes into the stream the same way. It asks for the
+ * driver by name, so that this sample builds where no CUDA is; a program with NVIDIA's headers
+ * includes cuda.h and calls it. */
 #include "sample.h"
+#include <dlfcn.h>
+#include <muster/cuda.h>
+#include <string.h>
 
 enum { ROWS = 1000, COLUMNS = 64, CALLS = 3 };
 
@@ -46,13 +49,16 @@ int main(void) {
     CHECK(muster_function_create_with(rt, "triple", bodies, 2, &copy, &f));
     CHECK(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     CHECK(muster_function_output(f, "y", MUSTER_F32, 2, MUSTER_GATHER));
-    CHECK(muster_runtime_register(rt, x, sizeof x)); /* GPUs now copy it directly: it is page-locked. On the host it changes nothing */
+    /* GPUs now copy it directly: it is page-locked. On the host it changes nothing */
+    CHECK(muster_runtime_register(rt, x, sizeof x));
 
-    /* Each call is on its way while the data of the next one is made. They are served in this order. */
+    /* Each call is on its way while the data of the next one is made. They are served in this
+     * order. */
     muster_pending *pending[CALLS];
     for (int c = 0; c < CALLS; c++) {
         for (int i = 0; i < ROWS * COLUMNS; i++) x[c][i] = (float)(c + i % COLUMNS);
-        CHECK(muster_function_call_async(f, (muster_tensor[]){muster_f32(x[c], ROWS, COLUMNS)}, 1, (muster_tensor[]){muster_f32(y[c], ROWS, COLUMNS)}, 1, NULL, &pending[c]));
+        CHECK(muster_function_call_async(f, (muster_tensor[]){muster_f32(x[c], ROWS, COLUMNS)}, 1,
+                                         (muster_tensor[]){muster_f32(y[c], ROWS, COLUMNS)}, 1, NULL, &pending[c]));
     }
     for (int c = 0; c < CALLS; c++) CHECK(muster_pending_wait(pending[c])); /* from here on y[c] may be read */
     for (int c = 0; c < CALLS; c++)

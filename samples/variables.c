@@ -1,6 +1,8 @@
-/* variables.c: variables have a replica on every device. A function updates its own replica; communicating is a separate, explicit step.
+/* variables.c: variables have a replica on every device. A function updates its own replica;
+ * communicating is a separate, explicit step.
  *
- * s = [1 1] on both devices, x has the rows [1 1] [2 2] [3 3] [4 4], and f does: s <- sum over rows of x * s. */
+ * s = [1 1] on both devices, x has the rows [1 1] [2 2] [3 3] [4 4], and f does: s <- sum over rows
+ * of x * s. */
 #include <string.h>
 
 #include "sample.h"
@@ -15,8 +17,10 @@ static muster_status weigh(muster_worker *w, const muster_tensor *in, muster_ten
 
 static void expect_replicas(muster_variable *s, const char *title, float master, float other) {
     float both[2][2];
-    CHECK(muster_variables_stack(&s, (muster_tensor[]){muster_f32(both, 2, 2)}, 1)); /* gather, stacked along a new first axis */
-    printf("%-34s rank 0: [%g %g]  rank 1: [%g %g]\n", title, (double)both[0][0], (double)both[0][1], (double)both[1][0], (double)both[1][1]);
+    /* gather, stacked along a new first axis */
+    CHECK(muster_variables_stack(&s, (muster_tensor[]){muster_f32(both, 2, 2)}, 1));
+    printf("%-34s rank 0: [%g %g]  rank 1: [%g %g]\n", title, (double)both[0][0], (double)both[0][1], (double)both[1][0],
+           (double)both[1][1]);
     EXPECT(sample_all(both[0], 2, master));
     EXPECT(sample_all(both[1], 2, other));
 }
@@ -40,7 +44,8 @@ static void worked_case(muster_runtime *rt) {
     CHECK(muster_function_call(f, &rows, 1, NULL, 0, NULL));
     expect_replicas(s, "called on both", 3, 7);
 
-    CHECK(muster_variables_reduce_to(&s, (muster_tensor[]){muster_f32(total, 2)}, 1, MUSTER_SUM)); /* to a host array: replicas stay */
+    /* to a host array: replicas stay */
+    CHECK(muster_variables_reduce_to(&s, (muster_tensor[]){muster_f32(total, 2)}, 1, MUSTER_SUM));
     EXPECT(sample_all(total, 2, 10));
     CHECK(muster_variables_reduce(&s, 1, MUSTER_SUM));
     expect_replicas(s, "reduced into the master", 10, 7);
@@ -63,7 +68,8 @@ static void scatter_and_gather(muster_runtime *rt) {
     CHECK(muster_variable_get(v, 1, muster_f32(part, 3)));
     EXPECT(part[0] == 2 && part[1] == 3 && part[2] == 4);
 
-    EXPECT(muster_variables_all_reduce(&v, 1, MUSTER_SUM) == MUSTER_SHAPE_MISMATCH); /* replicas of different shape: refused, by name */
+    /* replicas of different shape: refused, by name */
+    EXPECT(muster_variables_all_reduce(&v, 1, MUSTER_SUM) == MUSTER_SHAPE_MISMATCH);
     printf("refused: %s\n", muster_last_error());
 
     CHECK(muster_variables_concatenate(&v, (muster_tensor[]){muster_f32(back, 5)}, 1));

@@ -42,7 +42,8 @@ static bool spin(const _Atomic uint64_t *value, uint64_t target, const mst_wait 
     return atomic_load(value) >= target;
 }
 
-/* Ends also when the CPU has been away for long: then it went to another program, which would take it every time. */
+/* Ends also when the CPU has been away for long: then it went to another program, which would take
+ * it every time. */
 static bool yield(const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
     uint64_t limit = (uint64_t)((double)YIELD_NS * mst_ticks_per_ns());
     uint64_t start = mst_ticks();
@@ -93,10 +94,12 @@ mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uin
     if (wait->timeout_ns >= 0 && spin_ns > wait->timeout_ns) spin_ns = wait->timeout_ns;
     if (spin_ns > 0 && spin(value, target, wait, spin_ns)) return MST_REACHED;
     if (wait->yields > 0 && yield(value, target, wait)) return MST_REACHED;
-    if (wait->timeout_ns >= 0 && wait->timeout_ns <= spin_ns) { /* no time to sleep: nobody needs to know of this waiter */
+    /* no time to sleep: nobody needs to know of this waiter */
+    if (wait->timeout_ns >= 0 && wait->timeout_ns <= spin_ns) {
         bool stop = stopped(wait);
         return atomic_load(value) >= target ? MST_REACHED : stop ? MST_STOPPED : MST_TIMED_OUT;
     }
-    /* The spin counts as its whole length even if poison ended it: the sleep then looks at poison first. */
+    /* The spin counts as its whole length even if poison ended it: the sleep then looks at poison
+     * first. */
     return sleep_until(bell, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
 }

@@ -1,9 +1,12 @@
-/* Waiting for a 64-bit number that only grows. A bell is where threads sleep, a gate is a number with a bell of its own; many numbers of one
- * owner can share a bell, so that whoever must wake everybody that waits for that owner has one place to ring.
+/* Waiting for a 64-bit number that only grows. A bell is where threads sleep, a gate is a number
+ * with a bell of its own; many numbers of one owner can share a bell, so that whoever must wake
+ * everybody that waits for that owner has one place to ring.
  *
- * Protocol. publish: seq_cst store of the value, then seq_cst load of sleepers; if there are any, turn is incremented and they are woken.
- * sleep: seq_cst increment of sleepers, read turn, look again at everything that could end the wait, then futex_wait(turn).
- * The futex word is `turn`, not the value, so that a ring (poison) wakes sleepers without a new value. */
+ * Protocol. publish: seq_cst store of the value, then seq_cst load of sleepers; if there are any,
+ * turn is incremented and they are woken.
+ * sleep: seq_cst increment of sleepers, read turn, look again at everything that could end the
+ * wait, then futex_wait(turn). The futex word is `turn`, not the value, so that a ring (poison)
+ * wakes sleepers without a new value. */
 #ifndef MST_GATE_IMPL_H
 #define MST_GATE_IMPL_H
 
@@ -23,10 +26,13 @@ typedef struct mst_gate {
 } mst_gate;
 
 typedef struct mst_wait {
-    int64_t spin_ns;       /* 0: no spin */
-    int32_t yields;        /* after the spin and before sleeping, give the CPU away at most so often: for more threads than CPUs */
-    int64_t timeout_ns;    /* of this wait, from its beginning; negative: none */
-    bool (*stop)(void *context); /* ends the wait early when it returns true (poison); NULL: none. Seq_cst loads inside */
+    int64_t spin_ns; /* 0: no spin */
+    /* after the spin and before sleeping, give the CPU away at most so often: for more threads than
+     * CPUs */
+    int32_t yields;
+    int64_t timeout_ns; /* of this wait, from its beginning; negative: none */
+    /* ends the wait early when it returns true (poison); NULL: none. Seq_cst loads inside */
+    bool (*stop)(void *context);
     void *context;
 } mst_wait;
 
@@ -34,7 +40,8 @@ typedef enum { MST_REACHED, MST_STOPPED, MST_TIMED_OUT } mst_wait_result;
 
 /* Something that waiters look at has changed (by a seq_cst store, before). */
 void mst_bell_ring(mst_bell *bell);
-/* Until *value >= target. Every change of *value, and all that `stop` looks at, must be followed by a ring. REACHED wins when both hold. */
+/* Until *value >= target. Every change of *value, and all that `stop` looks at, must be followed by
+ * a ring. REACHED wins when both hold. */
 mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait);
 
 void mst_gate_publish(mst_gate *gate, uint64_t value);

@@ -1,5 +1,6 @@
-/* Messages from one member of a party to another: a rendezvous. The sender fills the box and posts; the receiver uses the sender's memory inside
- * sections, and takes the post when it needs no more of it. */
+/* Messages from one member of a party to another: a rendezvous. The sender fills the box and posts;
+ * the receiver uses the sender's memory inside sections, and takes the post when it needs no more
+ * of it. */
 #include "party_impl.h"
 
 #include <string.h>
@@ -14,8 +15,12 @@ muster_status mst_box_open(mst_party *party, int32_t to) {
     return MUSTER_OK;
 }
 
-static mst_box *box_to(mst_party *party, const muster_worker *worker, int32_t to) { return &atomic_load(&party->members[to].boxes)[mst_party_member(party, worker)]; }
-static mst_box *box_from(mst_party *party, const muster_worker *worker, int32_t from) { return &atomic_load(&mst_party_own(party, worker)->boxes)[from]; }
+static mst_box *box_to(mst_party *party, const muster_worker *worker, int32_t to) {
+    return &atomic_load(&party->members[to].boxes)[mst_party_member(party, worker)];
+}
+static mst_box *box_from(mst_party *party, const muster_worker *worker, int32_t from) {
+    return &atomic_load(&mst_party_own(party, worker)->boxes)[from];
+}
 
 uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const void *payload) {
     mst_box *box = box_to(party, worker, to);
@@ -28,8 +33,15 @@ uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const
 
 muster_status mst_box_wait_taken(mst_party *party, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag) {
     const mst_box *box = box_to(party, worker, to);
-    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "receiving the message of", .message_tag = message_tag,
-                     .peer = party->members[to].rank, .word = &box->taken, .target = tag, .reading = &box->reading};
+    mst_meeting m = {.worker = worker,
+                     .party = party,
+                     .what = what,
+                     .duty = "receiving the message of",
+                     .message_tag = message_tag,
+                     .peer = party->members[to].rank,
+                     .word = &box->taken,
+                     .target = tag,
+                     .reading = &box->reading};
     return mst_meet(&m);
 }
 
@@ -39,11 +51,18 @@ static uint64_t next_post(mst_box *box, muster_worker *worker) {
     return (worker->epoch << MST_SEQUENCE_BITS) + box->take_sequence;
 }
 
-muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post) {
+muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag,
+                                mst_post *post) {
     mst_box *box = box_from(party, worker, from);
     post->tag = next_post(box, worker);
-    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "sending the message of", .message_tag = message_tag,
-                     .peer = party->members[from].rank, .word = &box->posted, .target = post->tag};
+    mst_meeting m = {.worker = worker,
+                     .party = party,
+                     .what = what,
+                     .duty = "sending the message of",
+                     .message_tag = message_tag,
+                     .peer = party->members[from].rank,
+                     .word = &box->posted,
+                     .target = post->tag};
     MUSTER_TRY(mst_meet(&m));
     memcpy(post->payload, box->payload, MST_BOX_PAYLOAD);
     return MUSTER_OK;
@@ -53,7 +72,9 @@ muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_
     return mst_section_begin(party, worker, &box_from(party, worker, from)->reading, tag);
 }
 
-void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from) { mst_section_end(worker, &box_from(party, worker, from)->reading); }
+void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from) {
+    mst_section_end(worker, &box_from(party, worker, from)->reading);
+}
 
 void mst_box_take(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag) {
     mst_box *box = box_from(party, worker, from);

@@ -1,5 +1,5 @@
-/* One wait of one worker for a word of another. It ends with the word, with the loss of the run, with the peer's return from its task, or with a
- * deadline; the waiter itself watches all four. */
+/* One wait of one worker for a word of another. It ends with the word, with the loss of the run,
+ * with the peer's return from its task, or with a deadline; the waiter itself watches all four. */
 #include "pool_state_impl.h"
 
 #include <inttypes.h>
@@ -17,8 +17,9 @@ static bool peer_returned(const mst_meeting *m) {
 
 static bool peer_reads(const mst_meeting *m) { return m->reading && atomic_load(m->reading) == m->target; }
 
-/* In a lost run a rank may leave once the peer is outside its section: a peer that would begin one now sees the loss and turns back,
- * because it says "reading" before it looks, and the loss was seen here before `reading` was read. */
+/* In a lost run a rank may leave once the peer is outside its section: a peer that would begin one
+ * now sees the loss and turns back, because it says "reading" before it looks, and the loss was
+ * seen here before `reading` was read. */
 static bool must_stop(void *context) {
     const mst_meeting *m = context;
     if (peer_returned(m)) return true;
@@ -44,16 +45,17 @@ static const char *tag_text(const mst_meeting *m, char text[32]) {
 static muster_status stop_reason(const mst_meeting *m) {
     if (mst_run_lost(m->worker->pool, m->worker->epoch)) return mst_meeting_lost(m->worker, m->party, m->what);
     char tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->duty, m->what, tag_text(m, tag),
-              own_text(m, own));
+    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->duty, m->what,
+              tag_text(m, tag), own_text(m, own));
     mst_pool_poison(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }
 
 /* ---- deadlines ---- */
 
-/* Does the late rank get on? Its recorder grows when it finishes something; the CPU time of its thread grows while user code computes,
- * which never counts against it. Waking up to look at a clock uses little: a 32nd of the time is the line between the two. */
+/* Does the late rank get on? Its recorder grows when it finishes something; the CPU time of its
+ * thread grows while user code computes, which never counts against it. Waking up to look at a
+ * clock uses little: a 32nd of the time is the line between the two. */
 typedef struct progress {
     uint64_t events;
     int64_t cpu_ns;
@@ -64,7 +66,8 @@ typedef struct progress {
 static int64_t cpu_time_ns(const mst_meeting *m) {
     clockid_t clock;
     struct timespec time;
-    /* rank 0 is the thread that runs right now: its seat was filled before this run's epoch was published */
+    /* rank 0 is the thread that runs right now: its seat was filled before this run's epoch was
+     * published */
     if (pthread_getcpuclockid(peer_of(m)->thread, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
@@ -81,8 +84,8 @@ static void look_at_progress(const mst_meeting *m, progress *seen, int64_t now) 
 static void warn(const mst_meeting *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
     char line[240], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own), (double)waited_ns * 1e-9,
-             m->what, m->worker->sequence, peer_text(m, peer));
+    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own),
+             (double)waited_ns * 1e-9, m->what, m->worker->sequence, peer_text(m, peer));
     mst_report_workers(pool, line);
 }
 
@@ -91,8 +94,8 @@ static muster_status give_up(mst_meeting *m, int64_t waited_ns) {
     own_text(m, own);
     peer_text(m, peer);
     mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
-    mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what, own,
-              (double)waited_ns * 1e-9, peer, peer, last, own, m->what, tag_text(m, tag), m->worker->sequence);
+    mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what,
+              own, (double)waited_ns * 1e-9, peer, peer, last, own, m->what, tag_text(m, tag), m->worker->sequence);
     mst_pool_poison(m->worker, MUSTER_TIMEOUT);
     m->timed_out = true;
     return MUSTER_TIMEOUT;
@@ -117,7 +120,8 @@ static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
     progress seen = {.at_ns = begin, .looked_ns = begin};
     look_at_progress(m, &seen, begin);
     for (;;) {
-        /* After giving up only the peer's reading section is left to wait for, and that has no deadline: it is library code. */
+        /* After giving up only the peer's reading section is left to wait for, and that has no
+         * deadline: it is library code. */
         wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, fail_after_ns);
         mst_wait_result result = mst_bell_wait(bell, m->word, m->target, wait);
         if (result == MST_REACHED) return m->timed_out ? MUSTER_TIMEOUT : MUSTER_OK;
@@ -159,7 +163,8 @@ uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence
     }
     uint64_t tag = (worker->epoch << MST_SEQUENCE_BITS) + ++*sequence;
     if ((*sequence & ((1 << (MST_SEQUENCE_BITS - 1)) - 1)) == 0) {
-        /* Tags of later epochs are coming into use: the next run begins above what this worker may reach before it comes by here again. */
+        /* Tags of later epochs are coming into use: the next run begins above what this worker may
+         * reach before it comes by here again. */
         uint64_t least = (tag >> MST_SEQUENCE_BITS) + 2, known = atomic_load(&worker->pool->least_epoch);
         while (known < least && !atomic_compare_exchange_weak(&worker->pool->least_epoch, &known, least)) {}
     }

@@ -1,4 +1,5 @@
-/* The only file that sees the NVTX header. It brings its own implementation, which looks for a profiler at its first call and never again. */
+/* The only file that sees the NVTX header. It brings its own implementation, which looks for a
+ * profiler at its first call and never again. */
 #include "nvtx_impl.h"
 
 #ifdef MST_NVTX_FOUND
@@ -17,7 +18,8 @@ static void open_once(void) { domain = nvtxDomainCreateA("muster"); /* NULL with
 
 bool mst_nvtx_open(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");
-    /* Without the variable NVTX is not even asked: a profiler that is named later in the life of the process still gets its chance. */
+    /* Without the variable NVTX is not even asked: a profiler that is named later in the life of
+     * the process still gets its chance. */
     if (!path || !*path) return false;
     pthread_once(&once, open_once);
     return domain != NULL;

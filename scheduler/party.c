@@ -1,4 +1,5 @@
-/* The meeting places of workers: two lines per member, used in turn, on which the others wait for its arrival. */
+/* The meeting places of workers: two lines per member, used in turn, on which the others wait for
+ * its arrival. */
 #include "party_impl.h"
 
 #include <inttypes.h>
@@ -38,9 +39,12 @@ int32_t mst_party_member(const mst_party *party, const muster_worker *worker) { 
 
 const char *mst_party_rank_text(const mst_party *party, int32_t rank, char text[MST_RANK_TEXT]) {
     int32_t member = party->member_of[rank];
-    if (member < 0) snprintf(text, MST_RANK_TEXT, "worker %" PRId32, rank);
-    else if (member == rank) snprintf(text, MST_RANK_TEXT, "rank %" PRId32, rank);
-    else snprintf(text, MST_RANK_TEXT, "rank %" PRId32 " (worker %" PRId32 ")", member, rank);
+    if (member < 0)
+        snprintf(text, MST_RANK_TEXT, "worker %" PRId32, rank);
+    else if (member == rank)
+        snprintf(text, MST_RANK_TEXT, "rank %" PRId32, rank);
+    else
+        snprintf(text, MST_RANK_TEXT, "rank %" PRId32 " (worker %" PRId32 ")", member, rank);
     return text;
 }
 
@@ -60,7 +64,14 @@ void mst_party_arrive(mst_party *party, muster_worker *worker, uint64_t tag) {
 muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t member, uint64_t tag, const char *what) {
     const mst_party_seat *peer = &party->members[member];
     if (peer->rank == worker->rank) return MUSTER_OK;
-    mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "entering", .message_tag = -1, .peer = peer->rank, .word = &peer->lines[tag & 1].arrived, .target = tag};
+    mst_meeting m = {.worker = worker,
+                     .party = party,
+                     .what = what,
+                     .duty = "entering",
+                     .message_tag = -1,
+                     .peer = peer->rank,
+                     .word = &peer->lines[tag & 1].arrived,
+                     .target = tag};
     return mst_meet(&m);
 }
 
@@ -73,7 +84,8 @@ muster_status mst_party_read_begin(mst_party *party, muster_worker *worker, uint
     return mst_section_begin(party, worker, &mst_party_own(party, worker)->reading, tag);
 }
 
-/* `left` at the tag ends the section by itself: whoever waits for its end waits for `left` first. */
+/* `left` at the tag ends the section by itself: whoever waits for its end waits for `left`
+ * first. */
 void mst_party_read_end(mst_party *party, muster_worker *worker, uint64_t tag) {
     atomic_store(&mst_party_own(party, worker)->left, tag);
     mst_bell_ring(mst_own_bell(worker));
@@ -81,11 +93,19 @@ void mst_party_read_end(mst_party *party, muster_worker *worker, uint64_t tag) {
 
 muster_status mst_party_leave(mst_party *party, muster_worker *worker, uint64_t tag, const char *what) {
     muster_status first = MUSTER_OK;
-    for (int32_t member = 0; member < party->size; member++) { /* every one, also after a failure: each may still be reading */
+    /* every one, also after a failure: each may still be reading */
+    for (int32_t member = 0; member < party->size; member++) {
         const mst_party_seat *peer = &party->members[member];
         if (peer->rank == worker->rank) continue;
-        mst_meeting m = {.worker = worker, .party = party, .what = what, .duty = "finishing", .message_tag = -1, .peer = peer->rank, .word = &peer->left,
-                         .target = tag, .reading = &peer->reading};
+        mst_meeting m = {.worker = worker,
+                         .party = party,
+                         .what = what,
+                         .duty = "finishing",
+                         .message_tag = -1,
+                         .peer = peer->rank,
+                         .word = &peer->left,
+                         .target = tag,
+                         .reading = &peer->reading};
         muster_status status = mst_meet(&m);
         if (first == MUSTER_OK) first = status;
     }

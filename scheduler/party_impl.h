@@ -4,23 +4,27 @@
 
 #include "pool_state_impl.h"
 
-/* From one member to one other. What the sender writes and what the receiver writes are on lines of their own. */
+/* From one member to one other. What the sender writes and what the receiver writes are on lines of
+ * their own. */
 typedef struct mst_box {
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t posted; /* the newest post */
     char payload[MST_BOX_PAYLOAD];
-    uint64_t post_epoch, post_sequence; /* of the sender */
-    _Alignas(MST_CACHE_LINE) _Atomic uint64_t taken;  /* the newest post that the receiver has done with */
-    _Atomic uint64_t reading;                         /* the post whose memory the receiver is using, 0: none */
-    uint64_t take_epoch, take_sequence; /* of the receiver: the post that it takes next */
+    uint64_t post_epoch, post_sequence;              /* of the sender */
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t taken; /* the newest post that the receiver has done with */
+    _Atomic uint64_t reading;                        /* the post whose memory the receiver is using, 0: none */
+    uint64_t take_epoch, take_sequence;              /* of the receiver: the post that it takes next */
 } mst_box;
 
 typedef struct mst_party_seat {
     mst_party_line lines[2];
-    _Alignas(MST_CACHE_LINE) _Atomic uint64_t left; /* the newest tag under which this member has finished with its peers' memory */
-    _Atomic uint64_t reading;                       /* the newest tag under which it began to use it; 0: it turned back */
+    /* the newest tag under which this member has finished with its peers' memory */
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t left;
+    /* the newest tag under which it began to use it; 0: it turned back */
+    _Atomic uint64_t reading;
     _Alignas(MST_CACHE_LINE) uint64_t epoch, sequence; /* of this member alone: its last tag */
-    mst_box *_Atomic boxes; /* [size], messages to this member by sender; NULL until the first */
-    int32_t rank;           /* in the pool */
+    /* [size], messages to this member by sender; NULL until the first */
+    mst_box *_Atomic boxes;
+    int32_t rank; /* in the pool */
 } mst_party_seat;
 
 struct mst_party {
@@ -30,7 +34,9 @@ struct mst_party {
     int32_t *member_of; /* by rank in the pool; -1: none */
 };
 
-static inline mst_party_seat *mst_party_own(mst_party *party, const muster_worker *worker) { return &party->members[party->member_of[worker->rank]]; }
+static inline mst_party_seat *mst_party_own(mst_party *party, const muster_worker *worker) {
+    return &party->members[party->member_of[worker->rank]];
+}
 static inline mst_bell *mst_own_bell(const muster_worker *worker) { return &worker->pool->seats[worker->rank].bell; }
 
 /* Says "reading", then looks whether the run is lost: ABORTED, and not reading, if it is. */

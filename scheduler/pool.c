@@ -1,4 +1,5 @@
-/* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a thread of its own; the others wait for the epoch of the next run. */
+/* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a
+ * thread of its own; the others wait for the epoch of the next run. */
 #include "pool_state_impl.h"
 
 #include <errno.h>
@@ -8,14 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* With more workers than CPUs a wait gives its CPU to the others so often before it sleeps. A call of 4 workers on 2 CPUs needs a few; see README.md for what was measured. */
+/* With more workers than CPUs a wait gives its CPU to the others so often before it sleeps. A call
+ * of 4 workers on 2 CPUs needs a few; see README.md for what was measured. */
 enum { YIELDS = 64 };
 
 /* Counts forks, in the child: threads of a pool made before are not there. */
 static _Atomic uint64_t fork_generation;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 
-/* initial-exec: one instruction instead of a call; the eight bytes fit what the loader keeps free for libraries opened late. */
+/* initial-exec: one instruction instead of a call; the eight bytes fit what the loader keeps free
+ * for libraries opened late. */
 static _Thread_local muster_worker *current_worker __attribute__((tls_model("initial-exec")));
 
 muster_worker *mst_current_worker(void) { return current_worker; }
@@ -41,8 +44,8 @@ static void end_guests(muster_worker *worker) {
     if (status != MUSTER_OK) report_task_failure(worker, status, errors);
 }
 
-/* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile. Even then it is waited for: queued work may still use the
- * caller's memory. */
+/* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile.
+ * Even then it is waited for: queued work may still use the caller's memory. */
 static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
     muster_worker *worker = &seat->worker;
     const uint64_t errors = mst_error_count();
@@ -119,7 +122,8 @@ static void *worker_main(void *context) {
     mst_gate *dispatch = seat->worker.rank == 0 ? &pool->master : &pool->dispatch;
     bool may_spin = true;
     for (;;) {
-        /* The whole length every time: how long a caller pauses says nothing about its next pause, and a wake-up costs more than a spin that was right. */
+        /* The whole length every time: how long a caller pauses says nothing about its next pause,
+         * and a wake-up costs more than a spin that was right. */
         mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
         mst_gate_wait(dispatch, seat->seen + 1, &wait);
         seat->seen = atomic_load(&dispatch->value);
@@ -128,12 +132,14 @@ static void *worker_main(void *context) {
         int32_t caller_cpu = pool->caller_cpu;
         run_task(seat, seat->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
-        /* After `done`, which the caller waits for: the next run may have begun by now, and for that one an older epoch says nothing. */
+        /* After `done`, which the caller waits for: the next run may have begun by now, and for
+         * that one an older epoch says nothing. */
         say_finished(seat, seat->seen);
         may_spin = true;
         if (back != target || atomic_load(&pool->done.bell.sleepers) == 0) continue;
         mst_bell_ring(&pool->done.bell);
-        /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it from going on. */
+        /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it
+         * from going on. */
         if (pool->options.spin_ns > 0 && sched_getcpu() == caller_cpu) may_spin = false;
     }
 }
@@ -147,20 +153,22 @@ static bool on_worker_cpu(const mst_pool *pool) {
     return cpu >= 0 && cpu < CPU_SETSIZE && CPU_ISSET(cpu, pool->worker_cpus);
 }
 
-/* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run before this thread sleeps. */
+/* cold: workers had to be woken. One of them may have been put on this CPU, where it cannot run
+ * before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
     const bool may_spin = !cold && pool->options.spin_ns > 0 && !on_worker_cpu(pool);
     mst_spin *spin = pool->own_master ? &pool->caller_spin : &pool->seats[0].spin;
     if (wait_for(pool, &pool->done, pool->done_target, spin, may_spin, pool->warn_after_ns)) return;
     char line[160];
-    snprintf(line, sizeof(line), "muster: a call has waited %.3g s for its workers to return; they did last:",
-             (double)pool->warn_after_ns * 1e-9);
+    snprintf(line, sizeof(line),
+             "muster: a call has waited %.3g s for its workers to return; they did last:", (double)pool->warn_after_ns * 1e-9);
     mst_report_workers(pool, line);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
     wait_for(pool, &pool->done, pool->done_target, spin, false, -1);
 }
 
-/* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after it: these are left out. */
+/* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after
+ * it: these are left out. */
 static uint64_t next_epoch(mst_pool *pool) {
     uint64_t least = atomic_load_explicit(&pool->least_epoch, memory_order_relaxed);
     pool->epoch = pool->epoch + 1 < least ? least : pool->epoch + 1;
@@ -181,7 +189,8 @@ void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, i
     *fail_after_ns = worker->pool->fail_after_ns;
 }
 
-/* Hands the task to `others` threads of the ranks from 1 on, and to rank 0's own where it has one. Returns whether any had to be woken. */
+/* Hands the task to `others` threads of the ranks from 1 on, and to rank 0's own where it has one.
+ * Returns whether any had to be woken. */
 static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argument, int32_t others) {
     bool cold = false;
     pool->task = task;
@@ -240,8 +249,11 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
 /* ---- turns ---- */
 
 muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
-    if (current_worker) return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where, current_worker->rank);
-    if (forked(pool)) return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    if (current_worker)
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where,
+                         current_worker->rank);
+    if (forked(pool))
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
     return MUSTER_OK;
 }
 
@@ -336,7 +348,8 @@ static void end_threads(mst_pool *pool) {
 
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool) {
     if (count < 1 || count > MST_MAX_WORKERS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "mst_pool_create: count: expected 1 to %d devices, received %" PRId32, MST_MAX_WORKERS, count);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "mst_pool_create: count: expected 1 to %d devices, received %" PRId32, MST_MAX_WORKERS,
+                         count);
     pthread_once(&fork_once, watch_forks);
     mst_pool *made = mst_alloc(sizeof(*made));
     if (!made) return mst_out_of_memory("the pool", sizeof(*made));

@@ -1,5 +1,7 @@
-/* A worker and a device that has queues of its own (also a host device while a program runs on it): around every run the device is the
- * thread's, at its end it has done everything, and no wait for it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread that waits. */
+/* A worker and a device that has queues of its own (also a host device while a program runs on it):
+ * around every run the device is the thread's, at its end it has done everything, and no wait for
+ * it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread
+ * that waits. */
 #include "cuda/cuda_impl.h"
 #include "pool_state_impl.h"
 
@@ -18,8 +20,8 @@ static const char *last_issued(const mst_seat *seat, char text[160]) { return ms
 
 static muster_status lost_run(mst_seat *seat) {
     const uint64_t word = atomic_load(&seat->worker.pool->failure);
-    return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s", seat->worker.rank,
-                     seat->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
+    return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
+                     seat->worker.rank, seat->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
 }
 
 static muster_status late(mst_seat *seat, int64_t waited_ns) {
@@ -32,19 +34,21 @@ static muster_status late(mst_seat *seat, int64_t waited_ns) {
 
 static void warn(mst_seat *seat, int64_t waited_ns) {
     char line[200];
-    snprintf(line, sizeof(line), "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", seat->worker.rank, seconds(waited_ns),
-             seat->worker.device->name);
+    snprintf(line, sizeof(line),
+             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", seat->worker.rank,
+             seconds(waited_ns), seat->worker.device->name);
     mst_report_workers(seat->worker.pool, line);
     seat->device_wait.warned = true;
 }
 
 static muster_status give_up(mst_seat *seat, int64_t waited_ns) {
     seat->device_wait.given_up = true;
-    return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was lost", seat->worker.device->name,
-                     seat->worker.rank, seconds(waited_ns));
+    return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was lost",
+                     seat->worker.device->name, seat->worker.rank, seconds(waited_ns));
 }
 
-/* A wait begins anew with every event of the recorder: what the worker issued before it has then been seen. */
+/* A wait begins anew with every event of the recorder: what the worker issued before it has then
+ * been seen. */
 static int64_t waited(mst_seat *seat) {
     mst_device_wait *wait = &seat->device_wait;
     const uint64_t events = mst_recorder_progress(&seat->worker.recorder);
@@ -114,13 +118,16 @@ muster_status mst_device_begin(mst_seat *seat) {
     return status;
 }
 
-/* What was issued before a wait for it was broken off may still use memory of the program, and is waited for once more. */
+/* What was issued before a wait for it was broken off may still use memory of the program, and is
+ * waited for once more. */
 static void drain(mst_seat *seat) {
     mst_device *device = seat->worker.device;
     seat->device_wait.draining = true;
     muster_status status = wait_once(seat);
-    /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that succeeds tells. */
-    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++) status = wait_once(seat);
+    /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that
+     * succeeds tells. */
+    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++)
+        status = wait_once(seat);
     seat->device_wait.draining = false;
     if (seat->device_wait.given_up) {
         device->lost = true;
@@ -129,7 +136,8 @@ static void drain(mst_seat *seat) {
     }
 }
 
-/* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends only when the device is idle, or given up. */
+/* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends
+ * only when the device is idle, or given up. */
 muster_status mst_worker_sync(muster_worker *worker) {
     mst_seat *seat = &worker->pool->seats[worker->rank];
     mst_device_wait *wait = &seat->device_wait;
@@ -142,7 +150,8 @@ muster_status mst_worker_sync(muster_worker *worker) {
     return mst_error_restore(status, message);
 }
 
-/* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one has anything to add. */
+/* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one
+ * has anything to add. */
 muster_status mst_device_end(mst_seat *seat) {
     mst_device *device = seat->worker.device;
     begin_late(seat);
@@ -158,7 +167,8 @@ muster_status mst_device_end(mst_seat *seat) {
     return status;
 }
 
-/* Not when a worker ends its own part: what it does last, such as giving scratch back, must not call the driver while other devices still are in a collective. */
+/* Not when a worker ends its own part: what it does last, such as giving scratch back, must not
+ * call the driver while other devices still are in a collective. */
 void mst_device_land(mst_pool *pool) {
     for (int32_t rank = 0; rank < pool->size; rank++) pool->seats[rank].worker.device->in_flight = false;
 }
@@ -192,7 +202,9 @@ muster_status mst_device_refusal(const mst_pool *pool, bool single) {
     for (int32_t rank = 0; rank < (single ? 1 : pool->size); rank++) {
         const mst_device *device = pool->seats[rank].worker.device;
         if (device->lost)
-            return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not come back from an earlier call and is not used any more: close the runtime",
+            return mst_error(MUSTER_DEVICE_LOST,
+                             "device %s of rank %" PRId32
+                             " has not come back from an earlier call and is not used any more: close the runtime",
                              device->name, rank);
     }
     return MUSTER_OK;

@@ -1,5 +1,6 @@
-/* The pool: one worker per device. Every run gives all workers the same task; the caller's thread serves rank 0, unless own_master gives it a thread.
- * It knows nothing of functions and collectives. */
+/* The pool: one worker per device. Every run gives all workers the same task; the caller's thread
+ * serves rank 0, unless own_master gives it a thread. It knows nothing of functions and
+ * collectives. */
 #ifndef MST_POOL_IMPL_H
 #define MST_POOL_IMPL_H
 
@@ -12,11 +13,12 @@ typedef struct mst_pool mst_pool;
 typedef struct mst_party mst_party;
 
 typedef struct mst_pool_options {
-    int64_t spin_ns;       /* >= 0; the pool lowers it to 0 when workers exceed allowed CPUs or under a real-time policy */
+    /* >= 0; the pool lowers it to 0 when workers exceed allowed CPUs or under a real-time policy */
+    int64_t spin_ns;
     int64_t warn_after_ns; /* negative: never */
     int64_t fail_after_ns; /* negative: never */
     bool pin;
-    bool own_master; /* rank 0 has a thread of its own */
+    bool own_master;                           /* rank 0 has a thread of its own */
     void (*log)(void *user, const char *line); /* never NULL */
     void *log_user;
 } mst_pool_options;
@@ -26,73 +28,89 @@ typedef struct mst_scratch_block {
     int64_t bytes, used;
 } mst_scratch_block;
 
-/* Embedded state of one worker. Fields below "share" belong to whoever runs the task (the function room). */
+/* Embedded state of one worker. Fields below "share" belong to whoever runs the task (the function
+ * room). */
 struct muster_worker {
     _Alignas(MST_CACHE_LINE) int32_t rank;
     int32_t size;
     mst_device *device;
     mst_pool *pool;
-    uint64_t epoch;     /* of the run in progress */
-    uint64_t sequence;  /* collectives entered in this run */
+    uint64_t epoch;    /* of the run in progress */
+    uint64_t sequence; /* collectives entered in this run */
     mst_scratch_block *scratch;
     int64_t scratch_count, scratch_capacity;
     muster_status scratch_status; /* of a failed scratch request, for the operations that get "no tensor" */
     /* share */
     int64_t first_row, rows, total_rows, slice, slices;
     double weight;
-    /* reproducible mode only, else 0: the shard being run (or the first of those run together), of how many, how many this run of the body computes; and
-     * how often the body runs on this worker for one shard at a time (collectives that depend on N are refused in it) */
+    /* reproducible mode only, else 0: the shard being run (or the first of those run together), of
+     * how many, how many this run of the body computes; and how often the body runs on this worker
+     * for one shard at a time (collectives that depend on N are refused in it) */
     int32_t shard, shards, shards_here, shard_runs;
-    bool last_meeting;   /* this worker enters only the last meeting of the run any more: see mst_worker_last_meeting */
+    /* this worker enters only the last meeting of the run any more: see mst_worker_last_meeting */
+    bool last_meeting;
     int32_t open_groups; /* collectives room: groups begun and not ended in this run */
-    void *call;         /* function room: the call in progress */
-    void *communicator; /* collectives room: the communicator of all workers, set once by the runtime */
-    muster_status (*at_return)(muster_worker *worker); /* server room: called once, when the task of this run has returned and before the run ends; NULL: nothing */
-    void *guests;                                      /* of at_return */
+    void *call;          /* function room: the call in progress */
+    void *communicator;  /* collectives room: the communicator of all workers, set once by the runtime */
+    /* server room: called once, when the task of this run has returned and before the run ends;
+     * NULL: nothing */
+    muster_status (*at_return)(muster_worker *worker);
+    void *guests; /* of at_return */
     mst_recorder recorder;
 };
 
 typedef muster_status (*mst_task)(muster_worker *worker, void *argument);
 
-/* devices: borrowed, `count` of them. Worker threads start here. On failure nothing is left. destroy joins them (after fork: forgets them). */
+/* devices: borrowed, `count` of them. Worker threads start here. On failure nothing is left.
+ * destroy joins them (after fork: forgets them). */
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool);
 void mst_pool_destroy(mst_pool *pool);
 int32_t mst_pool_size(const mst_pool *pool);
 muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank);
 const mst_pool_options *mst_pool_settings(const mst_pool *pool); /* as decided: spin_ns after the rules */
 
-/* enter: this thread's turn, in order of arrival, waiting at most timeout_ns (<= 0: for ever). Refuses inside a task of any pool
- * (BAD_STATE), after fork (BAD_STATE), and with TIMEOUT. where: the public function's name for messages. leave: gives the turn away. */
+/* enter: this thread's turn, in order of arrival, waiting at most timeout_ns (<= 0: for ever).
+ * Refuses inside a task of any pool (BAD_STATE), after fork (BAD_STATE), and with TIMEOUT. where:
+ * the public function's name for messages. leave: gives the turn away. */
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns);
 void mst_pool_leave(mst_pool *pool);
 
-/* Between enter and leave. run: task on every worker; returns when all have come back: the end of the run is a rendezvous that every worker
- * passes in every outcome. The first failure wins; its message becomes the caller's, with " (rank R)" if size > 1. ABORTED never wins.
- * run_single: on rank 0 alone in this thread, worker->size 1. Scratch of every worker is given back at the end, after a device sync. */
+/* Between enter and leave. run: task on every worker; returns when all have come back: the end of
+ * the run is a rendezvous that every worker passes in every outcome. The first failure wins; its
+ * message becomes the caller's, with " (rank R)" if size > 1. ABORTED never wins.
+ * run_single: on rank 0 alone in this thread, worker->size 1. Scratch of every worker is given back
+ * at the end, after a device sync. */
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
 
-/* From a task: the run is lost. First caller wins (one compare-and-swap of epoch, rank, code); keeps the thread's last error as the message; wakes
- * everyone who waits in a party of this pool. poisoned: has this run been lost? */
+/* From a task: the run is lost. First caller wins (one compare-and-swap of epoch, rank, code);
+ * keeps the thread's last error as the message; wakes everyone who waits in a party of this pool.
+ * poisoned: has this run been lost? */
 void mst_pool_poison(muster_worker *worker, muster_status code);
 bool mst_pool_poisoned(const muster_worker *worker);
-/* From a task, before the one meeting that ends it on every worker: whoever waits for this worker in any other meeting is told that it will not come; and
- * the waits of that last meeting only warn, since what they wait for is user code that has not returned. */
+/* From a task, before the one meeting that ends it on every worker: whoever waits for this worker
+ * in any other meeting is told that it will not come; and the waits of that last meeting only warn,
+ * since what they wait for is user code that has not returned. */
 void mst_worker_last_meeting(muster_worker *worker);
 
-/* A call that no thread waits for: it queues for the turn as enter does, in its order, and is made by a thread of the pool's, which the first of them starts.
- * run: on that thread; status OK: it has the turn and must leave it; TIMEOUT: it has not had it in time. When run begins the job is no longer the queue's.
- * submit refuses what enter refuses, a full queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
+/* A call that no thread waits for: it queues for the turn as enter does, in its order, and is made
+ * by a thread of the pool's, which the first of them starts.
+ * run: on that thread; status OK: it has the turn and must leave it; TIMEOUT: it has not had it in
+ * time. When run begins the job is no longer the queue's. submit refuses what enter refuses, a full
+ * queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
 enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
 
-/* Memory of the worker's device during a run, as table->allocate gives it. What a device cannot give now because its driver must not be called while collectives
- * are in flight, it reserves after the run, so that the next one finds it. */
+/* Memory of the worker's device during a run, as table->allocate gives it. What a device cannot
+ * give now because its driver must not be called while collectives are in flight, it reserves after
+ * the run, so that the next one finds it. */
 muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address);
-/* Waits for the worker's device: table->sync, of which the pool knows how long it takes. Ends with the deadline of the run, or ABORTED with its loss. */
+/* Waits for the worker's device: table->sync, of which the pool knows how long it takes. Ends with
+ * the deadline of the run, or ABORTED with its loss. */
 muster_status mst_worker_sync(muster_worker *worker);
-/* Before host code of a run touches memory of a device whose memory is the host's: a program that was launched on it may still run. */
+/* Before host code of a run touches memory of a device whose memory is the host's: a program that
+ * was launched on it may still run. */
 static inline muster_status mst_worker_settle(muster_worker *worker) {
     return __builtin_expect(worker->device->queued, 0) ? mst_worker_sync(worker) : MUSTER_OK;
 }
@@ -102,15 +120,20 @@ void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_
 /* From a task: those of the run in progress. */
 void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns);
 
-/* A party: the meeting places of some workers of a pool, for whoever builds collectives on it. Its members are numbered by themselves: below, a "member" is
- * such a number. Made at any time, also inside a run by one worker; destroyed when no member is inside it.
+/* A party: the meeting places of some workers of a pool, for whoever builds collectives on it. Its
+ * members are numbered by themselves: below, a "member" is such a number. Made at any time, also
+ * inside a run by one worker; destroyed when no member is inside it.
  *
- * Tags grow for ever: epoch of the run and number of the meeting in it, so nothing is reset after a failure. Each member has two lines, used in turn.
- * Rule: every member waits for all arrivals of every meeting. Then nobody can write the line of a meeting before all have finished with the meeting two
- * before it, and what is in the lines (and beside them, in memory used in turn like them) needs no second rendezvous. What is offered by address does: leave. */
+ * Tags grow for ever: epoch of the run and number of the meeting in it, so nothing is reset after a
+ * failure. Each member has two lines, used in turn.
+ * Rule: every member waits for all arrivals of every meeting. Then nobody can write the line of a
+ * meeting before all have finished with the meeting two before it, and what is in the lines (and
+ * beside them, in memory used in turn like them) needs no second rendezvous. What is offered by
+ * address does: leave. */
 enum { MST_PARTY_PAYLOAD = 56, MST_BOX_PAYLOAD = 16 };
 typedef struct mst_party_line {
-    _Alignas(MST_CACHE_LINE) _Atomic uint64_t arrived; /* the newest tag at which this member has arrived on this line */
+    /* the newest tag at which this member has arrived on this line */
+    _Alignas(MST_CACHE_LINE) _Atomic uint64_t arrived;
     char payload[MST_PARTY_PAYLOAD];
 } mst_party_line;
 
@@ -118,43 +141,52 @@ typedef struct mst_party_line {
 muster_status mst_party_create(mst_pool *pool, const int32_t *members, int32_t count, mst_party **party);
 void mst_party_destroy(mst_party *party);
 int32_t mst_party_member(const mst_party *party, const muster_worker *worker); /* -1: none */
-/* How messages name a worker, by its rank in the pool, to whoever is in this party: "rank 1 (worker 3)", its member's number first; "rank 1" where the two are
- * equal, "worker 3" where it is no member. Returns text. */
+/* How messages name a worker, by its rank in the pool, to whoever is in this party: "rank 1 (worker
+ * 3)", its member's number first; "rank 1" where the two are equal, "worker 3" where it is no
+ * member. Returns text. */
 enum { MST_RANK_TEXT = 40 };
 const char *mst_party_rank_text(const mst_party *party, int32_t rank, char text[MST_RANK_TEXT]);
 /* The next meeting of this worker; also the next line: tag & 1. */
 uint64_t mst_party_tag(mst_party *party, muster_worker *worker);
 mst_party_line *mst_party_line_of(mst_party *party, int32_t member, uint64_t tag);
 
-/* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; watches poison and deadline:
- * ABORTED if the run is lost, or if the member has returned from its task without arriving; TIMEOUT names the late rank, what it finished last and what this
- * one waits for, and poisons the run. what: the operation, a literal. wait_all: every member. */
+/* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; watches
+ * poison and deadline: ABORTED if the run is lost, or if the member has returned from its task
+ * without arriving; TIMEOUT names the late rank, what it finished last and what this one waits for,
+ * and poisons the run. what: the operation, a literal. wait_all: every member. */
 void mst_party_arrive(mst_party *party, muster_worker *worker, uint64_t tag);
 muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
 muster_status mst_party_wait_all(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
-/* A reading section: begin says that this worker reads (or writes) other members' memory (ABORTED if the run is already lost, then it must not touch it); end
- * says that it has finished. leave waits until nobody uses this worker's memory under `tag`: every member has ended its section, or the run is lost and
- * none is inside one. Whoever has arrived with memory on offer must leave, also after a failure. */
+/* A reading section: begin says that this worker reads (or writes) other members' memory (ABORTED
+ * if the run is already lost, then it must not touch it); end says that it has finished. leave
+ * waits until nobody uses this worker's memory under `tag`: every member has ended its section, or
+ * the run is lost and none is inside one. Whoever has arrived with memory on offer must leave, also
+ * after a failure. */
 muster_status mst_party_read_begin(mst_party *party, muster_worker *worker, uint64_t tag);
 void mst_party_read_end(mst_party *party, muster_worker *worker, uint64_t tag);
 muster_status mst_party_leave(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
 
-/* A mailbox: one message after another from one member to another; a rendezvous. The sender posts, and waits until what it posted is taken. The receiver waits
- * for the next post; it reads the sender's memory in sections of its own, several for one post if it likes, and then takes it.
+/* A mailbox: one message after another from one member to another; a rendezvous. The sender posts,
+ * and waits until what it posted is taken. The receiver waits for the next post; it reads the
+ * sender's memory in sections of its own, several for one post if it likes, and then takes it.
  * message_tag: the user's, for messages; negative: none. */
 typedef struct mst_post {
     uint64_t tag;
     char payload[MST_BOX_PAYLOAD];
 } mst_post;
-/* The boxes of messages to `to`, made on first use, before any of the calls below on either side: OUT_OF_MEMORY. */
+/* The boxes of messages to `to`, made on first use, before any of the calls below on either side:
+ * OUT_OF_MEMORY. */
 muster_status mst_box_open(mst_party *party, int32_t to);
-uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const void *payload); /* payload: MST_BOX_PAYLOAD bytes */
-/* Until the post is taken. Also after a failure: returns once the receiver is outside its section. */
+/* payload: MST_BOX_PAYLOAD bytes */
+uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const void *payload);
+/* Until the post is taken. Also after a failure: returns once the receiver is outside its
+ * section. */
 muster_status mst_box_wait_taken(mst_party *party, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag);
 /* Until the sender has posted something that is not taken yet. */
-muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post);
+muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag,
+                                mst_post *post);
 muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag);
-void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from); /* the post stays */
+void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from);           /* the post stays */
 void mst_box_take(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
 
 /* A place in the queue for the pool's turn. */
@@ -174,8 +206,9 @@ struct mst_job {
     mst_job *next;
 };
 
-/* Topology (topology.c): CPUs this process may use: one logical CPU per allowed physical core (hwloc opened at run time, else the kernel's
- * files), cut to the cgroup quota. cpus[capacity] out. Returns the number of cores (>= 1). allowed: number of logical CPUs (affinity and quota). */
+/* Topology (topology.c): CPUs this process may use: one logical CPU per allowed physical core
+ * (hwloc opened at run time, else the kernel's files), cut to the cgroup quota. cpus[capacity] out.
+ * Returns the number of cores (>= 1). allowed: number of logical CPUs (affinity and quota). */
 int32_t mst_topology_cores(int32_t *cpus, int32_t capacity);
 int32_t mst_topology_allowed(void);
 const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */

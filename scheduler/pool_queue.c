@@ -1,5 +1,7 @@
-/* Calls that no thread of the program waits for: they take their places in the queue for the turn when they are submitted, and one thread of the pool's makes
- * them, one after another. Since it takes them in the order in which they queued, it never waits for a turn that comes after another job's. */
+/* Calls that no thread of the program waits for: they take their places in the queue for the turn
+ * when they are submitted, and one thread of the pool's makes them, one after another. Since it
+ * takes them in the order in which they queued, it never waits for a turn that comes after another
+ * job's. */
 #include "pool_state_impl.h"
 
 #include <errno.h>
@@ -7,7 +9,8 @@
 #include <string.h>
 
 muster_status mst_call_queue_open(mst_call_queue *queue) {
-    if (mst_memory_refuse() || pthread_mutex_init(&queue->lock, NULL) != 0) return mst_out_of_memory("the queue's lock", sizeof(pthread_mutex_t));
+    if (mst_memory_refuse() || pthread_mutex_init(&queue->lock, NULL) != 0)
+        return mst_out_of_memory("the queue's lock", sizeof(pthread_mutex_t));
     if (pthread_cond_init(&queue->changed, NULL) != 0) {
         pthread_mutex_destroy(&queue->lock);
         return mst_out_of_memory("the queue's condition", sizeof(pthread_cond_t));
@@ -88,11 +91,14 @@ static muster_status start(mst_pool *pool, const char *where) {
 static muster_status submit(mst_pool *pool, mst_job *job) {
     mst_call_queue *queue = &pool->queue;
     if (queue->count == MST_QUEUE_LENGTH)
-        return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where, MST_QUEUE_LENGTH);
+        return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where,
+                         MST_QUEUE_LENGTH);
     MUSTER_TRY(start(pool, job->where));
     job->taken = mst_turn_queue(&pool->turn, &job->waiter);
-    if (queue->last) queue->last->next = job;
-    else queue->first = job;
+    if (queue->last)
+        queue->last->next = job;
+    else
+        queue->first = job;
     queue->last = job;
     queue->count++;
     pthread_cond_signal(&queue->changed);

@@ -6,7 +6,8 @@
 
 #include <pthread.h>
 
-/* Bits of a tag: epoch << MST_SEQUENCE_BITS | sequence. 2^44 runs of half a microsecond are 100 days. */
+/* Bits of a tag: epoch << MST_SEQUENCE_BITS | sequence. 2^44 runs of half a microsecond are 100
+ * days. */
 enum { MST_SEQUENCE_BITS = 20, MST_MAX_WORKERS = 4096 };
 
 typedef struct mst_turn {
@@ -15,8 +16,10 @@ typedef struct mst_turn {
     mst_turn_waiter *first, *last;
 } mst_turn;
 
-/* How long to spin: spins that end without what they waited for halve it, down to a 64th, others double it, up to the pool's. A peer that shares its CPU with
- * other programs comes milliseconds late; to spin for it takes CPU time from it, and from whoever is to run next. Every 32nd failure tries the whole length again. */
+/* How long to spin: spins that end without what they waited for halve it, down to a 64th, others
+ * double it, up to the pool's. A peer that shares its CPU with other programs comes milliseconds
+ * late; to spin for it takes CPU time from it, and from whoever is to run next. Every 32nd failure
+ * tries the whole length again. */
 typedef struct mst_spin {
     int64_t shift; /* the pool's length is divided by 2 to the power of this */
     uint32_t failures;
@@ -33,7 +36,8 @@ static inline void mst_spin_tell(mst_spin *spin, bool reached) {
     }
 }
 
-/* A wait of this worker for its own device, as the device tells of it now and then (pool_device.c). Touched by the worker's thread only. */
+/* A wait of this worker for its own device, as the device tells of it now and then (pool_device.c).
+ * Touched by the worker's thread only. */
 typedef struct mst_device_wait {
     uint64_t epoch;   /* of which run all this tells; of host devices only, whose runs begin without it */
     bool in_run;      /* the thread runs a task: only then is there a deadline */
@@ -48,16 +52,20 @@ typedef struct mst_device_wait {
 /* What only the pool needs of a worker. */
 typedef struct mst_seat {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
-    /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves, posts, takes or returns, and when a run is lost. */
+    /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves,
+     * posts, takes or returns, and when a run is lost. */
     _Alignas(MST_CACHE_LINE) mst_bell bell;
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
-    _Atomic uint64_t done_with; /* the newest epoch in which this worker will enter only the last meeting of the run */
-    uint64_t seen;                                      /* newest dispatched epoch that this thread has taken */
-    mst_spin spin;                                      /* of this worker's waits for others in a run */
-    pthread_t thread;                                   /* rank 0: the thread of the run in progress */
-    char message[MST_MESSAGE_SIZE];                     /* of the failure that this rank has reported */
+    /* the newest epoch in which this worker will enter only the last meeting of the run */
+    _Atomic uint64_t done_with;
+    uint64_t seen;                  /* newest dispatched epoch that this thread has taken */
+    mst_spin spin;                  /* of this worker's waits for others in a run */
+    pthread_t thread;               /* rank 0: the thread of the run in progress */
+    char message[MST_MESSAGE_SIZE]; /* of the failure that this rank has reported */
     mst_device_wait device_wait;
-    int64_t refused; /* bytes that the device could not give during this run, because its driver must not be called then */
+    /* bytes that the device could not give during this run, because its driver must not be called
+     * then */
+    int64_t refused;
 } mst_seat;
 
 /* The thread that makes calls for which no thread of the program waits (pool_queue.c). */
@@ -79,27 +87,30 @@ struct mst_pool {
     int32_t caller_cpu;   /* where the run was dispatched; -1: not known */
     /* The line of the end: value counts the threads that came back, over all runs. */
     _Alignas(MST_CACHE_LINE) mst_gate done;
-    /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means nothing. */
+    /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means
+     * nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
-    _Atomic uint64_t least_epoch; /* of the next run: above the tags that long runs have used up */
-    _Atomic bool refused;         /* some seat has refused bytes */
+    _Atomic uint64_t least_epoch;         /* of the next run: above the tags that long runs have used up */
+    _Atomic bool refused;                 /* some seat has refused bytes */
     int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_seat *seats;
     int32_t size;
-    int32_t threads; /* started */
-    bool own_master; /* rank 0 has a thread of its own, too */
-    bool watches;    /* some device has queues of its own */
+    int32_t threads;      /* started */
+    bool own_master;      /* rank 0 has a thread of its own, too */
+    bool watches;         /* some device has queues of its own */
     _Atomic int32_t lost; /* devices that have not come back from a run */
-    int32_t yields; /* of a wait, where there is no spinning */
+    int32_t yields;       /* of a wait, where there is no spinning */
     mst_pool_options options;
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_turn turn;
     mst_call_queue queue;
-    /* Rank 0's thread, where it has one, is woken apart from the others, so that a run of rank 0 alone wakes nobody else. */
+    /* Rank 0's thread, where it has one, is woken apart from the others, so that a run of rank 0
+     * alone wakes nobody else. */
     _Alignas(MST_CACHE_LINE) mst_gate master; /* value: epoch */
-    mst_spin caller_spin;                     /* of the callers' waits for the end of a run, where rank 0 has a thread of its own */
+    /* of the callers' waits for the end of a run, where rank 0 has a thread of its own */
+    mst_spin caller_spin;
     /* Written in every run, so apart from what the workers read in every run. */
     _Alignas(MST_CACHE_LINE) uint64_t epoch;
 };
@@ -110,17 +121,20 @@ void mst_turn_close(mst_turn *turn);
 /* false: timed out. */
 bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns);
 void mst_turn_leave(mst_turn *turn);
-/* The same in two steps. queue: true: the turn is taken at once; else `waiter` has its place in the order and must stay until wait has returned. */
+/* The same in two steps. queue: true: the turn is taken at once; else `waiter` has its place in the
+ * order and must stay until wait has returned. */
 bool mst_turn_queue(mst_turn *turn, mst_turn_waiter *waiter);
 bool mst_turn_wait(mst_turn *turn, mst_turn_waiter *waiter, int64_t timeout_ns);
 
-/* pool_queue.c. close: serves what is queued, ends the thread; forked: in a child, which has no such thread. */
+/* pool_queue.c. close: serves what is queued, ends the thread; forked: in a child, which has no
+ * such thread. */
 muster_status mst_call_queue_open(mst_call_queue *queue);
 void mst_call_queue_close(mst_call_queue *queue, bool forked);
 
-/* pool_device.c: devices with queues of their own. watch: from now on the waits of this worker for its device are bounded. begin and end: around the task of a
- * run, on the worker's thread; end waits for the device. reserve_refused: between runs. refusal: DEVICE_LOST where rank 0 (or, unless `single`, any rank) has
- * lost its device. */
+/* pool_device.c: devices with queues of their own. watch: from now on the waits of this worker for
+ * its device are bounded. begin and end: around the task of a run, on the worker's thread; end
+ * waits for the device. reserve_refused: between runs. refusal: DEVICE_LOST where rank 0 (or,
+ * unless `single`, any rank) has lost its device. */
 void mst_device_watch(mst_seat *seat);
 void mst_device_unwatch(mst_seat *seat);
 muster_status mst_device_begin(mst_seat *seat);
@@ -139,29 +153,33 @@ muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
 /* The headline and what each worker did last, in one piece. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
-/* pool.c. ready: may this thread enter? (not inside a task, not after fork). ring_all: wakes everyone who waits for any worker. */
+/* pool.c. ready: may this thread enter? (not inside a task, not after fork). ring_all: wakes
+ * everyone who waits for any worker. */
 muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 void mst_pool_ring_all(mst_pool *pool);
 
 /* meeting.c: one wait of one worker for one word of another. */
 typedef struct mst_meeting {
     muster_worker *worker;
-    const mst_party *party;          /* in which they meet: for messages */
-    const char *what;                /* the operation, a literal */
-    const char *duty;                /* what the peer owes, for messages: "entering it", "receiving it" ... */
-    int64_t message_tag;             /* of a message; negative: none */
-    int32_t peer;                    /* rank in the pool of whoever writes the word */
-    const _Atomic uint64_t *word;    /* wait until it is >= target */
+    const mst_party *party;       /* in which they meet: for messages */
+    const char *what;             /* the operation, a literal */
+    const char *duty;             /* what the peer owes, for messages: "entering it", "receiving it" ... */
+    int64_t message_tag;          /* of a message; negative: none */
+    int32_t peer;                 /* rank in the pool of whoever writes the word */
+    const _Atomic uint64_t *word; /* wait until it is >= target */
     uint64_t target;
     const _Atomic uint64_t *reading; /* leaving: in a lost run, wait also while this is `target`; NULL: not leaving */
     bool timed_out;                  /* out: this wait has poisoned the run */
 } mst_meeting;
 muster_status mst_meet(mst_meeting *meeting);
-muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what); /* the ABORTED of a lost run */
-/* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run; *epoch: of the last tag. */
+/* the ABORTED of a lost run */
+muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what);
+/* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run;
+ * *epoch: of the last tag. */
 uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
 
-/* worker.c: gives all scratch of this worker back; several blocks become one of the same total. release: to the device. */
+/* worker.c: gives all scratch of this worker back; several blocks become one of the same total.
+ * release: to the device. */
 void mst_worker_scratch_reset(muster_worker *worker);
 void mst_worker_scratch_release(muster_worker *worker);
 

@@ -34,7 +34,8 @@ static void unpack_message(mst_recorded *taken) {
     taken->bytes &= (1ll << MST_EVENT_BYTES_BITS) - 1;
 }
 
-/* false: the writer has begun to overwrite this event. Acquire loads keep the last look at count behind the reads of the fields. */
+/* false: the writer has begun to overwrite this event. Acquire loads keep the last look at count
+ * behind the reads of the fields. */
 static bool take(const mst_recorder *recorder, uint64_t index, mst_recorded *taken) {
     const mst_event *event = mst_recorder_slot(recorder, index);
     uint64_t sequence_kind = atomic_load_explicit(&event->sequence_kind, memory_order_acquire);
@@ -47,12 +48,15 @@ static bool take(const mst_recorder *recorder, uint64_t index, mst_recorded *tak
     taken->tag = 0;
     taken->peer = -1;
     if (taken->kind == MST_EVENT_MESSAGE) unpack_message(taken);
-    /* The slot of event `count` is the one being written, so that index + length == count is too late already. */
+    /* The slot of event `count` is the one being written, so that index + length == count is too
+     * late already. */
     return atomic_load_explicit(&recorder->count, memory_order_acquire) < index + mst_recorder_length(recorder);
 }
 
 /* Events that were recorded. */
-static uint64_t recorded(const mst_recorder *recorder) { return recorder->off ? 0 : atomic_load_explicit(&recorder->count, memory_order_acquire); }
+static uint64_t recorded(const mst_recorder *recorder) {
+    return recorder->off ? 0 : atomic_load_explicit(&recorder->count, memory_order_acquire);
+}
 
 int64_t mst_recorder_read(const mst_recorder *recorder, mst_recorded *events, int64_t capacity, uint64_t *begun) {
     uint64_t count = recorded(recorder);
@@ -80,10 +84,11 @@ static void describe(const mst_recorded *shot, char *text, size_t size) {
     uint64_t now = mst_ticks();
     const char *name = shot->name ? shot->name : "?";
     if (shot->end == 0) {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(shot->kind), name, shot->sequence, message, bytes, seconds(shot->start, now));
+        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(shot->kind), name, shot->sequence, message, bytes,
+                 seconds(shot->start, now));
     } else {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(shot->kind), name, shot->sequence, message, bytes,
-                 seconds(shot->start, shot->end), seconds(shot->end, now));
+        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(shot->kind), name,
+                 shot->sequence, message, bytes, seconds(shot->start, shot->end), seconds(shot->end, now));
     }
 }
 
@@ -100,11 +105,13 @@ const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t s
             return text;
         }
     }
-    snprintf(text, size, "more events than can be read"); /* a ring overwritten eight times in a row: it is making progress */
+    /* a ring overwritten eight times in a row: it is making progress */
+    snprintf(text, size, "more events than can be read");
     return text;
 }
 
-void mst_recorder_dump(const mst_recorder *recorder, int32_t rank, int32_t events, void (*write)(void *user, const char *line), void *user) {
+void mst_recorder_dump(const mst_recorder *recorder, int32_t rank, int32_t events, void (*write)(void *user, const char *line),
+                       void *user) {
     uint64_t count = recorded(recorder);
     uint64_t readable = mst_recorder_length(recorder) - 1;
     uint64_t wanted = events < 0 ? 0 : (uint64_t)events;

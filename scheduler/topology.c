@@ -1,5 +1,6 @@
-/* Which CPUs this process may use: physical cores from hwloc (opened at run time) or from the kernel's files, affinity, and the quota of
- * the control group. Which CPUs share a core is read once in the process; affinity and quota are read each time, as they may change. */
+/* Which CPUs this process may use: physical cores from hwloc (opened at run time) or from the
+ * kernel's files, affinity, and the quota of the control group. Which CPUs share a core is read
+ * once in the process; affinity and quota are read each time, as they may change. */
 #include "topology_impl.h"
 
 #include "pool_impl.h"
@@ -82,7 +83,8 @@ static double smaller_quota(double a, double b) {
     return b == 0 || a < b ? a : b;
 }
 
-/* From the group up to the mount. A group's path may be the host's, which a container does not see: its missing folders limit nothing. */
+/* From the group up to the mount. A group's path may be the host's, which a container does not see:
+ * its missing folders limit nothing. */
 static double quota_upwards(const char *mount, const char *group, bool v2) {
     char folder[PATH_SIZE];
     if (snprintf(folder, sizeof(folder), "%s%s", mount, group) >= (int)sizeof(folder)) return 0;
@@ -176,7 +178,7 @@ typedef struct hwloc_calls {
 } hwloc_calls;
 
 static bool find_calls(void *library, hwloc_calls *calls) {
-    static const char *const names[] = {"hwloc_get_api_version", "hwloc_topology_init",   "hwloc_topology_set_flags", "hwloc_topology_load",
+    static const char *const names[] = {"hwloc_get_api_version",  "hwloc_topology_init",  "hwloc_topology_set_flags", "hwloc_topology_load",
                                         "hwloc_topology_destroy", "hwloc_get_type_depth", "hwloc_get_obj_by_depth",   "hwloc_bitmap_next"};
     void *found[sizeof(names) / sizeof(names[0])];
     _Static_assert(sizeof(found) == sizeof(*calls), "one name per call");
@@ -213,7 +215,8 @@ static bool ask_hwloc(void *library) {
 }
 
 static bool open_hwloc(void) {
-    /* Never unloaded: hwloc 2.7 puts a string of its own into the environment, which getenv then reads for as long as the process lives. */
+    /* Never unloaded: hwloc 2.7 puts a string of its own into the environment, which getenv then
+     * reads for as long as the process lives. */
     void *library = dlopen("libhwloc.so.15", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!library) return false;
     bool known = ask_hwloc(library);

@@ -1,4 +1,5 @@
-/* The parts of topology.c that read text and folders, apart from the real machine so that tests can give them others. */
+/* The parts of topology.c that read text and folders, apart from the real machine so that tests can
+ * give them others. */
 #ifndef MST_TOPOLOGY_IMPL_H
 #define MST_TOPOLOGY_IMPL_H
 
@@ -10,12 +11,15 @@
 bool mst_topology_parse_list(const char *text, cpu_set_t *set);
 /* Text of a v2 cpu.max ("150000 100000", "max 100000"): CPUs' worth of time, 0: no limit. */
 double mst_topology_parse_cpu_max(const char *text);
-/* The smallest limit on the way from the process's cgroup (text of /proc/self/cgroup) to the root, v2 and v1, under `mount` ("/sys/fs/cgroup");
+/* The smallest limit on the way from the process's cgroup (text of /proc/self/cgroup) to the root,
+ * v2 and v1, under `mount` ("/sys/fs/cgroup");
  * 0: none. */
 double mst_topology_quota(const char *cgroup_text, const char *mount);
-/* core_of[cpu] = the lowest CPU of the same core, for every CPU in set, from <folder>/cpu<n>/topology; itself where the files are missing. */
+/* core_of[cpu] = the lowest CPU of the same core, for every CPU in set, from
+ * <folder>/cpu<n>/topology; itself where the files are missing. */
 void mst_topology_kernel_cores(const char *folder, const cpu_set_t *set, int32_t core_of[CPU_SETSIZE]);
-/* One CPU of each core that has any in `allowed`, ascending, at most `limit` (0: no limit) of them. Returns their number, stores `capacity`. */
+/* One CPU of each core that has any in `allowed`, ascending, at most `limit` (0: no limit) of them.
+ * Returns their number, stores `capacity`. */
 int32_t mst_topology_choose(const cpu_set_t *allowed, const int32_t core_of[CPU_SETSIZE], int32_t limit, int32_t *cpus, int32_t capacity);
 
 #endif

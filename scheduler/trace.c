@@ -1,4 +1,5 @@
-/* The recorders as JSON. All numbers are printed as integers, since a decimal point is the locale's. */
+/* The recorders as JSON. All numbers are printed as integers, since a decimal point is the
+ * locale's. */
 #include "trace_impl.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@
 
 /* Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none. */
 static int32_t character_length(const unsigned char *text) {
-    static const unsigned char lowest[] = {0, 0, 0, 0xA0, 0x90}; /* of the second byte, after E0 and F0: below are longer forms of shorter ones */
+    /* of the second byte, after E0 and F0: below are longer forms of shorter ones */
+    static const unsigned char lowest[] = {0, 0, 0, 0xA0, 0x90};
     unsigned char first = text[0];
     if (first < 0x80) return 1;
     int32_t length = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
@@ -22,20 +24,26 @@ static int32_t character_length(const unsigned char *text) {
         if ((text[i] & 0xC0) != 0x80) return 0; /* the end of the string is one of these */
     }
     if ((first == 0xE0 || first == 0xF0) && text[1] < lowest[length]) return 0;
-    if ((first == 0xED && text[1] > 0x9F) || (first == 0xF4 && text[1] > 0x8F)) return 0; /* surrogates, and beyond U+10FFFF */
+    /* surrogates, and beyond U+10FFFF */
+    if ((first == 0xED && text[1] > 0x9F) || (first == 0xF4 && text[1] > 0x8F)) return 0;
     return length;
 }
 
-/* In quotes. Names are the user's: what is no UTF-8 becomes U+FFFD, since a file with it would be no JSON. */
+/* In quotes. Names are the user's: what is no UTF-8 becomes U+FFFD, since a file with it would be
+ * no JSON. */
 static void put_text(FILE *file, const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     putc('"', file);
     while (*at) {
         int32_t length = character_length(at);
-        if (*at == '"' || *at == '\\') fprintf(file, "\\%c", *at);
-        else if (*at < 0x20) fprintf(file, "\\u%04x", *at);
-        else if (length == 0) fputs("\\ufffd", file);
-        else fwrite(at, 1, (size_t)length, file);
+        if (*at == '"' || *at == '\\')
+            fprintf(file, "\\%c", *at);
+        else if (*at < 0x20)
+            fprintf(file, "\\u%04x", *at);
+        else if (length == 0)
+            fputs("\\ufffd", file);
+        else
+            fwrite(at, 1, (size_t)length, file);
         at += length > 0 ? length : 1;
     }
     putc('"', file);
@@ -43,7 +51,8 @@ static void put_text(FILE *file, const char *text) {
 
 /* ---- time ---- */
 
-/* Ticks as nanoseconds of CLOCK_MONOTONIC, so that several files of one process lie on one scale. */
+/* Ticks as nanoseconds of CLOCK_MONOTONIC, so that several files of one process lie on one
+ * scale. */
 typedef struct timescale {
     uint64_t ticks;
     int64_t ns;
@@ -82,7 +91,8 @@ static void put_event(const writer *w, int32_t rank, const mst_recorded *event) 
     put_microseconds(w->file, "ts", start);
     if (event->end) put_microseconds(w->file, "dur", nanoseconds(&w->scale, event->end) - start);
     const char *kind = mst_event_kind_name(event->kind);
-    fprintf(w->file, ",\"cat\":\"%s\",\"args\":{\"sequence\":%" PRIu64 ",\"bytes\":%" PRId64 ",\"kind\":\"%s\"", kind, event->sequence, event->bytes, kind);
+    fprintf(w->file, ",\"cat\":\"%s\",\"args\":{\"sequence\":%" PRIu64 ",\"bytes\":%" PRId64 ",\"kind\":\"%s\"", kind, event->sequence,
+            event->bytes, kind);
     if (event->peer >= 0) fprintf(w->file, ",\"peer\":%" PRId32 ",\"tag\":%" PRId64, event->peer, event->tag);
     fputs("}}", w->file);
 }
@@ -104,7 +114,9 @@ static void put_track(writer *w, int32_t rank, const mst_trace_track *track) {
 }
 
 static void put_trace(writer *w, const mst_trace_track *tracks, int32_t count) {
-    fprintf(w->file, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", w->process);
+    fprintf(w->file,
+            "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":",
+            w->process);
     put_text(w->file, program_invocation_short_name);
     fputs("}}", w->file);
     for (int32_t r = 0; r < count; r++) put_track(w, r, &tracks[r]);
@@ -117,10 +129,12 @@ static muster_status refused(const char *where, const char *path, int error) {
     return mst_error(MUSTER_SYSTEM, "%s: path: expected a file that can be written, received '%.300s': %s", where, path, strerror(error));
 }
 
-/* Follows links, so that the file is replaced and not the link. A device or a pipe (/dev/stdout) must not be replaced by a file. */
+/* Follows links, so that the file is replaced and not the link. A device or a pipe (/dev/stdout)
+ * must not be replaced by a file. */
 static muster_status resolve(const char *path, char target[PATH_MAX], const char *where) {
     struct stat found;
-    if (!path || !*path) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: path: expected the path of a file, received %s", where, path ? "''" : "NULL");
+    if (!path || !*path)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: path: expected the path of a file, received %s", where, path ? "''" : "NULL");
     if (strlen(path) >= PATH_MAX) return refused(where, path, ENAMETOOLONG);
     if (!realpath(path, target)) {
         if (errno != ENOENT) return refused(where, path, errno);
@@ -129,7 +143,8 @@ static muster_status resolve(const char *path, char target[PATH_MAX], const char
     }
     if (stat(target, &found) != 0) return refused(where, path, errno);
     if (!S_ISREG(found.st_mode)) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: path: expected the path of a file, received '%.300s', which is something else", where, path);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: path: expected the path of a file, received '%.300s', which is something else",
+                         where, path);
     }
     return MUSTER_OK;
 }

@@ -1,13 +1,15 @@
 /* Whose turn it is: first come, first served. One compare-and-swap when nobody else is there.
  *
- * state FREE: nobody has the turn. HELD: somebody has it, nobody waits. QUEUED: somebody has it and there may be waiters, so that
- * leaving has to look at the list. The turn is handed to the first waiter while it is QUEUED, never set free in between: nobody overtakes. */
+ * state FREE: nobody has the turn. HELD: somebody has it, nobody waits. QUEUED: somebody has it and
+ * there may be waiters, so that leaving has to look at the list. The turn is handed to the first
+ * waiter while it is QUEUED, never set free in between: nobody overtakes. */
 #include "pool_state_impl.h"
 
 enum { FREE, HELD, QUEUED };
 
 muster_status mst_turn_open(mst_turn *turn) {
-    if (mst_memory_refuse() || pthread_mutex_init(&turn->lock, NULL) != 0) return mst_out_of_memory("the pool's lock", sizeof(pthread_mutex_t));
+    if (mst_memory_refuse() || pthread_mutex_init(&turn->lock, NULL) != 0)
+        return mst_out_of_memory("the pool's lock", sizeof(pthread_mutex_t));
     return MUSTER_OK;
 }
 
@@ -17,16 +19,22 @@ static bool move_state(mst_turn *turn, uint32_t from, uint32_t to) { return atom
 
 static void append(mst_turn *turn, mst_turn_waiter *waiter) {
     waiter->previous = turn->last;
-    if (turn->last) turn->last->next = waiter;
-    else turn->first = waiter;
+    if (turn->last)
+        turn->last->next = waiter;
+    else
+        turn->first = waiter;
     turn->last = waiter;
 }
 
 static void unlink_waiter(mst_turn *turn, mst_turn_waiter *waiter) {
-    if (waiter->previous) waiter->previous->next = waiter->next;
-    else turn->first = waiter->next;
-    if (waiter->next) waiter->next->previous = waiter->previous;
-    else turn->last = waiter->previous;
+    if (waiter->previous)
+        waiter->previous->next = waiter->next;
+    else
+        turn->first = waiter->next;
+    if (waiter->next)
+        waiter->next->previous = waiter->previous;
+    else
+        turn->last = waiter->previous;
 }
 
 /* Under the lock. true: the turn was free after all. */
@@ -50,7 +58,8 @@ bool mst_turn_queue(mst_turn *turn, mst_turn_waiter *waiter) {
 bool mst_turn_wait(mst_turn *turn, mst_turn_waiter *waiter, int64_t timeout_ns) {
     mst_wait wait = {.spin_ns = 0, .timeout_ns = timeout_ns > 0 ? timeout_ns : -1};
     mst_gate_wait(&waiter->gate, 1, &wait);
-    /* Also after success: whoever grants publishes under the lock, and may still be looking at this waiter. */
+    /* Also after success: whoever grants publishes under the lock, and may still be looking at this
+     * waiter. */
     pthread_mutex_lock(&turn->lock);
     bool granted = waiter->granted;
     if (!granted) unlink_waiter(turn, waiter);

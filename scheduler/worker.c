@@ -25,24 +25,31 @@ double muster_worker_weight(const muster_worker *worker) { return worker ? worke
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_poisoned(worker) : 0; }
 
 muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: worker: expected the worker of the running function, received NULL");
+    if (!worker)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_worker_set_weight: worker: expected the worker of the running function, received NULL");
     if (!isfinite(weight) || weight < 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
     worker->weight = weight;
     return MUSTER_OK;
 }
 
 /* Rows begin where shards do: the rule of all edges. */
-static int64_t shard_edge(const muster_worker *worker, int32_t shard) { return (int64_t)((__int128)worker->total_rows * shard / worker->shards); }
+static int64_t shard_edge(const muster_worker *worker, int32_t shard) {
+    return (int64_t)((__int128)worker->total_rows * shard / worker->shards);
+}
 
 muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows) {
     const char *where = "muster_worker_shard_rows";
     const int32_t here = muster_worker_shards_here(worker);
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
     if (!first_row || !rows)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where, first_row ? "rows" : "first_row");
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where,
+                         first_row ? "rows" : "first_row");
     if (shard_in_rank < 0 || shard_in_rank >= here)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1, shard_in_rank);
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1,
+                         shard_in_rank);
     *first_row = here == 1 ? 0 : shard_edge(worker, worker->shard + shard_in_rank) - worker->first_row;
     *rows = here == 1 ? worker->rows : shard_edge(worker, worker->shard + shard_in_rank + 1) - worker->first_row - *first_row;
     return MUSTER_OK;
@@ -51,7 +58,8 @@ muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shar
 /* ---- scratch ---- */
 
 static muster_status add_block(muster_worker *worker, int64_t bytes) {
-    MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block), "the list of scratch blocks"));
+    MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block),
+                        "the list of scratch blocks"));
     mst_scratch_block block = {.bytes = bytes > SCRATCH_BLOCK ? bytes : SCRATCH_BLOCK};
     MUSTER_TRY(mst_worker_allocate(worker, block.bytes, &block.address));
     worker->scratch[worker->scratch_count++] = block;
@@ -60,7 +68,8 @@ static muster_status add_block(muster_worker *worker, int64_t bytes) {
 
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address) {
     if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: bytes: expected 0 or more, received %" PRId64, bytes);
-    if (bytes > INT64_MAX - SCRATCH_ALIGNMENT) return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: bytes: %" PRId64 " overflows", bytes);
+    if (bytes > INT64_MAX - SCRATCH_ALIGNMENT)
+        return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: bytes: %" PRId64 " overflows", bytes);
     int64_t rounded = bytes == 0 ? SCRATCH_ALIGNMENT : (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
     int64_t i = 0;
     while (i < worker->scratch_count && worker->scratch[i].bytes - worker->scratch[i].used < rounded) i++;
@@ -70,7 +79,8 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
     return MUSTER_OK;
 }
 
-/* One block of the sum serves the next run of the same kind without an allocation. Where the device has no room for it, the old blocks do. */
+/* One block of the sum serves the next run of the same kind without an allocation. Where the device
+ * has no room for it, the old blocks do. */
 static void merge_blocks(muster_worker *worker) {
     const mst_device_table *table = worker->device->table;
     mst_scratch_block whole = {0};
@@ -99,14 +109,18 @@ void mst_worker_scratch_release(muster_worker *worker) {
 
 static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_t *shape, int64_t *bytes) {
     *bytes = muster_dtype_size(dtype);
-    if (*bytes == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: dtype: expected an element type, received %" PRId32, dtype);
+    if (*bytes == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: dtype: expected an element type, received %" PRId32, dtype);
     if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: ndim: expected 0 to %d, received %" PRId32, MUSTER_MAX_DIMS, ndim);
-    if (ndim > 0 && !shape) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape: expected %" PRId32 " sizes, received NULL", ndim);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: ndim: expected 0 to %d, received %" PRId32, MUSTER_MAX_DIMS,
+                         ndim);
+    if (ndim > 0 && !shape)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape: expected %" PRId32 " sizes, received NULL", ndim);
     bool empty = false;
     for (int32_t i = 0; i < ndim; i++) {
         if (shape[i] < 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape[%" PRId32 "]: expected 0 or more, received %" PRId64, i, shape[i]);
+            return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape[%" PRId32 "]: expected 0 or more, received %" PRId64, i,
+                             shape[i]);
         empty = empty || shape[i] == 0;
     }
     for (int32_t i = 0; i < ndim && !empty; i++) {
@@ -156,15 +170,17 @@ static muster_status check_copy(const muster_worker *worker, const char *where, 
         return mst_error(MUSTER_DTYPE_MISMATCH, "%s: host_tensor: expected %s as in device_tensor, received %s", where,
                          muster_dtype_name(device_tensor.dtype), muster_dtype_name(host_tensor.dtype));
     if (muster_tensor_count(device_tensor) != muster_tensor_count(host_tensor))
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: host_tensor: expected %" PRId64 " elements as in device_tensor, received %" PRId64, where,
-                         muster_tensor_count(device_tensor), muster_tensor_count(host_tensor));
-    if (!mst_tensor_contiguous(device_tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: device_tensor: expected contiguous elements", where);
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: host_tensor: expected %" PRId64 " elements as in device_tensor, received %" PRId64,
+                         where, muster_tensor_count(device_tensor), muster_tensor_count(host_tensor));
+    if (!mst_tensor_contiguous(device_tensor))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: device_tensor: expected contiguous elements", where);
     if (!mst_tensor_contiguous(host_tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: host_tensor: expected contiguous elements", where);
     if (!on_device(worker, device_tensor))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: device_tensor: expected memory of rank %" PRId32 ", received device %" PRId32, where, worker->rank,
-                         device_tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: device_tensor: expected memory of rank %" PRId32 ", received device %" PRId32, where,
+                         worker->rank, device_tensor.device);
     if (!in_host_memory(worker, host_tensor))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: host_tensor: expected host memory, received memory of rank %" PRId32, where, host_tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: host_tensor: expected host memory, received memory of rank %" PRId32, where,
+                         host_tensor.device);
     return MUSTER_OK;
 }
 
@@ -172,7 +188,8 @@ muster_status muster_worker_read(muster_worker *worker, muster_tensor device_ten
     MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(mst_worker_settle(worker));
-    MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor), mst_tensor_bytes(device_tensor)));
+    MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor),
+                                       mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }
 
@@ -180,6 +197,7 @@ muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tens
     MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(mst_worker_settle(worker));
-    MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor), mst_tensor_bytes(device_tensor)));
+    MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor),
+                                      mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }

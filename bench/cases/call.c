@@ -58,8 +58,10 @@ static bool describe(mean_call *call, muster_runtime *runtime, int64_t n, int64_
 
 static void add_limit(bench_row *row, bench_pair *pair, const mean_call *call, int64_t n, int64_t k) {
     bench_mean_dot *limit = pair ? bench_mean_dot_open(pair, call->x, call->y, n, k, call->expected) : NULL;
-    if (limit) bench_add(row, BENCH_LIMIT, "fused loop, 2 spinning threads", limit, bench_mean_dot_block, bench_mean_dot_close);
-    else bench_say("not measured: the fused loop: %s", pair ? "no memory" : "only one core is allowed");
+    if (limit)
+        bench_add(row, BENCH_LIMIT, "fused loop, 2 spinning threads", limit, bench_mean_dot_block, bench_mean_dot_close);
+    else
+        bench_say("not measured: the fused loop: %s", pair ? "no memory" : "only one core is allowed");
 }
 
 static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *options) {

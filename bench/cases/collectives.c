@@ -1,4 +1,5 @@
-/* Every collective over a range of sizes, out of place and in place, beside the limit, OpenMPI and Gloo. */
+/* Every collective over a range of sizes, out of place and in place, beside the limit, OpenMPI and
+ * Gloo. */
 #include "collective_limit.h"
 #include "collectives_muster.h"
 #include "collectives_report.h"
@@ -51,8 +52,9 @@ static void add_peers(bench_row *row, stage *on, const collective_job *job, cont
     }
 }
 
-/* What is expected of Muster: [0] at most so many times the limit, [1] at least so many times the speed of OpenMPI; 0: nothing. On two ranks
- * more than twice OpenMPI's speed is asked for only where the limit leaves so much room. */
+/* What is expected of Muster: [0] at most so many times the limit, [1] at least so many times the
+ * speed of OpenMPI; 0: nothing. On two ranks more than twice OpenMPI's speed is asked for only
+ * where the limit leaves so much room. */
 static void add_targets(bench_row *row, const collective_job *job) {
     const bench_contender *limit = bench_fastest(row, BENCH_LIMIT, NULL), *peer = bench_fastest(row, BENCH_PEER, "OpenMPI");
     bool sums = job->op == COLLECTIVE_ALL_REDUCE || job->op == COLLECTIVE_REDUCE_SCATTER;
@@ -87,8 +89,13 @@ static bool measure(stage *on, bench_cell *cell, int32_t form, contenders *all, 
     collective_job job = cell->job;
     job.in_place = form;
     int64_t bytes = collective_job_bytes(&job);
-    *row = (bench_row){.block = block_of(options, bytes), .round_count = bytes < 16 * MIB ? 9 : 5, .rest_ns = 3000000, .median = true, .json = all->json,
-                       .items = (double)bytes, .items_name = "bytes/s"};
+    *row = (bench_row){.block = block_of(options, bytes),
+                       .round_count = bytes < 16 * MIB ? 9 : 5,
+                       .rest_ns = 3000000,
+                       .median = true,
+                       .json = all->json,
+                       .items = (double)bytes,
+                       .items_name = "bytes/s"};
     snprintf(row->name, sizeof row->name, "%s, %d ranks, %lld bytes, %s", collective_name(job.op), job.ranks, (long long)bytes,
              form ? "in place" : "out of place");
     bench_cell_json(&job, all->json, sizeof all->json);
@@ -164,7 +171,8 @@ static bool open_stage(stage *on, int32_t ranks, const bench_options *options) {
     return on->muster != NULL;
 }
 
-/* The operations of a list such as "all_reduce,broadcast"; NULL: all of nccl-tests. -1: one of them is none. */
+/* The operations of a list such as "all_reduce,broadcast"; NULL: all of nccl-tests. -1: one of them
+ * is none. */
 static int32_t read_ops(const char *list, int32_t ops[MOST_OPS]) {
     int32_t count = 0;
     if (!list)
@@ -172,8 +180,10 @@ static int32_t read_ops(const char *list, int32_t ops[MOST_OPS]) {
     char *copy = list ? strdup(list) : NULL, *rest = NULL;
     for (char *name = copy ? strtok_r(copy, ",", &rest) : NULL; name && count >= 0; name = strtok_r(NULL, ",", &rest)) {
         int32_t op = collective_find(name);
-        if (op < 0 || collective_updates(op) || count == MOST_OPS) count = -1;
-        else ops[count++] = op;
+        if (op < 0 || collective_updates(op) || count == MOST_OPS)
+            count = -1;
+        else
+            ops[count++] = op;
     }
     free(copy);
     return count;
@@ -199,8 +209,8 @@ bool bench_collectives(const bench_options *given) {
     int32_t ops[MOST_OPS], ranks[MOST_RANK_LISTS];
     int32_t op_count = read_ops(options.ops, ops), rank_count = read_ranks(options.ranks ? options.ranks : "2,4", ranks);
     if (op_count <= 0 || rank_count <= 0 || options.begin > options.end || options.calls > COLLECTIVE_CALLS) {
-        bench_say("collectives: expected -b at most -e, -n at most %d, --ranks of 2 to %d, --op of all_reduce and the like", COLLECTIVE_CALLS,
-                  COLLECTIVE_RANKS);
+        bench_say("collectives: expected -b at most -e, -n at most %d, --ranks of 2 to %d, --op of all_reduce and the like",
+                  COLLECTIVE_CALLS, COLLECTIVE_RANKS);
         return false;
     }
     bench_plot *plot = options.plot ? bench_plot_open(bench_machine(), "bytes", "bus bandwidth, GB/s") : NULL;

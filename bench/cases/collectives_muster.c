@@ -22,7 +22,8 @@ typedef struct side {
 static muster_status update(const side *own, const collective_job *job) {
     muster_worker *w = own->worker;
     bool momentum = job->op == COLLECTIVE_MOMENTUM;
-    if (job->variant == 0 && momentum) return muster_worker_all_reduce_momentum(w, NULL, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state, own->output);
+    if (job->variant == 0 && momentum)
+        return muster_worker_all_reduce_momentum(w, NULL, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state, own->output);
     if (job->variant == 0) return muster_worker_all_reduce_axpy(w, NULL, COLLECTIVE_RATE, own->input, own->output);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, own->input, own->input));
     if (!momentum) return muster_axpy(w, COLLECTIVE_RATE, own->input, own->output);
@@ -34,15 +35,24 @@ static muster_status enter(const side *own, const collective_job *job) {
     muster_worker *w = own->worker;
     muster_tensor in = own->input, out = own->output;
     switch (job->op) {
-    case COLLECTIVE_ALL_REDUCE: return muster_worker_all_reduce(w, NULL, MUSTER_SUM, in, out);
-    case COLLECTIVE_BROADCAST: return muster_worker_broadcast(w, NULL, job->root, in, out);
-    case COLLECTIVE_ALL_GATHER: return muster_worker_all_gather(w, NULL, in, out);
-    case COLLECTIVE_REDUCE_SCATTER: return muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, in, out);
-    case COLLECTIVE_REDUCE: return muster_worker_reduce(w, NULL, MUSTER_SUM, job->root, in, out);
-    case COLLECTIVE_ALL_TO_ALL: return muster_worker_all_to_all(w, NULL, in, out);
-    case COLLECTIVE_GATHER: return muster_worker_gather(w, NULL, job->root, in, out);
-    case COLLECTIVE_SCATTER: return muster_worker_scatter(w, NULL, job->root, in, out);
-    default: return update(own, job);
+    case COLLECTIVE_ALL_REDUCE:
+        return muster_worker_all_reduce(w, NULL, MUSTER_SUM, in, out);
+    case COLLECTIVE_BROADCAST:
+        return muster_worker_broadcast(w, NULL, job->root, in, out);
+    case COLLECTIVE_ALL_GATHER:
+        return muster_worker_all_gather(w, NULL, in, out);
+    case COLLECTIVE_REDUCE_SCATTER:
+        return muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, in, out);
+    case COLLECTIVE_REDUCE:
+        return muster_worker_reduce(w, NULL, MUSTER_SUM, job->root, in, out);
+    case COLLECTIVE_ALL_TO_ALL:
+        return muster_worker_all_to_all(w, NULL, in, out);
+    case COLLECTIVE_GATHER:
+        return muster_worker_gather(w, NULL, job->root, in, out);
+    case COLLECTIVE_SCATTER:
+        return muster_worker_scatter(w, NULL, job->root, in, out);
+    default:
+        return update(own, job);
     }
 }
 
@@ -69,16 +79,21 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const collective_job *job = &muster->job;
     int32_t rank = muster_worker_rank(w);
     int64_t most[] = {job->count + 1}; /* so that the last part, of no elements, lies in it too */
-    muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)}, state = muster_tensor_none();
+    muster_tensor blocks[2] = {muster_worker_scratch(w, MUSTER_F32, 1, most), muster_worker_scratch(w, MUSTER_F32, 1, most)},
+                  state = muster_tensor_none();
     if (job->op == COLLECTIVE_MOMENTUM) state = muster_worker_scratch(w, MUSTER_F32, 1, &job->count);
-    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE || (job->op == COLLECTIVE_MOMENTUM && state.dtype == MUSTER_DTYPE_NONE)) {
+    if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE ||
+        (job->op == COLLECTIVE_MOMENTUM && state.dtype == MUSTER_DTYPE_NONE)) {
         collective_abort(muster->room);
         return MUSTER_OUT_OF_MEMORY;
     }
     collective_buffers buffers[COLLECTIVE_RANKS], *own = &buffers[rank];
-    *own = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]), state.data ? muster_tensor_address(state) : NULL);
-    side self = {.worker = w, .input = part_of(blocks, most[0], own->input, own->input_count),
-                 .output = part_of(blocks, most[0], own->output, own->output_count), .state = state};
+    *own = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]),
+                             state.data ? muster_tensor_address(state) : NULL);
+    side self = {.worker = w,
+                 .input = part_of(blocks, most[0], own->input, own->input_count),
+                 .output = part_of(blocks, most[0], own->output, own->output_count),
+                 .state = state};
     collective_player player = {muster->room, rank, muster->ranks, buffers, operate, &self};
     collective_play(&player, job, muster->warm, muster->calls);
     return self.status;
@@ -98,7 +113,8 @@ bench_muster_collectives *bench_muster_collectives_open(int32_t ranks) {
     muster->ranks = ranks;
     muster->room = calloc(1, sizeof *muster->room);
     muster->runtime = muster->room ? bench_muster_open(ranks) : NULL;
-    if (muster->runtime && bench_muster_ok(muster_function_create(muster->runtime, "collective", body, muster, &muster->function), "muster")) {
+    if (muster->runtime &&
+        bench_muster_ok(muster_function_create(muster->runtime, "collective", body, muster, &muster->function), "muster")) {
         collective_room_open(muster->room, ranks > bench_cores());
         return muster;
     }

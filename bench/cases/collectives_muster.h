@@ -1,4 +1,5 @@
-/* Muster's collectives as a contender: one call of a function whose body carries out a whole block. */
+/* Muster's collectives as a contender: one call of a function whose body carries out a whole
+ * block. */
 #ifndef BENCH_COLLECTIVES_MUSTER_H
 #define BENCH_COLLECTIVES_MUSTER_H
 

@@ -3,7 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A line of the table: of several contenders the fastest is meant. Those with a curve come first. */
+/* A line of the table: of several contenders the fastest is meant. Those with a curve come
+ * first. */
 static const struct {
     const char *label;
     bench_kind kind;
@@ -25,10 +26,12 @@ static const bench_contender *pick(const bench_row *row, int32_t program) {
 static double bandwidth(const collective_job *job, double ns) { return (double)collective_job_bytes(job) / ns; }
 
 void bench_cell_heading(const collective_job *job, bool peers) {
-    bench_say("\n# %s, %d ranks%s. time: us, the median of the rounds' medians; algbw, busbw: GB/s; p50, p95, p99: us, over single operations;"
-              "\n# x lim: this / limit and m/this: muster / this, medians of the rounds' ratios. #wrong: elements, checked after the last operation of"
-              " each block.",
-              collective_name(job->op), job->ranks, peers ? "" : ", no peers");
+    bench_say(
+        "\n# %s, %d ranks%s. time: us, the median of the rounds' medians; algbw, busbw: GB/s; p50, p95, p99: us, over single operations;"
+        "\n# x lim: this / limit and m/this: muster / this, medians of the rounds' ratios. #wrong: elements, checked after the last "
+        "operation of"
+        " each block.",
+        collective_name(job->op), job->ranks, peers ? "" : ", no peers");
     bench_say("#%77s%34s%42s%42s", "out-of-place", "in-place", "out-of-place", "in-place");
     printf("#%11s %11s %6s %6s %5s", "size", "count", "type", "redop", "root");
     for (int32_t form = 0; form < 2; form++) printf("  %9s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
@@ -38,8 +41,10 @@ void bench_cell_heading(const collective_job *job, bool peers) {
 
 static void number(int32_t width, double value) {
     char text[32];
-    if (!isfinite(value)) snprintf(text, sizeof text, "-");
-    else snprintf(text, sizeof text, value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : "%.0f", value);
+    if (!isfinite(value))
+        snprintf(text, sizeof text, "-");
+    else
+        snprintf(text, sizeof text, value < 9.995 ? "%.2f" : value < 99.95 ? "%.1f" : "%.0f", value);
     printf(" %*s", width, text);
 }
 
@@ -49,8 +54,10 @@ static void print_rate(const collective_job *job, const bench_contender *contend
     number(9, ns / 1000);
     number(7, bandwidth(job, ns));
     number(7, bandwidth(job, ns) * collective_bus_factor(job->op, job->ranks));
-    if (contender) printf(" %6lld", (long long)contender->wrong);
-    else printf(" %6s", "-");
+    if (contender)
+        printf(" %6lld", (long long)contender->wrong);
+    else
+        printf(" %6s", "-");
 }
 
 static void print_spread(const bench_contender *contender) {
@@ -107,8 +114,9 @@ void bench_cell_point(const bench_cell *cell, bench_curve curves[BENCH_CELL_CURV
 }
 
 void bench_cell_json(const collective_job *job, char *text, size_t size) {
-    snprintf(text, size,
-             ", \"op\": \"%s\", \"ranks\": %d, \"size\": %lld, \"count\": %lld, \"type\": \"float\", \"in_place\": %s, \"bus_factor\": %.6g",
-             collective_name(job->op), job->ranks, (long long)collective_job_bytes(job), (long long)collective_job_count(job),
-             job->in_place ? "true" : "false", collective_bus_factor(job->op, job->ranks));
+    snprintf(
+        text, size,
+        ", \"op\": \"%s\", \"ranks\": %d, \"size\": %lld, \"count\": %lld, \"type\": \"float\", \"in_place\": %s, \"bus_factor\": %.6g",
+        collective_name(job->op), job->ranks, (long long)collective_job_bytes(job), (long long)collective_job_count(job),
+        job->in_place ? "true" : "false", collective_bus_factor(job->op, job->ranks));
 }

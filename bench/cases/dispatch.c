@@ -31,7 +31,8 @@ static bool empty_block(void *self, const bench_block *block, double *ns, int64_
     empty_call *call = self;
     muster_status status = MUSTER_OK;
     call->result = call->output_count ? 0 : 1;
-    BENCH_TIME(block, ns, status |= muster_function_call(call->function, call->inputs, call->input_count, call->outputs, call->output_count, NULL));
+    BENCH_TIME(block, ns,
+               status |= muster_function_call(call->function, call->inputs, call->input_count, call->outputs, call->output_count, NULL));
     *wrong += call->result != 1;
     return bench_muster_ok(status, "muster");
 }
@@ -46,7 +47,9 @@ static bool plain_block(void *self, const bench_block *block, double *ns, int64_
 }
 
 static bool describe(muster_runtime *runtime, bool tensors, empty_call *call) {
-    if (!bench_muster_ok(muster_function_create(runtime, tensors ? "two in, one out" : "empty", tensors ? one : nothing, NULL, &call->function), "muster"))
+    if (!bench_muster_ok(
+            muster_function_create(runtime, tensors ? "two in, one out" : "empty", tensors ? one : nothing, NULL, &call->function),
+            "muster"))
         return false;
     if (!tensors) return true;
     call->inputs[0] = muster_f32(call->x, 4, 10);
@@ -85,8 +88,10 @@ static void add_fork_join(bench_row *row, bench_kind kind, int32_t threads, bool
     char name[BENCH_NAME];
     snprintf(name, sizeof name, "futex fork and join, %d %s threads", threads, pinned ? "pinned" : "free");
     bench_fork_join *team = bench_fork_join_open(threads, pinned);
-    if (team) bench_add(row, kind, name, team, bench_fork_join_block, bench_fork_join_close);
-    else bench_say("not measured: %s: no memory or no threads", name);
+    if (team)
+        bench_add(row, kind, name, team, bench_fork_join_block, bench_fork_join_close);
+    else
+        bench_say("not measured: %s: no memory or no threads", name);
 }
 
 static bool on_two(const bench_options *options, int64_t pause_ns) {
@@ -101,10 +106,12 @@ static bool on_two(const bench_options *options, int64_t pause_ns) {
     if (pair) {
         bench_add(&row, BENCH_LIMIT, "two spin barriers, 2 threads", pair, bench_pair_barriers_block, NULL);
         bench_add(&row, BENCH_PEER, "one round trip, 2 spinning threads", pair, bench_pair_round_trip_block, NULL);
-    } else bench_say("not measured: two spinning threads: only one core is allowed");
+    } else
+        bench_say("not measured: two spinning threads: only one core is allowed");
     add_fork_join(&row, BENCH_PEER, 2, true);
     bench_add_libgomp(&row, 2);
-    if (pause_ns > 0) bench_target_add(&row, BENCH_MEDIAN_NS, "muster", 12000);
+    if (pause_ns > 0)
+        bench_target_add(&row, BENCH_MEDIAN_NS, "muster", 12000);
     else {
         bench_target_add(&row, BENCH_RATIO, "two spin barriers", 1.6);
         bench_target_add(&row, BENCH_RATIO_P99, "two spin barriers", 3);
@@ -127,21 +134,27 @@ static bool on_four(const bench_options *options) {
     return dispatch_row(&row, 4, false, options);
 }
 
-/* A runtime with as many events of each worker as the environment may ask for; NULL: the default. The environment is left as it was. */
+/* A runtime with as many events of each worker as the environment may ask for; NULL: the default.
+ * The environment is left as it was. */
 static bench_muster_collectives *open_with_events(int32_t ranks, const char *events) {
     static const char *const name = "MUSTER_RECORDER_EVENTS";
     char *before = getenv(name) ? strdup(getenv(name)) : NULL;
-    if (events) setenv(name, events, 1);
-    else unsetenv(name);
+    if (events)
+        setenv(name, events, 1);
+    else
+        unsetenv(name);
     bench_muster_collectives *muster = bench_muster_collectives_open(ranks);
-    if (before) setenv(name, before, 1);
-    else unsetenv(name);
+    if (before)
+        setenv(name, before, 1);
+    else
+        unsetenv(name);
     free(before);
     return muster;
 }
 
-/* What the recorder adds to a small all-reduce. Where in memory a runtime happens to lie matters more than that, so several runtimes of each kind are measured,
- * of which one runs at a time, and the fastest ones are compared. */
+/* What the recorder adds to a small all-reduce. Where in memory a runtime happens to lie matters
+ * more than that, so several runtimes of each kind are measured, of which one runs at a time, and
+ * the fastest ones are compared. */
 static bool recorder_row(const bench_options *options) {
     enum { BYTES = 4096, RUNTIMES = 8 };
     bench_row row = {.block = {50, 1000, 0}, .round_count = 60, .rest_ns = 3000000};
@@ -155,8 +168,10 @@ static bool recorder_row(const bench_options *options) {
         char name[BENCH_NAME];
         snprintf(name, sizeof name, off ? "recorder off, runtime %d" : "muster, runtime %d", r + 1);
         contenders[r] = (bench_muster_contender){open_with_events(job.ranks, off ? "0" : NULL), job};
-        if (contenders[r].muster) bench_add(&row, off ? BENCH_LIMIT : BENCH_MUSTER, name, &contenders[r], bench_muster_collective_block, NULL);
-        else ok = false;
+        if (contenders[r].muster)
+            bench_add(&row, off ? BENCH_LIMIT : BENCH_MUSTER, name, &contenders[r], bench_muster_collective_block, NULL);
+        else
+            ok = false;
     }
     bench_target_add(&row, BENCH_RATIO, "recorder off", 1.05);
     ok = bench_run(&row, options) && ok;

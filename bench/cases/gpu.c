@@ -1,4 +1,5 @@
-/* One GPU: what a call, a scatter, a matrix product and an all-reduce between virtual devices cost beside the bare driver and cuBLAS. On the simulated machine of the tests it
+/* One GPU: what a call, a scatter, a matrix product and an all-reduce between virtual devices cost
+ * beside the bare driver and cuBLAS. On the simulated machine of the tests it
  * only shows that the case runs: sizes are small, every line says so, and no target is judged. */
 #include "gpu.h"
 #include "muster_case.h"
@@ -131,16 +132,19 @@ static bool scatter_row(const gpu_case *c, bool locked) {
     void *pinned = bench_gpu_lock(c->gpu, bytes), *pageable = aligned_alloc(4096, (size_t)bytes);
     bool opened = pinned && pageable && create(&call, "cuda@0", "scatter", nothing) &&
                   bench_muster_ok(muster_function_input(call.function, "x", MUSTER_F32, 1, MUSTER_SCATTER), "muster");
-    if (!pinned || !pageable) bench_say("not measured: %s: no memory", name);
+    if (!pinned || !pageable)
+        bench_say("not measured: %s: no memory", name);
     else {
         memset(pinned, 1, (size_t)bytes);
         memset(pageable, 1, (size_t)bytes);
         call.input = muster_f32(locked ? pinned : pageable, bytes / 4);
-        add_bare(&row, BENCH_LIMIT, "bare copy from page-locked memory", (bench_gpu_job){.gpu = c->gpu, .work = BENCH_GPU_COPY_IN, .times = 1, .bytes = bytes, .host = pinned});
+        add_bare(&row, BENCH_LIMIT, "bare copy from page-locked memory",
+                 (bench_gpu_job){.gpu = c->gpu, .work = BENCH_GPU_COPY_IN, .times = 1, .bytes = bytes, .host = pinned});
         bench_parallel_copy *copy = locked ? NULL : bench_parallel_copy_open(pageable, bytes);
         if (copy) bench_add(&row, BENCH_PEER, "parallel memcpy", copy, bench_parallel_copy_block, bench_parallel_copy_close);
         target(c, &row, BENCH_SPEEDUP, "bare copy", locked ? 0.95 : 0.8);
-        if (!locked) target(c, &row, BENCH_SPEEDUP, "parallel memcpy", 0.9); /* the smaller of the two: one of them is enough */
+        /* the smaller of the two: one of them is enough */
+        if (!locked) target(c, &row, BENCH_SPEEDUP, "parallel memcpy", 0.9);
     }
     bool ok = finish_row(c, &row, &call, opened);
     if (pinned) bench_gpu_unlock(c->gpu, pinned);
@@ -173,8 +177,10 @@ static bool right_product(const gpu_call *call, muster_dtype dtype, int64_t n, c
     int64_t shape[] = {n, n}, row = n / 3, column = n / 5, bytes = n * n * muster_dtype_size(dtype);
     char *product = malloc((size_t)bytes);
     double expected = 0;
-    bool ok = product && bench_muster_ok(muster_variable_get(call->variables[2], 0, muster_tensor_make(dtype, product, 2, shape)), "muster");
-    for (int64_t k = 0; k < n; k++) expected += (double)element(dtype, factors, row * n + k) * element(dtype, factors + bytes, k * n + column);
+    bool ok =
+        product && bench_muster_ok(muster_variable_get(call->variables[2], 0, muster_tensor_make(dtype, product, 2, shape)), "muster");
+    for (int64_t k = 0; k < n; k++)
+        expected += (double)element(dtype, factors, row * n + k) * element(dtype, factors + bytes, k * n + column);
     double got = ok ? element(dtype, product, row * n + column) : 0, apart = got > expected ? got - expected : expected - got;
     if (ok && apart > (dtype == MUSTER_F32 ? 1e-3 : 0.02 * (expected < 0 ? -expected : expected) + 1e-2)) {
         bench_say("a product is wrong: %g instead of %g", got, expected);
@@ -185,7 +191,8 @@ static bool right_product(const gpu_call *call, muster_dtype dtype, int64_t n, c
 }
 
 static bool gemm_row(const gpu_case *c, muster_dtype dtype, int64_t n, int32_t times) {
-    bench_row row = {.block = {1, 5, 0}, .round_count = 20, .items = 2e-9 * (double)n * (double)n * (double)n * times, .items_name = "GFLOP/s"};
+    bench_row row = {
+        .block = {1, 5, 0}, .round_count = 20, .items = 2e-9 * (double)n * (double)n * (double)n * times, .items_name = "GFLOP/s"};
     gpu_call call = {.times = times};
     char name[80];
     snprintf(name, sizeof name, "%d product%s of %lld^3 %s in a call", times, times > 1 ? "s" : "", (long long)n, muster_dtype_name(dtype));
@@ -193,10 +200,16 @@ static bool gemm_row(const gpu_case *c, muster_dtype dtype, int64_t n, int32_t t
     int64_t shape[] = {n, n}, bytes = n * n * muster_dtype_size(dtype);
     char *factors = make_factors(dtype, n * n);
     bool opened = factors && create(&call, "cuda@0", "gemm", multiply);
-    for (int32_t i = 0; i < 3 && opened; i++) opened = add_variable(&call, i, muster_tensor_make(dtype, factors + (i % 2) * bytes, 2, shape));
+    for (int32_t i = 0; i < 3 && opened; i++)
+        opened = add_variable(&call, i, muster_tensor_make(dtype, factors + (i % 2) * bytes, 2, shape));
     if (factors)
-        add_bare(&row, BENCH_LIMIT, "bare cuBLAS", (bench_gpu_job){.gpu = c->gpu, .work = dtype == MUSTER_BF16 ? BENCH_GPU_GEMM_BF16 : BENCH_GPU_GEMM_F32,
-                                                                   .times = times, .bytes = bytes, .n = n, .host = factors});
+        add_bare(&row, BENCH_LIMIT, "bare cuBLAS",
+                 (bench_gpu_job){.gpu = c->gpu,
+                                 .work = dtype == MUSTER_BF16 ? BENCH_GPU_GEMM_BF16 : BENCH_GPU_GEMM_F32,
+                                 .times = times,
+                                 .bytes = bytes,
+                                 .n = n,
+                                 .host = factors});
     target(c, &row, BENCH_RATIO, "bare cuBLAS", 1.02);
     if (opened) bench_muster_add(&row, "muster", &call, call_block);
     bool ok = bench_run(&row, c->options) && opened && right_product(&call, dtype, n, factors);
@@ -204,7 +217,8 @@ static bool gemm_row(const gpu_case *c, muster_dtype dtype, int64_t n, int32_t t
     return close_call(&call) && ok;
 }
 
-/* Every rank's input is read once and every rank's output written once: as much as four copies move. */
+/* Every rank's input is read once and every rank's output written once: as much as four copies
+ * move. */
 static bool all_reduce_row(const gpu_case *c) {
     enum { TIMES = 4, RANKS = 4 };
     int64_t bytes = c->size.reduce;
@@ -215,9 +229,11 @@ static bool all_reduce_row(const gpu_case *c) {
     if (!begin_row(c, &row, name)) return true;
     float *values = malloc((size_t)bytes);
     for (int64_t i = 0; values && i < bytes / 4; i++) values[i] = (float)(i % 1000);
-    bool opened = values && create(&call, "cuda@0+0+0+0", "all_reduce", all_reduce) && bench_muster_ok(muster_function_set_runs_without_rows(call.function, 1), "muster");
+    bool opened = values && create(&call, "cuda@0+0+0+0", "all_reduce", all_reduce) &&
+                  bench_muster_ok(muster_function_set_runs_without_rows(call.function, 1), "muster");
     for (int32_t i = 0; i < 2 && opened; i++) opened = add_variable(&call, i, muster_f32(values, bytes / 4));
-    add_bare(&row, BENCH_LIMIT, "bare copies within the device", (bench_gpu_job){.gpu = c->gpu, .work = BENCH_GPU_COPY, .times = RANKS * TIMES, .bytes = bytes});
+    add_bare(&row, BENCH_LIMIT, "bare copies within the device",
+             (bench_gpu_job){.gpu = c->gpu, .work = BENCH_GPU_COPY, .times = RANKS * TIMES, .bytes = bytes});
     target(c, &row, BENCH_SPEEDUP, "bare copies", 0.8);
     if (opened) bench_muster_add(&row, "muster", &call, call_block);
     bool ok = bench_run(&row, c->options) && opened;

@@ -1,5 +1,5 @@
-/* Kernels of the user's: what a launch costs, how fast the memory is used, and how long the first launch takes to come, beside bare
- * OpenCL on the CPU cores and bare CUDA on a GPU. */
+/* Kernels of the user's: what a launch costs, how fast the memory is used, and how long the first
+ * launch takes to come, beside bare OpenCL on the CPU cores and bare CUDA on a GPU. */
 #include "kernels_start.h"
 
 #include "collective.h"
@@ -220,7 +220,8 @@ static bool gpu_launch_row(bench_gpu *gpu, const bench_options *options, int32_t
     return finish_row(&row, options, &call, opened);
 }
 
-/* A copy reads and writes a byte where a*x+y reads two and writes one: one and a half times as many bytes copied move as much. */
+/* A copy reads and writes a byte where a*x+y reads two and writes one: one and a half times as many
+ * bytes copied move as much. */
 static bool gpu_memory_row(bench_gpu *gpu, const bench_options *options) {
     const int64_t n = bench_gpu_simulated(gpu) ? 1 << 16 : 64 << 20;
     bench_row row = {.block = {1, 10, 0}, .round_count = 20, .items = 12e-6 * (double)n, .items_name = "MB/s"};

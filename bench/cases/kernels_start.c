@@ -1,6 +1,7 @@
-/* Start-up is measured in processes of their own, one for each time, since a library that is open already, or a compiler that has run,
- * would make the next kernel cheaper. Each makes KERNELS kernels of different texts and launches every one once. Caches lie in a folder
- * of the bench's own, so that it is known what is in them. */
+/* Start-up is measured in processes of their own, one for each time, since a library that is open
+ * already, or a compiler that has run, would make the next kernel cheaper. Each makes KERNELS
+ * kernels of different texts and launches every one once. Caches lie in a folder of the bench's
+ * own, so that it is known what is in them. */
 #include "kernels_start.h"
 
 #include "kernels.h"
@@ -16,7 +17,8 @@ enum { KERNELS = 8, N = 64, TEXT = 600 };
 
 /* ---- the measured process ---- */
 
-/* A text that differs from the others in what it computes, so that no cache takes one for another: one more number is added for each. */
+/* A text that differs from the others in what it computes, so that no cache takes one for another:
+ * one more number is added for each. */
 static void make_text(char text[TEXT], const char *pattern, int32_t i) {
     const char *place = strstr(pattern, "y[i];") + 4;
     snprintf(text, TEXT, "%.*s + %d%s", (int)(place - pattern), pattern, (int)i, place);

@@ -5,7 +5,8 @@
 #include "bench.h"
 
 bool bench_kernels_start_rows(const bench_options *options);
-/* What the measured process does, as the environment's MUSTER_BENCH_START asks: "muster" or "opencl". Prints the nanoseconds of the first kernel, and of the rest each. */
+/* What the measured process does, as the environment's MUSTER_BENCH_START asks: "muster" or
+ * "opencl". Prints the nanoseconds of the first kernel, and of the rest each. */
 bool bench_kernels_start(const bench_options *options);
 
 #endif

@@ -57,8 +57,10 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const server_player player = {
         .room = side->room, .rank = rank, .tensor = side->tensors[rank], .pulled = side->pulled[rank], .exchange = exchange, .self = &own};
     own.status = muster_worker_client(w, side->server, &own.client);
-    if (own.status == MUSTER_OK) server_play(&player, &side->job);
-    else collective_abort(side->room);
+    if (own.status == MUSTER_OK)
+        server_play(&player, &side->job);
+    else
+        collective_abort(side->room);
     return own.status;
 }
 
@@ -134,8 +136,10 @@ static bench_process *open_mpi(void) {
 
 static void add_loops(bench_row *row, bench_pair *pair, int64_t count, int32_t shards, bench_kind kind, const char *name) {
     server_loops *loops = server_loops_open(pair, count, shards);
-    if (loops) bench_add(row, kind, name, loops, server_loops_block, server_loops_close);
-    else bench_say("not measured: %s: no memory", name);
+    if (loops)
+        bench_add(row, kind, name, loops, server_loops_block, server_loops_close);
+    else
+        bench_say("not measured: %s: no memory", name);
 }
 
 static bool run_row(bench_pair *pair, bench_process *mpi, int64_t bytes, const bench_options *options) {

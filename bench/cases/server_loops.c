@@ -31,8 +31,10 @@ static bool exchange(void *self, const server_job *job, const server_player *pla
             const int32_t s = (player->rank * loops->shards / SERVER_CLIENTS + i) % loops->shards;
             const int64_t begin = loops->count * s / loops->shards, count = loops->count * (s + 1) / loops->shards - begin;
             lock(&loops->locks[s].held);
-            if (pull) memcpy(player->pulled + begin, loops->values[0] + begin, (size_t)count * sizeof(float));
-            else add(loops->values[0] + begin, player->tensor + begin, count);
+            if (pull)
+                memcpy(player->pulled + begin, loops->values[0] + begin, (size_t)count * sizeof(float));
+            else
+                add(loops->values[0] + begin, player->tensor + begin, count);
             unlock(&loops->locks[s].held);
         }
     }

@@ -1,4 +1,5 @@
-/* The demo's training step, on made-up images of Fashion-MNIST's shape; and the part of it in which the devices meet. */
+/* The demo's training step, on made-up images of Fashion-MNIST's shape; and the part of it in which
+ * the devices meet. */
 #include "collective_limit.h"
 #include "collectives_muster.h"
 #include "gemm.h"
@@ -60,7 +61,8 @@ static bool step_row(const bench_options *options) {
     bench_pair *pair = ok ? bench_pair_open() : NULL;
     muster_runtime *runtime = ok ? bench_muster_open(2) : NULL;
     if (ok) make_data(&run, images, labels);
-    ok = ok && runtime && bench_muster_ok(mlp_open(&run.model, runtime, &(mlp_options){.learning_rate = 0.01, .momentum = 0.9, .seed = 1}), "muster");
+    ok = ok && runtime &&
+         bench_muster_ok(mlp_open(&run.model, runtime, &(mlp_options){.learning_rate = 0.01, .momentum = 0.9, .seed = 1}), "muster");
     bench_gemm *limit = pair ? bench_gemm_open(pair, BATCH, MLP_INPUTS, MLP_HIDDEN, MLP_CLASSES) : NULL;
     if (limit) bench_add(&row, BENCH_LIMIT, "the 8 matrix products alone, OpenBLAS", limit, bench_gemm_block, bench_gemm_close);
     if (ok) bench_muster_add(&row, "muster, 2 devices", &run, step_block);
@@ -75,22 +77,37 @@ static bool step_row(const bench_options *options) {
     return ok;
 }
 
-/* With or without momentum: what is measured, and the vectors that have to cross to memory or from it at least. */
+/* With or without momentum: what is measured, and the vectors that have to cross to memory or from
+ * it at least. */
 typedef struct update_kind {
     int32_t op;
     const char *name, *fused, *parts, *floor;
     int32_t vectors;
 } update_kind;
 
-static const update_kind plain_update = {COLLECTIVE_UPDATE, "all-reduce plus update", "muster, all_reduce_axpy", "muster, all_reduce, then axpy",
-                                         "both gradients and one set of parameters read, both sets written", 5};
-static const update_kind momentum_update = {COLLECTIVE_MOMENTUM, "all-reduce plus momentum", "muster, all_reduce_momentum", "muster, all_reduce, scale_add, then axpy",
-                                            "both gradients, one set of parameters and one of momenta read, both sets of parameters and one of momenta written", 7};
+static const update_kind plain_update = {COLLECTIVE_UPDATE,
+                                         "all-reduce plus update",
+                                         "muster, all_reduce_axpy",
+                                         "muster, all_reduce, then axpy",
+                                         "both gradients and one set of parameters read, both sets written",
+                                         5};
+static const update_kind momentum_update = {
+    COLLECTIVE_MOMENTUM,
+    "all-reduce plus momentum",
+    "muster, all_reduce_momentum",
+    "muster, all_reduce, scale_add, then axpy",
+    "both gradients, one set of parameters and one of momenta read, both sets of parameters and one of momenta written",
+    7};
 
-/* parameters += rate * (sum of the gradients), on both devices, or the same with momentum. The limit moves just what the floor says. */
+/* parameters += rate * (sum of the gradients), on both devices, or the same with momentum. The
+ * limit moves just what the floor says. */
 static bool update_row(const bench_options *options, const update_kind *kind) {
     collective_job job = {.op = kind->op, .ranks = 2, .count = mlp_parameter_count()};
-    bench_row row = {.block = {1, 6, 0}, .round_count = 40, .rest_ns = 3000000, .median = true, .items = (double)job.count,
+    bench_row row = {.block = {1, 6, 0},
+                     .round_count = 40,
+                     .rest_ns = 3000000,
+                     .median = true,
+                     .items = (double)job.count,
                      .items_name = "parameters/s"};
     char json[48];
     int64_t floor = kind->vectors * collective_job_bytes(&job);
@@ -104,8 +121,10 @@ static bool update_row(const bench_options *options, const update_kind *kind) {
     bench_limit_contender limit = {memory, job};
     bench_muster_contender fused = {muster, job}, parts = {muster, job};
     parts.job.variant = 1;
-    if (memory) bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
-    else bench_say("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
+    if (memory)
+        bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
+    else
+        bench_say("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
     if (muster) bench_muster_add(&row, kind->fused, &fused, bench_muster_collective_block);
     if (muster) bench_add(&row, BENCH_PEER, kind->parts, &parts, bench_muster_collective_block, NULL);
     bench_target_add(&row, BENCH_RATIO, "limit", 1.2);

@@ -1,5 +1,6 @@
-/* A row: several contenders that do the same work, measured interleaved. Every round gives each contender one short block, in an order that
- * rotates, so that whatever the machine does to one it does to all; ratios are taken within a round and reported with their spread. */
+/* A row: several contenders that do the same work, measured interleaved. Every round gives each
+ * contender one short block, in an order that rotates, so that whatever the machine does to one it
+ * does to all; ratios are taken within a round and reported with their spread. */
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -11,22 +12,24 @@
 
 enum { BENCH_CONTENDERS = 16, BENCH_TARGETS = 8, BENCH_NAME = 96 };
 
-/* What a contender is to the row: the others are divided by the limit; Muster is divided by each peer. */
+/* What a contender is to the row: the others are divided by the limit; Muster is divided by each
+ * peer. */
 typedef enum { BENCH_LIMIT, BENCH_MUSTER, BENCH_MUSTER_AGAIN, BENCH_PEER } bench_kind;
 
 typedef struct bench_contender {
     char name[BENCH_NAME];
     bench_kind kind;
     void *self;
-    /* Runs one block; ns[block->calls] out. Adds the wrong results to *wrong. false: it cannot go on (it has said why). On return nothing of it
-     * burns CPU time for longer than the rest between blocks. */
+    /* Runs one block; ns[block->calls] out. Adds the wrong results to *wrong. false: it cannot go
+     * on (it has said why). On return nothing of it burns CPU time for longer than the rest between
+     * blocks. */
     bool (*block)(void *self, const bench_block *block, double *ns, int64_t *wrong);
     void (*close)(void *self); /* NULL: nothing to close */
     /* measured */
     double *samples; /* [rounds * calls] */
     double *rounds;  /* [rounds], the typical time of each block */
     double p50, p95, p99, least;
-    double typical; /* the median over the rounds */
+    double typical;                         /* the median over the rounds */
     double limit_ratio[3], muster_ratio[3]; /* this / limit, muster / this: median, p10, p90 over the rounds */
     int64_t wrong;
     bool lost;
@@ -35,7 +38,9 @@ typedef struct bench_contender {
 /* A bound that the row should keep. */
 typedef enum { BENCH_RATIO, BENCH_RATIO_P99, BENCH_DIFFERENCE_NS, BENCH_MEDIAN_NS, BENCH_SPEEDUP } bench_measure;
 typedef struct bench_target {
-    bench_measure measure; /* of Muster against `reference`: ratio of times; SPEEDUP: reference time / Muster's, at least */
+    /* of Muster against `reference`: ratio of times; SPEEDUP: reference time / Muster's, at
+     * least */
+    bench_measure measure;
     char reference[BENCH_NAME]; /* contender whose name begins so; the fastest of several */
     double bound;
 } bench_target;
@@ -45,9 +50,11 @@ typedef struct bench_row {
     bench_block block;
     int32_t round_count;
     int64_t rest_ns; /* between blocks; 0: 0.2 ms */
-    bool median;     /* a block's figure is its median, not its trimmed mean: where the kernel's scheduling disturbs calls now and then */
+    /* a block's figure is its median, not its trimmed mean: where the kernel's scheduling disturbs
+     * calls now and then */
+    bool median;
     const char *json; /* more members for the row's JSON object, each with a comma before it; NULL: none */
-    double items; /* per call, for the column of items/s; 0: no such column */
+    double items;     /* per call, for the column of items/s; 0: no such column */
     const char *items_name;
     bench_contender contenders[BENCH_CONTENDERS];
     int32_t count;
@@ -68,7 +75,8 @@ typedef struct bench_options {
     bool no_peers;
 } bench_options;
 
-/* Adds a contender and takes it over (close is called when the row ends). A contender that does not fit is closed. */
+/* Adds a contender and takes it over (close is called when the row ends). A contender that does not
+ * fit is closed. */
 void bench_add(bench_row *row, bench_kind kind, const char *name, void *self,
                bool (*block)(void *, const bench_block *, double *, int64_t *), void (*close)(void *));
 void bench_target_add(bench_row *row, bench_measure measure, const char *reference, double bound);
@@ -76,17 +84,21 @@ void bench_target_add(bench_row *row, bench_measure measure, const char *referen
 /* Is the row asked for? */
 bool bench_wanted(const bench_options *options, const char *row_name);
 
-/* Measures, prints, writes to the JSON file, closes the contenders and frees what was measured. false: out of memory, or Muster failed. */
+/* Measures, prints, writes to the JSON file, closes the contenders and frees what was measured.
+ * false: out of memory, or Muster failed. */
 bool bench_run(bench_row *row, const bench_options *options);
-/* The same in parts, for cases with a table of their own. Close also a row that could not be measured. */
+/* The same in parts, for cases with a table of their own. Close also a row that could not be
+ * measured. */
 bool bench_measure_row(bench_row *row, const bench_options *options);
 bool bench_close_row(bench_row *row);
-/* The contender of this kind whose name begins so (NULL: any), the fastest by the median over its rounds; NULL: none was measured. */
+/* The contender of this kind whose name begins so (NULL: any), the fastest by the median over its
+ * rounds; NULL: none was measured. */
 const bench_contender *bench_fastest(const bench_row *row, bench_kind kind, const char *name);
 
 /* statistics.c. Both sort a copy; percentile by nearest rank. */
-/* The middle of a block's sorted times: the mean without the outer 5 % at each end, because the processor's counter may advance in steps (10 ns in some
- * virtual machines) that a median of short calls would keep; the median where there are few. */
+/* The middle of a block's sorted times: the mean without the outer 5 % at each end, because the
+ * processor's counter may advance in steps (10 ns in some virtual machines) that a median of short
+ * calls would keep; the median where there are few. */
 double bench_typical(const double *sorted, int64_t count);
 double bench_percentile(const double *sorted, int64_t count, double percent);
 void bench_sort(double *values, int64_t count);

@@ -1,4 +1,5 @@
-/* Time of one call: the invariant tick counter where there is one, fenced so that nothing of the call leaks over its ends. */
+/* Time of one call: the invariant tick counter where there is one, fenced so that nothing of the
+ * call leaks over its ends. */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
 
@@ -45,29 +46,31 @@ static inline double bench_ns_per_tick(void) {
     return cached;
 }
 
-/* The caller computes for this long: its core stays awake, while whoever waits for it may fall asleep. */
+/* The caller computes for this long: its core stays awake, while whoever waits for it may fall
+ * asleep. */
 static inline void bench_busy_ns(int64_t ns) {
     int64_t end = bench_now_ns() + ns;
     while (bench_now_ns() < end) bench_relax();
 }
 
-/* One block: `warm` calls that do not count, then `calls` that do, each after a pause of `pause_ns`. */
+/* One block: `warm` calls that do not count, then `calls` that do, each after a pause of
+ * `pause_ns`. */
 typedef struct bench_block {
     int32_t warm, calls;
     int64_t pause_ns;
 } bench_block;
 
 /* Times `expression` as the block says; ns[calls] out. */
-#define BENCH_TIME(block, ns, expression)                                                \
-    do {                                                                                 \
-        double bench_scale_ = bench_ns_per_tick();                                       \
-        for (int32_t bench_i_ = -(block)->warm; bench_i_ < (block)->calls; bench_i_++) { \
-            if ((block)->pause_ns > 0) bench_busy_ns((block)->pause_ns);                 \
-            uint64_t bench_t0_ = bench_ticks();                                          \
-            expression;                                                                  \
-            uint64_t bench_t1_ = bench_ticks();                                          \
+#define BENCH_TIME(block, ns, expression)                                                       \
+    do {                                                                                        \
+        double bench_scale_ = bench_ns_per_tick();                                              \
+        for (int32_t bench_i_ = -(block)->warm; bench_i_ < (block)->calls; bench_i_++) {        \
+            if ((block)->pause_ns > 0) bench_busy_ns((block)->pause_ns);                        \
+            uint64_t bench_t0_ = bench_ticks();                                                 \
+            expression;                                                                         \
+            uint64_t bench_t1_ = bench_ticks();                                                 \
             if (bench_i_ >= 0) (ns)[bench_i_] = (double)(bench_t1_ - bench_t0_) * bench_scale_; \
-        }                                                                                \
+        }                                                                                       \
     } while (0)
 
 #endif

@@ -9,7 +9,7 @@
 
 enum { HUGE_FROM = 4 << 20, PAGE = 4096 };
 
-static const char *const names[COLLECTIVE_OPS] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter", "reduce",
+static const char *const names[COLLECTIVE_OPS] = {"all_reduce", "broadcast", "all_gather", "reduce_scatter",  "reduce",
                                                   "all_to_all", "gather",    "scatter",    "all_reduce_axpy", "all_reduce_momentum"};
 
 const char *collective_name(int32_t op) { return op >= 0 && op < COLLECTIVE_OPS ? names[op] : "?"; }
@@ -64,19 +64,23 @@ collective_buffers collective_layout(const collective_job *job, int32_t rank, fl
     case COLLECTIVE_REDUCE:
         if (!root) return (collective_buffers){first, NULL, all, 0, NULL};
         return (collective_buffers){first, in_place ? first : second, all, all, NULL};
-    case COLLECTIVE_ALL_GATHER: return (collective_buffers){in_place ? own : second, first, part, all, NULL};
+    case COLLECTIVE_ALL_GATHER:
+        return (collective_buffers){in_place ? own : second, first, part, all, NULL};
     case COLLECTIVE_GATHER:
         if (!root) return (collective_buffers){first, NULL, part, 0, NULL};
         return (collective_buffers){in_place ? own : second, first, part, all, NULL};
     case COLLECTIVE_SCATTER:
         if (!root) return (collective_buffers){NULL, first, 0, part, NULL};
         return (collective_buffers){first, in_place ? own : second, all, part, NULL};
-    case COLLECTIVE_REDUCE_SCATTER: return (collective_buffers){first, in_place ? own : second, all, part, NULL};
-    default: return (collective_buffers){first, in_place ? first : second, all, all, job->op == COLLECTIVE_MOMENTUM ? third : NULL};
+    case COLLECTIVE_REDUCE_SCATTER:
+        return (collective_buffers){first, in_place ? own : second, all, part, NULL};
+    default:
+        return (collective_buffers){first, in_place ? first : second, all, all, job->op == COLLECTIVE_MOMENTUM ? third : NULL};
     }
 }
 
-/* Small whole numbers: their sums are exact in any order, and depend on rank, index and iteration. */
+/* Small whole numbers: their sums are exact in any order, and depend on rank, index and
+ * iteration. */
 static inline float value(uint32_t rank, uint32_t index, uint32_t iteration) {
     return (float)(int32_t)((index * 0x9E3779B1u + rank * 0x7F4A7C15u + iteration * 0x85EBCA6Bu) >> 27);
 }
@@ -85,7 +89,8 @@ static inline float parameter(uint32_t index, uint32_t iteration) { return value
 
 void collective_rewrite(const collective_job *job, int32_t rank, const collective_buffers *buffers, uint32_t iteration) {
     float *input = buffers->input, *output = buffers->output;
-    /* The output first: in place, the input is a part of it. Its old result must not pass for a new one. */
+    /* The output first: in place, the input is a part of it. Its old result must not pass for a new
+     * one. */
     if (buffers->state) memset(buffers->state, 0, (size_t)buffers->output_count * sizeof(float));
     if (output && collective_updates(job->op))
         for (int64_t i = 0; i < buffers->output_count; i++) output[i] = parameter((uint32_t)i, iteration);
@@ -117,8 +122,10 @@ int64_t collective_wrong(const collective_job *job, int32_t rank, const collecti
     int64_t part = job->count / job->ranks, count = buffers->output_count, wrong = 0;
     if (!output) return 0;
     switch (job->op) {
-    case COLLECTIVE_BROADCAST: return wrong_copy(output, count, job->root, 0, iteration);
-    case COLLECTIVE_SCATTER: return wrong_copy(output, count, job->root, rank * part, iteration);
+    case COLLECTIVE_BROADCAST:
+        return wrong_copy(output, count, job->root, 0, iteration);
+    case COLLECTIVE_SCATTER:
+        return wrong_copy(output, count, job->root, rank * part, iteration);
     case COLLECTIVE_ALL_GATHER:
     case COLLECTIVE_GATHER:
         for (int32_t r = 0; r < job->ranks; r++) wrong += wrong_copy(output + r * part, part, r, 0, iteration);
@@ -126,7 +133,8 @@ int64_t collective_wrong(const collective_job *job, int32_t rank, const collecti
     case COLLECTIVE_ALL_TO_ALL:
         for (int32_t r = 0; r < job->ranks; r++) wrong += wrong_copy(output + r * part, part, r, rank * part, iteration);
         return wrong;
-    default: return wrong_sum(job, output, count, job->op == COLLECTIVE_REDUCE_SCATTER ? rank * part : 0, iteration);
+    default:
+        return wrong_sum(job, output, count, job->op == COLLECTIVE_REDUCE_SCATTER ? rank * part : 0, iteration);
     }
 }
 
@@ -154,8 +162,10 @@ uint64_t collective_meet(const collective_player *player) {
     }
     while (__atomic_load_n(&room->turn, __ATOMIC_ACQUIRE) < turn) {
         if (__atomic_load_n(&room->aborted, __ATOMIC_RELAXED)) return 0;
-        if (room->crowded) sched_yield();
-        else bench_relax();
+        if (room->crowded)
+            sched_yield();
+        else
+            bench_relax();
     }
     uint64_t begin = room->begin;
     while (bench_ticks() < begin) bench_relax();
@@ -169,7 +179,8 @@ static bool iterate(const collective_player *player, const collective_job *job, 
     bool ok = *begin != 0 && player->operate(player->self, job, player);
     *end = bench_ticks();
     if (!ok) collective_abort(player->room);
-    /* Nobody rewrites its buffers before all have returned: on a core of two players the first to return would keep the other from saying when it was done. */
+    /* Nobody rewrites its buffers before all have returned: on a core of two players the first to
+     * return would keep the other from saying when it was done. */
     return ok && collective_meet(player) != 0;
 }
 

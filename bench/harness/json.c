@@ -9,20 +9,26 @@ static void string(const char *text) {
     fputc('"', file);
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') fputc('\\', file);
-        if ((unsigned char)*text < 0x20) fprintf(file, "\\u%04x", *text);
-        else fputc(*text, file);
+        if ((unsigned char)*text < 0x20)
+            fprintf(file, "\\u%04x", *text);
+        else
+            fputc(*text, file);
     }
     fputc('"', file);
 }
 
 static void number(const char *name, double value) {
-    if (isfinite(value)) fprintf(file, ", \"%s\": %.9g", name, value);
-    else fprintf(file, ", \"%s\": null", name);
+    if (isfinite(value))
+        fprintf(file, ", \"%s\": %.9g", name, value);
+    else
+        fprintf(file, ", \"%s\": null", name);
 }
 
 static void ratio(const char *name, const double values[3]) {
-    if (isnan(values[0])) fprintf(file, ", \"%s\": null", name);
-    else fprintf(file, ", \"%s\": {\"median\": %.9g, \"p10\": %.9g, \"p90\": %.9g}", name, values[0], values[1], values[2]);
+    if (isnan(values[0]))
+        fprintf(file, ", \"%s\": null", name);
+    else
+        fprintf(file, ", \"%s\": {\"median\": %.9g, \"p10\": %.9g, \"p90\": %.9g}", name, values[0], values[1], values[2]);
 }
 
 bool bench_json_open(const char *path, const char *case_name) {

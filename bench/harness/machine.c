@@ -29,8 +29,10 @@ static void find_cpus(void) {
         if (!CPU_ISSET(cpu, &started_with)) continue;
         int32_t first = read_number("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
         bool second = first >= 0 && first != cpu && CPU_ISSET(first, &started_with);
-        if (second) later[later_count++] = cpu;
-        else cpus[cpu_count++] = cpu;
+        if (second)
+            later[later_count++] = cpu;
+        else
+            cpus[cpu_count++] = cpu;
     }
     core_count = cpu_count;
     for (int32_t i = 0; i < later_count; i++) cpus[cpu_count++] = later[i];

@@ -27,9 +27,7 @@ void bench_target_add(bench_row *row, bench_measure measure, const char *referen
     target->bound = bound;
 }
 
-bool bench_wanted(const bench_options *options, const char *row_name) {
-    return !options->row || strstr(row_name, options->row) != NULL;
-}
+bool bench_wanted(const bench_options *options, const char *row_name) { return !options->row || strstr(row_name, options->row) != NULL; }
 
 static bool make_room(bench_row *row) {
     for (int32_t i = 0; i < row->count; i++) {
@@ -41,7 +39,8 @@ static bool make_room(bench_row *row) {
     return true;
 }
 
-/* Long enough for a waiter of the block before to fall asleep, so that it does not take the core of the next contender. */
+/* Long enough for a waiter of the block before to fall asleep, so that it does not take the core of
+ * the next contender. */
 static void rest(const bench_row *row) { nanosleep(&(struct timespec){0, row->rest_ns > 0 ? row->rest_ns : 200000}, NULL); }
 
 static void one_block(bench_row *row, bench_contender *contender, int32_t round, double *scratch) {
@@ -61,7 +60,8 @@ static void one_block(bench_row *row, bench_contender *contender, int32_t round,
 static bool measure(bench_row *row) {
     double *scratch = calloc((size_t)row->block.calls, sizeof(double));
     bool ok = scratch != NULL && make_room(row);
-    /* The caller stays on one core, which the limits' and Muster's other threads do not use. Only now: what was opened before saw all CPUs. */
+    /* The caller stays on one core, which the limits' and Muster's other threads do not use. Only
+     * now: what was opened before saw all CPUs. */
     bench_pin(bench_cpu(0));
     int64_t ignored = 0;
     for (int32_t i = 0; ok && i < row->count; i++) { /* the first touch of everything does not count */
@@ -77,11 +77,15 @@ static bool measure(bench_row *row) {
 }
 
 bool bench_measure_row(bench_row *row, const bench_options *options) {
-    if (options->rounds > 0) row->round_count = options->rounds;
-    else if (options->quick) row->round_count = row->round_count / 10 > 5 ? row->round_count / 10 : 5;
+    if (options->rounds > 0)
+        row->round_count = options->rounds;
+    else if (options->quick)
+        row->round_count = row->round_count / 10 > 5 ? row->round_count / 10 : 5;
     bool ok = measure(row);
-    if (ok) bench_analyse(row);
-    else bench_say("%s: out of memory", row->name);
+    if (ok)
+        bench_analyse(row);
+    else
+        bench_say("%s: out of memory", row->name);
     return ok;
 }
 

@@ -5,7 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PANELS = 64, COLUMNS = 2, WIDTH = 520, HEIGHT = 300, LEFT = 60, RIGHT = 15, TOP = 34, BOTTOM = 46, HEAD = 64, NAMES = 16, TITLE = 96 };
+enum {
+    PANELS = 64,
+    COLUMNS = 2,
+    WIDTH = 520,
+    HEIGHT = 300,
+    LEFT = 60,
+    RIGHT = 15,
+    TOP = 34,
+    BOTTOM = 46,
+    HEAD = 64,
+    NAMES = 16,
+    TITLE = 96
+};
 
 typedef struct panel {
     char title[TITLE];
@@ -28,11 +40,16 @@ static const char *const colours[NAMES] = {"#1f5fbf", "#222222", "#d1542b", "#e2
 
 static void text(FILE *file, const char *words) {
     for (; *words; words++) {
-        if (*words == '<') fputs("&lt;", file);
-        else if (*words == '>') fputs("&gt;", file);
-        else if (*words == '&') fputs("&amp;", file);
-        else if (*words == '"') fputs("&quot;", file);
-        else if ((unsigned char)*words >= 0x20) fputc(*words, file);
+        if (*words == '<')
+            fputs("&lt;", file);
+        else if (*words == '>')
+            fputs("&gt;", file);
+        else if (*words == '&')
+            fputs("&amp;", file);
+        else if (*words == '"')
+            fputs("&quot;", file);
+        else if ((unsigned char)*words >= 0x20)
+            fputc(*words, file);
     }
 }
 
@@ -134,8 +151,8 @@ static void legend(FILE *file, const bench_plot *plot) {
 static void draw(FILE *file, bench_plot *plot) {
     int32_t rows = (plot->count + COLUMNS - 1) / COLUMNS, width = COLUMNS * WIDTH;
     if (LEFT + 190 * plot->name_count > width) width = LEFT + 190 * plot->name_count;
-    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" ", width,
-            HEAD + rows * HEIGHT);
+    fprintf(file, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" ",
+            width, HEAD + rows * HEIGHT);
     fprintf(file, "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n");
     label(file, LEFT, 24, "start", " font-size=\"16\" font-weight=\"bold\"", plot->title);
     legend(file, plot);

@@ -1,4 +1,5 @@
-/* A picture of curves over a logarithmic x axis, as plain SVG: panels side by side, each with its own y axis that begins at 0. */
+/* A picture of curves over a logarithmic x axis, as plain SVG: panels side by side, each with its
+ * own y axis that begins at 0. */
 #ifndef BENCH_PLOT_H
 #define BENCH_PLOT_H
 

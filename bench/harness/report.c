@@ -20,16 +20,22 @@ static const char *us(char text[16], double ns) {
 }
 
 static const char *spread(char text[48], const double ratio[3]) {
-    if (isnan(ratio[0])) snprintf(text, 48, "-");
-    else snprintf(text, 48, "%.3g [%.3g..%.3g]", ratio[0], ratio[1], ratio[2]);
+    if (isnan(ratio[0]))
+        snprintf(text, 48, "-");
+    else
+        snprintf(text, 48, "%.3g [%.3g..%.3g]", ratio[0], ratio[1], ratio[2]);
     return text;
 }
 
 static void print_contender(const bench_row *row, const bench_contender *contender) {
     char a[16], b[16], c[16], d[16], over[48], under[48];
     printf("%-44s %9s %9s %9s %9s  %-22s %-22s", contender->name, us(a, contender->p50), us(b, contender->p95), us(c, contender->p99),
-           us(d, contender->least), contender->kind == BENCH_LIMIT && contender->limit_ratio[1] == contender->limit_ratio[2] ? "1" : spread(over, contender->limit_ratio),
-           contender->kind == BENCH_MUSTER && contender->muster_ratio[1] == contender->muster_ratio[2] ? "1" : spread(under, contender->muster_ratio));
+           us(d, contender->least),
+           contender->kind == BENCH_LIMIT && contender->limit_ratio[1] == contender->limit_ratio[2] ? "1"
+                                                                                                    : spread(over, contender->limit_ratio),
+           contender->kind == BENCH_MUSTER && contender->muster_ratio[1] == contender->muster_ratio[2]
+               ? "1"
+               : spread(under, contender->muster_ratio));
     if (row->items > 0) printf(" %10.0f", row->items / contender->p50 * 1e9);
     printf(" %6lld\n", (long long)contender->wrong);
 }
@@ -44,17 +50,18 @@ static void print_target(const bench_row *row, const bench_target *target, const
     static const char *const words[] = {"median / %s at most", "p99 / p99 of %s at most", "median over %s, ns, at most",
                                         "median, ns, at most", "times the speed of %s, at least"};
     char what[160];
-    #pragma GCC diagnostic push
-    #pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf(what, sizeof what, words[target->measure], reference);
-    #pragma GCC diagnostic pop
+#pragma GCC diagnostic pop
     printf("%s%s: %s %.4g: %.4g\n", before, bench_target_met(target, value) ? "met   " : "MISSED", what, target->bound, value);
 }
 
 void bench_print(const bench_row *row) {
     printf("\n%s: %d rounds of %d calls", row->name, row->round_count, row->block.calls);
     if (row->block.pause_ns > 0) printf(", each after %.3g ms of other work", (double)row->block.pause_ns / 1e6);
-    printf("\n%-44s %9s %9s %9s %9s  %-22s %-22s", "times in us", "p50", "p95", "p99", "min", "x limit [p10..p90]", "muster/this [p10..p90]");
+    printf("\n%-44s %9s %9s %9s %9s  %-22s %-22s", "times in us", "p50", "p95", "p99", "min", "x limit [p10..p90]",
+           "muster/this [p10..p90]");
     if (row->items > 0) printf(" %10s", row->items_name);
     printf(" %6s\n", "#wrong");
     for (int32_t i = 0; i < row->count; i++)

@@ -93,11 +93,16 @@ static double difference(const bench_contender *muster, const bench_contender *r
 
 static double figure(const bench_target *target, const bench_contender *muster, const bench_contender *reference, int32_t rounds) {
     switch (target->measure) {
-    case BENCH_RATIO: return reference->muster_ratio[0];
-    case BENCH_RATIO_P99: return muster->p99 / reference->p99;
-    case BENCH_DIFFERENCE_NS: return difference(muster, reference, rounds);
-    case BENCH_MEDIAN_NS: return muster->p50;
-    case BENCH_SPEEDUP: return 1 / reference->muster_ratio[0];
+    case BENCH_RATIO:
+        return reference->muster_ratio[0];
+    case BENCH_RATIO_P99:
+        return muster->p99 / reference->p99;
+    case BENCH_DIFFERENCE_NS:
+        return difference(muster, reference, rounds);
+    case BENCH_MEDIAN_NS:
+        return muster->p50;
+    case BENCH_SPEEDUP:
+        return 1 / reference->muster_ratio[0];
     }
     return NAN;
 }

@@ -55,26 +55,31 @@ static void reduce_then_pull(const view *v) {
     edges(v->count, 1 - v->thread, THREADS, &other_begin, &other_end);
     bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, begin, end);
     meet(v->limit, v->thread);
-    for OWN_RANKS(v, rank) {
-        bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin);
-        if (rank != v->thread) bench_copy(v->out[rank] + begin, v->out[v->thread] + begin, end - begin);
-    }
+    for
+        OWN_RANKS(v, rank) {
+            bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin);
+            if (rank != v->thread) bench_copy(v->out[rank] + begin, v->out[v->thread] + begin, end - begin);
+        }
 }
 
-/* Each rank sums everything for itself; in place it copies the others' inputs aside before anybody writes. */
+/* Each rank sums everything for itself; in place it copies the others' inputs aside before anybody
+ * writes. */
 static void reduce_each(const view *v) {
     if (v->job->in_place) {
         bench_sum(v->in, v->ranks, (float *[]){v->limit->aside[v->thread]}, 1, 0, v->count);
         meet(v->limit, v->thread);
-        for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->aside[v->thread], v->count);
+        for
+            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->aside[v->thread], v->count);
     } else {
         bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, 0, v->count);
-        for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->out[v->thread], v->count);
+        for
+            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->out[v->thread], v->count);
     }
 }
 
 static void broadcast_pull(const view *v) {
-    for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root], v->count);
+    for
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root], v->count);
 }
 
 static void broadcast_slices(const view *v) {
@@ -84,21 +89,24 @@ static void broadcast_slices(const view *v) {
 }
 
 static void gather_pull(const view *v) {
-    for OWN_RANKS(v, rank)
-        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i], v->part);
+    for
+        OWN_RANKS(v, rank)
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i], v->part);
 }
 
 static void gather_push(const view *v) {
-    for OWN_RANKS(v, rank)
-        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank], v->part);
+    for
+        OWN_RANKS(v, rank)
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank], v->part);
 }
 
 static void reduce_scatter_own(const view *v) {
-    for OWN_RANKS(v, rank) {
-        float *from[COLLECTIVE_RANKS];
-        for (int32_t i = 0; i < v->ranks; i++) from[i] = v->in[i] + rank * v->part;
-        bench_sum(from, v->ranks, &v->out[rank], 1, 0, v->part);
-    }
+    for
+        OWN_RANKS(v, rank) {
+            float *from[COLLECTIVE_RANKS];
+            for (int32_t i = 0; i < v->ranks; i++) from[i] = v->in[i] + rank * v->part;
+            bench_sum(from, v->ranks, &v->out[rank], 1, 0, v->part);
+        }
 }
 
 static void reduce_at_root(const view *v) {
@@ -122,20 +130,25 @@ static void exchange_swap(const view *v) {
 /* The parts of this thread's ranks, copied out of the way first. */
 static void exchange_aside(const view *v) {
     float *aside = v->limit->aside[v->thread];
-    for OWN_RANKS(v, rank)
-        for (int32_t i = 0; i < v->ranks; i++) bench_copy(aside + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
+    for
+        OWN_RANKS(v, rank)
+    for (int32_t i = 0; i < v->ranks; i++)
+        bench_copy(aside + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
     meet(v->limit, v->thread);
-    for OWN_RANKS(v, rank) bench_copy(v->out[rank], aside + rank / THREADS * v->ranks * v->part, v->count);
+    for
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], aside + rank / THREADS * v->ranks * v->part, v->count);
 }
 
 static void exchange_pull(const view *v) {
-    for OWN_RANKS(v, rank)
-        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i] + rank * v->part, v->part);
+    for
+        OWN_RANKS(v, rank)
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i] + rank * v->part, v->part);
 }
 
 static void exchange_push(const view *v) {
-    for OWN_RANKS(v, rank)
-        for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank] + i * v->part, v->part);
+    for
+        OWN_RANKS(v, rank)
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank] + i * v->part, v->part);
 }
 
 static void root_pulls(const view *v) {
@@ -144,11 +157,13 @@ static void root_pulls(const view *v) {
 }
 
 static void ranks_push(const view *v) {
-    for OWN_RANKS(v, rank) bench_copy(v->out[v->job->root] + rank * v->part, v->in[rank], v->part);
+    for
+        OWN_RANKS(v, rank) bench_copy(v->out[v->job->root] + rank * v->part, v->in[rank], v->part);
 }
 
 static void ranks_pull(const view *v) {
-    for OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root] + rank * v->part, v->part);
+    for
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root] + rank * v->part, v->part);
 }
 
 static void root_pushes(const view *v) {
@@ -252,7 +267,8 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
 
 static bool operate(void *self, const collective_job *job, const collective_player *player) {
     bench_limit_collective *limit = self;
-    view v = {.limit = limit, .job = job, .thread = player->index, .ranks = job->ranks, .part = job->count / job->ranks, .count = job->count};
+    view v = {
+        .limit = limit, .job = job, .thread = player->index, .ranks = job->ranks, .part = job->count / job->ranks, .count = job->count};
     for (int32_t r = 0; r < job->ranks; r++) {
         v.in[r] = limit->buffers[r].input;
         v.out[r] = limit->buffers[r].output;
@@ -280,7 +296,8 @@ bool bench_limit_collective_block(void *self, const bench_block *block, double *
     bench_limit_contender *contender = self;
     bench_limit_collective *limit = contender->limit;
     for (int32_t r = 0; r < contender->job.ranks; r++) {
-        if (contender->job.op == COLLECTIVE_MOMENTUM && !limit->third[r] && !(limit->third[r] = collective_allocate(limit->most))) return false;
+        if (contender->job.op == COLLECTIVE_MOMENTUM && !limit->third[r] && !(limit->third[r] = collective_allocate(limit->most)))
+            return false;
         limit->buffers[r] = collective_layout(&contender->job, r, limit->first[r], limit->second[r], limit->third[r]);
     }
     play p = {.contender = contender, .block = block};

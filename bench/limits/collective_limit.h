@@ -1,5 +1,5 @@
-/* What two cores need at least: two pinned threads, plain C, each byte moved once, a spin barrier before and after. With more ranks than two
- * the two threads serve all buffers. */
+/* What two cores need at least: two pinned threads, plain C, each byte moved once, a spin barrier
+ * before and after. With more ranks than two the two threads serve all buffers. */
 #ifndef BENCH_COLLECTIVE_LIMIT_H
 #define BENCH_COLLECTIVE_LIMIT_H
 
@@ -8,7 +8,8 @@
 
 typedef struct bench_limit_collective bench_limit_collective;
 
-/* How many ways there are to carry out the operation, and the name of one. Which is fastest depends on the size: all are measured. */
+/* How many ways there are to carry out the operation, and the name of one. Which is fastest depends
+ * on the size: all are measured. */
 int32_t bench_limit_ways(const collective_job *job);
 const char *bench_limit_way(const collective_job *job, int32_t way);
 

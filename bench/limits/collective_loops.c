@@ -13,7 +13,8 @@
 enum { LANES = BENCH_LANES, AT_ONCE = 4 };
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* Elements [begin, end) of the sum of `n` vectors, to `m` places; a place may be one of the vectors. */
+/* Elements [begin, end) of the sum of `n` vectors, to `m` places; a place may be one of the
+ * vectors. */
 INLINE void add(float *const *from, int n, float *const *to, int m, int64_t begin, int64_t end) {
     int64_t i = begin;
     for (; i + AT_ONCE * LANES <= end; i += AT_ONCE * LANES) {
@@ -33,12 +34,18 @@ INLINE void add(float *const *from, int n, float *const *to, int m, int64_t begi
 
 /* The usual numbers of ranks as constants, for the compiler to keep everything in registers. */
 CLONES void bench_sum(float *const *from, int n, float *const *to, int m, int64_t begin, int64_t end) {
-    if (n == 1 && m == 1) add((float *[]){from[0]}, 1, (float *[]){to[0]}, 1, begin, end);
-    else if (n == 2 && m == 1) add((float *[]){from[0], from[1]}, 2, (float *[]){to[0]}, 1, begin, end);
-    else if (n == 2 && m == 2) add((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, 2, begin, end);
-    else if (n == 4 && m == 1) add((float *[]){from[0], from[1], from[2], from[3]}, 4, (float *[]){to[0]}, 1, begin, end);
-    else if (n == 4 && m == 4) add((float *[]){from[0], from[1], from[2], from[3]}, 4, (float *[]){to[0], to[1], to[2], to[3]}, 4, begin, end);
-    else add(from, n, to, m, begin, end);
+    if (n == 1 && m == 1)
+        add((float *[]){from[0]}, 1, (float *[]){to[0]}, 1, begin, end);
+    else if (n == 2 && m == 1)
+        add((float *[]){from[0], from[1]}, 2, (float *[]){to[0]}, 1, begin, end);
+    else if (n == 2 && m == 2)
+        add((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, 2, begin, end);
+    else if (n == 4 && m == 1)
+        add((float *[]){from[0], from[1], from[2], from[3]}, 4, (float *[]){to[0]}, 1, begin, end);
+    else if (n == 4 && m == 4)
+        add((float *[]){from[0], from[1], from[2], from[3]}, 4, (float *[]){to[0], to[1], to[2], to[3]}, 4, begin, end);
+    else
+        add(from, n, to, m, begin, end);
 }
 
 /* parameter[begin..end) += rate * sum: reads one parameter set, writes all. */
@@ -62,8 +69,10 @@ INLINE void step(float *const *from, int n, float *const *to, int64_t begin, int
 }
 
 CLONES void bench_update(float *const *from, int n, float *const *to, int64_t begin, int64_t end) {
-    if (n == 2) step((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, begin, end);
-    else step(from, n, to, begin, end);
+    if (n == 2)
+        step((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, begin, end);
+    else
+        step(from, n, to, begin, end);
 }
 
 /* The same with a state: reads and writes it, too. */
@@ -90,8 +99,10 @@ INLINE void step_with_state(float *const *from, int n, float *const *to, float *
 }
 
 CLONES void bench_momentum(float *const *from, int n, float *const *to, float *state, int64_t begin, int64_t end) {
-    if (n == 2) step_with_state((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, state, begin, end);
-    else step_with_state(from, n, to, state, begin, end);
+    if (n == 2)
+        step_with_state((float *[]){from[0], from[1]}, 2, (float *[]){to[0], to[1]}, state, begin, end);
+    else
+        step_with_state(from, n, to, state, begin, end);
 }
 
 CLONES void bench_copy(float *to, const float *from, int64_t count) {

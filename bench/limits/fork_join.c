@@ -1,7 +1,7 @@
 #include "fork_join.h"
 
-#include <linux/futex.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -28,8 +28,10 @@ static void wake(_Atomic uint32_t *word, int count) { syscall(SYS_futex, word, F
 static void *help(void *self) {
     member *own = self;
     bench_fork_join *team = own->team;
-    if (own->cpu >= 0) bench_pin(own->cpu);
-    else bench_unpin();
+    if (own->cpu >= 0)
+        bench_pin(own->cpu);
+    else
+        bench_unpin();
     for (uint32_t seen = 0;; seen++) {
         while (atomic_load(&team->epoch) == seen) sleep_while(&team->epoch, seen);
         if (atomic_load(&team->quit)) return NULL;

@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
-typedef void (*sgemm_function)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
-                               float beta, float *c, int ldc);
+typedef void (*sgemm_function)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                               int ldb, float beta, float *c, int ldc);
 
 typedef struct half_step {
     float *x, *h1, *h2, *z, *d1, *d2, *dz, *w1, *w2, *w3, *g1, *g2, *g3;
@@ -42,15 +42,19 @@ static void step(void *argument, int32_t rank) {
     multiply(self, TRANSPOSED, PLAIN, in, hidden, rows, s->x, s->d1, s->g1);
 }
 
-/* Every matrix of both halves; the weights are shared, as replicas of a variable would not be: the limit has the smaller footprint. */
+/* Every matrix of both halves; the weights are shared, as replicas of a variable would not be: the
+ * limit has the smaller footprint. */
 static size_t lay_out(bench_gemm *self, float *memory) {
     size_t rows = (size_t)self->rows, in = (size_t)self->inputs, hidden = (size_t)self->hidden, out = (size_t)self->classes, used = 0;
     for (int rank = 0; rank < 2; rank++) {
         half_step *s = &self->half[rank];
-        struct { float **at; size_t count; } parts[] = {
-            {&s->x, rows * in},   {&s->h1, rows * hidden}, {&s->h2, rows * hidden}, {&s->z, rows * out},      {&s->d1, rows * hidden},
-            {&s->d2, rows * hidden}, {&s->dz, rows * out}, {&s->g1, in * hidden},   {&s->g2, hidden * hidden}, {&s->g3, hidden * out},
-            {&s->w1, in * hidden}, {&s->w2, hidden * hidden}, {&s->w3, hidden * out}};
+        struct {
+            float **at;
+            size_t count;
+        } parts[] = {{&s->x, rows * in},        {&s->h1, rows * hidden}, {&s->h2, rows * hidden}, {&s->z, rows * out},
+                     {&s->d1, rows * hidden},   {&s->d2, rows * hidden}, {&s->dz, rows * out},    {&s->g1, in * hidden},
+                     {&s->g2, hidden * hidden}, {&s->g3, hidden * out},  {&s->w1, in * hidden},   {&s->w2, hidden * hidden},
+                     {&s->w3, hidden * out}};
         for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
             bool shared = rank == 1 && i >= 10;
             if (memory) *parts[i].at = memory + used;
@@ -103,7 +107,8 @@ static int64_t count_wrong(const bench_gemm *self) {
     for (int rank = 0; rank < 2; rank++) {
         const half_step *s = &self->half[rank];
         double expected = 0;
-        for (int32_t i = 0; i < self->rows; i++) expected += (double)s->x[(int64_t)i * self->inputs + 3] * s->d1[(int64_t)i * self->hidden + 5];
+        for (int32_t i = 0; i < self->rows; i++)
+            expected += (double)s->x[(int64_t)i * self->inputs + 3] * s->d1[(int64_t)i * self->hidden + 5];
         wrong += fabs(expected - s->g1[3 * (int64_t)self->hidden + 5]) > 1e-4 * fabs(expected);
     }
     return wrong;

@@ -14,7 +14,7 @@ struct bench_gpu {
     mst_nvrtc_api nvrtc;
     mst_cu_context context;
     mst_cu_stream stream;
-    mst_cu_function empty; /* NULL: no compiler */
+    mst_cu_function empty;    /* NULL: no compiler */
     mst_cublas_handle handle; /* NULL: no cuBLAS */
     bool simulated;
     char name[96];
@@ -70,9 +70,11 @@ static void compile_empty(bench_gpu *gpu, mst_cu_device device) {
     gpu->cuda.cuDeviceGetAttribute(&major, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
     gpu->cuda.cuDeviceGetAttribute(&minor, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     snprintf(option, sizeof option, "--gpu-architecture=sm_%d%d", major, minor);
-    if (gpu->nvrtc.nvrtcCreateProgram(&program, "extern \"C\" __global__ void empty() {}", "empty.cu", 0, NULL, NULL) != MST_NVRTC_SUCCESS) return;
-    if (gpu->nvrtc.nvrtcCompileProgram(program, 1, options) == MST_NVRTC_SUCCESS && gpu->nvrtc.nvrtcGetCUBINSize(program, &bytes) == MST_NVRTC_SUCCESS &&
-        (cubin = malloc(bytes)) != NULL && gpu->nvrtc.nvrtcGetCUBIN(program, cubin) == MST_NVRTC_SUCCESS && made(gpu->cuda.cuModuleLoadData(&module, cubin)) &&
+    if (gpu->nvrtc.nvrtcCreateProgram(&program, "extern \"C\" __global__ void empty() {}", "empty.cu", 0, NULL, NULL) != MST_NVRTC_SUCCESS)
+        return;
+    if (gpu->nvrtc.nvrtcCompileProgram(program, 1, options) == MST_NVRTC_SUCCESS &&
+        gpu->nvrtc.nvrtcGetCUBINSize(program, &bytes) == MST_NVRTC_SUCCESS && (cubin = malloc(bytes)) != NULL &&
+        gpu->nvrtc.nvrtcGetCUBIN(program, cubin) == MST_NVRTC_SUCCESS && made(gpu->cuda.cuModuleLoadData(&module, cubin)) &&
         !made(gpu->cuda.cuModuleGetFunction(&gpu->empty, module, "empty")))
         gpu->empty = NULL;
     free(cubin);
@@ -81,8 +83,10 @@ static void compile_empty(bench_gpu *gpu, mst_cu_device device) {
 
 static void open_blas(bench_gpu *gpu) {
     if (!open_symbols((const char *const[2]){"libcublas.so.13", "libcublas.so.12"}, blas_symbols, COUNT(blas_symbols), &gpu->blas)) return;
-    if (gpu->blas.cublasCreate_v2(&gpu->handle) != MST_CUBLAS_SUCCESS) gpu->handle = NULL;
-    else gpu->blas.cublasSetStream_v2(gpu->handle, gpu->stream);
+    if (gpu->blas.cublasCreate_v2(&gpu->handle) != MST_CUBLAS_SUCCESS)
+        gpu->handle = NULL;
+    else
+        gpu->blas.cublasSetStream_v2(gpu->handle, gpu->stream);
 }
 
 static const char *open_device(bench_gpu *gpu) {
@@ -153,7 +157,9 @@ static bool take_memory(bench_gpu_job *job) {
     for (int i = 0; i < blocks; i++)
         if (!made(job->gpu->cuda.cuMemAlloc_v2(&job->device[i], (size_t)job->bytes))) return false;
     for (int i = 0; i < 2 && is_gemm(job); i++)
-        if (!made(job->gpu->cuda.cuMemcpyHtoDAsync_v2(job->device[i], (const char *)job->host + i * job->bytes, (size_t)job->bytes, job->gpu->stream))) return false;
+        if (!made(job->gpu->cuda.cuMemcpyHtoDAsync_v2(job->device[i], (const char *)job->host + i * job->bytes, (size_t)job->bytes,
+                                                      job->gpu->stream)))
+            return false;
     return made(job->gpu->cuda.cuStreamSynchronize(job->gpu->stream));
 }
 
@@ -188,16 +194,22 @@ static bool multiply(const bench_gpu_job *job) {
     unsigned type = job->work == BENCH_GPU_GEMM_BF16 ? MST_CUBLAS_R_16BF : MST_CUBLAS_R_32F;
     const void *a = (const void *)(uintptr_t)job->device[0], *b = (const void *)(uintptr_t)job->device[1];
     return job->gpu->blas.cublasGemmEx(job->gpu->handle, MST_CUBLAS_N, MST_CUBLAS_N, n, n, n, &one, b, type, n, a, type, n, &zero,
-                                       (void *)(uintptr_t)job->device[2], type, n, MST_CUBLAS_COMPUTE_32F, MST_CUBLAS_GEMM_DEFAULT) == MST_CUBLAS_SUCCESS;
+                                       (void *)(uintptr_t)job->device[2], type, n, MST_CUBLAS_COMPUTE_32F,
+                                       MST_CUBLAS_GEMM_DEFAULT) == MST_CUBLAS_SUCCESS;
 }
 
 static bool issue(const bench_gpu_job *job) {
     bench_gpu *gpu = job->gpu;
     switch (job->work) {
-    case BENCH_GPU_LAUNCH: case BENCH_GPU_LAUNCH_POLL: return made(gpu->cuda.cuLaunchKernel(gpu->empty, 1, 1, 1, 32, 1, 1, 0, gpu->stream, NULL, NULL));
-    case BENCH_GPU_COPY_IN: return made(gpu->cuda.cuMemcpyHtoDAsync_v2(job->device[0], job->host, (size_t)job->bytes, gpu->stream));
-    case BENCH_GPU_COPY: return made(gpu->cuda.cuMemcpyDtoDAsync_v2(job->device[1], job->device[0], (size_t)job->bytes, gpu->stream));
-    default: return multiply(job);
+    case BENCH_GPU_LAUNCH:
+    case BENCH_GPU_LAUNCH_POLL:
+        return made(gpu->cuda.cuLaunchKernel(gpu->empty, 1, 1, 1, 32, 1, 1, 0, gpu->stream, NULL, NULL));
+    case BENCH_GPU_COPY_IN:
+        return made(gpu->cuda.cuMemcpyHtoDAsync_v2(job->device[0], job->host, (size_t)job->bytes, gpu->stream));
+    case BENCH_GPU_COPY:
+        return made(gpu->cuda.cuMemcpyDtoDAsync_v2(job->device[1], job->device[0], (size_t)job->bytes, gpu->stream));
+    default:
+        return multiply(job);
     }
 }
 

@@ -1,4 +1,5 @@
-/* The bare GPU: the driver, cuBLAS and NVRTC without Muster, opened at run time as it opens them. One device, its primary context, one stream. Not for the caller's thread to
+/* The bare GPU: the driver, cuBLAS and NVRTC without Muster, opened at run time as it opens them.
+ * One device, its primary context, one stream. Not for the caller's thread to
  * share: every block makes the context current and puts back what was. */
 #ifndef BENCH_GPU_H
 #define BENCH_GPU_H
@@ -19,11 +20,12 @@ void bench_gpu_unlock(bench_gpu *gpu, void *memory);
 
 /* A contender's work, repeated `times` in each call, and then one wait. */
 typedef enum {
-    BENCH_GPU_LAUNCH,       /* an empty kernel; cuStreamSynchronize */
-    BENCH_GPU_LAUNCH_POLL,  /* the same; cuStreamQuery until it is done */
-    BENCH_GPU_COPY_IN,      /* bytes from page-locked memory */
-    BENCH_GPU_COPY,         /* bytes within the device */
-    BENCH_GPU_GEMM_BF16, BENCH_GPU_GEMM_F32 /* n x n x n, row-major */
+    BENCH_GPU_LAUNCH,      /* an empty kernel; cuStreamSynchronize */
+    BENCH_GPU_LAUNCH_POLL, /* the same; cuStreamQuery until it is done */
+    BENCH_GPU_COPY_IN,     /* bytes from page-locked memory */
+    BENCH_GPU_COPY,        /* bytes within the device */
+    BENCH_GPU_GEMM_BF16,
+    BENCH_GPU_GEMM_F32 /* n x n x n, row-major */
 } bench_gpu_work;
 
 typedef struct bench_gpu_job {

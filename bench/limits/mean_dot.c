@@ -24,8 +24,9 @@ struct bench_mean_dot {
 #define EVERY_X86
 #endif
 
-/* The sum over rows x sum over columns of x[i][j] y[j]. No sum over the lanes before the end of a chunk, and a chunk is short enough for f32. The
- * last vector of a row reads into the next row times 0, so the row behind the last one must exist. */
+/* The sum over rows x sum over columns of x[i][j] y[j]. No sum over the lanes before the end of a
+ * chunk, and a chunk is short enough for f32. The last vector of a row reads into the next row
+ * times 0, so the row behind the last one must exist. */
 EVERY_X86 static double sum_of_dots(const float *x, const float *y, int64_t rows, int64_t k) {
     double total = 0;
     for (int64_t begin = 0; begin < rows; begin += CHUNK) {
@@ -54,7 +55,8 @@ EVERY_X86 static double sum_of_dots(const float *x, const float *y, int64_t rows
 static void half(void *argument, int32_t rank) {
     bench_mean_dot *self = argument;
     int64_t begin = rank * self->n / 2, end = (rank + 1) * self->n / 2, k = self->k;
-    int64_t whole = end < self->n ? end : end - (LANES + k - 1) / k; /* the last rows must not be read beyond their end */
+    /* the last rows must not be read beyond their end */
+    int64_t whole = end < self->n ? end : end - (LANES + k - 1) / k;
     if (whole < begin) whole = begin;
     double sum = sum_of_dots(self->x + begin * k, self->y, whole - begin, k);
     for (int64_t i = whole; i < end; i++)

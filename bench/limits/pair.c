@@ -19,7 +19,8 @@ static void *help(void *self) {
             bench_pair_meet(pair, 1, turn + 2);
             turn += 2;
         }
-        /* the meeting that ended the block was the first half of a turn; the caller counts the other half too */
+        /* the meeting that ended the block was the first half of a turn; the caller counts the
+         * other half too */
         bench_pair_meet(pair, 1, turn + 2);
         turn += 2;
     }

@@ -1,4 +1,5 @@
-/* Two pinned threads that meet at spin barriers: the least that two cores need to work together. The helper sleeps between blocks. */
+/* Two pinned threads that meet at spin barriers: the least that two cores need to work together.
+ * The helper sleeps between blocks. */
 #ifndef BENCH_PAIR_H
 #define BENCH_PAIR_H
 
@@ -27,8 +28,8 @@ typedef struct bench_pair {
 bench_pair *bench_pair_open(void);
 void bench_pair_close(bench_pair *pair);
 
-/* begin wakes the helper and returns when it spins; end sends it back to sleep. Between them any number of calls: a barrier,
- * task(argument, rank) on both threads (NULL: nothing), a barrier. */
+/* begin wakes the helper and returns when it spins; end sends it back to sleep. Between them any
+ * number of calls: a barrier, task(argument, rank) on both threads (NULL: nothing), a barrier. */
 void bench_pair_begin(bench_pair *pair, bench_pair_task task, void *argument);
 void bench_pair_end(bench_pair *pair);
 

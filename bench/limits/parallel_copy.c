@@ -34,8 +34,10 @@ static void *help(void *argument) {
     bench_pin(bench_cpu(self->number));
     for (int64_t turn = 1;; turn++) {
         while (atomic_load(&copy->turn) < turn)
-            if (atomic_load(&copy->quit)) return NULL;
-            else bench_relax();
+            if (atomic_load(&copy->quit))
+                return NULL;
+            else
+                bench_relax();
         copy_part(copy, self->number);
         atomic_fetch_add(&copy->done, 1);
     }

@@ -1,4 +1,5 @@
-/* memcpy from one host buffer to another by several pinned threads, each its part: what the memory allows. The helpers live as long as a block. */
+/* memcpy from one host buffer to another by several pinned threads, each its part: what the memory
+ * allows. The helpers live as long as a block. */
 #ifndef BENCH_PARALLEL_COPY_H
 #define BENCH_PARALLEL_COPY_H
 

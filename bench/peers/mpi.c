@@ -1,4 +1,5 @@
-/* muster-bench-mpi: serves blocks of collectives by MPI, one process per rank; how MPI is tuned is mpirun's matter. */
+/* muster-bench-mpi: serves blocks of collectives by MPI, one process per rank; how MPI is tuned is
+ * mpirun's matter. */
 #include "collective_peer.h"
 
 #include <mpi.h>
@@ -17,7 +18,8 @@ static bool broadcast(const collective_job *job, int32_t rank, const collective_
     return true;
 }
 
-/* variant 1: MPI_Reduce_scatter_block instead of MPI_Reduce_scatter. In place, both leave their part at the beginning of the buffer. */
+/* variant 1: MPI_Reduce_scatter_block instead of MPI_Reduce_scatter. In place, both leave their
+ * part at the beginning of the buffer. */
 static bool reduce_scatter(const collective_job *job, const collective_player *player) {
     int parts[COLLECTIVE_RANKS];
     for (int32_t r = 0; r < job->ranks; r++) parts[r] = (int)(job->count / job->ranks);
@@ -36,16 +38,25 @@ static bool operate(void *self, const collective_job *job, const collective_play
     bool in_place = job->in_place;
     void *here = in_place ? MPI_IN_PLACE : b->input, *at_root = in_place && rank == root ? MPI_IN_PLACE : b->input;
     switch (job->op) {
-    case COLLECTIVE_ALL_REDUCE: return ok(MPI_Allreduce(here, b->output, all, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
-    case COLLECTIVE_BROADCAST: return broadcast(job, rank, b);
-    case COLLECTIVE_ALL_GATHER: return ok(MPI_Allgather(here, part, MPI_FLOAT, b->output, part, MPI_FLOAT, MPI_COMM_WORLD));
-    case COLLECTIVE_REDUCE_SCATTER: return reduce_scatter(job, player);
-    case COLLECTIVE_REDUCE: return ok(MPI_Reduce(at_root, b->output, all, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD));
-    case COLLECTIVE_ALL_TO_ALL: return ok(MPI_Alltoall(here, part, MPI_FLOAT, b->output, part, MPI_FLOAT, MPI_COMM_WORLD));
-    case COLLECTIVE_GATHER: return ok(MPI_Gather(at_root, part, MPI_FLOAT, b->output, part, MPI_FLOAT, root, MPI_COMM_WORLD));
+    case COLLECTIVE_ALL_REDUCE:
+        return ok(MPI_Allreduce(here, b->output, all, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD));
+    case COLLECTIVE_BROADCAST:
+        return broadcast(job, rank, b);
+    case COLLECTIVE_ALL_GATHER:
+        return ok(MPI_Allgather(here, part, MPI_FLOAT, b->output, part, MPI_FLOAT, MPI_COMM_WORLD));
+    case COLLECTIVE_REDUCE_SCATTER:
+        return reduce_scatter(job, player);
+    case COLLECTIVE_REDUCE:
+        return ok(MPI_Reduce(at_root, b->output, all, MPI_FLOAT, MPI_SUM, root, MPI_COMM_WORLD));
+    case COLLECTIVE_ALL_TO_ALL:
+        return ok(MPI_Alltoall(here, part, MPI_FLOAT, b->output, part, MPI_FLOAT, MPI_COMM_WORLD));
+    case COLLECTIVE_GATHER:
+        return ok(MPI_Gather(at_root, part, MPI_FLOAT, b->output, part, MPI_FLOAT, root, MPI_COMM_WORLD));
     case COLLECTIVE_SCATTER:
-        return ok(MPI_Scatter(b->input, part, MPI_FLOAT, in_place && rank == root ? MPI_IN_PLACE : b->output, part, MPI_FLOAT, root, MPI_COMM_WORLD));
-    default: return false;
+        return ok(MPI_Scatter(b->input, part, MPI_FLOAT, in_place && rank == root ? MPI_IN_PLACE : b->output, part, MPI_FLOAT, root,
+                              MPI_COMM_WORLD));
+    default:
+        return false;
     }
 }
 

@@ -5,10 +5,11 @@
 
 enum { MOST_ARGUMENTS = 56 };
 
-/* The tunings that were fastest for some operation and size, two ranks; with more ranks than cores, the default and coll/sm. */
+/* The tunings that were fastest for some operation and size, two ranks; with more ranks than cores,
+ * the default and coll/sm. */
 #define SHARED_MEMORY "--mca", "pml", "ob1", "--mca", "btl", "vader,self"
-#define TUNED                                                                                                              \
-    SHARED_MEMORY, "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_bcast_algorithm", "6", "--mca",      \
+#define TUNED                                                                                                         \
+    SHARED_MEMORY, "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_bcast_algorithm", "6", "--mca", \
         "coll_tuned_reduce_scatter_algorithm", "3"
 #define KEEP_MEMORY "-x", "MALLOC_MMAP_THRESHOLD_=1073741824", "-x", "MALLOC_TRIM_THRESHOLD_=2147483647"
 static const struct {
@@ -19,8 +20,10 @@ static const struct {
     {"OpenMPI, default", true, {NULL}},
     {"OpenMPI, coll/sm", true, {SHARED_MEMORY, "--mca", "coll_sm_priority", "100", NULL}},
     {"OpenMPI, two copies", false, {SHARED_MEMORY, "--mca", "btl_vader_single_copy_mechanism", "none", NULL}},
-    {"OpenMPI, segmented ring", false,
-     {TUNED, "--mca", "coll_tuned_allreduce_algorithm", "5", "--mca", "coll_tuned_allreduce_algorithm_segmentsize", "262144", KEEP_MEMORY, NULL}},
+    {"OpenMPI, segmented ring",
+     false,
+     {TUNED, "--mca", "coll_tuned_allreduce_algorithm", "5", "--mca", "coll_tuned_allreduce_algorithm_segmentsize", "262144", KEEP_MEMORY,
+      NULL}},
     {"OpenMPI, ring", false, {TUNED, "--mca", "coll_tuned_allreduce_algorithm", "4", KEEP_MEMORY, NULL}},
 };
 
@@ -33,8 +36,8 @@ static void add_mpi(bench_collective_peer *peers, int32_t *count, int32_t ranks,
     if (geteuid() == 0) argv[used++] = "--allow-run-as-root";
     argv[used++] = "-np";
     argv[used++] = number;
-    static const char *const room[] = {"--bind-to", "core", NULL},
-                             *const no_room[] = {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", NULL};
+    static const char *const room[] = {"--bind-to", "core", NULL}, *const no_room[] = {"--oversubscribe",     "--bind-to", "none", "--mca",
+                                                                                       "mpi_yield_when_idle", "1",         NULL};
     for (const char *const *more = crowded ? no_room : room; *more; more++) argv[used++] = *more;
     for (int32_t i = 0; tunings[tuning].arguments[i]; i++) argv[used++] = tunings[tuning].arguments[i];
     argv[used++] = path;
@@ -53,7 +56,8 @@ static void add_gloo(bench_collective_peer *peers, int32_t *count, int32_t ranks
     memset(peer, 0, sizeof *peer);
     bench_beside(path, "muster-bench-gloo");
     snprintf(number, sizeof number, "%d", ranks);
-    peer->process = bench_process_open_sleeper("Gloo", (char *const[]){path, number, crowded ? "crowded" : NULL, NULL}, (const char *const[]){NULL});
+    peer->process =
+        bench_process_open_sleeper("Gloo", (char *const[]){path, number, crowded ? "crowded" : NULL, NULL}, (const char *const[]){NULL});
     if (!peer->process) return;
     peer->gloo = true;
     snprintf(peer->name, sizeof peer->name, "Gloo, TCP");
@@ -68,12 +72,15 @@ static bool built(const char *program) {
 int32_t bench_collective_peers_open(int32_t ranks, bench_collective_peer *peers) {
     bool crowded = ranks > bench_cores();
     int32_t count = 0;
-    if (!built("muster-bench-mpi")) bench_say("not measured: OpenMPI: there was no mpicc when the bench was built");
+    if (!built("muster-bench-mpi"))
+        bench_say("not measured: OpenMPI: there was no mpicc when the bench was built");
     else
         for (int32_t i = 0; i < (int32_t)(sizeof tunings / sizeof *tunings); i++)
             if (!crowded || tunings[i].crowded) add_mpi(peers, &count, ranks, crowded, i);
-    if (!built("muster-bench-gloo")) bench_say("not measured: Gloo: its library was not there when the bench was built");
-    else add_gloo(peers, &count, ranks, crowded);
+    if (!built("muster-bench-gloo"))
+        bench_say("not measured: Gloo: its library was not there when the bench was built");
+    else
+        add_gloo(peers, &count, ranks, crowded);
     return count;
 }
 
@@ -81,7 +88,8 @@ void bench_collective_peers_close(bench_collective_peer *peers, int32_t count) {
     for (int32_t i = 0; i < count; i++) bench_process_close(peers[i].process);
 }
 
-/* Gloo's reduce_scatter has an older interface that no other operation shares; its all_to_all needs two buffers. */
+/* Gloo's reduce_scatter has an older interface that no other operation shares; its all_to_all needs
+ * two buffers. */
 int32_t bench_collective_ways(const bench_collective_peer *peer, const collective_job *job) {
     if (collective_updates(job->op)) return 0;
     if (!peer->gloo) return job->op == COLLECTIVE_REDUCE_SCATTER ? 2 : 1;

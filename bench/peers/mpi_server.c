@@ -1,5 +1,6 @@
-/* muster-bench-mpi-server: a parameter server by MPI's one-sided operations, two processes, each of which holds half of the value and
- * begins with its own half. It speaks as process.h says of sleepers, a server_job for a request, and sleeps between its blocks. */
+/* muster-bench-mpi-server: a parameter server by MPI's one-sided operations, two processes, each of
+ * which holds half of the value and begins with its own half. It speaks as process.h says of
+ * sleepers, a server_job for a request, and sleeps between its blocks. */
 #include "clock.h"
 #include "server_play.h"
 
@@ -59,8 +60,9 @@ static bool next(side *own, uint32_t seen, server_job *job) {
     return job->calls > 0;
 }
 
-/* variant 0: one epoch in which both windows are locked, shared, and flushes: each element is added to atomically. variant 1: a half is
- * locked exclusively for each push and shared for each pull, so that it changes as a whole, as shards do. */
+/* variant 0: one epoch in which both windows are locked, shared, and flushes: each element is added
+ * to atomically. variant 1: a half is locked exclusively for each push and shared for each pull, so
+ * that it changes as a whole, as shards do. */
 static bool move(side *own, const server_job *job, bool push, int half) {
     const int64_t first = half ? job->count / 2 : 0;
     const int count = (int)(half ? job->count - job->count / 2 : job->count / 2);

@@ -1,5 +1,5 @@
-/* muster-bench-omp: serves timing blocks of an empty libgomp parallel region. OMP_WAIT_POLICY is read when a process starts, so each policy
- * needs one of its own. */
+/* muster-bench-omp: serves timing blocks of an empty libgomp parallel region. OMP_WAIT_POLICY is
+ * read when a process starts, so each policy needs one of its own. */
 #include "process.h"
 
 #include <omp.h>
@@ -27,8 +27,10 @@ int main(void) {
     int threads = 0;
 #pragma omp parallel reduction(+ : threads)
     threads += 1;
-    if (threads != omp_get_max_threads()) printf("no %d threads of %d\n", threads, omp_get_max_threads());
-    else printf("ok libgomp, %d threads\n", threads);
+    if (threads != omp_get_max_threads())
+        printf("no %d threads of %d\n", threads, omp_get_max_threads());
+    else
+        printf("ok libgomp, %d threads\n", threads);
     fflush(stdout);
     bench_request request;
     while (all(read, 0, &request, sizeof request)) {

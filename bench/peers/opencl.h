@@ -1,6 +1,6 @@
-/* Bare OpenCL on the CPU cores: a program of its own without Muster, in the way that Muster has its devices there: one context over
- * sub-devices of one core each, an in-order queue and a kernel object for each, buffers over memory of the program's. Its buffers are
- * made once. */
+/* Bare OpenCL on the CPU cores: a program of its own without Muster, in the way that Muster has its
+ * devices there: one context over sub-devices of one core each, an in-order queue and a kernel
+ * object for each, buffers over memory of the program's. Its buffers are made once. */
 #ifndef BENCH_OPENCL_H
 #define BENCH_OPENCL_H
 
@@ -16,12 +16,13 @@ void bench_opencl_close(bench_opencl *cl);
 const char *bench_opencl_name(const bench_opencl *cl);
 int32_t bench_opencl_queues(const bench_opencl *cl);
 
-/* Builds `source` for its devices and makes the kernel `name`, which has the parameters (float a, global const float *x, global float
+/* Builds `source` for its devices and makes the kernel `name`, which has the parameters (float a,
+ * global const float *x, global float
  * *y, ulong n): y = a x + y. false: says what the compiler said. */
 bool bench_opencl_build(bench_opencl *cl, const char *source, const char *name);
 
-/* Each of `launches` in a call does all of y, split over the queues; then a wait for all of them. polls: looks at the last events'
- * status until they are done, in place of clFinish. */
+/* Each of `launches` in a call does all of y, split over the queues; then a wait for all of them.
+ * polls: looks at the last events' status until they are done, in place of clFinish. */
 typedef struct bench_opencl_job {
     bench_opencl *cl;
     float a;

@@ -20,7 +20,8 @@ static void add_libgomp(bench_row *row, int32_t threads, const char *policy) {
     snprintf(wait, sizeof wait, "OMP_WAIT_POLICY=%s", policy);
     snprintf(count, sizeof count, "OMP_NUM_THREADS=%d", threads);
     bool places = threads <= bench_cores(); /* more threads than places would be put on one core each */
-    const char *settings[] = {wait, count, "OMP_DYNAMIC=false", places ? "OMP_PROC_BIND=true" : "OMP_PROC_BIND=false", places ? "OMP_PLACES=cores" : NULL, NULL};
+    const char *settings[] = {
+        wait, count, "OMP_DYNAMIC=false", places ? "OMP_PROC_BIND=true" : "OMP_PROC_BIND=false", places ? "OMP_PLACES=cores" : NULL, NULL};
     bench_process *process = bench_process_open(name, (char *const[]){path, NULL}, settings);
     if (process) bench_add(row, BENCH_PEER, name, process, bench_process_block, bench_process_close);
 }
@@ -46,8 +47,10 @@ static void add_python(bench_row *row, char *interpreter, const char *library, c
     bench_process *process = bench_process_open(name, argv, settings);
     if (!process) return;
     snprintf(name, sizeof name, "%s, 2 threads", bench_process_description(process));
-    if (have(row, name)) bench_process_close(process); /* the same library through another name of the interpreter */
-    else bench_add(row, BENCH_PEER, name, process, bench_process_block, bench_process_close);
+    if (have(row, name))
+        bench_process_close(process); /* the same library through another name of the interpreter */
+    else
+        bench_add(row, BENCH_PEER, name, process, bench_process_block, bench_process_close);
 }
 
 void bench_add_python(bench_row *row, const char *library, const char *const *arguments) {

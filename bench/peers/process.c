@@ -45,7 +45,8 @@ static bool receive_line(int from, char *line, size_t size) {
     return false;
 }
 
-/* Our environment with `settings` first, without the settings' old values. The result is one block; the strings are borrowed. */
+/* Our environment with `settings` first, without the settings' old values. The result is one block;
+ * the strings are borrowed. */
 static char **merged_environment(const char *const *settings) {
     size_t count = 0, used = 0;
     while (environ[count]) count++;

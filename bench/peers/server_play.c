@@ -33,6 +33,7 @@ bool server_play(const server_player *player, const server_job *job) {
         player->room->ends[player->rank][i] = end;
     }
     player->room->wrong[player->rank] =
-        wrong_elements(player->pulled, job->count, (float)(2 - player->rank), 0); /* the other's push was behind it, or before */
+        /* the other's push was behind it, or before */
+        wrong_elements(player->pulled, job->count, (float)(2 - player->rank), 0);
     return collective_meet(&seat) != 0;
 }

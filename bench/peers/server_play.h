@@ -1,9 +1,12 @@
-/* The protocol that every program follows when parameter servers are measured, whoever carries it out: Muster, plain loops, OpenMPI.
+/* The protocol that every program follows when parameter servers are measured, whoever carries it
+ * out: Muster, plain loops, OpenMPI.
  *
- * An iteration: each of two clients rewrites its tensor on its own core, both meet, each pushes its tensor (the server's value +=
- * tensor) and then pulls the whole value, and the time is the later end minus the common start. Tensors change their sign in each
- * iteration, so that after every second one the value is zero again: what is pulled in the last one of a block is therefore known, but
- * for whether the other's push was before it, and is checked. Threads and processes; see collective.h for the room. */
+ * An iteration: each of two clients rewrites its tensor on its own core, both meet, each pushes its
+ * tensor (the server's value += tensor) and then pulls the whole value, and the time is the later
+ * end minus the common start. Tensors change their sign in each iteration, so that after every
+ * second one the value is zero again: what is pulled in the last one of a block is therefore known,
+ * but for whether the other's push was before it, and is checked. Threads and processes; see
+ * collective.h for the room. */
 #ifndef BENCH_SERVER_PLAY_H
 #define BENCH_SERVER_PLAY_H
 
@@ -21,12 +24,13 @@ typedef struct server_job {
 typedef struct server_player {
     collective_room *room;
     int32_t rank;
-    float *tensor, *pulled; /* [count] */
+    float *tensor, *pulled;                                                                  /* [count] */
     bool (*exchange)(void *self, const server_job *job, const struct server_player *player); /* pushes and pulls */
     void *self;
 } server_player;
 
-/* Plays one block; both clients call it. false: one of them failed; both return. Results by collective_result, with a job of two ranks. */
+/* Plays one block; both clients call it. false: one of them failed; both return. Results by
+ * collective_result, with a job of two ranks. */
 bool server_play(const server_player *player, const server_job *job);
 
 #endif

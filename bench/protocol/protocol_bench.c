@@ -1,7 +1,9 @@
-/* What the protocol of a call costs on this machine: one round trip between two threads and its variants, calls after a pause, and more workers
- * than cores; and what one event of the recorder costs. All variants of a question are measured in turns in the same run; their ratio is taken turn by turn.
+/* What the protocol of a call costs on this machine: one round trip between two threads and its
+ * variants, calls after a pause, and more workers than cores; and what one event of the recorder
+ * costs. All variants of a question are measured in turns in the same run; their ratio is taken
+ * turn by turn.
  *
- * protocol_bench [turns]    (default 60)  */
+ * protocol_bench [turns]    (default 60) */
 #include "pool_impl.h"
 
 #include <pthread.h>
@@ -30,7 +32,8 @@ static double quantile(double *values, int32_t count, double q) {
 
 static double ns_since(uint64_t begin) { return (double)(mst_ticks() - begin) / mst_ticks_per_ns(); }
 
-/* ---- teams: the dispatch and the end of a run, written out, so that one thing at a time can be changed ---- */
+/* ---- teams: the dispatch and the end of a run, written out, so that one thing at a time can be
+ * changed ---- */
 
 typedef enum { INLINE_DESCRIPTOR, POINTED_DESCRIPTOR } placement;
 typedef enum { BY_SPIN_THEN_FUTEX, BY_FUTEX, BY_YIELD } waiting;
@@ -80,8 +83,10 @@ static void *team_main(void *context) {
 static void team_dispatch(team *t, descriptor d) {
     t->epoch++;
     t->pointed = &t->lines[t->epoch % FAR_LINES].descriptor;
-    if (t->placement == INLINE_DESCRIPTOR) t->in_line = d;
-    else *t->pointed = d;
+    if (t->placement == INLINE_DESCRIPTOR)
+        t->in_line = d;
+    else
+        *t->pointed = d;
     mst_gate_publish(&t->dispatch, t->epoch);
 }
 
@@ -133,7 +138,8 @@ static mst_pool *pool_open(int32_t size, int64_t spin_ns, bool pin) {
         made[i] = (mst_device){.table = &bench_table, .name = "bench", .cpu = size <= cores ? cpus[i] : -1};
         devices[i] = &made[i];
     }
-    mst_pool_options options = {.spin_ns = spin_ns, .pin = pin, .warn_after_ns = 30000000000, .fail_after_ns = 600000000000, .log = print_line};
+    mst_pool_options options = {
+        .spin_ns = spin_ns, .pin = pin, .warn_after_ns = 30000000000, .fail_after_ns = 600000000000, .log = print_line};
     mst_pool *pool = NULL;
     if (mst_pool_create(&options, devices, size, &pool) != MUSTER_OK) exit(1);
     return pool;
@@ -154,8 +160,10 @@ typedef struct variant {
 } variant;
 
 static void run_once(variant *v) {
-    if (v->pool) pool_run(v->pool);
-    else team_run(v->team);
+    if (v->pool)
+        pool_run(v->pool);
+    else
+        team_run(v->team);
 }
 
 static void take_turn(variant *v, int32_t turn, int32_t calls, int64_t pause_ns) {
@@ -180,8 +188,9 @@ static void compare(const char *title, variant *variants, int32_t count, int32_t
     printf("%s\n  %-44s %10s %10s %8s %17s\n", title, "", "median us", "p99 us", "ratio", "its 10%..90%");
     for (int32_t i = 0; i < count; i++) {
         variant *v = &variants[i];
-        printf("  %-44s %10.3f %10.3f %8.3f %8.3f..%-8.3f\n", v->name, quantile(v->medians, turns, 0.5) / 1000, quantile(v->p99, turns, 0.5) / 1000,
-               quantile(v->ratios, turns, 0.5), quantile(v->ratios, turns, 0.1), quantile(v->ratios, turns, 0.9));
+        printf("  %-44s %10.3f %10.3f %8.3f %8.3f..%-8.3f\n", v->name, quantile(v->medians, turns, 0.5) / 1000,
+               quantile(v->p99, turns, 0.5) / 1000, quantile(v->ratios, turns, 0.5), quantile(v->ratios, turns, 0.1),
+               quantile(v->ratios, turns, 0.9));
     }
     fflush(stdout);
 }
@@ -211,8 +220,13 @@ static void round_trips(int32_t turns) {
 }
 
 static void cold_calls(int32_t turns) {
-    static const struct { const char *title; int64_t pause_ns; int32_t calls; } pauses[] = {
-        {"2 workers, call after a pause of 10 us", 10000, 200}, {"2 workers, call after a pause of 1 ms", 1000000, 40}, {"2 workers, call after a pause of 100 ms", 100000000, 2}};
+    static const struct {
+        const char *title;
+        int64_t pause_ns;
+        int32_t calls;
+    } pauses[] = {{"2 workers, call after a pause of 10 us", 10000, 200},
+                  {"2 workers, call after a pause of 1 ms", 1000000, 40},
+                  {"2 workers, call after a pause of 100 ms", 100000000, 2}};
     for (int32_t i = 0; i < 3; i++) {
         static variant v[4];
         v[0] = of_pool("pool, pinned, futex at once", 2, 0, true);
@@ -266,7 +280,8 @@ static void recorder(int32_t turns) {
         own[turn] = record_once(recorders[0]);
         longer[turn] = record_once(recorders[1]);
     }
-    printf("recorder: begin and end of one event, median ns: %.1f (ring of 256), %.1f (ring of 65536), %.1f (the two readings of the counter alone)\n",
+    printf("recorder: begin and end of one event, median ns: %.1f (ring of 256), %.1f (ring of 65536), %.1f (the two readings of the "
+           "counter alone)\n",
            quantile(own, turns, 0.5), quantile(longer, turns, 0.5), quantile(ticks, turns, 0.5));
     for (int32_t i = 0; i < 2; i++) {
         mst_recorder_close(recorders[i]);

@@ -1,38 +1,53 @@
-/* Do the requests of all ranks fit each other? Each rank compares everybody with rank 0, so that all of them give the same answer. */
+/* Do the requests of all ranks fit each other? Each rank compares everybody with rank 0, so that
+ * all of them give the same answer. */
 #include "host_impl.h"
 
 #include <stdio.h>
 
 const char *mst_collective_name(mst_collective collective) {
     static const char *const names[MST_COLLECTIVE_COUNT] = {
-        "collective", "all_reduce", "all_reduce_axpy", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "barrier", "end of the body", "split",
-        "group", "send", "recv"};
+        "collective",     "all_reduce", "all_reduce_axpy", "reduce",          "broadcast", "all_gather", "gather", "scatter",
+        "reduce_scatter", "all_to_all", "barrier",         "end of the body", "split",     "group",      "send",   "recv"};
     return names[collective];
 }
 
 static int64_t compared_count(const mst_request *r) {
     switch (r->collective) {
-    case MST_REDUCE: case MST_REDUCE_SCATTER: return r->input_count;
-    case MST_GATHER: return -1;  /* each rank's own */
-    case MST_SCATTER: return -1;
-    case MST_ALL_TO_ALL: return r->send_counts ? -1 : r->input_count;
-    case MST_GROUP: return r->input_count;
-    case MST_SPLIT: case MST_BARRIER: case MST_END_OF_BODY: return -1;
-    default: return r->output_count;
+    case MST_REDUCE:
+    case MST_REDUCE_SCATTER:
+        return r->input_count;
+    case MST_GATHER:
+        return -1; /* each rank's own */
+    case MST_SCATTER:
+        return -1;
+    case MST_ALL_TO_ALL:
+        return r->send_counts ? -1 : r->input_count;
+    case MST_GROUP:
+        return r->input_count;
+    case MST_SPLIT:
+    case MST_BARRIER:
+    case MST_END_OF_BODY:
+        return -1;
+    default:
+        return r->output_count;
     }
 }
 
 enum { REQUEST_TEXT = 160 };
-/* "all_reduce sum of 12 f32", for messages. Of a request in a line, or in a group of one. Returns text. */
+/* "all_reduce sum of 12 f32", for messages. Of a request in a line, or in a group of one. Returns
+ * text. */
 static const char *request_text(const mst_host_communicator *self, const mst_request *r, char text[REQUEST_TEXT]) {
     const mst_momentum *momentum = mst_request_momentum(r);
     const char *name = momentum ? "all_reduce_momentum" : mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
     char reduction[16] = "", root[80] = "", count[32] = "", member[MST_RANK_TEXT];
     if (r->reduction) snprintf(reduction, sizeof reduction, " %s", mst_reduction_name(r->reduction));
-    if (r->collective == MST_REDUCE || r->collective == MST_GATHER) snprintf(root, sizeof root, " to %s", mst_member_text(self, r->root, member));
-    if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER) snprintf(root, sizeof root, " from %s", mst_member_text(self, r->root, member));
+    if (r->collective == MST_REDUCE || r->collective == MST_GATHER)
+        snprintf(root, sizeof root, " to %s", mst_member_text(self, r->root, member));
+    if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER)
+        snprintf(root, sizeof root, " from %s", mst_member_text(self, r->root, member));
     if (r->collective == MST_GROUP) return snprintf(text, REQUEST_TEXT, "group of %lld", (long long)r->input_count), text;
-    if (r->collective == MST_BARRIER || r->collective == MST_END_OF_BODY || r->collective == MST_SPLIT) return snprintf(text, REQUEST_TEXT, "%s", name), text;
+    if (r->collective == MST_BARRIER || r->collective == MST_END_OF_BODY || r->collective == MST_SPLIT)
+        return snprintf(text, REQUEST_TEXT, "%s", name), text;
     if (compared_count(r) >= 0) snprintf(count, sizeof count, " %lld", (long long)compared_count(r));
     if (r->collective == MST_ALL_REDUCE_AXPY) snprintf(root, sizeof root, ", alpha %.17g", r->alpha);
     if (momentum) snprintf(root, sizeof root, ", alpha %.17g, beta %.17g", r->alpha, momentum->beta);
@@ -50,16 +65,19 @@ static bool same_head(const mst_request *a, const mst_request *b) {
     return compared_count(a) == compared_count(b);
 }
 
-static muster_status check_sum(const mst_host_communicator *self, const mst_view *view, const char *what, int64_t whole, int32_t owner, bool of_inputs) {
+static muster_status check_sum(const mst_host_communicator *self, const mst_view *view, const char *what, int64_t whole, int32_t owner,
+                               bool of_inputs) {
     int64_t sum = 0;
     for (int32_t r = 0; r < view->size; r++) sum += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
     if (sum == whole) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of %s: expected %lld elements, the sum of all ranks' %ss, received %lld",
-                     mst_collective_name(view->requests[0]->collective), what, mst_member_text(self, owner, member), (long long)sum, of_inputs ? "input" : "output", (long long)whole);
+                     mst_collective_name(view->requests[0]->collective), what, mst_member_text(self, owner, member), (long long)sum,
+                     of_inputs ? "input" : "output", (long long)whole);
 }
 
-/* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the larger one. */
+/* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the
+ * larger one. */
 static muster_status check_in_place(const mst_host_communicator *self, const mst_view *view, int32_t r, int64_t offset) {
     const mst_request *q = view->requests[r];
     int64_t expected = offset * muster_dtype_size(q->dtype);
@@ -82,7 +100,8 @@ static muster_status check_parts(const mst_host_communicator *self, const mst_vi
 static muster_status check_shards(const mst_view *view) {
     int64_t shards = 0;
     for (int32_t r = 0; r < view->size; r++) shards += view->requests[r]->shards;
-    return shards > 0 ? MUSTER_OK : mst_error(MUSTER_SHAPE_MISMATCH, "all_reduce: expected at least one shard on all ranks together, received none");
+    return shards > 0 ? MUSTER_OK
+                      : mst_error(MUSTER_SHAPE_MISMATCH, "all_reduce: expected at least one shard on all ranks together, received none");
 }
 
 muster_status mst_check_heads(const mst_host_communicator *self, const mst_view *view) {
@@ -90,17 +109,28 @@ muster_status mst_check_heads(const mst_host_communicator *self, const mst_view 
     for (int32_t r = 1; r < view->size; r++) {
         if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
         char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_RANK_TEXT], zero[MST_RANK_TEXT];
-        return mst_error(MUSTER_INVALID_ARGUMENT, "collective: expected the same on every rank, %s entered %s, %s entered %s", mst_member_text(self, r, one),
-                         request_text(self, view->requests[r], here), mst_member_text(self, 0, zero), request_text(self, first, there));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "collective: expected the same on every rank, %s entered %s, %s entered %s",
+                         mst_member_text(self, r, one), request_text(self, view->requests[r], here), mst_member_text(self, 0, zero),
+                         request_text(self, first, there));
     }
     int32_t root = first->root;
     switch (first->collective) {
-    case MST_ALL_REDUCE: return check_shards(view);
-    case MST_ALL_GATHER: MUSTER_TRY(check_sum(self, view, "output", first->output_count, 0, true)); return check_parts(self, view, 0, view->size);
-    case MST_GATHER: MUSTER_TRY(check_sum(self, view, "output", view->requests[root]->output_count, root, true)); return check_parts(self, view, root, root + 1);
-    case MST_SCATTER: MUSTER_TRY(check_sum(self, view, "input", view->requests[root]->input_count, root, false)); return check_parts(self, view, root, root + 1);
-    case MST_REDUCE_SCATTER: MUSTER_TRY(check_sum(self, view, "input", first->input_count, 0, false)); return check_parts(self, view, 0, view->size);
-    default: return MUSTER_OK;
+    case MST_ALL_REDUCE:
+        return check_shards(view);
+    case MST_ALL_GATHER:
+        MUSTER_TRY(check_sum(self, view, "output", first->output_count, 0, true));
+        return check_parts(self, view, 0, view->size);
+    case MST_GATHER:
+        MUSTER_TRY(check_sum(self, view, "output", view->requests[root]->output_count, root, true));
+        return check_parts(self, view, root, root + 1);
+    case MST_SCATTER:
+        MUSTER_TRY(check_sum(self, view, "input", view->requests[root]->input_count, root, false));
+        return check_parts(self, view, root, root + 1);
+    case MST_REDUCE_SCATTER:
+        MUSTER_TRY(check_sum(self, view, "input", first->input_count, 0, false));
+        return check_parts(self, view, 0, view->size);
+    default:
+        return MUSTER_OK;
     }
 }
 
@@ -111,8 +141,9 @@ muster_status mst_check_counts(const mst_host_communicator *self, const mst_view
             int64_t sent = view->requests[from]->send_counts[to], expected = view->requests[to]->recv_counts[from];
             if (sent == expected) continue;
             char sender[MST_RANK_TEXT], receiver[MST_RANK_TEXT];
-            return mst_error(MUSTER_SHAPE_MISMATCH, "all_to_all: %s sends %lld elements to %s, which expects %lld from it", mst_member_text(self, from, sender),
-                             (long long)sent, mst_member_text(self, to, receiver), (long long)expected);
+            return mst_error(MUSTER_SHAPE_MISMATCH, "all_to_all: %s sends %lld elements to %s, which expects %lld from it",
+                             mst_member_text(self, from, sender), (long long)sent, mst_member_text(self, to, receiver),
+                             (long long)expected);
         }
     }
     return MUSTER_OK;

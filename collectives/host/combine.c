@@ -1,5 +1,6 @@
-/* Reductions by the fast loops. Two inputs go to their outputs in one pass. Three and four go to one output in one pass, a page at a time, from where the others are
- * copied; more inputs, halves, gradients and outputs past the cache go by way of a chunk that stays in the first-level cache. */
+/* Reductions by the fast loops. Two inputs go to their outputs in one pass. Three and four go to
+ * one output in one pass, a page at a time, from where the others are copied; more inputs, halves,
+ * gradients and outputs past the cache go by way of a chunk that stays in the first-level cache. */
 #include "many_impl.h"
 #include "view_impl.h"
 
@@ -44,9 +45,12 @@ static const void *next_shard(walk *walk) {
     return NULL;
 }
 
-static void *output_at(const combination *c, int32_t rank, int64_t index) { return mst_at(c->view->requests[rank]->output, index * c->element); }
+static void *output_at(const combination *c, int32_t rank, int64_t index) {
+    return mst_at(c->view->requests[rank]->output, index * c->element);
+}
 
-/* What a reduction writes: elements [begin, end), at e - shift of the outputs of ranks [first, last); with a parameter, parameter[e - begin] + alpha * sum. */
+/* What a reduction writes: elements [begin, end), at e - shift of the outputs of ranks [first,
+ * last); with a parameter, parameter[e - begin] + alpha * sum. */
 typedef struct target {
     int64_t begin, end, shift;
     int32_t first, last;
@@ -66,7 +70,8 @@ static void accumulate(const combination *c, void *accumulator, int64_t at, int6
     const void *inputs[LISTED];
     walk walk = {.c = c, .at = at};
     if (c->inputs > LISTED) {
-        for (int64_t i = 0; i < c->inputs; i++) mst_reduction_accumulate(c->op, c->dtype, accumulator, next_shard(&walk), count, c->scale, i == 0);
+        for (int64_t i = 0; i < c->inputs; i++)
+            mst_reduction_accumulate(c->op, c->dtype, accumulator, next_shard(&walk), count, c->scale, i == 0);
     } else {
         for (int64_t i = 0; i < c->inputs; i++) inputs[i] = next_shard(&walk);
         mst_many_accumulate(c->op, c->dtype, accumulator, inputs, c->inputs, count, c->scale);
@@ -81,7 +86,8 @@ static void combine_chunk(const combination *c, const target *t, int64_t at, int
     const mst_momentum *momentum = mst_view_momentum(c->view);
     if (momentum) {
         void *velocity = mst_at(momentum->velocity, at * c->element);
-        mst_reduction_momentum(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), velocity, chunk, count, mst_view_own(c->view)->alpha, momentum->beta);
+        mst_reduction_momentum(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), velocity, chunk, count,
+                               mst_view_own(c->view)->alpha, momentum->beta);
     } else if (t->parameter) {
         mst_reduction_update(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), chunk, count, mst_view_own(c->view)->alpha);
     } else {
@@ -131,7 +137,8 @@ static void combine_pair(const combination *c, const target *t) {
     int64_t count = t->end - t->begin;
     if (t->parameter) {
         mst_reduction_update_pair(c->dtype, x, y, t->parameter, a, b, count, mst_view_own(c->view)->alpha);
-    } else if (mst_view_streams(c->view) && goes_past_cache(c, t->first, t->begin, t->shift) && goes_past_cache(c, t->last - 1, t->begin, t->shift)) {
+    } else if (mst_view_streams(c->view) && goes_past_cache(c, t->first, t->begin, t->shift) &&
+               goes_past_cache(c, t->last - 1, t->begin, t->shift)) {
         mst_reduction_pair_stream(c->op, c->dtype, x, y, a, b, count, c->scale);
     } else {
         mst_reduction_pair(c->op, c->dtype, x, y, a, b, count, c->scale);
@@ -141,8 +148,10 @@ static void combine_pair(const combination *c, const target *t) {
 static void combine(const mst_view *view, target *t) {
     combination c = combination_of(view);
     if (t->begin == t->end) return;
-    if (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view)) combine_pair(&c, t);
-    else combine_by_chunks(&c, t);
+    if (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view))
+        combine_pair(&c, t);
+    else
+        combine_by_chunks(&c, t);
 }
 
 void mst_combine(const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {

@@ -1,5 +1,5 @@
-/* Copies past the cache: a line that is written whole by non-temporal stores is not read first. It pays where the lines would have left the cache before anybody
- * reads them. */
+/* Copies past the cache: a line that is written whole by non-temporal stores is not read first. It
+ * pays where the lines would have left the cache before anybody reads them. */
 #include "view_impl.h"
 
 #if defined(__SSE2__)
@@ -9,7 +9,8 @@
 static void stream_lines(char *to, const char *from, int64_t lines) {
     for (int64_t i = 0; i < lines; i++, to += MST_CACHE_LINE, from += MST_CACHE_LINE) {
         __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from), b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));
-        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32)), d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
+        __m128i c = _mm_loadu_si128((const __m128i *)(const void *)(from + 32)),
+                d = _mm_loadu_si128((const __m128i *)(const void *)(from + 48));
         _mm_stream_si128((__m128i *)(void *)to, a);
         _mm_stream_si128((__m128i *)(void *)(to + 16), b);
         _mm_stream_si128((__m128i *)(void *)(to + 32), c);

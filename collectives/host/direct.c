@@ -1,5 +1,6 @@
-/* Large collectives, each byte moved once: ranks read the others' inputs and write the others' outputs. What one rank writes here nobody else reads or
- * writes in the same collective, also in place: rank r alone touches segment r of a reduction. */
+/* Large collectives, each byte moved once: ranks read the others' inputs and write the others'
+ * outputs. What one rank writes here nobody else reads or writes in the same collective, also in
+ * place: rank r alone touches segment r of a reduction. */
 #include "view_impl.h"
 
 static void all_reduce(const mst_view *view) {
@@ -36,7 +37,8 @@ static void move(const mst_view *view, void *to, const void *from, int64_t count
     }
 }
 
-/* Rank r copies segment r to everybody: the root works too, and one core alone cannot saturate the memory. */
+/* Rank r copies segment r to everybody: the root works too, and one core alone cannot saturate the
+ * memory. */
 static void broadcast(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
     int64_t begin, end, element = mst_view_element(view);
@@ -62,16 +64,19 @@ static void gather(const mst_view *view) {
 
 static void scatter(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
-    move(view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
+    move(view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)),
+         own->output_count);
 }
 
-/* Equal parts only. Of uneven ones an input without elements may have the output's address, and is not the output. */
+/* Equal parts only. Of uneven ones an input without elements may have the output's address, and is
+ * not the output. */
 static bool in_place(const mst_view *view, int32_t rank) {
     const mst_request *request = view->requests[rank];
     return !request->send_counts && request->input == request->output;
 }
 
-/* Two ranks' parcels for each other, of which one or both lie where the other goes: each of the two ranks exchanges one half of them. */
+/* Two ranks' parcels for each other, of which one or both lie where the other goes: each of the two
+ * ranks exchanges one half of them. */
 static void exchange(const mst_view *view, int32_t peer) {
     mst_parcel away = mst_view_parcel(view, view->rank, peer), home = mst_view_parcel(view, peer, view->rank);
     int64_t element = mst_view_element(view), begin, end;
@@ -96,9 +101,14 @@ static void all_to_all(const mst_view *view) {
     }
 }
 
-const mst_algorithm mst_algorithm_direct = {
-    .name = "direct",
-    .kind = MST_DIRECT,
-    .serve = {[MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce_axpy, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast,
-              [MST_ALL_GATHER] = all_gather, [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter,
-              [MST_ALL_TO_ALL] = all_to_all}};
+const mst_algorithm mst_algorithm_direct = {.name = "direct",
+                                            .kind = MST_DIRECT,
+                                            .serve = {[MST_ALL_REDUCE] = all_reduce,
+                                                      [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                      [MST_REDUCE] = reduce,
+                                                      [MST_BROADCAST] = broadcast,
+                                                      [MST_ALL_GATHER] = all_gather,
+                                                      [MST_GATHER] = gather,
+                                                      [MST_SCATTER] = scatter,
+                                                      [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                      [MST_ALL_TO_ALL] = all_to_all}};

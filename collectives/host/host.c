@@ -33,14 +33,16 @@ static muster_status build(const char *where, mst_host_communicator *made, const
     int32_t pool_size = mst_pool_size(made->pool);
     made->base.rank_of = mst_alloc((size_t)pool_size * sizeof(int32_t));
     made->base.groups = mst_alloc((size_t)size * sizeof(mst_group));
-    if (!made->base.rank_of || !made->base.groups) return mst_out_of_memory(where, (int64_t)pool_size * 4 + (int64_t)size * (int64_t)sizeof(mst_group));
+    if (!made->base.rank_of || !made->base.groups)
+        return mst_out_of_memory(where, (int64_t)pool_size * 4 + (int64_t)size * (int64_t)sizeof(mst_group));
     for (int32_t r = 0; r < pool_size; r++) made->base.rank_of[r] = -1;
     for (int32_t r = 0; r < size; r++) made->base.rank_of[ranks[r]] = r;
     MUSTER_TRY(build_members(where, made, ranks, size));
     return build_party(where, made, ranks, size);
 }
 
-muster_status mst_host_create(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, mst_algorithm_kind forced, mst_host_communicator **communicator) {
+muster_status mst_host_create(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, mst_algorithm_kind forced,
+                              mst_host_communicator **communicator) {
     mst_host_communicator *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     made->base.table = size == 1 ? &mst_single_table : &mst_host_table;

@@ -1,9 +1,12 @@
-/* Tiny collectives: every rank computes its own output, whole, from the copies beside the lines, and touches nothing else of the others. */
+/* Tiny collectives: every rank computes its own output, whole, from the copies beside the lines,
+ * and touches nothing else of the others. */
 #include "view_impl.h"
 
 static void all_reduce(const mst_view *view) { mst_combine(view, 0, mst_view_own(view)->output_count, 0, view->rank, view->rank + 1); }
 
-static void all_reduce_axpy(const mst_view *view) { mst_combine_axpy(view, 0, mst_view_own(view)->output_count, view->rank, view->rank + 1); }
+static void all_reduce_axpy(const mst_view *view) {
+    mst_combine_axpy(view, 0, mst_view_own(view)->output_count, view->rank, view->rank + 1);
+}
 
 static void reduce(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
@@ -48,9 +51,14 @@ static void all_to_all(const mst_view *view) {
     }
 }
 
-const mst_algorithm mst_algorithm_inline = {
-    .name = "inline",
-    .kind = MST_INLINE,
-    .serve = {[MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce_axpy, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast,
-              [MST_ALL_GATHER] = all_gather, [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter,
-              [MST_ALL_TO_ALL] = all_to_all}};
+const mst_algorithm mst_algorithm_inline = {.name = "inline",
+                                            .kind = MST_INLINE,
+                                            .serve = {[MST_ALL_REDUCE] = all_reduce,
+                                                      [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                      [MST_REDUCE] = reduce,
+                                                      [MST_BROADCAST] = broadcast,
+                                                      [MST_ALL_GATHER] = all_gather,
+                                                      [MST_GATHER] = gather,
+                                                      [MST_SCATTER] = scatter,
+                                                      [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                      [MST_ALL_TO_ALL] = all_to_all}};

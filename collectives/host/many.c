@@ -1,4 +1,5 @@
-/* Accumulation of three or four inputs in one pass: the accumulator is written once and not read again, and memory delivers all of them at the same time. */
+/* Accumulation of three or four inputs in one pass: the accumulator is written once and not read
+ * again, and memory delivers all of them at the same time. */
 #include "many_impl.h"
 
 #include "half_impl.h"
@@ -6,44 +7,45 @@
 
 enum { MANY = 4 };
 
-/* The formulas are those of lib/ops/reduction, and this file too is compiled without contraction, so that all algorithms give the same bits. FIRST: of the first value
- * u; NEXT: of accumulator a, in the compute dtype C, and value v. */
-#define TAKE(C, LOAD, NEXT, from)  \
-    do {                           \
-        C v = (C)LOAD((from)[i]);  \
-        a = (C)(NEXT);             \
+/* The formulas are those of lib/ops/reduction, and this file too is compiled without contraction,
+ * so that all algorithms give the same bits. FIRST: of the first value u; NEXT: of accumulator a,
+ * in the compute dtype C, and value v. */
+#define TAKE(C, LOAD, NEXT, from) \
+    do {                          \
+        C v = (C)LOAD((from)[i]); \
+        a = (C)(NEXT);            \
     } while (0)
-#define LOOP(NAME, T, C, LOAD, FIRST, NEXT)                                                                   \
-    MST_CLONES static void NAME(void *accumulator, const void *const *inputs, int64_t count, double scale) {  \
-        C *to = accumulator;                                                                                  \
-        const T *p = inputs[0], *q = inputs[1], *r = inputs[2], *s = inputs[3];                               \
-        (void)scale;                                                                                          \
-        if (s)                                                                                                \
-            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                             \
-                C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                          \
-                TAKE(C, LOAD, NEXT, q);                                                                       \
-                TAKE(C, LOAD, NEXT, r);                                                                       \
-                TAKE(C, LOAD, NEXT, s);                                                                       \
-                to[i] = a;                                                                                    \
-            }                                                                                                 \
-        else                                                                                                  \
-            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                             \
-                C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                          \
-                TAKE(C, LOAD, NEXT, q);                                                                       \
-                TAKE(C, LOAD, NEXT, r);                                                                       \
-                to[i] = a;                                                                                    \
-            }                                                                                                 \
+#define LOOP(NAME, T, C, LOAD, FIRST, NEXT)                                                                  \
+    MST_CLONES static void NAME(void *accumulator, const void *const *inputs, int64_t count, double scale) { \
+        C *to = accumulator;                                                                                 \
+        const T *p = inputs[0], *q = inputs[1], *r = inputs[2], *s = inputs[3];                              \
+        (void)scale;                                                                                         \
+        if (s) MST_INDEPENDENT                                                                               \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                             \
+            TAKE(C, LOAD, NEXT, q);                                                                          \
+            TAKE(C, LOAD, NEXT, r);                                                                          \
+            TAKE(C, LOAD, NEXT, s);                                                                          \
+            to[i] = a;                                                                                       \
+        }                                                                                                    \
+        else MST_INDEPENDENT                                                                                 \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                             \
+            TAKE(C, LOAD, NEXT, q);                                                                          \
+            TAKE(C, LOAD, NEXT, r);                                                                          \
+            to[i] = a;                                                                                       \
+        }                                                                                                    \
     }
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD)                     \
-    LOOP(sum_##name, T, C, LOAD, u, a + v)                      \
-    LOOP(prod_##name, T, C, LOAD, u, a *v)                      \
-    LOOP(max_##name, T, C, LOAD, u, (v > a || v != v) ? v : a)  \
-    LOOP(min_##name, T, C, LOAD, u, (v < a || v != v) ? v : a)  \
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD)                    \
+    LOOP(sum_##name, T, C, LOAD, u, a + v)                     \
+    LOOP(prod_##name, T, C, LOAD, u, a *v)                     \
+    LOOP(max_##name, T, C, LOAD, u, (v > a || v != v) ? v : a) \
+    LOOP(min_##name, T, C, LOAD, u, (v < a || v != v) ? v : a) \
     LOOP(avg_##name, T, C, LOAD, scale *(double)u, (double)a + scale * (double)v)
-#define INTEGER_LOOPS(NAME, name, T)                                      \
-    LOOP(sum_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a + (uint64_t)v)  \
-    LOOP(prod_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a *(uint64_t)v)  \
-    LOOP(max_##name, T, T, MST_LOAD_PLAIN, u, v > a ? v : a)              \
+#define INTEGER_LOOPS(NAME, name, T)                                     \
+    LOOP(sum_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a + (uint64_t)v) \
+    LOOP(prod_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a *(uint64_t)v) \
+    LOOP(max_##name, T, T, MST_LOAD_PLAIN, u, v > a ? v : a)             \
     LOOP(min_##name, T, T, MST_LOAD_PLAIN, u, v < a ? v : a)
 /* Conversions inline: the public ones are calls. */
 FLOAT_LOOPS(F16, f16, uint16_t, float, mst_f16_to_f32)
@@ -53,14 +55,18 @@ FLOAT_LOOPS(F64, f64, double, double, MST_LOAD_PLAIN)
 MST_EACH_SIGNED(INTEGER_LOOPS)
 MST_EACH_UNSIGNED(INTEGER_LOOPS)
 
-#define INTEGER_ROW(NAME, name, ...)  \
+#define INTEGER_ROW(NAME, name, ...) \
     [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name},
-#define FLOAT_ROW(NAME, name, ...)                                                                                                    \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name,  \
+#define FLOAT_ROW(NAME, name, ...)                  \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name,   \
+                       [MUSTER_PROD] = prod_##name, \
+                       [MUSTER_MAX] = max_##name,   \
+                       [MUSTER_MIN] = min_##name,   \
                        [MUSTER_AVG] = avg_##name},
 /* inputs: [MANY], the last one may be NULL. bool goes one by one. */
-static void (*const loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count, double scale) = {
-    MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)};
+static void (*const loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count,
+                                                               double scale) = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW)
+                                                                                    MST_EACH_UNSIGNED(INTEGER_ROW)};
 
 static bool at_once(muster_reduction op, muster_dtype dtype, int64_t input_count) { return loops[dtype][op] && input_count >= MANY - 1; }
 
@@ -69,7 +75,8 @@ bool mst_many_in_place(muster_reduction op, muster_dtype dtype, int64_t input_co
 }
 
 /* Those behind the first ones: the accumulator counts as an input where that changes no value. */
-static int64_t continue_at_once(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t left, int64_t count) {
+static int64_t continue_at_once(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t left,
+                                int64_t count) {
     int64_t taken = 0;
     if (op == MUSTER_AVG || mst_dtype_compute(dtype) != dtype) return taken;
     while (left - taken >= MANY - 2) {
@@ -80,8 +87,8 @@ static int64_t continue_at_once(muster_reduction op, muster_dtype dtype, void *a
     return taken;
 }
 
-void mst_many_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t input_count, int64_t count,
-                         double scale) {
+void mst_many_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t input_count,
+                         int64_t count, double scale) {
     int64_t taken = 0;
     if (at_once(op, dtype, input_count)) {
         const void *group[MANY] = {inputs[0], inputs[1], inputs[2], input_count >= MANY ? inputs[MANY - 1] : NULL};

@@ -1,6 +1,9 @@
-/* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in its own memory and waits until all of it is taken; the
- * receiver copies from there. Between devices that reach each other's memory the receiver's queue copies, after the mark of the sender's, and the sender's queue goes on
- * after the receiver's mark; the host waits only for the other side to come. Both block meanwhile, so a message that the other side does not ask for now can never be received: an error at once. */
+/* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in
+ * its own memory and waits until all of it is taken; the receiver copies from there. Between
+ * devices that reach each other's memory the receiver's queue copies, after the mark of the
+ * sender's, and the sender's queue goes on after the receiver's mark; the host waits only for the
+ * other side to come. Both block meanwhile, so a message that the other side does not ask for now
+ * can never be received: an error at once. */
 #include "../mover_impl.h"
 
 #include <string.h>
@@ -23,7 +26,9 @@ static mail mail_of(mst_host_communicator *self, muster_worker *worker) {
     return (mail){self, &self->members[rank], worker, rank};
 }
 
-static int64_t message_bytes(const mst_request *request) { return muster_dtype_size(request->dtype) * (request->collective == MST_SEND ? request->input_count : request->output_count); }
+static int64_t message_bytes(const mst_request *request) {
+    return muster_dtype_size(request->dtype) * (request->collective == MST_SEND ? request->input_count : request->output_count);
+}
 
 /* ---- between devices ---- */
 
@@ -34,7 +39,8 @@ static bool stays_on_device(const mail *m) { return m->self->peers && mst_host_o
 /* The data where the receiver can read it. */
 static muster_status fill(const mail *m, const mst_request *request, mst_message *message) {
     int64_t bytes = message_bytes(request);
-    *message = (mst_message){.data = request->input, .count = request->input_count, .tag = request->tag, .to = request->root, .dtype = request->dtype};
+    *message = (mst_message){
+        .data = request->input, .count = request->input_count, .tag = request->tag, .to = request->root, .dtype = request->dtype};
     message->on_device = stays_on_device(m);
     if (message->on_device || mst_device_is_host(m->worker->device)) return MUSTER_OK;
     void *copy = mst_aside_take(&m->own->mail, bytes);
@@ -48,8 +54,12 @@ static uint64_t post(const mail *m, mst_message *messages, int64_t count) {
 }
 
 /* Of the sender: before it posts what was filled, and after it was taken. */
-static muster_status ready_to_post(const mail *m) { return stays_on_device(m) ? mst_mover_mark(m->self, m->worker, MST_MARK_POSTED) : MUSTER_OK; }
-static muster_status after_taken(const mail *m, int32_t to) { return stays_on_device(m) ? mst_mover_await(m->self, m->worker, to, MST_MARK_RECEIVED) : MUSTER_OK; }
+static muster_status ready_to_post(const mail *m) {
+    return stays_on_device(m) ? mst_mover_mark(m->self, m->worker, MST_MARK_POSTED) : MUSTER_OK;
+}
+static muster_status after_taken(const mail *m, int32_t to) {
+    return stays_on_device(m) ? mst_mover_await(m->self, m->worker, to, MST_MARK_RECEIVED) : MUSTER_OK;
+}
 
 static bool copies_aside(const mail *m) { return !mst_device_is_host(m->worker->device) && !stays_on_device(m); }
 
@@ -69,8 +79,9 @@ static muster_status send_one(const mail *m, const mst_request *request) {
 static muster_status refuse(const mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
     char own[MST_RANK_TEXT], sender[MST_RANK_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
-                     mst_member_text(m->self, m->rank, own), (long long)wanted->output_count, muster_dtype_name(wanted->dtype), (long long)wanted->tag,
-                     mst_member_text(m->self, from, sender), (long long)offered->count, muster_dtype_name(offered->dtype), (long long)offered->tag);
+                     mst_member_text(m->self, m->rank, own), (long long)wanted->output_count, muster_dtype_name(wanted->dtype),
+                     (long long)wanted->tag, mst_member_text(m->self, from, sender), (long long)offered->count,
+                     muster_dtype_name(offered->dtype), (long long)offered->tag);
 }
 
 static mst_message *next_untaken(const offer *o, const int64_t *tag) {
@@ -89,7 +100,8 @@ static muster_status take_one(const mail *m, int32_t from, const mst_request *wa
     return bytes == 0 || wanted->output == message->data ? MUSTER_OK : device->table->copy(device, wanted->output, message->data, bytes);
 }
 
-/* Inside a section. Serves all requests from this sender that the offer holds; those served become barriers. *left: how many were not. */
+/* Inside a section. Serves all requests from this sender that the offer holds; those served become
+ * barriers. *left: how many were not. */
 static muster_status take_offered(const mail *m, int32_t from, const offer *o, mst_request *requests, int32_t count, int32_t *left) {
     *left = 0;
     const mst_request *unserved = NULL;
@@ -123,8 +135,10 @@ static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_
         muster_status status = take_offered(m, from, &o, requests, count, &left);
         if (status == MUSTER_OK && stays_on_device(m)) status = mst_mover_mark(m->self, m->worker, MST_MARK_RECEIVED);
         bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
-        if (all) mst_box_take(party, m->worker, from, box.tag);
-        else mst_box_read_end(party, m->worker, from);
+        if (all)
+            mst_box_take(party, m->worker, from, box.tag);
+        else
+            mst_box_read_end(party, m->worker, from);
         MUSTER_TRY(status);
     }
     return MUSTER_OK;
@@ -142,8 +156,8 @@ static muster_status receive_all(const mail *m, mst_request *requests, int32_t c
 muster_status mst_message_run(mst_host_communicator *self, muster_worker *worker, const mst_request *request) {
     mail m = mail_of(self, worker);
     mst_request copy = *request;
-    uint64_t event = mst_record_message_begin(&worker->recorder, mst_collective_name(request->collective), ++worker->sequence, message_bytes(request),
-                                              self->members[request->root].rank, request->tag);
+    uint64_t event = mst_record_message_begin(&worker->recorder, mst_collective_name(request->collective), ++worker->sequence,
+                                              message_bytes(request), self->members[request->root].rank, request->tag);
     muster_status status = request->collective == MST_SEND ? send_one(&m, request) : receive_all(&m, &copy, 1);
     mst_record_end(&worker->recorder, event);
     return status;
@@ -155,7 +169,8 @@ static bool to_itself(const mst_request *request, int32_t rank) {
     return (request->collective == MST_SEND || request->collective == MST_RECV) && request->root == rank;
 }
 
-/* The other side of a message to itself: they are paired as they are received, by tag and in the order of the group. NULL: there is none. */
+/* The other side of a message to itself: they are paired as they are received, by tag and in the
+ * order of the group. NULL: there is none. */
 static const mst_request *partner_of(const mst_request *requests, int32_t count, const mst_request *of, int32_t rank) {
     int32_t before = 0;
     for (const mst_request *r = requests; r < of; r++) before += to_itself(r, rank) && r->collective == of->collective && r->tag == of->tag;
@@ -167,19 +182,23 @@ static const mst_request *partner_of(const mst_request *requests, int32_t count,
 
 static muster_status check_pair(const mst_request *sent, const mst_request *received) {
     if (sent->dtype != received->dtype || sent->input_count != received->output_count)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "recv: output: expected %lld %s as the rank sends to itself with tag %lld, received %lld %s",
-                         (long long)sent->input_count, muster_dtype_name(sent->dtype), (long long)sent->tag, (long long)received->output_count,
-                         muster_dtype_name(received->dtype));
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "recv: output: expected %lld %s as the rank sends to itself with tag %lld, received %lld %s",
+                         (long long)sent->input_count, muster_dtype_name(sent->dtype), (long long)sent->tag,
+                         (long long)received->output_count, muster_dtype_name(received->dtype));
     int64_t bytes = message_bytes(sent);
     const char *from = sent->input, *to = received->output;
     if (bytes == 0 || from == to || from + bytes <= to || to + bytes <= from) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "recv: output: expected the memory that the rank sends to itself with tag %lld, or memory apart from it, received an overlap",
-                     (long long)sent->tag);
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "recv: output: expected the memory that the rank sends to itself with tag %lld, or memory apart from it, received an overlap",
+        (long long)sent->tag);
 }
 
-/* Nobody else can send or receive such a message, so that one without its other side would wait for ever. */
-muster_status mst_messages_check(const mst_host_communicator *self, const muster_worker *worker, const mst_request *requests, int32_t count) {
+/* Nobody else can send or receive such a message, so that one without its other side would wait for
+ * ever. */
+muster_status mst_messages_check(const mst_host_communicator *self, const muster_worker *worker, const mst_request *requests,
+                                 int32_t count) {
     int32_t rank = mst_communicator_rank(&self->base, worker);
     for (int32_t i = 0; i < count; i++) {
         const mst_request *request = &requests[i];
@@ -188,8 +207,10 @@ muster_status mst_messages_check(const mst_host_communicator *self, const muster
         bool sends = request->collective == MST_SEND;
         char own[MST_RANK_TEXT];
         if (!partner)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",
-                             mst_collective_name(request->collective), mst_member_text(self, rank, own), sends ? "recv" : "send", (long long)request->tag);
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",
+                             mst_collective_name(request->collective), mst_member_text(self, rank, own), sends ? "recv" : "send",
+                             (long long)request->tag);
         if (sends) MUSTER_TRY(check_pair(request, partner));
     }
     return MUSTER_OK;
@@ -255,7 +276,8 @@ muster_status mst_messages_receive(mst_host_communicator *self, muster_worker *w
 muster_status mst_messages_finish(mst_host_communicator *self, muster_worker *worker, muster_status status) {
     mail m = mail_of(self, worker);
     char message[MST_MESSAGE_SIZE];
-    /* The receivers must hear of it now: this rank cannot return while one of them may still read its messages. */
+    /* The receivers must hear of it now: this rank cannot return while one of them may still read
+     * its messages. */
     if (status != MUSTER_OK) {
         mst_pool_poison(worker, status);
         mst_error_save(message);

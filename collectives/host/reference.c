@@ -1,5 +1,6 @@
-/* The algorithm that the others are compared with: every rank computes its whole output from the copies of all inputs, element by element, with
- * arithmetic of its own. Slow, and meant to be obviously right. */
+/* The algorithm that the others are compared with: every rank computes its whole output from the
+ * copies of all inputs, element by element, with arithmetic of its own. Slow, and meant to be
+ * obviously right. */
 #include "algorithm_impl.h"
 
 #include <string.h>
@@ -12,54 +13,77 @@ typedef union number {
     uint64_t natural; /* unsigned, bool */
 } number;
 
-#define LOAD(type, member) \
-    do { \
-        type value; \
+#define LOAD(type, member)                                                                \
+    do {                                                                                  \
+        type value;                                                                       \
         memcpy(&value, (const char *)from + index * (int64_t)sizeof value, sizeof value); \
-        return (number){.member = value}; \
+        return (number){.member = value};                                                 \
     } while (0)
-#define LOAD_HALF(convert) \
-    do { \
-        uint16_t bits; \
+#define LOAD_HALF(convert)                                                             \
+    do {                                                                               \
+        uint16_t bits;                                                                 \
         memcpy(&bits, (const char *)from + index * (int64_t)sizeof bits, sizeof bits); \
-        return (number){.f32 = convert(bits)}; \
+        return (number){.f32 = convert(bits)};                                         \
     } while (0)
 static number load(muster_dtype dtype, const void *from, int64_t index) {
     switch (dtype) {
-    case MUSTER_F16: LOAD_HALF(muster_f16_to_f32);
-    case MUSTER_BF16: LOAD_HALF(muster_bf16_to_f32);
-    case MUSTER_F32: LOAD(float, f32);
-    case MUSTER_F64: LOAD(double, f64);
-    case MUSTER_I8: LOAD(int8_t, whole);
-    case MUSTER_I16: LOAD(int16_t, whole);
-    case MUSTER_I32: LOAD(int32_t, whole);
-    case MUSTER_I64: LOAD(int64_t, whole);
-    case MUSTER_U32: LOAD(uint32_t, natural);
-    case MUSTER_U64: LOAD(uint64_t, natural);
-    case MUSTER_BOOL: return (number){.natural = ((const uint8_t *)from)[index] != 0};
-    default: LOAD(uint8_t, natural);
+    case MUSTER_F16:
+        LOAD_HALF(muster_f16_to_f32);
+    case MUSTER_BF16:
+        LOAD_HALF(muster_bf16_to_f32);
+    case MUSTER_F32:
+        LOAD(float, f32);
+    case MUSTER_F64:
+        LOAD(double, f64);
+    case MUSTER_I8:
+        LOAD(int8_t, whole);
+    case MUSTER_I16:
+        LOAD(int16_t, whole);
+    case MUSTER_I32:
+        LOAD(int32_t, whole);
+    case MUSTER_I64:
+        LOAD(int64_t, whole);
+    case MUSTER_U32:
+        LOAD(uint32_t, natural);
+    case MUSTER_U64:
+        LOAD(uint64_t, natural);
+    case MUSTER_BOOL:
+        return (number){.natural = ((const uint8_t *)from)[index] != 0};
+    default:
+        LOAD(uint8_t, natural);
     }
 }
 
-#define STORE(type, expression) \
-    do { \
-        type result = (type)(expression); \
+#define STORE(type, expression)                                                      \
+    do {                                                                             \
+        type result = (type)(expression);                                            \
         memcpy((char *)to + index * (int64_t)sizeof result, &result, sizeof result); \
-        return; \
+        return;                                                                      \
     } while (0)
 static void store(muster_dtype dtype, void *to, int64_t index, number value) {
     switch (dtype) {
-    case MUSTER_F16: STORE(uint16_t, muster_f32_to_f16(value.f32));
-    case MUSTER_BF16: STORE(uint16_t, muster_f32_to_bf16(value.f32));
-    case MUSTER_F32: STORE(float, value.f32);
-    case MUSTER_F64: STORE(double, value.f64);
-    case MUSTER_I8: STORE(int8_t, value.whole);
-    case MUSTER_I16: STORE(int16_t, value.whole);
-    case MUSTER_I32: STORE(int32_t, value.whole);
-    case MUSTER_I64: STORE(int64_t, value.whole);
-    case MUSTER_U32: STORE(uint32_t, value.natural);
-    case MUSTER_U64: STORE(uint64_t, value.natural);
-    default: STORE(uint8_t, value.natural);
+    case MUSTER_F16:
+        STORE(uint16_t, muster_f32_to_f16(value.f32));
+    case MUSTER_BF16:
+        STORE(uint16_t, muster_f32_to_bf16(value.f32));
+    case MUSTER_F32:
+        STORE(float, value.f32);
+    case MUSTER_F64:
+        STORE(double, value.f64);
+    case MUSTER_I8:
+        STORE(int8_t, value.whole);
+    case MUSTER_I16:
+        STORE(int16_t, value.whole);
+    case MUSTER_I32:
+        STORE(int32_t, value.whole);
+    case MUSTER_I64:
+        STORE(int64_t, value.whole);
+    case MUSTER_U32:
+        STORE(uint32_t, value.natural);
+    case MUSTER_U64:
+        STORE(uint64_t, value.natural);
+    default:
+        STORE(uint8_t, value.natural);
     }
 }
 
@@ -72,37 +96,54 @@ static number begin_with(muster_reduction op, muster_dtype dtype, number value, 
 
 static float combine_f32(muster_reduction op, float a, float v, double scale) {
     switch (op) {
-    case MUSTER_SUM: return a + v;
-    case MUSTER_PROD: return a * v;
-    case MUSTER_MAX: return v > a || v != v ? v : a;
-    case MUSTER_MIN: return v < a || v != v ? v : a;
-    default: return (float)((double)a + scale * (double)v);
+    case MUSTER_SUM:
+        return a + v;
+    case MUSTER_PROD:
+        return a * v;
+    case MUSTER_MAX:
+        return v > a || v != v ? v : a;
+    case MUSTER_MIN:
+        return v < a || v != v ? v : a;
+    default:
+        return (float)((double)a + scale * (double)v);
     }
 }
 
 static double combine_f64(muster_reduction op, double a, double v, double scale) {
     switch (op) {
-    case MUSTER_SUM: return a + v;
-    case MUSTER_PROD: return a * v;
-    case MUSTER_MAX: return v > a || v != v ? v : a;
-    case MUSTER_MIN: return v < a || v != v ? v : a;
-    default: return a + scale * v;
+    case MUSTER_SUM:
+        return a + v;
+    case MUSTER_PROD:
+        return a * v;
+    case MUSTER_MAX:
+        return v > a || v != v ? v : a;
+    case MUSTER_MIN:
+        return v < a || v != v ? v : a;
+    default:
+        return a + scale * v;
     }
 }
 
 /* In 64 bits, of which the lower ones are those of a narrower sum or product: both wrap. */
 static uint64_t combine_wrapping(muster_reduction op, uint64_t a, uint64_t v) { return op == MUSTER_SUM ? a + v : a * v; }
 
-/* A narrow sum that was stored in between would be cut to its size; as neither kind mixes with max or min, it makes no difference. */
+/* A narrow sum that was stored in between would be cut to its size; as neither kind mixes with max
+ * or min, it makes no difference. */
 static number combine(muster_reduction op, muster_dtype dtype, number a, number v, double scale) {
     bool largest = op == MUSTER_MAX;
     switch (dtype) {
-    case MUSTER_F16: case MUSTER_BF16: case MUSTER_F32: return (number){.f32 = combine_f32(op, a.f32, v.f32, scale)};
-    case MUSTER_F64: return (number){.f64 = combine_f64(op, a.f64, v.f64, scale)};
-    default: break;
+    case MUSTER_F16:
+    case MUSTER_BF16:
+    case MUSTER_F32:
+        return (number){.f32 = combine_f32(op, a.f32, v.f32, scale)};
+    case MUSTER_F64:
+        return (number){.f64 = combine_f64(op, a.f64, v.f64, scale)};
+    default:
+        break;
     }
     if (op == MUSTER_SUM || op == MUSTER_PROD) return (number){.natural = combine_wrapping(op, a.natural, v.natural)};
-    if (dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64) return (v.whole > a.whole) == largest ? v : a;
+    if (dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64)
+        return (v.whole > a.whole) == largest ? v : a;
     return (v.natural > a.natural) == largest ? v : a;
 }
 
@@ -185,7 +226,8 @@ static void copy_elements(const mst_view *view, int64_t to, int32_t source, int6
     const mst_request *own = view->requests[view->rank];
     size_t element = (size_t)muster_dtype_size(own->dtype);
     for (int64_t i = 0; i < count; i++) {
-        memcpy((char *)own->output + (to + i) * (int64_t)element, (const char *)view->requests[source]->input + (from + i) * (int64_t)element, element);
+        memcpy((char *)own->output + (to + i) * (int64_t)element,
+               (const char *)view->requests[source]->input + (from + i) * (int64_t)element, element);
     }
 }
 
@@ -220,9 +262,14 @@ static void all_to_all(const mst_view *view) {
     }
 }
 
-const mst_algorithm mst_algorithm_reference = {
-    .name = "reference",
-    .kind = MST_REFERENCE,
-    .serve = {[MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce_axpy, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast,
-              [MST_ALL_GATHER] = all_gather, [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter,
-              [MST_ALL_TO_ALL] = all_to_all}};
+const mst_algorithm mst_algorithm_reference = {.name = "reference",
+                                               .kind = MST_REFERENCE,
+                                               .serve = {[MST_ALL_REDUCE] = all_reduce,
+                                                         [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                         [MST_REDUCE] = reduce,
+                                                         [MST_BROADCAST] = broadcast,
+                                                         [MST_ALL_GATHER] = all_gather,
+                                                         [MST_GATHER] = gather,
+                                                         [MST_SCATTER] = scatter,
+                                                         [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                         [MST_ALL_TO_ALL] = all_to_all}};

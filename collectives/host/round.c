@@ -1,7 +1,9 @@
-/* A round: all members arrive with what they ask for, each does its part, and nobody leaves while another still uses its memory.
+/* A round: all members arrive with what they ask for, each does its part, and nobody leaves while
+ * another still uses its memory.
  *
- * What a member offers to the others is its tensor (direct), a copy beside its line (inline) or a copy aside (reference). With inline everywhere the round ends
- * with the last arrival, since the slots are used in turn like the lines. */
+ * What a member offers to the others is its tensor (direct), a copy beside its line (inline) or a
+ * copy aside (reference). With inline everywhere the round ends with the last arrival, since the
+ * slots are used in turn like the lines. */
 #include "../mover_impl.h"
 
 #include <string.h>
@@ -11,7 +13,8 @@ typedef struct round {
     mst_host_member *own;
     muster_worker *worker;
     const mst_request *requests; /* as the caller asked */
-    mst_request *offered;        /* as the others see them: addresses in host memory; the line's payload, or an array */
+    /* as the others see them: addresses in host memory; the line's payload, or an array */
+    mst_request *offered;
     int32_t count, rank;
     bool on_devices; /* tensors are offered where they are, and the data goes by p2p or NCCL */
     uint64_t tag, event;
@@ -33,7 +36,8 @@ static int64_t counts_bytes(const round *r, const mst_request *request) {
 
 static mst_algorithm_kind choose(const round *r, const mst_request *request) {
     mst_algorithm_kind forced = r->self->forced < MST_P2P ? r->self->forced : 0;
-    /* Not inline, which keeps momentum's whole velocity on every rank: the other ways keep each rank's own segment, and may serve the next step. */
+    /* Not inline, which keeps momentum's whole velocity on every rank: the other ways keep each
+     * rank's own segment, and may serve the next step. */
     if (mst_request_momentum(request) && r->self->movers) return forced == MST_REFERENCE ? forced : MST_DIRECT;
     if (r->count > 1) return forced == MST_REFERENCE ? MST_REFERENCE : MST_DIRECT;
     int64_t bytes = mst_request_input_bytes(request) + 2 * counts_bytes(r, request);
@@ -43,7 +47,8 @@ static mst_algorithm_kind choose(const round *r, const mst_request *request) {
 /* Of the copies that are not beside the line. */
 static int64_t aside_bytes(const round *r, const mst_request *request, mst_algorithm_kind kind) {
     bool copies_input = kind == MST_REFERENCE || (kind == MST_DIRECT && !on_host(r));
-    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) + (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)) * (mst_request_momentum(request) ? 2 : 1));
+    return (copies_input ? mst_aside_bytes(mst_request_input_bytes(request)) : 0) +
+           (on_host(r) ? 0 : mst_aside_bytes(mst_request_output_bytes(request)) * (mst_request_momentum(request) ? 2 : 1));
 }
 
 static muster_status offer_input(round *r, const mst_request *request, mst_request *offered) {
@@ -133,7 +138,8 @@ static muster_status fetch_outputs(const round *r) {
 
 /* ---- meeting the others ---- */
 
-/* A round of one request is in the lines; one of several has a request of the kind GROUP there, with the array behind `input`. */
+/* A round of one request is in the lines; one of several has a request of the kind GROUP there,
+ * with the array behind `input`. */
 static const mst_request *line_of(const round *r, int32_t rank) {
     return (const mst_request *)mst_party_line_of(r->self->party, rank, r->tag)->payload;
 }
@@ -150,7 +156,8 @@ static mst_view view_of_item(const round *r, int32_t item) {
     return view;
 }
 
-/* Reference is chosen by all or none, inline and direct by size, which may differ between the ranks. */
+/* Reference is chosen by all or none, inline and direct by size, which may differ between the
+ * ranks. */
 static const mst_algorithm *common_algorithm(const mst_view *view) {
     for (int32_t rank = 1; rank < view->size; rank++) {
         if (view->requests[rank]->algorithm != view->requests[0]->algorithm) return mst_algorithm_of(MST_DIRECT);
@@ -233,7 +240,8 @@ static muster_status work_on_devices(const round *r, bool *staged) {
 static muster_status meet(round *r, bool *staged) {
     mst_party_arrive(r->self->party, r->worker, r->tag);
     muster_status status = mst_party_wait_all(r->self->party, r->worker, r->tag, r->name);
-    if (__builtin_expect(status != MUSTER_OK, 0)) return leave(r, status); /* those who had all arrivals may be at work */
+    /* those who had all arrivals may be at work */
+    if (__builtin_expect(status != MUSTER_OK, 0)) return leave(r, status);
     mst_view view = view_of_lines(r);
     MUSTER_TRY(mst_check_heads(r->self, &view)); /* the same answer everywhere: nobody begins */
     if (r->on_devices) return work_on_devices(r, staged);
@@ -244,7 +252,8 @@ static muster_status meet(round *r, bool *staged) {
 muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *worker, const char *name) {
     if (__builtin_expect(!mst_pool_poisoned(worker), 1)) return MUSTER_OK;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name, mst_party_rank_text(self->party, worker->rank, own));
+    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name,
+                     mst_party_rank_text(self->party, worker->rank, own));
 }
 
 /* A barrier has no data, and ends with the last arrival. */
@@ -258,15 +267,19 @@ static muster_status run_one(round *r, mst_request *array, bool *staged) {
     mst_request *line = (mst_request *)mst_party_line_of(r->self->party, r->rank, r->tag)->payload;
     r->offered = r->count == 1 ? line : array;
     muster_status status = offer(r);
-    if (status != MUSTER_OK) return mst_pool_poison(r->worker, status), status; /* the others wait for an arrival that will not come */
-    if (r->count > 1) *line = (mst_request){.collective = MST_GROUP, .algorithm = MST_DIRECT, .root = -1, .input_count = r->count, .input = array};
-    r->event = mst_record_begin(&r->worker->recorder, MST_EVENT_COLLECTIVE, r->name, r->worker->sequence, mst_request_input_bytes(r->requests));
+    /* the others wait for an arrival that will not come */
+    if (status != MUSTER_OK) return mst_pool_poison(r->worker, status), status;
+    if (r->count > 1)
+        *line = (mst_request){.collective = MST_GROUP, .algorithm = MST_DIRECT, .root = -1, .input_count = r->count, .input = array};
+    r->event =
+        mst_record_begin(&r->worker->recorder, MST_EVENT_COLLECTIVE, r->name, r->worker->sequence, mst_request_input_bytes(r->requests));
     status = meet(r, staged);
     mst_record_end(&r->worker->recorder, r->event);
     return status;
 }
 
-static muster_status run_round(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, mst_request *array, int32_t count) {
+static muster_status run_round(mst_host_communicator *self, muster_worker *worker, const mst_request *requests, mst_request *array,
+                               int32_t count) {
     int32_t rank = mst_communicator_rank(&self->base, worker);
     round r = {.self = self, .own = &self->members[rank], .worker = worker, .requests = requests, .count = count, .rank = rank};
     bool staged = false;
@@ -297,7 +310,8 @@ static int32_t sort_group(const mst_request *requests, mst_request *sorted, int3
     return collectives;
 }
 
-/* Messages are posted before the round and received after it, so that both sides of a message may be in groups. */
+/* Messages are posted before the round and received after it, so that both sides of a message may
+ * be in groups. */
 muster_status mst_host_run(muster_communicator *base, muster_worker *worker, mst_request *requests, int32_t count) {
     mst_host_communicator *self = mst_host_of(base);
     if (count == 1 && !is_message(requests)) return run_round(self, worker, requests, NULL, 1);

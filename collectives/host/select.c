@@ -1,4 +1,5 @@
-/* Which algorithm serves a collective. To add an algorithm: its line in `algorithms` and its rows here. */
+/* Which algorithm serves a collective. To add an algorithm: its line in `algorithms` and its rows
+ * here. */
 #include "algorithm_impl.h"
 
 #include <string.h>
@@ -14,12 +15,19 @@ typedef struct row {
     int64_t max_bytes;
 } row;
 
-/* Best first; the first that fits is taken, a forced algorithm wherever it fits. The numbers say up to how many bytes `inline` is the faster one: where every rank has
- * a core, hardly ever, since to write a slot again costs as much as the second rendezvous; where ranks share cores (CROWDED) that rendezvous is a switch of threads.
- * Measured by `muster-bench collectives` with 2 ranks, and 4 ranks on 2 cores, that had just rewritten their inputs. */
+/* Best first; the first that fits is taken, a forced algorithm wherever it fits. The numbers say up
+ * to how many bytes `inline` is the faster one: where every rank has a core, hardly ever, since to
+ * write a slot again costs as much as the second rendezvous; where ranks share cores (CROWDED) that
+ * rendezvous is a switch of threads. Measured by `muster-bench collectives` with 2 ranks, and 4
+ * ranks on 2 cores, that had just rewritten their inputs. */
 enum { ROWS = 5 };
-#define FROM(OWN_CORES, SHARED_CORES)                                                                                                                      \
-    {{MST_INLINE, EVER, OWN_CORES}, {MST_INLINE, CROWDED, SHARED_CORES}, {MST_DIRECT, EVER, INT64_MAX}, {MST_INLINE, EVER, MST_SLOT_BYTES}, {MST_REFERENCE, EVER, INT64_MAX}}
+#define FROM(OWN_CORES, SHARED_CORES)                                                                      \
+    {                                                                                                      \
+        {MST_INLINE, EVER, OWN_CORES}, {MST_INLINE, CROWDED, SHARED_CORES}, {MST_DIRECT, EVER, INT64_MAX}, \
+            {MST_INLINE, EVER, MST_SLOT_BYTES}, {                                                          \
+            MST_REFERENCE, EVER, INT64_MAX                                                                 \
+        }                                                                                                  \
+    }
 static const row rows[MST_COLLECTIVE_COUNT][ROWS] = {
     [MST_ALL_REDUCE] = FROM(256, 2048),
     [MST_ALL_REDUCE_AXPY] = FROM(256, 2048),
@@ -34,7 +42,9 @@ static const row rows[MST_COLLECTIVE_COUNT][ROWS] = {
     [MST_END_OF_BODY] = {{MST_INLINE, EVER, INT64_MAX}},
 };
 
-static bool fits(const row *row, bool crowded, int64_t bytes) { return row->kind && (row->when == EVER || crowded) && bytes <= row->max_bytes; }
+static bool fits(const row *row, bool crowded, int64_t bytes) {
+    return row->kind && (row->when == EVER || crowded) && bytes <= row->max_bytes;
+}
 
 mst_algorithm_kind mst_algorithm_select(mst_collective collective, bool crowded, int64_t bytes, mst_algorithm_kind forced) {
     const row *of = rows[collective];
@@ -61,7 +71,8 @@ const mst_algorithm *mst_algorithm_of(mst_algorithm_kind kind) { return kind > 0
 
 /* ---- between devices ---- */
 
-/* Up to so many bytes of the largest tensor of any rank a kernel that reads its peers' memory takes less time to begin than NCCL's. Not measured on hardware yet. */
+/* Up to so many bytes of the largest tensor of any rank a kernel that reads its peers' memory takes
+ * less time to begin than NCCL's. Not measured on hardware yet. */
 enum { P2P_BYTES = 256 << 10 };
 
 mst_algorithm_kind mst_algorithm_select_device(bool peers, bool nccl, bool native, int64_t bytes, mst_algorithm_kind forced) {

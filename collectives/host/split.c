@@ -1,9 +1,11 @@
 /* How parts are split from a communicator, and how they end.
  *
- * Of the members of a part one, the leader, makes it. They all get it or none does, also when the call is lost on the way: then the leader frees it at once.
+ * Of the members of a part one, the leader, makes it. They all get it or none does, also when the
+ * call is lost on the way: then the leader frees it at once.
  *
- * Parts of the world of GPUs get NCCL communicators of their own. NCCL must not make them while any collective is in flight: all devices are idle before the first
- * meeting, and nobody leaves before the last one, to which everybody comes. So parts of parts go without. */
+ * Parts of the world of GPUs get NCCL communicators of their own. NCCL must not make them while any
+ * collective is in flight: all devices are idle before the first meeting, and nobody leaves before
+ * the last one, to which everybody comes. So parts of parts go without. */
 #include "../nccl/nccl_impl.h"
 
 #include <string.h>
@@ -42,7 +44,9 @@ static muster_status meet(mst_host_communicator *self, muster_worker *worker, ms
     memcpy(mst_party_line_of(self->party, rank, *tag)->payload, &request, sizeof request);
     mst_party_arrive(self->party, worker, *tag);
     muster_status status = mst_party_wait_all(self->party, worker, *tag, name);
-    if (status != MUSTER_OK) { /* whoever took this for a collective of its own sees the difference, or is inside a section that must end */
+    /* whoever took this for a collective of its own sees the difference, or is inside a section
+     * that must end */
+    if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
         mst_party_leave(self->party, worker, *tag, name);
@@ -53,8 +57,10 @@ static muster_status meet(mst_host_communicator *self, muster_worker *worker, ms
     return mst_check_heads(self, &(mst_view){.requests = own->requests, .size = self->base.size, .rank = rank});
 }
 
-/* Whether the members of a part have it: the first of them to come here decides, for all. In a lost call one may have seen all arrivals where another has
- * given up before the last; and who leads must know that nobody has the part before it frees it. decision: of the leader, the newest tag << 1 | taken. */
+/* Whether the members of a part have it: the first of them to come here decides, for all. In a lost
+ * call one may have seen all arrivals where another has given up before the last; and who leads
+ * must know that nobody has the part before it frees it. decision: of the leader, the newest tag <<
+ * 1 | taken. */
 static bool agree(_Atomic uint64_t *decision, uint64_t tag, bool taken) {
     uint64_t known = atomic_load(decision);
     while (known >> 1 != tag) {
@@ -108,8 +114,8 @@ static muster_status lead(mst_host_communicator *self, int32_t rank, int32_t col
 }
 
 /* After the second meeting, which ended with `status` on this rank. */
-static muster_status take(mst_host_communicator *self, muster_worker *worker, int32_t leader, uint64_t tag, mst_host_communicator *made, mst_nccl_link *link, muster_status status,
-                          muster_communicator **part) {
+static muster_status take(mst_host_communicator *self, muster_worker *worker, int32_t leader, uint64_t tag, mst_host_communicator *made,
+                          mst_nccl_link *link, muster_status status, muster_communicator **part) {
     if (agree(&self->members[leader].decision, tag, status == MUSTER_OK)) {
         if (made) enlist(self->world, made);
         *part = (muster_communicator *)(uintptr_t)line_of(self, leader, tag)->input;
@@ -120,10 +126,12 @@ static muster_status take(mst_host_communicator *self, muster_worker *worker, in
     mst_host_destroy(made);
     if (status != MUSTER_OK) return status;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was lost", name, mst_party_rank_text(self->party, worker->rank, own));
+    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was lost", name,
+                     mst_party_rank_text(self->party, worker->rank, own));
 }
 
-/* The meetings differ in their heads: a rank that begins again, after a failure between them, must not meet the others' next one. */
+/* The meetings differ in their heads: a rank that begins again, after a failure between them, must
+ * not meet the others' next one. */
 enum { SECOND = 1, JOINING = 2 };
 
 /* What NCCL needs to know of a part. */
@@ -138,7 +146,8 @@ static void read_joining(const mst_host_communicator *self, const muster_worker 
     *j = (joining){*part->team, part->base.size, mst_communicator_rank(&part->base, worker)};
 }
 
-/* Everybody knows its part, and its NCCL communicator is made by all members together. Its failure loses the run. */
+/* Everybody knows its part, and its NCCL communicator is made by all members together. Its failure
+ * loses the run. */
 static muster_status join(mst_host_communicator *self, muster_worker *worker, mst_request request, int32_t leader, mst_nccl_link **link) {
     uint64_t tag;
     joining j = {.size = 0};
@@ -168,7 +177,8 @@ static muster_status split(mst_host_communicator *self, muster_worker *worker, i
     MUSTER_TRY(lead(self, mst_communicator_rank(&self->base, worker), color, &leader, &made));
     const mst_request request = {.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made};
     muster_status joined = nccl ? join(self, worker, request, leader, &link) : MUSTER_OK;
-    /* The decision is taken at the last meeting, also after a failure before it: the leader must know that nobody has the part. */
+    /* The decision is taken at the last meeting, also after a failure before it: the leader must
+     * know that nobody has the part. */
     muster_status status = joined == MUSTER_OK ? meet(self, worker, request, &tag) : joined;
     if (joined != MUSTER_OK) tag = mst_party_tag(self->party, worker);
     return color >= 0 ? take(self, worker, leader, tag, made, link, status, part) : status;

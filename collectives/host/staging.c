@@ -1,4 +1,5 @@
-/* Host memory that stands in for tensors: of devices that host code cannot read, and for the reference algorithm. */
+/* Host memory that stands in for tensors: of devices that host code cannot read, and for the
+ * reference algorithm. */
 #include "host_impl.h"
 
 #include <string.h>

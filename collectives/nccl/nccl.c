@@ -1,7 +1,9 @@
-/* The life of NCCL communicators. They do not block, so that a call in progress can be left: whoever waits looks at the run and at the clock.
+/* The life of NCCL communicators. They do not block, so that a call in progress can be left:
+ * whoever waits looks at the run and at the clock.
  *
- * When a run is lost, each worker that has issued in it aborts its own communicators, from its own thread, at the latest when it waits for its device. Before the
- * next run all of them are made anew, on all workers at the same time. */
+ * When a run is lost, each worker that has issued in it aborts its own communicators, from its own
+ * thread, at the latest when it waits for its device. Before the next run all of them are made
+ * anew, on all workers at the same time. */
 #include "clock_impl.h"
 #include "cuda/cuda_impl.h"
 #include "nccl_impl.h"
@@ -50,13 +52,18 @@ static muster_status lose(mst_nccl_seat *seat, muster_status status) {
 /* ---- waiting ---- */
 
 static void back_off(int64_t waited_ns) {
-    if (waited_ns < SPIN_NS) mst_pause();
-    else if (waited_ns < YIELD_NS) sched_yield();
-    else nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
+    if (waited_ns < SPIN_NS)
+        mst_pause();
+    else if (waited_ns < YIELD_NS)
+        sched_yield();
+    else
+        nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-/* Until the communicator is no longer in progress: SUCCESS, or what it is; IN_PROGRESS: the deadline, or, where `worker` is given, the loss of its run. */
-static mst_nccl_result wait_settled(const mst_nccl_api *api, mst_nccl_comm comm, mst_nccl_result result, const muster_worker *worker, int64_t limit_ns) {
+/* Until the communicator is no longer in progress: SUCCESS, or what it is; IN_PROGRESS: the
+ * deadline, or, where `worker` is given, the loss of its run. */
+static mst_nccl_result wait_settled(const mst_nccl_api *api, mst_nccl_comm comm, mst_nccl_result result, const muster_worker *worker,
+                                    int64_t limit_ns) {
     const int64_t begin = mst_now_ns();
     while (result == MST_NCCL_IN_PROGRESS) {
         mst_nccl_result asked = api->ncclCommGetAsyncError(comm, &result);
@@ -74,7 +81,8 @@ static muster_status settle(mst_nccl_seat *seat, mst_nccl_link *link, mst_nccl_r
     if (__builtin_expect(result == MST_NCCL_SUCCESS, 1)) return MUSTER_OK;
     if (result != MST_NCCL_IN_PROGRESS) return lose(seat, mst_nccl_error(seat->nccl->api, result, symbol, seat->worker->device));
     if (!mst_pool_poisoned(seat->worker))
-        return lose(seat, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol, seat->worker->rank, (double)limit_ns * 1e-9));
+        return lose(seat, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol, seat->worker->rank,
+                                    (double)limit_ns * 1e-9));
     abort_all(seat);
     return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was lost", symbol, seat->worker->rank);
 }
@@ -96,7 +104,8 @@ static muster_status watch(void *user) {
                 mst_nccl_result result = MST_NCCL_SUCCESS;
                 if (!link->comm) continue;
                 mst_nccl_result asked = seat->nccl->api->ncclCommGetAsyncError(link->comm, &result);
-                muster_status status = mst_nccl_error(seat->nccl->api, asked != MST_NCCL_SUCCESS ? asked : result, "ncclCommGetAsyncError", worker->device);
+                muster_status status =
+                    mst_nccl_error(seat->nccl->api, asked != MST_NCCL_SUCCESS ? asked : result, "ncclCommGetAsyncError", worker->device);
                 if (status == MUSTER_OK) continue;
                 lose(seat, status);
                 seat->used = 0;
@@ -159,7 +168,8 @@ static mst_nccl_link *add_link(mst_nccl_seat *seat, bool part) {
 /* Runs on every worker at the same time: the world's, then those of its parts, in one order. */
 static muster_status make_for(mst_nccl_seat *seat, mst_host_communicator *self) {
     int32_t rank = mst_communicator_rank(&self->base, seat->worker);
-    if (rank < 0 || !self->team || atomic_load(&self->users) < self->base.size) return MUSTER_OK; /* a part that a member has released is over */
+    /* a part that a member has released is over */
+    if (rank < 0 || !self->team || atomic_load(&self->users) < self->base.size) return MUSTER_OK;
     mst_nccl_link **link = &self->members[rank].link;
     if (!*link) *link = add_link(seat, self != seat->nccl->world);
     if (!*link) return mst_out_of_memory("NCCL communicator", sizeof **link);
@@ -232,8 +242,9 @@ void mst_nccl_mend(mst_nccl *nccl) {
     if (status == MUSTER_OK) status = make_all(nccl);
     nccl->failures = status == MUSTER_OK ? 0 : nccl->failures + 1;
     if (status == MUSTER_OK) return;
-    say_failure(nccl, nccl->failures < MOST_FAILURES ? "NCCL's communicators could not be made anew after a lost call; the next call tries again"
-                                                     : "NCCL's communicators could not be made anew, and are not tried any more");
+    say_failure(nccl, nccl->failures < MOST_FAILURES
+                          ? "NCCL's communicators could not be made anew after a lost call; the next call tries again"
+                          : "NCCL's communicators could not be made anew, and are not tried any more");
 }
 
 bool mst_nccl_ready(const mst_host_communicator *self) {
@@ -247,7 +258,8 @@ static const char *unfit(const mst_movers *movers) {
         const mst_device *device = mst_pool_worker(movers->pool, i)->device;
         if (strcmp(device->table->backend, "cuda") != 0 || device->physical == 0) return "NCCL is for CUDA devices";
         for (int32_t j = 0; j < i; j++)
-            if (mst_pool_worker(movers->pool, j)->device->physical == device->physical) return "NCCL takes each GPU once, and there are several devices on one";
+            if (mst_pool_worker(movers->pool, j)->device->physical == device->physical)
+                return "NCCL takes each GPU once, and there are several devices on one";
     }
     return NULL;
 }
@@ -255,7 +267,8 @@ static const char *unfit(const mst_movers *movers) {
 static muster_status build(mst_nccl *nccl) {
     nccl->seats = mst_alloc((size_t)nccl->size * sizeof *nccl->seats);
     if (!nccl->seats) return mst_out_of_memory("muster_runtime_open: NCCL", nccl->size * (int64_t)sizeof *nccl->seats);
-    for (int32_t r = 0; r < nccl->size; r++) nccl->seats[r] = (mst_nccl_seat){.nccl = nccl, .worker = mst_pool_worker(nccl->world->pool, r)};
+    for (int32_t r = 0; r < nccl->size; r++)
+        nccl->seats[r] = (mst_nccl_seat){.nccl = nccl, .worker = mst_pool_worker(nccl->world->pool, r)};
     nccl->world->team = mst_alloc(sizeof *nccl->world->team);
     if (!nccl->world->team) return mst_out_of_memory("muster_runtime_open: NCCL", sizeof *nccl->world->team);
     int version = 0;
@@ -307,7 +320,8 @@ muster_status mst_nccl_open(mst_host_communicator *world, mst_movers *movers) {
     return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, movers->reason) : MUSTER_OK;
 }
 
-/* All ranks finalize at the same time; a part may have lost some of its members, so that each of its ranks goes by itself. */
+/* All ranks finalize at the same time; a part may have lost some of its members, so that each of
+ * its ranks goes by itself. */
 static void end_link(mst_nccl_seat *seat, mst_nccl_link *link) {
     const mst_nccl_api *api = seat->nccl->api;
     mst_nccl_comm comm = link->comm;
@@ -315,8 +329,10 @@ static void end_link(mst_nccl_seat *seat, mst_nccl_link *link) {
     if (!comm) return;
     bool whole = !link->part && !atomic_load(&seat->nccl->broken);
     if (whole) whole = wait_settled(api, comm, api->ncclCommFinalize(comm), NULL, END_NS) == MST_NCCL_SUCCESS;
-    if (whole) (void)api->ncclCommDestroy(comm);
-    else (void)api->ncclCommAbort(comm);
+    if (whole)
+        (void)api->ncclCommDestroy(comm);
+    else
+        (void)api->ncclCommAbort(comm);
 }
 
 static muster_status end_task(muster_worker *worker, void *argument) {
@@ -332,12 +348,14 @@ void mst_nccl_close(mst_movers *movers) {
     muster_status status = mst_pool_enter(movers->pool, "muster_runtime_close", 0);
     if (status == MUSTER_OK) {
         status = mst_pool_run(movers->pool, end_task, nccl);
-        if (status != MUSTER_OK) status = mst_pool_run(movers->pool, end_task, nccl); /* on a rank that did not come to it; what is ended is not ended again */
+        /* on a rank that did not come to it; what is ended is not ended again */
+        if (status != MUSTER_OK) status = mst_pool_run(movers->pool, end_task, nccl);
         mst_pool_leave(movers->pool);
     }
     if (status != MUSTER_OK) {
         say_failure(nccl, "NCCL's communicators are kept until the process ends");
-        /* Of a collective that was broken off, the others' kernels may wait for ever for the rank that was not ended. */
+        /* Of a collective that was broken off, the others' kernels may wait for ever for the rank
+         * that was not ended. */
         if (atomic_load(&nccl->broken)) mst_cuda_leave_running();
     }
     end(nccl);
@@ -351,12 +369,15 @@ muster_status mst_nccl_team_make(mst_movers *movers, struct mst_nccl_team **team
     if (!movers->nccl || atomic_load(&movers->nccl->no_parts)) return MUSTER_OK;
     struct mst_nccl_team *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory("muster_worker_split: NCCL", sizeof *made);
-    if (movers->nccl->api->ncclGetUniqueId(&made->id) == MST_NCCL_SUCCESS) *team = made;
-    else mst_free(made);
+    if (movers->nccl->api->ncclGetUniqueId(&made->id) == MST_NCCL_SUCCESS)
+        *team = made;
+    else
+        mst_free(made);
     return MUSTER_OK;
 }
 
-muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_team *team, int32_t size, int32_t rank, mst_nccl_link **link) {
+muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_team *team, int32_t size, int32_t rank,
+                            mst_nccl_link **link) {
     mst_nccl_seat *seat = mst_nccl_seat_of(movers, worker);
     mst_nccl_link *made = add_link(seat, true);
     if (!made) {
@@ -364,8 +385,10 @@ muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const str
         return lose(seat, MUSTER_OUT_OF_MEMORY);
     }
     muster_status status = make_link(seat, &team->id, size, rank, made);
-    if (status == MUSTER_OK) *link = made;
-    else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY) atomic_store(&movers->nccl->no_parts, true); /* the next split does without */
+    if (status == MUSTER_OK)
+        *link = made;
+    else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY)
+        atomic_store(&movers->nccl->no_parts, true); /* the next split does without */
     if (status != MUSTER_OK) made->released = true;
     return status;
 }

@@ -31,8 +31,12 @@ static muster_status ask_device(const mst_device *device) {
 
 static muster_status status_of(mst_nccl_result result) {
     switch (result) {
-    case MST_NCCL_INVALID_ARGUMENT: case MST_NCCL_INVALID_USAGE: case MST_NCCL_INTERNAL_ERROR: return MUSTER_INTERNAL;
-    default: return MUSTER_SYSTEM;
+    case MST_NCCL_INVALID_ARGUMENT:
+    case MST_NCCL_INVALID_USAGE:
+    case MST_NCCL_INTERNAL_ERROR:
+        return MUSTER_INTERNAL;
+    default:
+        return MUSTER_SYSTEM;
     }
 }
 
@@ -42,5 +46,6 @@ muster_status mst_nccl_error(const mst_nccl_api *api, mst_nccl_result result, co
     char words[400];
     snprintf(words, sizeof words, "%s%s%.300s", text ? text : "an unknown result", last && *last ? ": " : "", last ? last : "");
     if (result == MST_NCCL_UNHANDLED_CUDA_ERROR) MUSTER_TRY(ask_device(device));
-    return mst_error(status_of(result), "%s%sNCCL: %s: expected success, received %s (%u)", device ? device->name : "", device ? ": " : "", symbol, words, result);
+    return mst_error(status_of(result), "%s%sNCCL: %s: expected success, received %s (%u)", device ? device->name : "", device ? ": " : "",
+                     symbol, words, result);
 }

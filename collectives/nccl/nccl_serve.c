@@ -1,17 +1,20 @@
-/* Collectives by NCCL. What it combines in the way that is promised goes by its own collectives. The rest is exchanged, combined by our kernel in rank order,
+/* Collectives by NCCL. What it combines in the way that is promised goes by its own collectives.
+ * The rest is exchanged, combined by our kernel in rank order,
  * and given out again: rank r combines segment r, as between peers, so that the bits are the same.
  *
  *   dtype x op                          by
  *   i8 u8 i32 u32 i64 u64 x sum prod max min   NCCL: exact, in any order
- *   f32 f64 x sum prod avg              NCCL, in an order that it chooses, the same on every rank; avg: ncclAvg. In a fixed order: ours
+ *   f32 f64 x sum prod avg NCCL, in an order that it chooses, the same on every rank; avg: ncclAvg.
+ *   In a fixed order: ours
  *   f32 f64 x max min                   ours: that a NaN gets through is not promised there
  *   f16 bf16                            ours: in which type they are summed is not documented there
  *   i16 bool                            ours: NCCL has no such types
  *   shards, axpy, momentum              ours
  *
- * A round is up to two NCCL groups, with the kernels between them; a group holds everything of all items. */
-#include "nccl_impl.h"
+ * A round is up to two NCCL groups, with the kernels between them; a group holds everything of all
+ * items. */
 #include "cuda/cuda_impl.h"
+#include "nccl_impl.h"
 
 typedef struct issue {
     const mst_items *items;
@@ -24,32 +27,48 @@ typedef struct issue {
     int32_t size, rank;
 } issue;
 
-static muster_status check(const issue *c, mst_nccl_result result, const char *symbol) { return mst_nccl_error(c->api, result, symbol, c->worker->device); }
+static muster_status check(const issue *c, mst_nccl_result result, const char *symbol) {
+    return mst_nccl_error(c->api, result, symbol, c->worker->device);
+}
 #define CALL(c, symbol, ...) check((c), (c)->api->symbol(__VA_ARGS__), #symbol)
 
 /* ---- what NCCL does by itself ---- */
 
 static int type_of(const mst_request *r) {
     switch (r->dtype) {
-    case MUSTER_I8: return MST_NCCL_INT8;
-    case MUSTER_U8: return MST_NCCL_UINT8;
-    case MUSTER_I32: return MST_NCCL_INT32;
-    case MUSTER_U32: return MST_NCCL_UINT32;
-    case MUSTER_I64: return MST_NCCL_INT64;
-    case MUSTER_U64: return MST_NCCL_UINT64;
-    case MUSTER_F32: return MST_NCCL_FLOAT32;
-    case MUSTER_F64: return MST_NCCL_FLOAT64;
-    default: return -1;
+    case MUSTER_I8:
+        return MST_NCCL_INT8;
+    case MUSTER_U8:
+        return MST_NCCL_UINT8;
+    case MUSTER_I32:
+        return MST_NCCL_INT32;
+    case MUSTER_U32:
+        return MST_NCCL_UINT32;
+    case MUSTER_I64:
+        return MST_NCCL_INT64;
+    case MUSTER_U64:
+        return MST_NCCL_UINT64;
+    case MUSTER_F32:
+        return MST_NCCL_FLOAT32;
+    case MUSTER_F64:
+        return MST_NCCL_FLOAT64;
+    default:
+        return -1;
     }
 }
 
 static unsigned int operation_of(const mst_request *r) {
     switch (r->reduction) {
-    case MUSTER_PROD: return MST_NCCL_PROD;
-    case MUSTER_MAX: return MST_NCCL_MAX;
-    case MUSTER_MIN: return MST_NCCL_MIN;
-    case MUSTER_AVG: return MST_NCCL_AVG;
-    default: return MST_NCCL_SUM;
+    case MUSTER_PROD:
+        return MST_NCCL_PROD;
+    case MUSTER_MAX:
+        return MST_NCCL_MAX;
+    case MUSTER_MIN:
+        return MST_NCCL_MIN;
+    case MUSTER_AVG:
+        return MST_NCCL_AVG;
+    default:
+        return MST_NCCL_SUM;
     }
 }
 
@@ -66,7 +85,8 @@ static bool one_shard_each(const mst_view *view) {
 }
 
 static bool combines(const mst_request *r) {
-    return r->collective == MST_ALL_REDUCE || r->collective == MST_ALL_REDUCE_AXPY || r->collective == MST_REDUCE || r->collective == MST_REDUCE_SCATTER;
+    return r->collective == MST_ALL_REDUCE || r->collective == MST_ALL_REDUCE_AXPY || r->collective == MST_REDUCE ||
+           r->collective == MST_REDUCE_SCATTER;
 }
 
 bool mst_nccl_native(const mst_view *view, bool fixed_order) {
@@ -81,7 +101,8 @@ bool mst_nccl_native(const mst_view *view, bool fixed_order) {
 static muster_status reduce_natively(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     const unsigned int type = (unsigned int)type_of(r), op = operation_of(r);
-    if (r->collective == MST_ALL_REDUCE) return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->link->comm, c->stream);
+    if (r->collective == MST_ALL_REDUCE)
+        return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->link->comm, c->stream);
     if (r->collective == MST_REDUCE)
         return CALL(c, ncclReduce, r->input, r->output, (size_t)r->input_count, type, op, r->root, c->link->comm, c->stream);
     return CALL(c, ncclReduceScatter, r->input, r->output, (size_t)r->output_count, type, op, c->link->comm, c->stream);
@@ -103,17 +124,20 @@ static muster_status copy(const issue *c, void *to, const void *from, int64_t by
 
 static muster_status broadcast(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
-    return CALL(c, ncclBroadcast, c->rank == r->root ? r->input : r->output, r->output, (size_t)(r->output_count * mst_view_element(view)), MST_NCCL_UINT8, r->root, c->link->comm,
-                c->stream);
+    return CALL(c, ncclBroadcast, c->rank == r->root ? r->input : r->output, r->output, (size_t)(r->output_count * mst_view_element(view)),
+                MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
 }
 
 /* Rank r's part of the concatenation, in `base`. */
-static void *part_at(const mst_view *view, const void *base, int32_t rank) { return mst_at(base, mst_view_offset(view, rank) * mst_view_element(view)); }
+static void *part_at(const mst_view *view, const void *base, int32_t rank) {
+    return mst_at(base, mst_view_offset(view, rank) * mst_view_element(view));
+}
 static int64_t part_bytes(const mst_view *view, int32_t rank) { return mst_view_part(view, rank) * mst_view_element(view); }
 
 static muster_status all_gather(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
-    if (even(view)) return CALL(c, ncclAllGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, c->link->comm, c->stream);
+    if (even(view))
+        return CALL(c, ncclAllGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, c->link->comm, c->stream);
     MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
     for (int32_t peer = 0; peer < c->size; peer++) {
         if (peer == c->rank) continue;
@@ -126,7 +150,8 @@ static muster_status all_gather(const issue *c, const mst_view *view) {
 static muster_status gather(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     if (even(view) && c->api->ncclGather)
-        return CALL(c, ncclGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
+        return CALL(c, ncclGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm,
+                    c->stream);
     if (c->rank != r->root) return send(c, r->input, part_bytes(view, c->rank), r->root);
     MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
     for (int32_t peer = 0; peer < c->size; peer++)
@@ -137,7 +162,8 @@ static muster_status gather(const issue *c, const mst_view *view) {
 static muster_status scatter(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     if (even(view) && c->api->ncclScatter)
-        return CALL(c, ncclScatter, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
+        return CALL(c, ncclScatter, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm,
+                    c->stream);
     if (c->rank != r->root) return receive(c, r->output, part_bytes(view, c->rank), r->root);
     MUSTER_TRY(copy(c, r->output, part_at(view, r->input, c->rank), part_bytes(view, c->rank)));
     for (int32_t peer = 0; peer < c->size; peer++)
@@ -150,7 +176,8 @@ static muster_status all_to_all(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     const int64_t element = mst_view_element(view);
     if (!r->send_counts && c->api->ncclAlltoAll)
-        return CALL(c, ncclAlltoAll, r->input, r->output, (size_t)(r->input_count / c->size * element), MST_NCCL_UINT8, c->link->comm, c->stream);
+        return CALL(c, ncclAlltoAll, r->input, r->output, (size_t)(r->input_count / c->size * element), MST_NCCL_UINT8, c->link->comm,
+                    c->stream);
     for (int32_t peer = 0; peer < c->size; peer++) {
         mst_parcel away = mst_view_parcel(view, c->rank, peer), home = mst_view_parcel(view, peer, c->rank);
         if (peer == c->rank) {
@@ -199,12 +226,14 @@ int64_t mst_nccl_room(const mst_host_communicator *self, int32_t rank, const mst
     if (!combines(r)) return 0;
     const int64_t element = muster_dtype_size(r->dtype);
     int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, self->base.size, rank).count;
-    bool natural = r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && shards_of(r) == 1 &&
-                   !(mst_dtype_is_float(r->dtype) && (self->movers->fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
+    bool natural =
+        r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && shards_of(r) == 1 &&
+        !(mst_dtype_is_float(r->dtype) && (self->movers->fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
     return natural ? 0 : mst_device_aside_bytes(count * element) * (shards_of(r) * self->base.size + 1);
 }
 
-/* Where the input of a shard of rank r lies when the exchange has ended. slot: the first of this item's, in the aside. */
+/* Where the input of a shard of rank r lies when the exchange has ended. slot: the first of this
+ * item's, in the aside. */
 static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t shard) {
     const mst_request *own = mst_view_own(view);
     const range mine = range_of(view, view->rank);
@@ -223,7 +252,8 @@ static muster_status exchange(const issue *c, const mst_view *view, char *slots)
         if (peer == c->rank) continue;
         for (int64_t shard = 0; shard < shards_of(own); shard++)
             MUSTER_TRY(send(c, (const char *)own->input + shard * vector + theirs.begin * element, theirs.count * element, peer));
-        for (int64_t shard = 0; shard < shards_of(view->requests[peer]) && mine > 0; shard++) MUSTER_TRY(receive(c, input_of(view, slots, peer, shard), mine, peer));
+        for (int64_t shard = 0; shard < shards_of(view->requests[peer]) && mine > 0; shard++)
+            MUSTER_TRY(receive(c, input_of(view, slots, peer, shard), mine, peer));
     }
     return MUSTER_OK;
 }
@@ -257,7 +287,8 @@ static muster_status spread(const issue *c, const mst_view *view, char *slots) {
         const bool rooted = own->collective == MST_REDUCE;
         if (peer == c->rank) continue;
         if (!rooted || peer == own->root) MUSTER_TRY(send(c, result_of(view, slots), mine, peer));
-        if (!rooted || c->rank == own->root) MUSTER_TRY(receive(c, (char *)own->output + theirs.begin * element, theirs.count * element, peer));
+        if (!rooted || c->rank == own->root)
+            MUSTER_TRY(receive(c, (char *)own->output + theirs.begin * element, theirs.count * element, peer));
     }
     return MUSTER_OK;
 }
@@ -270,13 +301,22 @@ static muster_status begin_item(const issue *c, const mst_view *view, char *slot
     if (!goes_natively(c, view)) return exchange(c, view, slots);
     const mst_request *r = mst_view_own(view);
     switch (r->collective) {
-    case MST_ALL_REDUCE: case MST_REDUCE: case MST_REDUCE_SCATTER: return reduce_natively(c, view);
-    case MST_BROADCAST: return broadcast(c, view);
-    case MST_ALL_GATHER: return all_gather(c, view);
-    case MST_GATHER: return gather(c, view);
-    case MST_SCATTER: return scatter(c, view);
-    case MST_ALL_TO_ALL: return all_to_all(c, view);
-    default: return MUSTER_OK; /* a barrier has nothing to move */
+    case MST_ALL_REDUCE:
+    case MST_REDUCE:
+    case MST_REDUCE_SCATTER:
+        return reduce_natively(c, view);
+    case MST_BROADCAST:
+        return broadcast(c, view);
+    case MST_ALL_GATHER:
+        return all_gather(c, view);
+    case MST_GATHER:
+        return gather(c, view);
+    case MST_SCATTER:
+        return scatter(c, view);
+    case MST_ALL_TO_ALL:
+        return all_to_all(c, view);
+    default:
+        return MUSTER_OK; /* a barrier has nothing to move */
     }
 }
 
@@ -315,8 +355,9 @@ static muster_status make_room(const issue *c, bool *combined) {
     }
     if (c->aside->used + bytes <= c->aside->capacity) return MUSTER_OK;
     if (c->aside->used == 0) return mst_device_aside_begin(c->worker, c->aside, bytes);
-    return mst_error(MUSTER_OUT_OF_MEMORY, "collectives by NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld", c->worker->device->name,
-                     (long long)bytes, (long long)c->aside->used, (long long)c->aside->capacity);
+    return mst_error(MUSTER_OUT_OF_MEMORY,
+                     "collectives by NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld",
+                     c->worker->device->name, (long long)bytes, (long long)c->aside->used, (long long)c->aside->capacity);
 }
 
 static muster_status serve(const issue *c) {
@@ -331,9 +372,17 @@ static muster_status serve(const issue *c) {
 muster_status mst_nccl_serve(const mst_items *items, mst_device_aside *aside) {
     muster_worker *worker = items->worker;
     mst_nccl_seat *seat = mst_nccl_seat_of(items->self->movers, worker);
-    const issue c = {.items = items, .worker = worker, .seat = seat, .link = items->self->members[items->rank].link, .api = seat->nccl->api,
-                     .stream = mst_cuda_stream(worker->device), .aside = aside, .size = items->self->base.size, .rank = items->rank};
-    if (!c.link || !c.link->comm) return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", items->rank);
+    const issue c = {.items = items,
+                     .worker = worker,
+                     .seat = seat,
+                     .link = items->self->members[items->rank].link,
+                     .api = seat->nccl->api,
+                     .stream = mst_cuda_stream(worker->device),
+                     .aside = aside,
+                     .size = items->self->base.size,
+                     .rank = items->rank};
+    if (!c.link || !c.link->comm)
+        return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", items->rank);
     worker->device->in_flight = true;
     seat->used = worker->epoch;
     muster_status status = serve(&c);

@@ -1,6 +1,7 @@
-/* Collectives between devices that read and write each other's memory by address: virtual devices of one GPU, and peers. As in the host's `direct`, what one rank writes
- * nobody else reads or writes in the same collective, also in place: rank r alone touches segment r of a reduction. No kernel waits for another; marks of the queues
- * order the devices, before and after. */
+/* Collectives between devices that read and write each other's memory by address: virtual devices
+ * of one GPU, and peers. As in the host's `direct`, what one rank writes nobody else reads or
+ * writes in the same collective, also in place: rank r alone touches segment r of a reduction. No
+ * kernel waits for another; marks of the queues order the devices, before and after. */
 #include "../mover_impl.h"
 #include "p2p_parameters_impl.h"
 
@@ -20,8 +21,11 @@ mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
     const bool updates = own->collective == MST_ALL_REDUCE_AXPY;
     const mst_momentum *momentum = mst_view_momentum(view);
-    return (mst_p2p_reduce_parameters){.dtype = own->dtype, .op = updates ? MUSTER_SUM : own->reduction, .scale = 1.0 / (double)mst_p2p_inputs(view),
-                                       .alpha = updates ? own->alpha : 0, .beta = momentum ? momentum->beta : 0};
+    return (mst_p2p_reduce_parameters){.dtype = own->dtype,
+                                       .op = updates ? MUSTER_SUM : own->reduction,
+                                       .scale = 1.0 / (double)mst_p2p_inputs(view),
+                                       .alpha = updates ? own->alpha : 0,
+                                       .beta = momentum ? momentum->beta : 0};
 }
 
 muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2p_reduce_parameters *p, int64_t begin) {
@@ -35,16 +39,18 @@ muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2
     return worker->device->table->launch_code(worker->device, &reduce_kernel, p->count, p, sizeof *p);
 }
 
-/* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order, to the outputs of ranks [first, last), where element e has its
- * place at e - shift. */
-static muster_status reduce_to(muster_worker *worker, const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first, int32_t last) {
+/* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order, to
+ * the outputs of ranks [first, last), where element e has its place at e - shift. */
+static muster_status reduce_to(muster_worker *worker, const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first,
+                               int32_t last) {
     const int64_t element = mst_view_element(view), vector = mst_view_own(view)->output_count * element;
     mst_p2p_reduce_parameters p = mst_p2p_parameters(view);
     if (begin == end) return MUSTER_OK;
     p.count = end - begin;
     for (int32_t r = 0; r < view->size; r++) {
         const char *input = view->requests[r]->input;
-        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++) p.input[p.inputs++] = (char *)input + shard * vector + begin * element;
+        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++)
+            p.input[p.inputs++] = (char *)input + shard * vector + begin * element;
     }
     for (int32_t r = first; r < last; r++) p.output[p.outputs++] = (char *)view->requests[r]->output + (begin - shift) * element;
     return mst_p2p_launch(worker, view, &p, begin);
@@ -79,7 +85,8 @@ static muster_status broadcast(muster_worker *worker, const mst_view *view) {
     int64_t begin, end, element = mst_view_element(view);
     mst_segment(own->output_count, element, view->size, view->rank, &begin, &end);
     const void *from = mst_at(view->requests[own->root]->input, begin * element);
-    for (int32_t r = 0; r < view->size; r++) MUSTER_TRY(move(worker, view, mst_at(view->requests[r]->output, begin * element), from, end - begin));
+    for (int32_t r = 0; r < view->size; r++)
+        MUSTER_TRY(move(worker, view, mst_at(view->requests[r]->output, begin * element), from, end - begin));
     return MUSTER_OK;
 }
 
@@ -101,7 +108,8 @@ static muster_status gather(muster_worker *worker, const mst_view *view) {
 
 static muster_status scatter(muster_worker *worker, const mst_view *view) {
     const mst_request *own = mst_view_own(view);
-    return move(worker, view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
+    return move(worker, view, own->output,
+                mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
 }
 
 /* Where it is in place the round offers a copy of the input. */
@@ -115,8 +123,9 @@ static muster_status all_to_all(muster_worker *worker, const mst_view *view) {
 
 muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view) {
     static muster_status (*const serve[MST_COLLECTIVE_COUNT])(muster_worker *, const mst_view *) = {
-        [MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce, [MST_REDUCE] = reduce, [MST_BROADCAST] = broadcast, [MST_ALL_GATHER] = all_gather,
-        [MST_GATHER] = gather, [MST_SCATTER] = scatter, [MST_REDUCE_SCATTER] = reduce_scatter, [MST_ALL_TO_ALL] = all_to_all};
+        [MST_ALL_REDUCE] = all_reduce, [MST_ALL_REDUCE_AXPY] = all_reduce,    [MST_REDUCE] = reduce,
+        [MST_BROADCAST] = broadcast,   [MST_ALL_GATHER] = all_gather,         [MST_GATHER] = gather,
+        [MST_SCATTER] = scatter,       [MST_REDUCE_SCATTER] = reduce_scatter, [MST_ALL_TO_ALL] = all_to_all};
     const mst_collective collective = mst_view_own(view)->collective;
     return serve[collective] ? serve[collective](worker, view) : MUSTER_OK; /* a barrier has nothing to move */
 }

@@ -1,12 +1,10 @@
-#include "tensor.cuh"
 #include "p2p_parameters_impl.h"
+#include "tensor.cuh"
 
-template <typename T, int N>
-struct alignas(N * sizeof(T)) p2p_pack {
-    T of[N];
-};
+template <typename T, int N> struct alignas(N * sizeof(T)) p2p_pack { T of[N]; };
 
-/* N elements from `at` on, of every input and every output. The addresses are too many to be kept at hand: each is looked up where it is used. */
+/* N elements from `at` on, of every input and every output. The addresses are too many to be kept
+ * at hand: each is looked up where it is used. */
 template <typename D, int N, typename F, typename G>
 static inline void p2p_elements(const mst_p2p_reduce_parameters &p, int64_t at, F first, G next) {
     typedef typename D::stored T;
@@ -23,8 +21,7 @@ static inline void p2p_elements(const mst_p2p_reduce_parameters &p, int64_t at, 
 }
 
 /* The same with the update of a parameter: the sum stays in the computed type. */
-template <typename D, int N>
-static inline void p2p_update(const mst_p2p_reduce_parameters &p, int64_t at) {
+template <typename D, int N> static inline void p2p_update(const mst_p2p_reduce_parameters &p, int64_t at) {
     typedef typename D::stored T;
     typedef typename D::computed C;
     typedef p2p_pack<T, N> pack;
@@ -47,8 +44,7 @@ static inline void p2p_update(const mst_p2p_reduce_parameters &p, int64_t at) {
 }
 
 /* How many elements lie in packs everywhere. */
-template <typename T>
-static inline int64_t p2p_packs(const mst_p2p_reduce_parameters &p) {
+template <typename T> static inline int64_t p2p_packs(const mst_p2p_reduce_parameters &p) {
     uintptr_t bits = (uintptr_t)p.parameter | (uintptr_t)p.velocity;
     for (int32_t k = 0; k < p.inputs; k++) bits |= (uintptr_t)p.input[k];
     for (int32_t k = 0; k < p.outputs; k++) bits |= (uintptr_t)p.output[k];
@@ -56,8 +52,7 @@ static inline int64_t p2p_packs(const mst_p2p_reduce_parameters &p) {
     return bits % 16 == 0 ? p.count / WIDTH : 0;
 }
 
-template <typename D, typename F, typename G>
-static inline void p2p_reduce(const mst_p2p_reduce_parameters &p, F first, G next) {
+template <typename D, typename F, typename G> static inline void p2p_reduce(const mst_p2p_reduce_parameters &p, F first, G next) {
     typedef typename D::stored T;
     enum { WIDTH = 16 / sizeof(T) };
     const int64_t packs = p2p_packs<T>(p);
@@ -65,8 +60,7 @@ static inline void p2p_reduce(const mst_p2p_reduce_parameters &p, F first, G nex
     MST_EACH(i, p.count - packs * WIDTH) { p2p_elements<D, 1>(p, packs * WIDTH + i, first, next); }
 }
 
-template <typename D>
-static inline void p2p_update_all(const mst_p2p_reduce_parameters &p) {
+template <typename D> static inline void p2p_update_all(const mst_p2p_reduce_parameters &p) {
     typedef typename D::stored T;
     enum { WIDTH = 16 / sizeof(T) };
     const int64_t packs = p2p_packs<T>(p);
@@ -75,38 +69,49 @@ static inline void p2p_update_all(const mst_p2p_reduce_parameters &p) {
 }
 
 /* The formulas of the host's loops, with the same roundings. */
-template <typename D>
-static inline void p2p_floats(const mst_p2p_reduce_parameters &p) {
+template <typename D> static inline void p2p_floats(const mst_p2p_reduce_parameters &p) {
     typedef typename D::computed C;
     const double scale = p.scale;
     if (p.parameter) return p2p_update_all<D>(p);
     auto same = [](C v) { return v; };
     switch (p.op) {
-    case MUSTER_SUM: return p2p_reduce<D>(p, same, [](C a, C v) { return a + v; });
-    case MUSTER_PROD: return p2p_reduce<D>(p, same, [](C a, C v) { return a * v; });
-    case MUSTER_MAX: return p2p_reduce<D>(p, same, [](C a, C v) { return v > a || v != v ? v : a; });
-    case MUSTER_MIN: return p2p_reduce<D>(p, same, [](C a, C v) { return v < a || v != v ? v : a; });
+    case MUSTER_SUM:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return a + v; });
+    case MUSTER_PROD:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return a * v; });
+    case MUSTER_MAX:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return v > a || v != v ? v : a; });
+    case MUSTER_MIN:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return v < a || v != v ? v : a; });
     default:
-        return p2p_reduce<D>(p, [scale](C v) { return (C)(scale * (double)v); }, [scale](C a, C v) { return (C)((double)a + scale * (double)v); });
+        return p2p_reduce<D>(
+            p, [scale](C v) { return (C)(scale * (double)v); }, [scale](C a, C v) { return (C)((double)a + scale * (double)v); });
     }
 }
 
-template <typename D>
-static inline void p2p_integers(const mst_p2p_reduce_parameters &p) {
+template <typename D> static inline void p2p_integers(const mst_p2p_reduce_parameters &p) {
     typedef typename D::computed C;
     auto same = [](C v) { return v; };
     switch (p.op) {
-    case MUSTER_SUM: return p2p_reduce<D>(p, same, [](C a, C v) { return (C)((uint64_t)a + (uint64_t)v); });
-    case MUSTER_PROD: return p2p_reduce<D>(p, same, [](C a, C v) { return (C)((uint64_t)a * (uint64_t)v); });
-    case MUSTER_MAX: return p2p_reduce<D>(p, same, [](C a, C v) { return v > a ? v : a; });
-    default: return p2p_reduce<D>(p, same, [](C a, C v) { return v < a ? v : a; });
+    case MUSTER_SUM:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return (C)((uint64_t)a + (uint64_t)v); });
+    case MUSTER_PROD:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return (C)((uint64_t)a * (uint64_t)v); });
+    case MUSTER_MAX:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return v > a ? v : a; });
+    default:
+        return p2p_reduce<D>(p, same, [](C a, C v) { return v < a ? v : a; });
     }
 }
 
 MST_KERNEL(mst_p2p_reduce, mst_p2p_reduce_parameters) {
     switch (p.dtype) {
-#define FLOAT_CASE(NAME, name) case MUSTER_##NAME: return p2p_floats<mst_##name>(p);
-#define INTEGER_CASE(NAME, name) case MUSTER_##NAME: return p2p_integers<mst_##name>(p);
+#define FLOAT_CASE(NAME, name) \
+    case MUSTER_##NAME:        \
+        return p2p_floats<mst_##name>(p);
+#define INTEGER_CASE(NAME, name) \
+    case MUSTER_##NAME:          \
+        return p2p_integers<mst_##name>(p);
         MST_EACH_FLOAT_TYPE(FLOAT_CASE)
         MST_EACH_SIGNED_TYPE(INTEGER_CASE)
         MST_EACH_UNSIGNED_TYPE(INTEGER_CASE)

@@ -1,13 +1,21 @@
-/* muster/status.h: status codes, the last error of a thread, and the rules that hold for every other header.
+/* muster/status.h: status codes, the last error of a thread, and the rules that hold for every
+ * other header.
  *
- * Errors.    Every function that can fail returns a muster_status; 0 is success. A failure also sets the calling thread's
- *            muster_last_error(): one sentence with the function, the argument, what was expected and what came.
- *            A refused call has changed nothing, except that a create or open which fails sets the place for its result to NULL.
- * Ownership. create/open hands an object to the caller, who ends it with destroy/close. NULL is accepted there.
- *            Pointers passed in are borrowed for the duration of the call unless the function says otherwise.
- * Threads.   "any": any thread, concurrently. "owner": one thread at a time per object. "worker": inside a function body,
+ * Errors. Every function that can fail returns a muster_status; 0 is success. A failure also sets
+ * the calling thread's
+ *            muster_last_error(): one sentence with the function, the argument, what was expected
+ *            and what came.
+ *            A refused call has changed nothing, except that a create or open which fails sets the
+ *            place for its result to NULL.
+ * Ownership. create/open hands an object to the caller, who ends it with destroy/close. NULL is
+ * accepted there.
+ *            Pointers passed in are borrowed for the duration of the call unless the function says
+ *            otherwise.
+ * Threads. "any": any thread, concurrently. "owner": one thread at a time per object. "worker":
+ * inside a function body,
  *            by the thread that runs it.
- * Strings are UTF-8 and are copied. Sizes are int64_t. Callbacks must not let a C++ exception pass through them. */
+ * Strings are UTF-8 and are copied. Sizes are int64_t. Callbacks must not let a C++ exception pass
+ * through them. */
 #ifndef MUSTER_STATUS_H
 #define MUSTER_STATUS_H
 
@@ -51,28 +59,32 @@ enum {
     MUSTER_INTERNAL = 15, /* a bug in Muster */
 };
 
-/* The sentence of the calling thread's last failure, "" if there was none. Valid until the next failing call on this
+/* The sentence of the calling thread's last failure, "" if there was none. Valid until the next
+ * failing call on this
  * thread. Threads: any. */
 MUSTER_API const char *muster_last_error(void);
 
-/* The name of a code, for example "SHAPE_MISMATCH"; "UNKNOWN" for a number that is none. Threads: any. */
+/* The name of a code, for example "SHAPE_MISMATCH"; "UNKNOWN" for a number that is none. Threads:
+ * any. */
 MUSTER_API const char *muster_status_name(muster_status status);
 
-/* Lets a function body report its own failure: stores the sentence and returns `status` (MUSTER_USER if it is MUSTER_OK).
+/* Lets a function body report its own failure: stores the sentence and returns `status`
+ * (MUSTER_USER if it is MUSTER_OK).
  * Threads: any. */
 MUSTER_API muster_status muster_fail(muster_status status, const char *message);
 
 /* major * 10000 + minor * 100 + patch of the library that is loaded. Threads: any. */
 MUSTER_API int32_t muster_version(void);
 
-/* The value of a public constant or the size in bytes of a public struct by its C name ("MUSTER_F32", "sizeof(muster_tensor)"),
- * for languages that cannot read a header; INT64_MIN if the name is unknown (NULL too). Threads: any. */
+/* The value of a public constant or the size in bytes of a public struct by its C name
+ * ("MUSTER_F32", "sizeof(muster_tensor)"), for languages that cannot read a header; INT64_MIN if
+ * the name is unknown (NULL too). Threads: any. */
 MUSTER_API int64_t muster_constant(const char *name);
 
 /* Returns the status from the enclosing function when `expression` fails. */
-#define MUSTER_TRY(expression)                                 \
-    do {                                                       \
-        muster_status muster_try_status_ = (expression);       \
+#define MUSTER_TRY(expression)                                  \
+    do {                                                        \
+        muster_status muster_try_status_ = (expression);        \
         if (muster_try_status_ != 0) return muster_try_status_; \
     } while (0)
 

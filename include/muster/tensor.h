@@ -1,4 +1,5 @@
-/* muster/tensor.h: element types and the plain view that carries every array in and out of Muster. */
+/* muster/tensor.h: element types and the plain view that carries every array in and out of
+ * Muster. */
 #ifndef MUSTER_TENSOR_H
 #define MUSTER_TENSOR_H
 
@@ -8,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Frozen numbers. f16 is IEEE binary16, bf16 the upper half of binary32: both are stored, arithmetic on them is in f32 and
- * rounds once, ties to even. bool is one byte, 0 or 1. */
+/* Frozen numbers. f16 is IEEE binary16, bf16 the upper half of binary32: both are stored,
+ * arithmetic on them is in f32 and rounds once, ties to even. bool is one byte, 0 or 1. */
 typedef int32_t muster_dtype;
 enum {
     MUSTER_DTYPE_NONE = 0,
@@ -31,10 +32,10 @@ enum {
 enum { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
 
 /* A view: it owns nothing. Its layout is frozen.
- * shape and strides are in elements; strides[i] may be 0 or negative; entries at and beyond ndim are 0.
- * The first element lies at (char *)data + byte_offset. device is the rank whose memory `data` points into, or
- * MUSTER_DEVICE_HOST for memory that any thread of the program may read.
- * The zero value (dtype MUSTER_DTYPE_NONE) means "no tensor". */
+ * shape and strides are in elements; strides[i] may be 0 or negative; entries at and beyond ndim
+ * are 0. The first element lies at (char *)data + byte_offset. device is the rank whose memory
+ * `data` points into, or MUSTER_DEVICE_HOST for memory that any thread of the program may read. The
+ * zero value (dtype MUSTER_DTYPE_NONE) means "no tensor". */
 typedef struct muster_tensor {
     muster_dtype dtype;
     int32_t ndim;
@@ -51,8 +52,9 @@ typedef struct muster_tensor {
 MUSTER_API int64_t muster_dtype_size(muster_dtype dtype);
 MUSTER_API const char *muster_dtype_name(muster_dtype dtype);
 
-/* A contiguous row-major host view of `data`. ndim above MUSTER_MAX_DIMS, a negative ndim or size, an unknown dtype or a size
- * that overflows 64 bits gives a tensor that every function refuses with its reason. Threads: any. */
+/* A contiguous row-major host view of `data`. ndim above MUSTER_MAX_DIMS, a negative ndim or size,
+ * an unknown dtype or a size that overflows 64 bits gives a tensor that every function refuses with
+ * its reason. Threads: any. */
 MUSTER_API muster_tensor muster_tensor_make(muster_dtype dtype, void *data, int32_t ndim, const int64_t *shape);
 
 /* "No tensor": an output that this call does not want. */
@@ -62,30 +64,31 @@ MUSTER_API muster_tensor muster_tensor_none(void);
 MUSTER_API int64_t muster_tensor_count(muster_tensor tensor);
 MUSTER_API int64_t muster_tensor_rows(muster_tensor tensor);
 
-/* The rows [begin, end) of axis 0, a view of the same memory. Bounds are the caller's to keep. Threads: any. */
+/* The rows [begin, end) of axis 0, a view of the same memory. Bounds are the caller's to keep.
+ * Threads: any. */
 MUSTER_API muster_tensor muster_tensor_slice(muster_tensor tensor, int64_t begin, int64_t end);
 
-/* The same elements with another shape. A tensor that is not contiguous, or another element count, gives "no tensor".
+/* The same elements with another shape. A tensor that is not contiguous, or another element count,
+ * gives "no tensor".
  * Threads: any. */
 MUSTER_API muster_tensor muster_tensor_reshape(muster_tensor tensor, int32_t ndim, const int64_t *shape);
 
 /* The axes in reverse order: the transpose of a matrix. A view. Threads: any. */
 MUSTER_API muster_tensor muster_tensor_transpose(muster_tensor tensor);
 
-/* The first element's address: data + byte_offset. Only to be read by host code where device is MUSTER_DEVICE_HOST, or inside a
- * body on a device of the host backend. Threads: any. */
-static inline void *muster_tensor_address(muster_tensor tensor) {
-    return (void *)((char *)tensor.data + tensor.byte_offset);
-}
+/* The first element's address: data + byte_offset. Only to be read by host code where device is
+ * MUSTER_DEVICE_HOST, or inside a body on a device of the host backend. Threads: any. */
+static inline void *muster_tensor_address(muster_tensor tensor) { return (void *)((char *)tensor.data + tensor.byte_offset); }
 
-/* f16 and bf16 bit patterns to and from float; rounding to nearest, ties to even; NaN stays NaN. Threads: any. */
+/* f16 and bf16 bit patterns to and from float; rounding to nearest, ties to even; NaN stays NaN.
+ * Threads: any. */
 MUSTER_API float muster_f16_to_f32(uint16_t bits);
 MUSTER_API uint16_t muster_f32_to_f16(float value);
 MUSTER_API float muster_bf16_to_f32(uint16_t bits);
 MUSTER_API uint16_t muster_f32_to_bf16(float value);
 
-/* muster_f32(x, n, k): an n x k host view of float *x; muster_f32(&r): a scalar. Likewise f64, i32, i64, u8. The comma that ends the list makes a
- * scalar legal in strict C11. */
+/* muster_f32(x, n, k): an n x k host view of float *x; muster_f32(&r): a scalar. Likewise f64, i32,
+ * i64, u8. The comma that ends the list makes a scalar legal in strict C11. */
 #define MUSTER_TENSOR_SHAPE_(...) ((const int64_t[]){0, __VA_ARGS__} + 1)
 #define MUSTER_TENSOR_NDIM_(...) ((int32_t)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1))
 #define MUSTER_TENSOR_(dtype, pointer, ...) \

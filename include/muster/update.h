@@ -1,21 +1,27 @@
-/* muster/update.h: asynchronous training over a parameter server: Downpour SGD and elastic averaging, as drivers that a worker calls once
- * per step.
+/* muster/update.h: asynchronous training over a parameter server: Downpour SGD and elastic
+ * averaging, as drivers that a worker calls once per step.
  *
- * Sources: J. Dean et al., "Large Scale Distributed Deep Networks" (2012): Downpour. S. Zhang, A. Choromanska, Y. LeCun, "Deep learning
- * with Elastic Averaging SGD" (2015), Algorithm 1, with alpha = beta / p.
+ * Sources: J. Dean et al., "Large Scale Distributed Deep Networks" (2012): Downpour. S. Zhang, A.
+ * Choromanska, Y. LeCun, "Deep learning with Elastic Averaging SGD" (2015), Algorithm 1, with alpha
+ * = beta / p.
  *
- * The timeline, with d = init_delay, u = update_frequency, p = prefetch, s = send_frequency; step counts from 0, k = 1, 2, ...:
- *   up to step d       nothing: the worker warms up by itself, and what it has learnt so far does not reach the server, which holds what it
+ * The timeline, with d = init_delay, u = update_frequency, p = prefetch, s = send_frequency; step
+ * counts from 0, k = 1, 2, ...:
+ *   up to step d nothing: the worker warms up by itself, and what it has learnt so far does not
+ *   reach the server, which holds what it
  *                      was created with
  *   d + k u - p        fetch: waits for this worker's sends, then begins to receive every value
- *   d + k u            integrate: waits for the fetch of p steps before, then works what came into the parameters
- *   Downpour: d + k s  send: local_update of the gradients accumulated since the send before (the first: those of steps d + 1 to d + s)
+ *   d + k u integrate: waits for the fetch of p steps before, then works what came into the
+ *   parameters
+ *   Downpour: d + k s send: local_update of the gradients accumulated since the send before (the
+ *   first: those of steps d + 1 to d + s)
  *   EASGD: d + k u     send: alpha (x - c), behind the integration with the same difference
  *   base: d + k s      send, if a part of the program's own is there for it
- * On one step: fetch, then integrate, then send. p <= u; with p = u the first fetch is at step d, and that of each integration is made just
- * before the integration ahead of it, into memory of its own.
- * A step that is left out is made up for: what was due happens at the next call, once, however often it was due; if that integrates so
- * late that the next fetch is due, too, then this one follows it. */
+ * On one step: fetch, then integrate, then send. p <= u; with p = u the first fetch is at step d,
+ * and that of each integration is made just before the integration ahead of it, into memory of its
+ * own. A step that is left out is made up for: what was due happens at the next call, once, however
+ * often it was due; if that integrates so late that the next fetch is due, too, then this one
+ * follows it. */
 #ifndef MUSTER_UPDATE_H
 #define MUSTER_UPDATE_H
 
@@ -27,12 +33,14 @@ extern "C" {
 
 typedef struct muster_update muster_update;
 
-/* The parts of a step that a program can replace; each is called for all values of the server at once. A NULL is the driver's own.
+/* The parts of a step that a program can replace; each is called for all values of the server at
+ * once. A NULL is the driver's own.
  * parameters, gradients: as given to muster_update_step, count of them.
- * A fetch that is replaced puts the values into muster_update_fetched, and has to be done when it returns unless integrate is replaced,
- * too, and waits for it. A send that is replaced finds in muster_update_outgoing what the driver's own would have sent. EASGD's own send
- * wants its own integrate before it (BAD_STATE).
- * A status other than OK becomes muster_update_step's; the part is then still due at the next call. */
+ * A fetch that is replaced puts the values into muster_update_fetched, and has to be done when it
+ * returns unless integrate is replaced, too, and waits for it. A send that is replaced finds in
+ * muster_update_outgoing what the driver's own would have sent. EASGD's own send wants its own
+ * integrate before it (BAD_STATE). A status other than OK becomes muster_update_step's; the part is
+ * then still due at the next call. */
 typedef struct muster_update_parts {
     muster_status (*fetch)(muster_update *update, muster_worker *worker, int64_t step, void *user);
     muster_status (*integrate)(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters, int32_t count,
@@ -42,8 +50,8 @@ typedef struct muster_update_parts {
     void *user;
 } muster_update_parts;
 
-/* init sets the defaults below; a negative value, a zero where it makes no sense, and a prefetch above update_frequency are refused at
- * creation. Only grows, at the end. */
+/* init sets the defaults below; a negative value, a zero where it makes no sense, and a prefetch
+ * above update_frequency are refused at creation. Only grows, at the end. */
 typedef struct muster_update_options {
     size_t struct_size;
     int64_t update_frequency; /* 25 */
@@ -51,32 +59,42 @@ typedef struct muster_update_options {
     int64_t prefetch;         /* 0; at most update_frequency */
     int64_t send_frequency;   /* 1; Downpour, and parts.send of a base driver */
     double beta;              /* 0.9; EASGD: alpha = beta / number of integrating workers */
-    /* Downpour: turns the accumulated gradient of value `index` into what is added to the server, in place (for example: times -learning
-     * rate), with operations of the worker. If it fails it must have left it as it was. NULL: times -1. */
+    /* Downpour: turns the accumulated gradient of value `index` into what is added to the server,
+     * in place (for example: times -learning rate), with operations of the worker. If it fails it
+     * must have left it as it was. NULL: times -1. */
     muster_status (*local_update)(muster_worker *worker, int32_t index, muster_tensor accumulated, void *user);
     void *local_update_user;
-    /* Workers that train one model together, data-parallel (a part made by muster_worker_split): its rank 0 fetches, integrates and sends,
-     * and broadcasts the parameters to the rest after each integration. NULL: each worker by itself. The gradients of a group must already
-     * be the same on all its members (all_reduce). The part must stay until the driver has been destroyed. */
+    /* Workers that train one model together, data-parallel (a part made by muster_worker_split):
+     * its rank 0 fetches, integrates and sends, and broadcasts the parameters to the rest after
+     * each integration. NULL: each worker by itself. The gradients of a group must already be the
+     * same on all its members (all_reduce). The part must stay until the driver has been
+     * destroyed. */
     muster_communicator *group;
-    /* EASGD: workers (or groups) that integrate. 0: all workers of the call; with a group, as many as there are groups: creation counts
-     * them in a collective, which all workers of the call have to enter, each with a group (of one, where a worker is alone). */
+    /* EASGD: workers (or groups) that integrate. 0: all workers of the call; with a group, as many
+     * as there are groups: creation counts them in a collective, which all workers of the call have
+     * to enter, each with a group (of one, where a worker is alone). */
     int32_t integrating;
     int32_t reserved;
     muster_update_parts parts;
 } muster_update_options;
 MUSTER_API void muster_update_options_init(muster_update_options *options);
 
-/* One per worker, made and used inside bodies, by that worker only; it may live on between calls, and must be destroyed before the runtime
- * closes. options NULL: the defaults. Count of values, dtypes and sizes are the server's; EASGD takes float values only (UNSUPPORTED).
- * It keeps one copy of all values in host memory (with prefetch = update_frequency: two), and on the worker's device none (base), one
- * (EASGD) or two (Downpour); members of a group other than rank 0 keep none.
- * base: nothing is sent, integrate copies what was fetched. Downpour: sends as above, integrate copies. EASGD: with x the parameters and c
- * what was fetched, integrate gives x - alpha (x - c), and send adds alpha (x - c) to the server.
- * destroy: waits for what it has begun, as a request's wait does, and tells if that failed; the driver is gone then, too. What Downpour has
- * accumulated since its last send is dropped. Inside a body of its worker, or outside bodies, where it waits its turn behind running calls.
- * BAD_STATE: anywhere else, in a part, and in a call that is lost while a GPU may still use the driver's memory; it then is still there.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE (the server is being destroyed). */
+/* One per worker, made and used inside bodies, by that worker only; it may live on between calls,
+ * and must be destroyed before the runtime
+ * closes. options NULL: the defaults. Count of values, dtypes and sizes are the server's; EASGD
+ * takes float values only (UNSUPPORTED). It keeps one copy of all values in host memory (with
+ * prefetch = update_frequency: two), and on the worker's device none (base), one (EASGD) or two
+ * (Downpour); members of a group other than rank 0 keep none.
+ * base: nothing is sent, integrate copies what was fetched. Downpour: sends as above, integrate
+ * copies. EASGD: with x the parameters and c what was fetched, integrate gives x - alpha (x - c),
+ * and send adds alpha (x - c) to the server.
+ * destroy: waits for what it has begun, as a request's wait does, and tells if that failed; the
+ * driver is gone then, too. What Downpour has accumulated since its last send is dropped. Inside a
+ * body of its worker, or outside bodies, where it waits its turn behind running calls.
+ * BAD_STATE: anywhere else, in a part, and in a call that is lost while a GPU may still use the
+ * driver's memory; it then is still there.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE (the server is being
+ * destroyed). */
 MUSTER_API muster_status muster_update_create(muster_worker *worker, muster_server *server, const muster_update_options *options,
                                               muster_update **update);
 MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_update_options *options,
@@ -85,37 +103,44 @@ MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_serve
                                              muster_update **update);
 MUSTER_API muster_status muster_update_destroy(muster_update *update);
 
-/* Once per step, after the gradients and before the worker's own step of gradient descent. parameters[count] and gradients[count]
- * (Downpour, else they may be NULL), on the worker's device, contiguous, of the server's dtypes and counts. integrated: 1 if the parameters
- * changed (on all members of a group: all of them call it together, with the same steps); may be NULL.
- * Downpour accumulates in the dtype of the value; sends take what has been accumulated along, so that the gradients' memory is the caller's
- * again on return.
- * Errors: INVALID_ARGUMENT and the like (nothing has happened; also for a step below the one before), else as of sends, receives and the
- * worker's operations, or of a part. After such a failure the driver is usable: the gradient of the step is in, and what failed is due at
- * the next call, which may be one with the same step: that accumulates nothing again, and no gradient is sent twice. A send that had begun
- * and then failed is lost; the fetch or send that waits for it tells so, once. Where rank 0 of a group fails to integrate, all its members
- * get an error (ABORTED on the others), and stay in step. */
+/* Once per step, after the gradients and before the worker's own step of gradient descent.
+ * parameters[count] and gradients[count] (Downpour, else they may be NULL), on the worker's device,
+ * contiguous, of the server's dtypes and counts. integrated: 1 if the parameters changed (on all
+ * members of a group: all of them call it together, with the same steps); may be NULL. Downpour
+ * accumulates in the dtype of the value; sends take what has been accumulated along, so that the
+ * gradients' memory is the caller's again on return.
+ * Errors: INVALID_ARGUMENT and the like (nothing has happened; also for a step below the one
+ * before), else as of sends, receives and the worker's operations, or of a part. After such a
+ * failure the driver is usable: the gradient of the step is in, and what failed is due at the next
+ * call, which may be one with the same step: that accumulates nothing again, and no gradient is
+ * sent twice. A send that had begun and then failed is lost; the fetch or send that waits for it
+ * tells so, once. Where rank 0 of a group fails to integrate, all its members get an error (ABORTED
+ * on the others), and stay in step. */
 MUSTER_API muster_status muster_update_step(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                                             const muster_tensor *gradients, int32_t count, int32_t *integrated);
 
-/* The driver's own parts, for parts of a program that add something to them; only inside parts, with what these were given. */
+/* The driver's own parts, for parts of a program that add something to them; only inside parts,
+ * with what these were given. */
 MUSTER_API muster_status muster_update_own_fetch(muster_update *update, muster_worker *worker);
 MUSTER_API muster_status muster_update_own_integrate(muster_update *update, muster_worker *worker, const muster_tensor *parameters,
                                                      int32_t count);
 MUSTER_API muster_status muster_update_own_send(muster_update *update, muster_worker *worker);
 
-/* How often each has happened on this worker (in a group: on rank 0): for reports, and for tests. */
+/* How often each has happened on this worker (in a group: on rank 0): for reports, and for
+ * tests. */
 typedef struct muster_update_counts {
     int64_t fetches, integrations, sends;
 } muster_update_counts;
 MUSTER_API muster_status muster_update_get_counts(const muster_update *update, muster_update_counts *counts);
 
-/* For parts of one's own; NULL, "no tensor" or 0 where there is none (another member of a group than rank 0, an index out of range).
+/* For parts of one's own; NULL, "no tensor" or 0 where there is none (another member of a group
+ * than rank 0, an index out of range).
  * client: that of the worker.
- * fetched: host memory, in a fetch that which is to be filled, in an integration what its fetch brought; else what the last integration
- * worked with, unless a fetch has begun since.
- * outgoing: in a send, on the worker's device: the gradients accumulated since the send before (Downpour, before local_update), or x - c of
- * this step's integration, still to be multiplied by alpha (EASGD).
+ * fetched: host memory, in a fetch that which is to be filled, in an integration what its fetch
+ * brought; else what the last integration worked with, unless a fetch has begun since.
+ * outgoing: in a send, on the worker's device: the gradients accumulated since the send before
+ * (Downpour, before local_update), or x - c of this step's integration, still to be multiplied by
+ * alpha (EASGD).
  * alpha: of EASGD. */
 MUSTER_API muster_client *muster_update_client(muster_update *update);
 MUSTER_API muster_tensor muster_update_fetched(muster_update *update, int32_t index);

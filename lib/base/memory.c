@@ -44,7 +44,7 @@ char *mst_strdup(const char *text) {
     return copy;
 }
 
-muster_status (mst_out_of_memory)(const char *what, int64_t bytes) {
+muster_status(mst_out_of_memory)(const char *what, int64_t bytes) {
     return mst_error(MUSTER_OUT_OF_MEMORY, "%s: out of memory, %lld bytes were asked for", what, (long long)bytes);
 }
 
@@ -52,7 +52,8 @@ muster_status mst_grow(void **items, int64_t *capacity, int64_t needed, size_t i
     if (needed <= *capacity) return MUSTER_OK;
     int64_t wanted = *capacity > INT64_MAX / 2 || 2 * *capacity < needed ? needed : 2 * *capacity;
     int64_t bytes;
-    if (!mst_multiply(wanted, (int64_t)item_size, &bytes)) return mst_error(MUSTER_OVERFLOW, "%s: %lld items overflow", what, (long long)needed);
+    if (!mst_multiply(wanted, (int64_t)item_size, &bytes))
+        return mst_error(MUSTER_OVERFLOW, "%s: %lld items overflow", what, (long long)needed);
     char *grown = mst_alloc((size_t)bytes);
     if (!grown) return mst_out_of_memory(what, bytes);
     if (*items) memcpy(grown, *items, (size_t)*capacity * item_size);

@@ -11,7 +11,7 @@ uint64_t mst_error_count(void) { return error_count; }
 
 const char *muster_last_error(void) { return last_error; }
 
-muster_status (mst_error)(muster_status code, const char *format, ...) {
+muster_status(mst_error)(muster_status code, const char *format, ...) {
     char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
     va_list arguments;
     va_start(arguments, format);
@@ -36,8 +36,9 @@ muster_status muster_fail(muster_status status, const char *message) {
 
 const char *muster_status_name(muster_status status) {
     static const char *const names[] = {
-        "OK",          "INVALID_ARGUMENT", "SHAPE_MISMATCH", "DTYPE_MISMATCH", "OUT_OF_RANGE", "OVERFLOW", "OUT_OF_MEMORY", "UNSUPPORTED",
-        "UNAVAILABLE", "BAD_STATE",        "ABORTED",        "TIMEOUT",        "USER",         "DEVICE_LOST", "SYSTEM",      "INTERNAL",
+        "OK",          "INVALID_ARGUMENT", "SHAPE_MISMATCH", "DTYPE_MISMATCH", "OUT_OF_RANGE", "OVERFLOW", "OUT_OF_MEMORY",
+        "UNSUPPORTED", "UNAVAILABLE",      "BAD_STATE",      "ABORTED",        "TIMEOUT",      "USER",     "DEVICE_LOST",
+        "SYSTEM",      "INTERNAL",
     };
     return status >= 0 && status < (muster_status)(sizeof names / sizeof *names) ? names[status] : "UNKNOWN";
 }

@@ -1,4 +1,5 @@
-/* Messages: every refusal is one sentence in the calling thread, and can be carried to another thread. */
+/* Messages: every refusal is one sentence in the calling thread, and can be carried to another
+ * thread. */
 #ifndef MST_STATUS_IMPL_H
 #define MST_STATUS_IMPL_H
 
@@ -9,7 +10,8 @@ enum { MST_MESSAGE_SIZE = 512 };
 /* Formats the thread's last error and returns `code`. */
 muster_status mst_error(muster_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Copies the last error of this thread out (always terminated); makes `message` the last error of this thread. */
+/* Copies the last error of this thread out (always terminated); makes `message` the last error of
+ * this thread. */
 void mst_error_save(char message[MST_MESSAGE_SIZE]);
 muster_status mst_error_restore(muster_status code, const char *message);
 

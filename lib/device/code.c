@@ -1,4 +1,5 @@
-/* The texts of all rooms as one program, and the way from a program to what a device loads: the cache, a build of the same that is in progress, the compiler. */
+/* The texts of all rooms as one program, and the way from a program to what a device loads: the
+ * cache, a build of the same that is in progress, the compiler. */
 #include "code_impl.h"
 
 #include <pthread.h>
@@ -20,8 +21,10 @@ muster_status mst_code_add(const mst_code_texts *texts) {
     pthread_mutex_lock(&lock);
     int32_t at = 0;
     while (at < room_count && rooms[at] != texts) at++;
-    if (at == ROOMS) status = mst_error(MUSTER_INTERNAL, "mst_code_add: texts: expected at most %d rooms, received one more, %s", ROOMS, texts->room);
-    else if (at == room_count) rooms[room_count++] = texts;
+    if (at == ROOMS)
+        status = mst_error(MUSTER_INTERNAL, "mst_code_add: texts: expected at most %d rooms, received one more, %s", ROOMS, texts->room);
+    else if (at == room_count)
+        rooms[room_count++] = texts;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -55,7 +58,8 @@ static bool is_kernel_text(const char *name) {
     return length > 3 && strcmp(name + length - 3, ".cu") == 0;
 }
 
-/* The built-in program: a text that includes every kernel text, with all texts to include. Freed by free_built_in. */
+/* The built-in program: a text that includes every kernel text, with all texts to include. Freed by
+ * free_built_in. */
 static muster_status make_built_in(mst_code_program *program) {
     pthread_mutex_lock(&lock);
     int32_t count = 0, known = room_count;
@@ -73,7 +77,8 @@ static muster_status make_built_in(mst_code_program *program) {
         for (int32_t j = 0; j < rooms[i]->count; j++) {
             const mst_code_text *one = &rooms[i]->texts[j];
             texts[program->count++] = *one;
-            if (is_kernel_text(one->name)) length += snprintf(text + length, (size_t)(bytes - length), "#include \"%.*s\"\n", NAME, one->name);
+            if (is_kernel_text(one->name))
+                length += snprintf(text + length, (size_t)(bytes - length), "#include \"%.*s\"\n", NAME, one->name);
         }
     return MUSTER_OK;
 }
@@ -114,7 +119,8 @@ static muster_status key_of(const mst_code_target *target, const mst_code_progra
 
 /* ---- the build ---- */
 
-/* A build in progress. Whoever asks for the same waits for it and takes a copy; the last one out frees it. Under `lock`. */
+/* A build in progress. Whoever asks for the same waits for it and takes a copy; the last one out
+ * frees it. Under `lock`. */
 typedef struct build {
     mst_code_key key;
     struct build *next;
@@ -144,7 +150,8 @@ static muster_status copy_image(const mst_code_image *from, mst_code_image *to) 
     return MUSTER_OK;
 }
 
-/* The build of the key that is in progress, or a new one, which is the caller's to do. NULL: no memory. */
+/* The build of the key that is in progress, or a new one, which is the caller's to do. NULL: no
+ * memory. */
 static build *join(const mst_code_key *key, bool *mine) {
     pthread_mutex_lock(&lock);
     build *one = builds;
@@ -209,7 +216,8 @@ static muster_status build_program(const mst_code_target *target, const mst_code
     } else
         wait_for(one);
     muster_status status = one->status;
-    if (status == MUSTER_OK) status = copy_image(&one->image, image);
+    if (status == MUSTER_OK)
+        status = copy_image(&one->image, image);
     else {
         mst_error_restore(status, one->message);
         image->log = one->image.log ? mst_strdup(one->image.log) : NULL;

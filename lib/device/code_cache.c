@@ -1,5 +1,6 @@
-/* The cache of compiled device code: one file per key in a private folder. What lies there runs on the user's data, so the folder must be the user's own and
- * writable by nobody else. Everything that goes wrong here means "not in the cache" and no more. */
+/* The cache of compiled device code: one file per key in a private folder. What lies there runs on
+ * the user's data, so the folder must be the user's own and writable by nobody else. Everything
+ * that goes wrong here means "not in the cache" and no more. */
 #include "code_impl.h"
 
 #include <errno.h>
@@ -47,7 +48,8 @@ bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
 
 /* ---- the folder ---- */
 
-/* false: the user wants no cache, or there is nowhere to put one. A program that runs with other rights than its caller's listens to no environment. */
+/* false: the user wants no cache, or there is nowhere to put one. A program that runs with other
+ * rights than its caller's listens to no environment. */
 static bool folder_path(char path[PATH_SIZE]) {
     const char *own = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int length = 0;
@@ -83,8 +85,10 @@ static int open_folder(void) {
     if (folder < 0 || fstat(folder, &status) != 0) {
         set_notice("compiled device code is not kept: %.300s: %s (MUSTER_CACHE_DIR names another folder)", path, strerror(errno));
     } else if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        set_notice("compiled device code is not kept: %.300s: expected a folder of this user that nobody else may write, found one of user %ld with mode %o "
-                   "(MUSTER_CACHE_DIR names another folder)", path, (long)status.st_uid, (unsigned)(status.st_mode & 07777));
+        set_notice("compiled device code is not kept: %.300s: expected a folder of this user that nobody else may write, found one of user "
+                   "%ld with mode %o "
+                   "(MUSTER_CACHE_DIR names another folder)",
+                   path, (long)status.st_uid, (unsigned)(status.st_mode & 07777));
     } else
         return folder;
     if (folder >= 0) close(folder);
@@ -130,7 +134,8 @@ static bool read_image(int file, const mst_code_key *key, mst_code_image *image)
     struct stat status;
     cache_head head;
     uint8_t digest[32];
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || !read_all(file, &head, sizeof head)) return false;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || !read_all(file, &head, sizeof head))
+        return false;
     if (memcmp(head.magic, magic, sizeof magic) != 0 || memcmp(head.key, key->bytes, sizeof head.key) != 0) return false;
     if (head.bytes < 1 || head.bytes != (int64_t)status.st_size - (int64_t)sizeof head) return false;
     char *data = mst_alloc_uninitialised((size_t)head.bytes + 1);
@@ -152,14 +157,16 @@ bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
     file_name(key, name);
     int folder = open_folder();
     if (folder < 0) return false;
-    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); /* a pipe of that name must not stop us */
+    /* a pipe of that name must not stop us */
+    int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool loaded = file >= 0 && read_image(file, key, image);
     if (file >= 0) close(file);
     close(folder);
     return loaded;
 }
 
-/* The name is this process's alone; a file of that name is what a crashed one with the same number has left. */
+/* The name is this process's alone; a file of that name is what a crashed one with the same number
+ * has left. */
 static int open_temporary(int folder, const char *name, char temporary[NAME_SIZE]) {
     static _Atomic uint32_t number;
     snprintf(temporary, NAME_SIZE, "%.64s.%ld.%u", name, (long)getpid(), atomic_fetch_add(&number, 1));

@@ -20,7 +20,8 @@ bool mst_foreign_simulated(void) {
     return simulated;
 }
 
-/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to function. */
+/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to
+ * function. */
 static void set_function(void *functions, const mst_foreign_symbol *symbol, void *address) {
     memcpy((char *)functions + symbol->offset, &address, sizeof address);
 }

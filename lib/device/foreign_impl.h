@@ -1,12 +1,14 @@
-/* Libraries that Muster neither links nor includes, opened at run time: each is one list of symbols, from which the struct of their functions and the
- * loader's table are made.
+/* Libraries that Muster neither links nor includes, opened at run time: each is one list of
+ * symbols, from which the struct of their functions and the loader's table are made.
  *
- *     #define MST_X_SYMBOLS(X) X(int, xOpen, (const char *name)) ...      the exported, versioned names
+ *     #define MST_X_SYMBOLS(X) X(int, xOpen, (const char *name)) ... the exported, versioned names
  *     typedef struct mst_x_api { MST_X_SYMBOLS(MST_FOREIGN_MEMBER) } mst_x_api;
- *     static const mst_foreign_symbol symbols[] = { MST_X_SYMBOLS(MST_FOREIGN_NEEDED) };    with  #define MST_FOREIGN_STRUCT mst_x_api
+ *     static const mst_foreign_symbol symbols[] = { MST_X_SYMBOLS(MST_FOREIGN_NEEDED) }; with
+ *     #define MST_FOREIGN_STRUCT mst_x_api
  *
- * A library is opened by its versioned soname; where MUSTER_CUDA_LIBRARIES names a folder, from that folder and nowhere else. The tests put simulated
- * libraries there, which export the int `muster_simulated`: one process uses only simulated libraries or none. */
+ * A library is opened by its versioned soname; where MUSTER_CUDA_LIBRARIES names a folder, from
+ * that folder and nowhere else. The tests put simulated libraries there, which export the int
+ * `muster_simulated`: one process uses only simulated libraries or none. */
 #ifndef MST_FOREIGN_IMPL_H
 #define MST_FOREIGN_IMPL_H
 
@@ -14,7 +16,7 @@
 
 #include <stddef.h>
 
-#define MST_FOREIGN_MEMBER(result, name, arguments) result (*name) arguments;
+#define MST_FOREIGN_MEMBER(result, name, arguments) result(*name) arguments;
 #define MST_FOREIGN_NEEDED(result, name, arguments) {#name, offsetof(MST_FOREIGN_STRUCT, name), false},
 #define MST_FOREIGN_OPTIONAL(result, name, arguments) {#name, offsetof(MST_FOREIGN_STRUCT, name), true},
 
@@ -34,11 +36,14 @@ typedef struct mst_foreign_library {
 
 enum { MST_FOREIGN_REASON = 400 };
 
-/* Opens the library and fills all pointers of `functions`, or none. It stays open until the process ends: these libraries own threads and memory that
- * outlive a dlclose. Errors: UNAVAILABLE, with the library, the sonames tried and the loader's words, or the symbol that is missing, or the rule of the simulated libraries. */
+/* Opens the library and fills all pointers of `functions`, or none. It stays open until the process
+ * ends: these libraries own threads and memory that
+ * outlive a dlclose. Errors: UNAVAILABLE, with the library, the sonames tried and the loader's
+ * words, or the symbol that is missing, or the rule of the simulated libraries. */
 muster_status mst_foreign_open(const mst_foreign_library *library, void *functions);
 
-/* The same for a library that is no part of CUDA: from `path` alone where that is not NULL, never from MUSTER_CUDA_LIBRARIES, and beside simulated libraries as well as real ones. */
+/* The same for a library that is no part of CUDA: from `path` alone where that is not NULL, never
+ * from MUSTER_CUDA_LIBRARIES, and beside simulated libraries as well as real ones. */
 muster_status mst_foreign_open_apart(const mst_foreign_library *library, const char *path, void *functions);
 
 /* Are the libraries that this process has opened simulated ones? */

@@ -37,8 +37,8 @@ static muster_status check_table(const mst_device_table *table) {
     }
     if (!table->open || !table->close || !table->allocate || !table->release || !table->copy_in || !table->copy_out || !table->copy ||
         !table->sync) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "mst_device_register: table: expected every function but launch, received \"%s\" without one",
-                         table->backend);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "mst_device_register: table: expected every function but launch, received \"%s\" without one", table->backend);
     }
     return MUSTER_OK;
 }

@@ -8,13 +8,16 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
     const char *name = mst_function_name(call->function);
     char reason[MST_MESSAGE_SIZE];
     if (status == MUSTER_ABORTED) return status;
-    if (mst_error_count() == errors_before) snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
-    else mst_error_save(reason);
+    if (mst_error_count() == errors_before)
+        snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
+    else
+        mst_error_save(reason);
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     return mst_error(status, "function '%s': %.400s", name, reason);
 }
 
-/* The rows of the next slice of the share that the body runs for set out while the device computes this one. */
+/* The rows of the next slice of the share that the body runs for set out while the device computes
+ * this one. */
 static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
     const muster_function *function = call->function;
     const mst_share *share = mst_call_share(call, worker);
@@ -48,10 +51,13 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
     muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
     if (status) return body_failed(call, status, errors);
     if (worker->open_groups) {
-        return mst_error(MUSTER_BAD_STATE, "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
-                         mst_function_name(function));
+        return mst_error(
+            MUSTER_BAD_STATE,
+            "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
+            mst_function_name(function));
     }
-    MUSTER_TRY(mst_worker_settle(worker)); /* from here on host code reads outputs, and the next slice overwrites what this one has read */
+    /* from here on host code reads outputs, and the next slice overwrites what this one has read */
+    MUSTER_TRY(mst_worker_settle(worker));
     if (begin < end) { /* what a body leaves for no rows enters nothing */
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));
@@ -120,13 +126,14 @@ static muster_status run(muster_function *function, const char *where, bool sing
 }
 
 muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
+                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
+                                        bool single) {
     MUSTER_TRY(mst_plan_make(function, where, inputs, input_count, outputs, output_count, options, single));
     return run(function, where, single);
 }
 
-static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                   int32_t output_count, const muster_call_options *options, bool single) {
+static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
     if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
@@ -135,12 +142,12 @@ static muster_status call_function(muster_function *function, const char *where,
     return status;
 }
 
-muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                   int32_t output_count, const muster_call_options *options) {
+muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
     return call_function(function, "muster_function_call", inputs, input_count, outputs, output_count, options, false);
 }
 
-muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                          int32_t output_count, const muster_call_options *options) {
+muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                          const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
     return call_function(function, "muster_function_call_single", inputs, input_count, outputs, output_count, options, true);
 }

@@ -1,8 +1,9 @@
-/* Outputs: where a body writes, how slices accumulate, how the shares' parts become the caller's result.
- * A part holds the running mean of its slices for averages, and the plain reduction otherwise; the result of an average is the sum over the
- * shares of (weight / total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow.
- * Shares are combined strictly in their order, element by element: with logical shards no bit depends on which rank computed a share, nor on how
- * many combine. */
+/* Outputs: where a body writes, how slices accumulate, how the shares' parts become the caller's
+ * result. A part holds the running mean of its slices for averages, and the plain reduction
+ * otherwise; the result of an average is the sum over the shares of (weight / total weight) * part.
+ * Nothing larger than a mean is ever formed, so an average cannot overflow. Shares are combined
+ * strictly in their order, element by element: with logical shards no bit depends on which rank
+ * computed a share, nor on how many combine. */
 #include "function_impl.h"
 
 #include <math.h>
@@ -10,17 +11,20 @@
 
 enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
 
-/* The one contributor of a contiguous output writes straight into the caller's memory; so does the first share of its own value. */
+/* The one contributor of a contiguous output writes straight into the caller's memory; so does the
+ * first share of its own value. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const mst_share *share = mst_call_share(call, worker);
-    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !share->contributes || !mst_tensor_contiguous(plan->outputs[i])) return false;
+    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !share->contributes || !mst_tensor_contiguous(plan->outputs[i]))
+        return false;
     return call->function->outputs[i].mode == MUSTER_MASTER ? share == call->shares : plan->contributors == 1;
 }
 
 void mst_outputs_reset(mst_call *call, muster_worker *worker) {
     mst_share *share = mst_call_share(call, worker);
-    const bool whole = call->function->plan.slices == 1; /* one piece: its value is the part, nothing is accumulated */
+    /* one piece: its value is the part, nothing is accumulated */
+    const bool whole = call->function->plan.slices == 1;
     for (int64_t i = 0; i < call->function->output_count; i++) {
         mst_part *part = &share->parts[i];
         MST_SET(part->begun, whole);
@@ -30,11 +34,10 @@ void mst_outputs_reset(mst_call *call, muster_worker *worker) {
     }
 }
 
-static void *output_address(const mst_call *call, int64_t i) {
-    return call->function->plan.addresses[call->function->input_count + i];
-}
+static void *output_address(const mst_call *call, int64_t i) { return call->function->plan.addresses[call->function->input_count + i]; }
 
-/* What a body leaves in a slice without rows enters nothing: it must not lie where an earlier slice left its value. */
+/* What a body leaves in a slice without rows enters nothing: it must not lie where an earlier slice
+ * left its value. */
 static muster_status prepare_unused(muster_worker *worker, muster_tensor like, muster_tensor *view) {
     void *address;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(like), &address));
@@ -63,9 +66,12 @@ static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_
 muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end) {
     mst_rank *rank = mst_call_rank(call, worker);
     for (int64_t i = 0; i < call->function->output_count; i++) {
-        if (!mst_wanted(&call->function->plan, i)) rank->out[i] = muster_tensor_none();
-        else if (call->function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_prepare(call, worker, i, begin, end));
-        else MUSTER_TRY(prepare_reduced(call, worker, rank, i));
+        if (!mst_wanted(&call->function->plan, i))
+            rank->out[i] = muster_tensor_none();
+        else if (call->function->outputs[i].mode == MUSTER_GATHER)
+            MUSTER_TRY(mst_gather_prepare(call, worker, i, begin, end));
+        else
+            MUSTER_TRY(prepare_reduced(call, worker, rank, i));
     }
     return MUSTER_OK;
 }
@@ -84,10 +90,13 @@ static muster_status accumulate_mean(muster_worker *worker, mst_part *part, must
 
 muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
     if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
-    if (mode != MUSTER_MASTER) { /* there the last slice's value stays where it is */
+    /* there the last slice's value stays where it is */
+    if (mode != MUSTER_MASTER) {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
-        if (mode == MUSTER_AVG) MUSTER_TRY(accumulate_mean(worker, part, dtype, count));
-        else MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, 1, !part->begun));
+        if (mode == MUSTER_AVG)
+            MUSTER_TRY(accumulate_mean(worker, part, dtype, count));
+        else
+            MUSTER_TRY(mst_worker_accumulate(worker, mode, dtype, part->sum.address, part->value.address, count, 1, !part->begun));
     }
     part->begun = true;
     return MUSTER_OK;
@@ -100,8 +109,10 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     for (int64_t i = 0; i < function->output_count; i++) {
         mst_part *part = &share->parts[i];
         if (!mst_wanted(&function->plan, i)) continue;
-        if (function->outputs[i].mode == MUSTER_GATHER) part->rows += part->pending;
-        else if (whole) MST_SET(part->weight, worker->weight);
+        if (function->outputs[i].mode == MUSTER_GATHER)
+            part->rows += part->pending;
+        else if (whole)
+            MST_SET(part->weight, worker->weight);
         else
             MUSTER_TRY(mst_part_accumulate(worker, part, function->outputs[i].mode, function->outputs[i].dtype,
                                            muster_tensor_count(function->plan.outputs[i])));
@@ -114,19 +125,24 @@ bool mst_output_lands(const mst_call *call, const mst_share *share, int64_t i) {
     const muster_tensor output = plan->outputs[i];
     if (!share->contributes || !mst_tensor_contiguous(output)) return false;
     switch (call->function->outputs[i].mode) {
-    case MUSTER_GATHER: return output.shape[0] == plan->count;
-    case MUSTER_MASTER: return share == call->shares;
-    default: return plan->contributors == 1;
+    case MUSTER_GATHER:
+        return output.shape[0] == plan->count;
+    case MUSTER_MASTER:
+        return share == call->shares;
+    default:
+        return plan->contributors == 1;
     }
 }
 
-/* A value that nothing is combined with goes from its device to the caller, in the caller's dtype. */
+/* A value that nothing is combined with goes from its device to the caller, in the caller's
+ * dtype. */
 static muster_status land(mst_call *call, muster_worker *worker, int64_t i, bool summed) {
     const muster_tensor output = call->function->plan.outputs[i];
     const muster_dtype compute = mst_dtype_compute(output.dtype);
     mst_part *part = &mst_call_share(call, worker)->parts[i];
     const bool cast = summed && compute != output.dtype;
-    if (cast) MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
+    if (cast)
+        MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
     part->direct = true;
     const void *from = summed && !cast ? part->sum.address : part->value.address;
     return worker->device->table->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
@@ -152,8 +168,10 @@ muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
     const mst_share *share = mst_call_share(call, worker);
     for (int64_t i = 0; i < call->function->output_count; i++) {
         if (!mst_wanted(&call->function->plan, i)) continue;
-        if (call->function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_finish(call, worker, i));
-        else if (share->contributes) MUSTER_TRY(expose(call, worker, i));
+        if (call->function->outputs[i].mode == MUSTER_GATHER)
+            MUSTER_TRY(mst_gather_finish(call, worker, i));
+        else if (share->contributes)
+            MUSTER_TRY(expose(call, worker, i));
     }
     return MUSTER_OK;
 }
@@ -165,7 +183,8 @@ static double total_weight(const mst_call *call, int64_t i) {
     return total;
 }
 
-/* accumulator[0, count) = the combination of all shares' elements from `begin` on, in their order; false if no share has any. */
+/* accumulator[0, count) = the combination of all shares' elements from `begin` on, in their order;
+ * false if no share has any. */
 static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
     const muster_collect_mode mode = call->function->outputs[i].mode;
     bool first = true;
@@ -201,7 +220,8 @@ static void combine_range(const mst_call *call, int64_t i, void *result, int64_t
 
 static bool is_parallel(const mst_call *call, int64_t i) {
     const mst_plan *plan = &call->function->plan;
-    return plan->parallel && call->function->outputs[i].mode < MUSTER_GATHER && mst_wanted(plan, i) && mst_tensor_contiguous(plan->outputs[i]);
+    return plan->parallel && call->function->outputs[i].mode < MUSTER_GATHER && mst_wanted(plan, i) &&
+           mst_tensor_contiguous(plan->outputs[i]);
 }
 
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
@@ -215,7 +235,8 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);
         const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
         if (total == 0 || !isfinite(total)) continue; /* refused by the collection */
-        combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank), mst_edge(count, call->size, worker->rank + 1), total);
+        combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank),
+                      mst_edge(count, call->size, worker->rank + 1), total);
     }
     return MUSTER_OK;
 }
@@ -235,7 +256,8 @@ static muster_status collect_reduced(mst_call *call, int64_t i, const char *wher
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the sum of the workers' weights overflows", where,
                          function->outputs[i].name, mst_function_name(function));
     if (total == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
                          function->outputs[i].name, mst_function_name(function));
     if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
     muster_tensor target = function->plan.outputs[i];
@@ -256,8 +278,10 @@ muster_status mst_outputs_collect(mst_call *call, const char *where) {
     const muster_function *function = call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!mst_wanted(&function->plan, i)) continue;
-        if (function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(mst_gather_collect(call, i, where));
-        else MUSTER_TRY(collect_reduced(call, i, where));
+        if (function->outputs[i].mode == MUSTER_GATHER)
+            MUSTER_TRY(mst_gather_collect(call, i, where));
+        else
+            MUSTER_TRY(collect_reduced(call, i, where));
     }
     return MUSTER_OK;
 }

@@ -8,7 +8,8 @@ static muster_status open_description(muster_function *function, const char *whe
     MUSTER_TRY(mst_pool_enter(function->object.runtime->pool, where, 0));
     if (!function->sealed) return MUSTER_OK;
     mst_pool_leave(function->object.runtime->pool);
-    return mst_error(MUSTER_BAD_STATE, "%s: function '%s' has been called: its description is complete", where, mst_function_name(function));
+    return mst_error(MUSTER_BAD_STATE, "%s: function '%s' has been called: its description is complete", where,
+                     mst_function_name(function));
 }
 
 static muster_status close_description(muster_function *function, muster_status status) {
@@ -16,16 +17,20 @@ static muster_status close_description(muster_function *function, muster_status 
     return status;
 }
 
-static muster_status check_port(muster_function *function, const mst_port *ports, int64_t count, const char *name, muster_dtype dtype, int32_t ndim,
-                                const char *where) {
+static muster_status check_port(muster_function *function, const mst_port *ports, int64_t count, const char *name, muster_dtype dtype,
+                                int32_t ndim, const char *where) {
     const char *owner = mst_function_name(function);
-    if (!name || !*name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received %s", where, name ? "an empty one" : "NULL");
+    if (!name || !*name)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received %s", where, name ? "an empty one" : "NULL");
     for (int64_t i = 0; i < count; i++)
         if (strcmp(ports[i].name, name) == 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: '%s' is there already in function '%s' (position %lld)", where, name, owner, (long long)i);
-    if (muster_dtype_size(dtype) == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype of '%s': expected a muster_dtype, received %d", where, name, (int)dtype);
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: '%s' is there already in function '%s' (position %lld)", where, name,
+                             owner, (long long)i);
+    if (muster_dtype_size(dtype) == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype of '%s': expected a muster_dtype, received %d", where, name, (int)dtype);
     if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': expected 0 to %d, received %d", where, name, MUSTER_MAX_DIMS, (int)ndim);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': expected 0 to %d, received %d", where, name, MUSTER_MAX_DIMS,
+                         (int)ndim);
     return MUSTER_OK;
 }
 
@@ -38,13 +43,16 @@ static muster_status add_port(mst_port **ports, int64_t *count, int64_t *capacit
     return MUSTER_OK;
 }
 
-static muster_status add_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode, const char *where) {
+static muster_status add_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
+                               const char *where) {
     MUSTER_TRY(check_port(function, function->inputs, function->input_count, name, dtype, ndim, where));
     if (mode < MUSTER_SCATTER || mode > MUSTER_MINIBATCH)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: mode of '%s': expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d", where, name,
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: mode of '%s': expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d", where, name,
                          (int)mode);
     if (mode != MUSTER_BROADCAST && ndim == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where, name);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where,
+                         name);
     mst_port port = {(char *)name, dtype, ndim, mode};
     MUSTER_TRY(add_port(&function->inputs, &function->input_count, &function->input_capacity, port, where));
     function->scatters |= mode != MUSTER_BROADCAST;
@@ -60,21 +68,25 @@ muster_status muster_function_input(muster_function *function, const char *name,
 static muster_status check_mode(muster_collect_mode mode, muster_dtype dtype, bool gather_allowed, const char *name, const char *where) {
     if (mode == MUSTER_MASTER || (gather_allowed && mode == MUSTER_GATHER)) return MUSTER_OK;
     if (mode < MUSTER_SUM || mode > MUSTER_AVG)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: mode of '%s': expected MUSTER_SUM, _PROD, _MAX, _MIN, _AVG%s or _MASTER, received %d", where, name,
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: mode of '%s': expected MUSTER_SUM, _PROD, _MAX, _MIN, _AVG%s or _MASTER, received %d", where, name,
                          gather_allowed ? ", _GATHER" : "", (int)mode);
     return mst_reduction_check(mode, dtype, where);
 }
 
-static muster_status add_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode, const char *where) {
+static muster_status add_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,
+                                const char *where) {
     MUSTER_TRY(check_port(function, function->outputs, function->output_count, name, dtype, ndim, where));
     MUSTER_TRY(check_mode(mode, dtype, true, name, where));
     if (mode == MUSTER_GATHER && ndim == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where, name);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where,
+                         name);
     mst_port port = {(char *)name, dtype, ndim, mode};
     return add_port(&function->outputs, &function->output_count, &function->output_capacity, port, where);
 }
 
-muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode) {
+muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
+                                     muster_collect_mode mode) {
     const char *where = "muster_function_output";
     MUSTER_TRY(open_description(function, where));
     return close_description(function, add_output(function, name, dtype, ndim, mode, where));
@@ -84,8 +96,8 @@ muster_status muster_function_output(muster_function *function, const char *name
 static muster_status find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
     if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
     if (variable->object.runtime != function->object.runtime)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where, variable->object.name,
-                         mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where,
+                         variable->object.name, mst_function_name(function));
     for (int64_t i = 0; i < function->use_count; i++)
         if (function->uses[i].variable == variable) {
             *use = &function->uses[i];
@@ -100,9 +112,11 @@ static muster_status find_use(muster_function *function, muster_variable *variab
 
 static muster_status add_variable(muster_function *function, muster_variable *variable, muster_variable_use kind, const char *where) {
     if (kind < MUSTER_READ || kind > MUSTER_READ_SLICEABLE)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: use: expected MUSTER_READ, MUSTER_READ_WRITE or MUSTER_READ_SLICEABLE, received %d", where, (int)kind);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: use: expected MUSTER_READ, MUSTER_READ_WRITE or MUSTER_READ_SLICEABLE, received %d",
+                         where, (int)kind);
     if (variable && kind == MUSTER_READ_SLICEABLE && variable->ndim == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' has no rows (ndim 0): it cannot be sliceable", where, variable->object.name);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' has no rows (ndim 0): it cannot be sliceable", where,
+                         variable->object.name);
     mst_use *use;
     MUSTER_TRY(find_use(function, variable, where, &use));
     use->sliceable |= kind == MUSTER_READ_SLICEABLE;
@@ -122,7 +136,8 @@ static muster_status add_update(muster_function *function, muster_variable *vari
     mst_use *use;
     MUSTER_TRY(find_use(function, variable, where, &use));
     if (use->updated)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' is updated by function '%s' already", where, variable->object.name, mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' is updated by function '%s' already", where, variable->object.name,
+                         mst_function_name(function));
     use->updated = true;
     use->mode = mode;
     return MUSTER_OK;

@@ -27,7 +27,8 @@ void mst_device_store_free(mst_device *device, mst_store *store) {
 muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    /* Nothing uses the old block: every run has waited for its device. A wait here would be one without a deadline. */
+    /* Nothing uses the old block: every run has waited for its device. A wait here would be one
+     * without a deadline. */
     MUSTER_TRY(device->table->allocate(device, bytes, &address));
     device->table->release(device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
@@ -37,7 +38,8 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    if (!mst_device_is_host(worker->device) || worker->device->queued) MUSTER_TRY(mst_worker_sync(worker)); /* queued work may still use the old block */
+    /* queued work may still use the old block */
+    if (!mst_device_is_host(worker->device) || worker->device->queued) MUSTER_TRY(mst_worker_sync(worker));
     MUSTER_TRY(mst_worker_allocate(worker, bytes, &address));
     worker->device->table->release(worker->device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
@@ -123,8 +125,8 @@ static muster_body find_body(const muster_backend_body *bodies, int32_t count, c
     return NULL;
 }
 
-static muster_status create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user, const char *where,
-                            muster_function **result) {
+static muster_status create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
+                            const char *where, muster_function **result) {
     muster_function *function = mst_alloc(sizeof *function);
     if (!function) return mst_out_of_memory(where, (int64_t)sizeof *function);
     muster_status status = MUSTER_OK;
@@ -140,8 +142,9 @@ static muster_status create(muster_runtime *runtime, const char *name, const mus
         function->on_devices |= !mst_device_is_host(device);
         function->bodies[r] = find_body(bodies, body_count, device->table->backend);
         if (function->bodies[r]) continue;
-        status = mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend", where,
-                           name, (int)r, device->name, device->table->backend);
+        status = mst_error(MUSTER_UNSUPPORTED,
+                           "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend",
+                           where, name, (int)r, device->name, device->table->backend);
         goto fail;
     }
     status = mst_runtime_add(runtime, &function->object, "function", name, where);
@@ -154,14 +157,15 @@ fail:
     return status;
 }
 
-static muster_status create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
-                                    const char *where, muster_function **function) {
+static muster_status create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
+                                    void *user, const char *where, muster_function **function) {
     if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a place for the result, received NULL", where);
     *function = NULL;
     if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected an open runtime, received NULL", where);
     if (!name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received NULL", where);
     for (int32_t i = 0; i < body_count; i++)
-        if (!bodies[i].body) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);
+        if (!bodies[i].body)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     muster_status status = create(runtime, name, bodies, body_count, user, where, function);
     mst_pool_leave(runtime->pool);
@@ -172,10 +176,11 @@ muster_status muster_function_create(muster_runtime *runtime, const char *name, 
     return create_checked(runtime, name, &(muster_backend_body){NULL, body}, 1, user, "muster_function_create", function);
 }
 
-muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
-                                          muster_function **function) {
+muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
+                                          void *user, muster_function **function) {
     const char *where = "muster_function_create_with";
-    if (!bodies || body_count < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where, bodies ? (int)body_count : 0);
+    if (!bodies || body_count < 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where, bodies ? (int)body_count : 0);
     return create_checked(runtime, name, bodies, body_count, user, where, function);
 }
 
@@ -199,8 +204,10 @@ static muster_status seal_rank(muster_function *function, mst_rank *rank) {
     rank->picked = mst_alloc(uses * sizeof *rank->picked);
     rank->lists = mst_alloc(uses * sizeof *rank->lists);
     rank->views = mst_alloc(uses * sizeof *rank->views);
-    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->lists && rank->views) return MUSTER_OK;
-    return mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
+    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->lists && rank->views)
+        return MUSTER_OK;
+    return mst_out_of_memory("muster_function_call: the plan of the function",
+                             (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
 }
 
 static muster_status seal_shares(const muster_function *function, int32_t count, mst_share **shares) {
@@ -209,17 +216,20 @@ static muster_status seal_shares(const muster_function *function, int32_t count,
     for (int32_t s = 0; s < count; s++) {
         (*shares)[s].parts = mst_alloc((size_t)function->output_count * sizeof(mst_part));
         if (!(*shares)[s].parts)
-            return mst_out_of_memory("muster_function_call: the shares of the function", function->output_count * (int64_t)sizeof(mst_part));
+            return mst_out_of_memory("muster_function_call: the shares of the function",
+                                     function->output_count * (int64_t)sizeof(mst_part));
     }
     return MUSTER_OK;
 }
 
-/* How the rows are shared out: one share per rank; with logical shards one per shard, unless the body takes its shards together. */
+/* How the rows are shared out: one share per rank; with logical shards one per shard, unless the
+ * body takes its shards together. */
 static muster_status seal_calls(muster_function *function) {
     const muster_runtime *runtime = function->object.runtime;
     const int32_t size = runtime->size, shards = runtime->logical_shards;
     const bool apart = shards && !function->shards_together;
-    function->together = (mst_call){.function = function, .size = size, .share_count = apart ? shards : size, .shards = apart ? 1 : shards / size};
+    function->together =
+        (mst_call){.function = function, .size = size, .share_count = apart ? shards : size, .shards = apart ? 1 : shards / size};
     function->single = (mst_call){.function = function, .size = 1, .share_count = apart ? shards : 1, .shards = apart ? 1 : shards};
     MUSTER_TRY(seal_shares(function, function->together.share_count, &function->shares));
     if (apart && size > 1) MUSTER_TRY(seal_shares(function, function->single.share_count, &function->master_shares));
@@ -237,13 +247,18 @@ static muster_status check_together(const muster_function *function, const char 
     const char *name = mst_function_name(function);
     for (int64_t i = 0; i < function->output_count; i++)
         if (depends_on_grouping(function->outputs[i].mode, function->outputs[i].dtype))
-            return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s of %s over workers that run their shards together depends on "
-                             "their number: combine it in the body with muster_worker_all_reduce_shards and collect it by MUSTER_MASTER, or run the body once "
-                             "per shard", where, function->outputs[i].name, name, mst_reduction_name(function->outputs[i].mode),
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: output '%s' of function '%s': the %s of %s over workers that run their shards together depends on "
+                             "their number: combine it in the body with muster_worker_all_reduce_shards and collect it by MUSTER_MASTER, "
+                             "or run the body once "
+                             "per shard",
+                             where, function->outputs[i].name, name, mst_reduction_name(function->outputs[i].mode),
                              muster_dtype_name(function->outputs[i].dtype));
     if (function->slices_variables && !function->scatters)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: function '%s' runs its shards together, but nothing that it scatters says which rows are whose: expected a "
-                         "scattered input", where, name);
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: function '%s' runs its shards together, but nothing that it scatters says which rows are whose: expected a "
+                         "scattered input",
+                         where, name);
     return MUSTER_OK;
 }
 
@@ -253,12 +268,15 @@ static muster_status check_apart(const muster_function *function, const char *wh
         const mst_use *use = &function->uses[u];
         const char *variable = use->variable->object.name;
         if (use->written)
-            return mst_error(MUSTER_UNSUPPORTED, "%s: variable '%s' of function '%s': written in place by one shard it would be another value for the "
-                             "next: expected an update, or muster_function_set_shards_together", where, variable, name);
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: variable '%s' of function '%s': written in place by one shard it would be another value for the "
+                             "next: expected an update, or muster_function_set_shards_together",
+                             where, variable, name);
         if (use->updated && depends_on_grouping(use->mode, use->variable->dtype))
-            return mst_error(MUSTER_UNSUPPORTED, "%s: update of variable '%s' by function '%s': the %s of %s over a worker's shards depends on the number "
-                             "of workers: collect it as an output, or use muster_function_set_shards_together", where, variable, name,
-                             mst_reduction_name(use->mode), muster_dtype_name(use->variable->dtype));
+            return mst_error(MUSTER_UNSUPPORTED,
+                             "%s: update of variable '%s' by function '%s': the %s of %s over a worker's shards depends on the number "
+                             "of workers: collect it as an output, or use muster_function_set_shards_together",
+                             where, variable, name, mst_reduction_name(use->mode), muster_dtype_name(use->variable->dtype));
     }
     return MUSTER_OK;
 }
@@ -280,7 +298,8 @@ muster_status mst_function_seal(muster_function *function, const char *where) {
     function->named = mst_alloc((inputs + outputs) * sizeof(muster_tensor));
     function->results = mst_alloc(outputs * sizeof(mst_store));
     muster_status status = MUSTER_OK;
-    if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->named || !function->results)
+    if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->named ||
+        !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
     for (int32_t r = 0; r < size && !status; r++) status = seal_rank(function, &function->ranks[r]);
     if (!status) status = seal_calls(function);

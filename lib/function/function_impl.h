@@ -1,7 +1,9 @@
-/* A function, its plan, and what each rank keeps between calls. The life of a call: plan.c checks and plans on the caller's thread; call.c hands the
- * plan to the pool; on each worker stage.c brings the rows, the body runs, collect.c accumulates over the slices; collect.c then combines the shares'
- * parts, update.c applies the updates. Everything here grows to what the largest call needed, so that a repeated call allocates nothing.
- * A share is a rank's, or, with logical shards, one of the rank's several: the body runs for each, and each keeps its own parts. */
+/* A function, its plan, and what each rank keeps between calls. The life of a call: plan.c checks
+ * and plans on the caller's thread; call.c hands the plan to the pool; on each worker stage.c
+ * brings the rows, the body runs, collect.c accumulates over the slices; collect.c then combines
+ * the shares' parts, update.c applies the updates. Everything here grows to what the largest call
+ * needed, so that a repeated call allocates nothing. A share is a rank's, or, with logical shards,
+ * one of the rank's several: the body runs for each, and each keeps its own parts. */
 #ifndef MST_FUNCTION_IMPL_H
 #define MST_FUNCTION_IMPL_H
 
@@ -19,7 +21,7 @@ typedef struct mst_port {
 typedef struct mst_use {
     muster_variable *variable;
     bool sliceable, written, updated; /* written: by the body, in place */
-    muster_collect_mode mode; /* of the update */
+    muster_collect_mode mode;         /* of the update */
 } mst_use;
 
 /* Memory that grows: on the rank's device, or of the host. */
@@ -28,11 +30,11 @@ typedef struct mst_store {
     int64_t capacity;
 } mst_store;
 
-/* Writes only what changes: the lines that the caller's thread reads after the run then stay shared from call to call, and a small call
- * moves no more lines between the cores than it must. */
-#define MST_SET(place, value)                            \
-    do {                                                 \
-        if ((place) != (value)) (place) = (value);       \
+/* Writes only what changes: the lines that the caller's thread reads after the run then stay shared
+ * from call to call, and a small call moves no more lines between the cores than it must. */
+#define MST_SET(place, value)                      \
+    do {                                           \
+        if ((place) != (value)) (place) = (value); \
     } while (0)
 
 /* What one share has of one output, or one rank of one update. */
@@ -51,8 +53,9 @@ typedef struct mst_part {
     mst_store loose;       /* the same where that was too small, and rows set aside */
 } mst_part;
 
-/* On a device with a COPY queue the rows of one slice travel while the one before computes: two pieces of each input, used in turn. Marks of a piece: its rows
- * have come; what reads them has been issued. The slots of marks below these are the collectives'. */
+/* On a device with a COPY queue the rows of one slice travel while the one before computes: two
+ * pieces of each input, used in turn. Marks of a piece: its rows have come; what reads them has
+ * been issued. The slots of marks below these are the collectives'. */
 enum { MST_PIECES = 2, MST_FUNCTION_MARKS = 8 };
 static inline int32_t mst_mark_come(int64_t piece) { return MST_FUNCTION_MARKS + (int32_t)(piece % MST_PIECES); }
 static inline int32_t mst_mark_used(int64_t piece) { return MST_FUNCTION_MARKS + MST_PIECES + (int32_t)(piece % MST_PIECES); }
@@ -69,13 +72,15 @@ typedef struct mst_share {
 typedef struct mst_rank {
     _Alignas(MST_CACHE_LINE) mst_share *share; /* the one being run */
     muster_tensor *in, *out;
-    mst_store *staged, *bounce; /* [MST_PIECES * inputs] device copies, packed host rows; piece p of input i: MST_PIECES * i + p. Broadcast: piece 0 */
-    bool staged_whole;          /* the broadcast inputs are on the device in this call */
-    int64_t pieces;             /* copied to the device beside its computing in this run */
-    int64_t ahead;              /* the slice of the share whose rows are on their way already; -1: none */
-    mst_part *updates;          /* [uses] */
-    mst_store *picked, *lists;  /* [uses] rows chosen by batch_s; on the device, their indices */
-    muster_tensor *views;       /* [uses] this slice's view of the variable */
+    /* [MST_PIECES * inputs] device copies, packed host rows; piece p of input i: MST_PIECES * i +
+     * p. Broadcast: piece 0 */
+    mst_store *staged, *bounce;
+    bool staged_whole;         /* the broadcast inputs are on the device in this call */
+    int64_t pieces;            /* copied to the device beside its computing in this run */
+    int64_t ahead;             /* the slice of the share whose rows are on their way already; -1: none */
+    mst_part *updates;         /* [uses] */
+    mst_store *picked, *lists; /* [uses] rows chosen by batch_s; on the device, their indices */
+    muster_tensor *views;      /* [uses] this slice's view of the variable */
 } mst_rank;
 
 /* The last call that was checked: one that looks the same needs no check. */
@@ -87,14 +92,15 @@ typedef struct mst_plan {
     const muster_selection *batch_s;
     int32_t batch_s_count;
     int64_t slices;
-    int64_t count;        /* rows selected */
+    int64_t count;                        /* rows selected */
     int64_t warn_after_ns, fail_after_ns; /* of this call; 0: the runtime's */
-    int32_t contributors; /* shares whose parts are collected */
-    bool beside;          /* some device copies the rows of its pieces beside its computing */
-    bool parallel;        /* some output is large enough to be combined by all workers */
+    int32_t contributors;                 /* shares whose parts are collected */
+    bool beside;                          /* some device copies the rows of its pieces beside its computing */
+    bool parallel;                        /* some output is large enough to be combined by all workers */
 } mst_plan;
 
-/* What a run of the pool is given: constant from call to call, so that its line stays in every worker's cache. */
+/* What a run of the pool is given: constant from call to call, so that its line stays in every
+ * worker's cache. */
 typedef struct mst_call {
     muster_function *function;
     int32_t size;        /* ranks */
@@ -116,9 +122,11 @@ struct muster_function {
     int64_t input_count, input_capacity, output_count, output_capacity;
     mst_use *uses;
     int64_t use_count, use_capacity;
-    mst_rank *ranks; /* [size] */
-    mst_share *shares;        /* [together.share_count] */
-    mst_share *master_shares; /* the same for a single call, whose parts all lie on the master's device; NULL: the first of `shares` serve */
+    mst_rank *ranks;   /* [size] */
+    mst_share *shares; /* [together.share_count] */
+    /* the same for a single call, whose parts all lie on the master's device; NULL: the first of
+     * `shares` serve */
+    mst_share *master_shares;
     mst_plan plan;
     muster_tensor *named; /* [inputs + outputs] for calls by name */
     mst_store *results;   /* [outputs] contiguous results for strided callers */
@@ -134,13 +142,15 @@ void mst_device_store_free(mst_device *device, mst_store *store);
 /* The same during a run. */
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes);
 
-/* plan.c: checks the call and fills function->plan and the ranks' shares. where: the public function. */
-muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                            int32_t output_count, const muster_call_options *options, bool single);
-/* What can be checked of a call without its turn; options: given's known part over the defaults. What depends on variables, or on how the rows fall on the
- * devices, is left to mst_plan_make. */
-muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                             int32_t output_count, const muster_call_options *given, muster_call_options *options);
+/* plan.c: checks the call and fills function->plan and the ranks' shares. where: the public
+ * function. */
+muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
+/* What can be checked of a call without its turn; options: given's known part over the defaults.
+ * What depends on variables, or on how the rows fall on the devices, is left to mst_plan_make. */
+muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                             const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
+                             muster_call_options *options);
 /* How long the call may queue: options that are too short to say so wait for ever. */
 int64_t mst_call_timeout(const muster_call_options *options);
 /* The range of positions [begin, end) of slice `slice` in a share of `rows` rows. */
@@ -150,30 +160,35 @@ static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice
 
 /* call.c: a call whose turn has come. */
 muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
+                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
+                                        bool single);
 
-/* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. used: the body of the slice has been issued; the rows of
- * slice `next`, positions [begin, end), may set out (next < 0: there is none). */
+/* stage.c: fills rank->in and rank->views for positions [begin, end) of the rank's share. used: the
+ * body of the slice has been issued; the rows of slice `next`, positions [begin, end), may set out
+ * (next < 0: there is none). */
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);
 muster_status mst_stage_used(mst_call *call, muster_worker *worker, int64_t next, int64_t begin, int64_t end);
 /* Does the worker's device copy the pieces of this call beside its computing? */
 bool mst_stage_beside(const mst_call *call, const mst_device *device);
 
-/* reserve.c: between calls, the memory that the call will need on devices with memory of their own, and of the host for them: their drivers must not be
- * asked while collectives are in flight. */
+/* reserve.c: between calls, the memory that the call will need on devices with memory of their own,
+ * and of the host for them: their drivers must not be asked while collectives are in flight. */
 muster_status mst_call_reserve(mst_call *call, const char *where);
 muster_status mst_locked_store_reserve(mst_device *device, mst_store *store, int64_t bytes, const char *what);
 void mst_locked_store_free(mst_device *device, mst_store *store);
 
-/* collect.c, on the worker, for the share being run: reset, prepare outputs before the body, accumulate after it, finish after the last slice (makes parts
- * host-visible). combine, once per rank: large outputs are combined by all workers. On the caller's thread after the run: combine the rest. */
+/* collect.c, on the worker, for the share being run: reset, prepare outputs before the body,
+ * accumulate after it, finish after the last slice (makes parts host-visible). combine, once per
+ * rank: large outputs are combined by all workers. On the caller's thread after the run: combine
+ * the rest. */
 void mst_outputs_reset(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t begin, int64_t end);
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker);
 muster_status mst_outputs_collect(mst_call *call, const char *where);
-/* Does the share's value of this output go from its device straight into the caller's memory? (not of host devices, whose bodies write there) */
+/* Does the share's value of this output go from its device straight into the caller's memory? (not
+ * of host devices, whose bodies write there) */
 bool mst_output_lands(const mst_call *call, const mst_share *share, int64_t output);
 /* gather.c: the gathered outputs' part of the same. */
 muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t output, int64_t begin, int64_t end);
@@ -192,9 +207,11 @@ void mst_updates_apply(mst_call *call);
 static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker *worker) { return &call->function->ranks[worker->rank]; }
 static inline mst_share *mst_call_share(const mst_call *call, const muster_worker *worker) { return mst_call_rank(call, worker)->share; }
 static inline int32_t mst_call_shares_of_rank(const mst_call *call) {
-    return call->share_count == call->size ? 1 : call->share_count / call->size; /* a division takes as long as all else that an empty call does here */
+    /* a division takes as long as all else that an empty call does here */
+    return call->share_count == call->size ? 1 : call->share_count / call->size;
 }
-/* The number of a share, which is also the number of its shard unless the body runs several together. */
+/* The number of a share, which is also the number of its shard unless the body runs several
+ * together. */
 static inline int32_t mst_share_number(const mst_call *call, const mst_share *share) { return (int32_t)(share - call->shares); }
 /* One slice of one share: what the body wrote is the rank's update. */
 static inline bool mst_updates_whole(const mst_call *call) { return call->function->plan.slices == 1 && call->share_count == call->size; }

@@ -1,5 +1,6 @@
-/* Gathered outputs. Where the rows of the shares are the rows of the result, a host worker writes them in place; where a body sets its own rows,
- * each share keeps its rows and the caller's thread lays them one behind the other. */
+/* Gathered outputs. Where the rows of the shares are the rows of the result, a host worker writes
+ * them in place; where a body sets its own rows, each share keeps its rows and the caller's thread
+ * lays them one behind the other. */
 #include "function_impl.h"
 
 #include <string.h>
@@ -40,7 +41,8 @@ static muster_status append(mst_call *call, muster_worker *worker, int64_t i, in
     const int64_t bytes_per_row = row_bytes(like);
     int64_t total_rows, bytes;
     if (__builtin_add_overflow(part->rows, rows, &total_rows) || !mst_multiply(total_rows, bytes_per_row, &bytes))
-        return mst_error(MUSTER_OVERFLOW, "muster_worker_output_rows: rows: %lld rows of %lld bytes overflow", (long long)rows, (long long)bytes_per_row);
+        return mst_error(MUSTER_OVERFLOW, "muster_worker_output_rows: rows: %lld rows of %lld bytes overflow", (long long)rows,
+                         (long long)bytes_per_row);
     if (bytes > part->value.capacity || !part->value.address) {
         mst_store grown = {0};
         MUSTER_TRY(mst_worker_store_reserve(worker, &grown, bytes > INT64_MAX / 2 ? bytes : bytes + bytes / 2));
@@ -88,9 +90,11 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
     const muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
     if (i < 0 || i >= function->output_count)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %lld, received %d", where, (long long)function->output_count - 1, (int)i);
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %lld, received %d", where, (long long)function->output_count - 1,
+                         (int)i);
     if (function->outputs[i].mode != MUSTER_GATHER)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' is not gathered: only a gathered output has rows of its own", where, function->outputs[i].name);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' is not gathered: only a gathered output has rows of its own", where,
+                         function->outputs[i].name);
     if (rows < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rows: expected 0 or more, received %lld", where, (long long)rows);
     if (!mst_wanted(&function->plan, i)) {
         *output = muster_tensor_none();
@@ -135,7 +139,8 @@ static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
     return share->contributes ? share->parts[i].rows : 0;
 }
 
-/* Rows that lie in the caller's memory, but not where they belong, are kept aside before anything is laid over them. */
+/* Rows that lie in the caller's memory, but not where they belong, are kept aside before anything
+ * is laid over them. */
 static muster_status set_aside(mst_call *call, muster_tensor target, int64_t i) {
     int64_t at = 0;
     for (int32_t s = 0; s < call->share_count; s++) {
@@ -159,7 +164,8 @@ muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
     int64_t total = 0, at = 0;
     for (int32_t s = 0; s < call->share_count; s++) total += contributed_rows(call, s, i);
     if (total != target.shape[0])
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
+        return mst_error(MUSTER_SHAPE_MISMATCH,
+                         "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
                          function->outputs[i].name, mst_function_name(function), (long long)target.shape[0], (long long)total);
     MUSTER_TRY(set_aside(call, target, i));
     for (int32_t s = 0; s < call->share_count; s++) {

@@ -11,16 +11,19 @@ static int64_t find_port(const mst_port *ports, int64_t count, const char *name)
     return -1;
 }
 
-/* Puts the named tensors in the order of the description; `placed` begins as "no tensor" everywhere. */
-static muster_status place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind, const char *const *names,
-                           const muster_tensor *tensors, int32_t count, muster_tensor *placed) {
+/* Puts the named tensors in the order of the description; `placed` begins as "no tensor"
+ * everywhere. */
+static muster_status place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind,
+                           const char *const *names, const muster_tensor *tensors, int32_t count, muster_tensor *placed) {
     if (count < 0 || (count > 0 && (!names || !tensors)))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %ss: expected names and tensors, received %d with NULL", where, kind, (int)count);
     for (int64_t i = 0; i < port_count; i++) placed[i] = muster_tensor_none();
     for (int32_t i = 0; i < count; i++) {
         if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s name %d: expected a text, received NULL", where, kind, (int)i);
         const int64_t at = find_port(ports, port_count, names[i]);
-        if (at < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%s'", where, mst_function_name(function), kind, names[i]);
+        if (at < 0)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%s'", where, mst_function_name(function), kind,
+                             names[i]);
         if (placed[at].dtype) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s '%s' was given twice", where, kind, names[i]);
         placed[at] = tensors[i];
     }
@@ -34,20 +37,21 @@ static muster_status arrange(muster_function *function, const char *const *input
     MUSTER_TRY(place(function, function->inputs, function->input_count, "input", input_names, inputs, input_count, in));
     for (int64_t i = 0; i < function->input_count; i++)
         if (!in[i].dtype)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input '%s' of function '%s' is missing", where, function->inputs[i].name, mst_function_name(function));
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input '%s' of function '%s' is missing", where, function->inputs[i].name,
+                             mst_function_name(function));
     return place(function, function->outputs, function->output_count, "output", output_names, outputs, output_count, out);
 }
 
-muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs, int32_t input_count,
-                                         const char *const *output_names, const muster_tensor *outputs, int32_t output_count,
-                                         const muster_call_options *options) {
+muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
+                                         int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
+                                         int32_t output_count, const muster_call_options *options) {
     if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
     muster_status status = arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
     if (!status)
-        status = mst_function_call_entered(function, where, function->named, (int32_t)function->input_count, function->named + function->input_count,
-                                           (int32_t)function->output_count, options, false);
+        status = mst_function_call_entered(function, where, function->named, (int32_t)function->input_count,
+                                           function->named + function->input_count, (int32_t)function->output_count, options, false);
     mst_pool_leave(pool);
     return status;
 }

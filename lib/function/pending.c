@@ -1,4 +1,5 @@
-/* Asynchronous calls: what a call was given, kept until the pool's own thread makes it, and what became of it. */
+/* Asynchronous calls: what a call was given, kept until the pool's own thread makes it, and what
+ * became of it. */
 #include "function_impl.h"
 
 #include <pthread.h>
@@ -9,7 +10,7 @@ struct muster_pending {
     mst_job job; /* first */
     muster_function *function;
     const char *where;
-    mst_gate done; /* 1: status and message are there */
+    mst_gate done;        /* 1: status and message are there */
     pthread_mutex_t lock; /* held while `done` is published: whoever has seen it takes the lock before freeing it */
     pid_t process;
     muster_status status;
@@ -35,8 +36,8 @@ static void serve(mst_job *job, muster_status status) {
     if (!status) {
         muster_function *function = pending->function;
         mst_pool *pool = function->object.runtime->pool;
-        status = mst_function_call_entered(function, pending->where, pending->tensors, pending->input_count, pending->tensors + pending->input_count,
-                                           pending->output_count, &pending->options, false);
+        status = mst_function_call_entered(function, pending->where, pending->tensors, pending->input_count,
+                                           pending->tensors + pending->input_count, pending->output_count, &pending->options, false);
         mst_pool_leave(pool);
     }
     finish(pending, status);
@@ -58,8 +59,8 @@ static void keep(muster_pending *pending, const muster_tensor *inputs, const mus
     pending->options.batch_s = selections;
 }
 
-static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                          int32_t output_count, const muster_call_options *options, muster_pending **made) {
+static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                          const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, muster_pending **made) {
     const size_t bytes = sizeof(muster_pending) + (size_t)(input_count + output_count) * sizeof(muster_tensor) +
                          (size_t)options->batch_s_count * sizeof(muster_selection);
     muster_pending *pending = mst_alloc(bytes);
@@ -80,8 +81,9 @@ static muster_status make(muster_function *function, const char *where, const mu
     return MUSTER_OK;
 }
 
-muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                         int32_t output_count, const muster_call_options *options, muster_pending **pending) {
+muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                         const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
+                                         muster_pending **pending) {
     static const char where[] = "muster_function_call_async";
     muster_call_options known;
     muster_pending *made;
@@ -92,8 +94,10 @@ muster_status muster_function_call_async(muster_function *function, const muster
     MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
     MUSTER_TRY(make(function, where, inputs, input_count, outputs, output_count, &known, &made));
     const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
-    if (status) free_pending(made);
-    else *pending = made;
+    if (status)
+        free_pending(made);
+    else
+        *pending = made;
     return status;
 }
 
@@ -102,9 +106,11 @@ muster_status muster_function_call_async(muster_function *function, const muster
 static bool is_done(const muster_pending *pending) { return atomic_load(&pending->done.value) == 1; }
 
 static muster_status wait_done(muster_pending *pending, const char *where) {
-    if (mst_current_worker()) return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function, which the call may have to wait for", where);
+    if (mst_current_worker())
+        return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function, which the call may have to wait for", where);
     if (!is_done(pending) && pending->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork(), and the thread that serves it is not in this process", where);
+        return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork(), and the thread that serves it is not in this process",
+                         where);
     mst_gate_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
     pthread_mutex_lock(&pending->lock);
     pthread_mutex_unlock(&pending->lock);
@@ -113,7 +119,8 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
 
 muster_status muster_pending_wait(muster_pending *pending) {
     static const char where[] = "muster_pending_wait";
-    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
+    if (!pending)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
     MUSTER_TRY(wait_done(pending, where));
     const muster_status status = pending->status ? mst_error_restore(pending->status, pending->message) : MUSTER_OK;
     free_pending(pending);
@@ -122,7 +129,8 @@ muster_status muster_pending_wait(muster_pending *pending) {
 
 muster_status muster_pending_test(const muster_pending *pending, int32_t *done) {
     static const char where[] = "muster_pending_test";
-    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
+    if (!pending)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
     if (!done) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: done: expected a place for the answer, received NULL", where);
     *done = is_done(pending);
     return MUSTER_OK;

@@ -1,4 +1,5 @@
-/* Checking a call and planning it. Everything that can be refused is refused here, before any worker starts. */
+/* Checking a call and planning it. Everything that can be refused is refused here, before any
+ * worker starts. */
 #include "function_impl.h"
 
 #include <stddef.h>
@@ -14,9 +15,10 @@ static bool same_batch(const muster_selection *a, const muster_selection *b) {
     return a->kind == b->kind && a->start == b->start && a->stop == b->stop && a->index_count == b->index_count;
 }
 
-/* Lists are looked through in every call: their indices may have changed behind the same pointer. */
-static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs, const muster_call_options *options,
-                        bool single) {
+/* Lists are looked through in every call: their indices may have changed behind the same
+ * pointer. */
+static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs,
+                        const muster_call_options *options, bool single) {
     const mst_plan *plan = &function->plan;
     if (!plan->valid || plan->single != single || function->slices_variables || options->batch_s_count) return false;
     if (options->batch.kind == MUSTER_LIST || !same_batch(&options->batch, &plan->batch) || options->slices != plan->slices) return false;
@@ -27,22 +29,28 @@ static bool plan_serves(const muster_function *function, const muster_tensor *in
     return true;
 }
 
-static muster_status check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind, const char *where) {
+static muster_status check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind,
+                                  const char *where) {
     char what[160];
     snprintf(what, sizeof what, "%s '%s' of function '%s'", kind, port->name, mst_function_name(function));
     MUSTER_TRY(mst_tensor_check(tensor, where, what));
     if (tensor.dtype != port->dtype)
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s", where, what, muster_dtype_name(port->dtype), muster_dtype_name(tensor.dtype));
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected %s, received %s", where, what, muster_dtype_name(port->dtype),
+                         muster_dtype_name(tensor.dtype));
     if (tensor.ndim != port->ndim)
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim, (int)tensor.ndim);
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim,
+                         (int)tensor.ndim);
     if (tensor.device != MUSTER_DEVICE_HOST)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received memory of device %d, which muster_runtime_tensor_copy copies to the host", where, what,
-                         (int)tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: %s: expected host memory, received memory of device %d, which muster_runtime_tensor_copy copies to the host",
+                         where, what, (int)tensor.device);
     return MUSTER_OK;
 }
 
-/* The number of selected rows of the scattered inputs; every full-size input must hold them, every minibatch exactly as many. */
-static muster_status check_rows(const muster_function *function, const char *where, const muster_tensor *inputs, const muster_selection *batch, int64_t *count) {
+/* The number of selected rows of the scattered inputs; every full-size input must hold them, every
+ * minibatch exactly as many. */
+static muster_status check_rows(const muster_function *function, const char *where, const muster_tensor *inputs,
+                                const muster_selection *batch, int64_t *count) {
     const mst_port *first = NULL;
     int64_t first_rows = 0;
     *count = -1;
@@ -51,48 +59,56 @@ static muster_status check_rows(const muster_function *function, const char *whe
         const int64_t rows = inputs[i].shape[0];
         if (port->mode != MUSTER_SCATTER) continue;
         if (first && batch->kind == MUSTER_ALL && rows != first_rows)
-            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input '%s' of function '%s': expected %lld rows as input '%s' has, received %lld", where, port->name,
-                             mst_function_name(function), (long long)first_rows, first->name, (long long)rows);
-        if (batch->kind == MUSTER_ALL) *count = rows;
-        else MUSTER_TRY(mst_selection_check(batch, rows, where, port->name, count));
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input '%s' of function '%s': expected %lld rows as input '%s' has, received %lld",
+                             where, port->name, mst_function_name(function), (long long)first_rows, first->name, (long long)rows);
+        if (batch->kind == MUSTER_ALL)
+            *count = rows;
+        else
+            MUSTER_TRY(mst_selection_check(batch, rows, where, port->name, count));
         if (!first) first = port, first_rows = rows;
     }
     if (*count < 0 && batch->kind != MUSTER_ALL)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch: function '%s' has no scattered full-size input to choose rows from", where, mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch: function '%s' has no scattered full-size input to choose rows from", where,
+                         mst_function_name(function));
     for (int64_t i = 0; i < function->input_count; i++) {
         const mst_port *port = &function->inputs[i];
         if (port->mode != MUSTER_MINIBATCH) continue;
         if (*count < 0) *count = inputs[i].shape[0];
         if (inputs[i].shape[0] != *count)
-            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: minibatch input '%s' of function '%s': expected the %lld selected rows, received %lld", where, port->name,
+            return mst_error(MUSTER_SHAPE_MISMATCH,
+                             "%s: minibatch input '%s' of function '%s': expected the %lld selected rows, received %lld", where, port->name,
                              mst_function_name(function), (long long)*count, (long long)inputs[i].shape[0]);
     }
     return MUSTER_OK;
 }
 
 /* Asked before sealing, too. */
-static bool has_shards_apart(const muster_function *function) { return function->object.runtime->logical_shards && !function->shards_together; }
+static bool has_shards_apart(const muster_function *function) {
+    return function->object.runtime->logical_shards && !function->shards_together;
+}
 
 static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options) {
     const muster_runtime *runtime = function->object.runtime;
     const int32_t size = has_shards_apart(function) ? runtime->logical_shards : runtime->size;
     if (options->batch_s_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where, mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where,
+                         mst_function_name(function));
     if (!options->batch_s || (options->batch_s_count != 1 && options->batch_s_count != size))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d %s, received %d", where, (int)size,
-                         has_shards_apart(function) ? "shards" : "workers",
-                         options->batch_s ? (int)options->batch_s_count : 0);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d %s, received %d", where,
+                         (int)size, has_shards_apart(function) ? "shards" : "workers", options->batch_s ? (int)options->batch_s_count : 0);
     for (int32_t r = 1; r < options->batch_s_count; r++)
         if (options->batch_s[r].kind != options->batch_s[0].kind)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected selections of one kind, received kind %d for rank 0 and kind %d for rank %d", where,
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: batch_s: expected selections of one kind, received kind %d for rank 0 and kind %d for rank %d", where,
                              (int)options->batch_s[0].kind, (int)options->batch_s[r].kind, (int)r);
     return MUSTER_OK;
 }
 
-/* Rows that the sliceable variables give to a share of `rank`: all of them must agree where they are what is counted. */
-static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options, int32_t rank, int32_t share,
-                                         int64_t *rows) {
+/* Rows that the sliceable variables give to a share of `rank`: all of them must agree where they
+ * are what is counted. */
+static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options,
+                                         int32_t rank, int32_t share, int64_t *rows) {
     const mst_use *first = NULL;
     const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : share] : NULL;
     for (int64_t u = 0; u < function->use_count; u++) {
@@ -103,14 +119,16 @@ static muster_status check_variable_rows(const muster_function *function, const 
         snprintf(what, sizeof what, "batch_s of rank %d, variable '%s'", (int)rank, use->variable->object.name);
         if (chosen) MUSTER_TRY(mst_selection_check(chosen, count, where, what, &count));
         if (first && !function->scatters && count != *rows)
-            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%s': expected %lld rows on rank %d as variable '%s' has, received %lld", where,
-                             use->variable->object.name, (long long)*rows, (int)rank, first->variable->object.name, (long long)count);
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%s': expected %lld rows on rank %d as variable '%s' has, received %lld",
+                             where, use->variable->object.name, (long long)*rows, (int)rank, first->variable->object.name,
+                             (long long)count);
         if (!first) first = use, *rows = count;
     }
     return MUSTER_OK;
 }
 
-/* The shares: of the scattered rows; else of the sliceable variables' own rows; else one row for each worker or shard. */
+/* The shares: of the scattered rows; else of the sliceable variables' own rows; else one row for
+ * each worker or shard. */
 static muster_status plan_shares(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
     muster_function *function = call->function;
     mst_plan *plan = &function->plan;
@@ -145,8 +163,8 @@ static muster_status check_output(const mst_call *call, const mst_port *port, mu
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
                          port->name, mst_function_name(function), master, master, (long long)plan->count);
     if (plan->contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name, mst_function_name(function),
-                         mst_reduction_name(port->mode));
+        return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s': the %s over no rows is refused", where, port->name,
+                         mst_function_name(function), mst_reduction_name(port->mode));
     return MUSTER_OK;
 }
 
@@ -159,7 +177,8 @@ static muster_status check_outputs(const mst_call *call, const char *where, cons
         const mst_port *port = &function->outputs[i];
         if (is_unwanted(outputs[i])) continue;
         MUSTER_TRY(check_output(call, port, outputs[i], where));
-        function->plan.parallel |= port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
+        function->plan.parallel |=
+            port->mode < MUSTER_GATHER && mst_tensor_bytes(outputs[i]) >= PARALLEL_COMBINE_BYTES && mst_tensor_contiguous(outputs[i]);
     }
     return MUSTER_OK;
 }
@@ -167,10 +186,11 @@ static muster_status check_outputs(const mst_call *call, const char *where, cons
 static muster_status check_slices(const muster_function *function, const char *where, int64_t slices) {
     if (slices < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 1, received %lld", where, (long long)slices);
     if (slices > 1 && !function->scatters && !function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where, (long long)slices,
-                         mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where,
+                         (long long)slices, mst_function_name(function));
     if (slices > 1 && function->shards_together && function->object.runtime->logical_shards)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld",
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld",
                          where, mst_function_name(function), (long long)slices);
     return MUSTER_OK;
 }
@@ -205,8 +225,9 @@ static muster_status check_counts(const muster_function *function, const char *w
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: inputs: function '%s' takes %lld, received %s%d", where, mst_function_name(function),
                          (long long)function->input_count, inputs || !input_count ? "" : "NULL for ", (int)input_count);
     if (output_count != function->output_count || (output_count && !outputs))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: outputs: function '%s' gives %lld, received places for %s%d", where, mst_function_name(function),
-                         (long long)function->output_count, outputs || !output_count ? "" : "NULL, ", (int)output_count);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: outputs: function '%s' gives %lld, received places for %s%d", where,
+                         mst_function_name(function), (long long)function->output_count, outputs || !output_count ? "" : "NULL, ",
+                         (int)output_count);
     return MUSTER_OK;
 }
 
@@ -216,18 +237,20 @@ static muster_status read_options(const muster_call_options *given, const char *
     if (!given) return MUSTER_OK;
     const size_t known = sizeof *options;
     if (given->struct_size < offsetof(muster_call_options, batch_s))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size from muster_call_options_init (%zu), received %zu", where, known,
-                         given->struct_size);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size from muster_call_options_init (%zu), received %zu",
+                         where, known, given->struct_size);
     for (size_t i = known; i < given->struct_size; i++)
-        if (((const char *)given)[i]) return mst_error(MUSTER_UNSUPPORTED, "%s: options: this version knows %zu bytes, and byte %zu is set", where, known, i);
+        if (((const char *)given)[i])
+            return mst_error(MUSTER_UNSUPPORTED, "%s: options: this version knows %zu bytes, and byte %zu is set", where, known, i);
     memcpy(options, given, given->struct_size < known ? given->struct_size : known);
     options->struct_size = known;
     if (options->slices == 0) options->slices = 1;
     return MUSTER_OK;
 }
 
-muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                             int32_t output_count, const muster_call_options *given, muster_call_options *options) {
+muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                             const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
+                             muster_call_options *options) {
     int64_t count;
     MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
     MUSTER_TRY(read_options(given, where, options));
@@ -240,8 +263,8 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     return MUSTER_OK;
 }
 
-muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                            int32_t output_count, const muster_call_options *given, bool single) {
+muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *given, bool single) {
     muster_call_options options;
     mst_plan *plan = &function->plan;
     MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
@@ -251,7 +274,8 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
     MST_SET(plan->warn_after_ns, options.warn_after_ns);
     MST_SET(plan->fail_after_ns, options.fail_after_ns);
     for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));
-    for (int64_t i = 0; i < function->output_count; i++) MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
+    for (int64_t i = 0; i < function->output_count; i++)
+        MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
     return MUSTER_OK;
 }
 

@@ -1,12 +1,15 @@
-/* The memory of a call on devices with memory of their own, found between calls: their drivers may have to wait for everything that runs on any of them, and then must
- * not be asked while collectives do. Stores only grow, so that a call like the one before finds all of it there. */
+/* The memory of a call on devices with memory of their own, found between calls: their drivers may
+ * have to wait for everything that runs on any of them, and then must not be asked while
+ * collectives do. Stores only grow, so that a call like the one before finds all of it there. */
 #include "function_impl.h"
 
 /* ---- host memory that a device copies from and to without staging ---- */
 
 void mst_locked_store_free(mst_device *device, mst_store *store) {
-    if (device->table->release_host) device->table->release_host(device, store->address);
-    else mst_free(store->address);
+    if (device->table->release_host)
+        device->table->release_host(device, store->address);
+    else
+        mst_free(store->address);
     *store = (mst_store){0};
 }
 
@@ -56,7 +59,8 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const int64_t bytes = whole ? mst_tensor_bytes(source) : row_bytes(source) * d->piece_rows;
     for (int64_t p = 0; p < (d->beside && !whole ? MST_PIECES : 1); p++) {
         MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_PIECES * i + p], bytes));
-        if (listed || !mst_tensor_contiguous(source)) MUSTER_TRY(mst_locked_store_reserve(d->device, &d->rank->bounce[MST_PIECES * i + p], bytes, d->where));
+        if (listed || !mst_tensor_contiguous(source))
+            MUSTER_TRY(mst_locked_store_reserve(d->device, &d->rank->bounce[MST_PIECES * i + p], bytes, d->where));
     }
     return MUSTER_OK;
 }
@@ -65,7 +69,8 @@ static muster_status reserve_reduced(const demand *d, const mst_share *share, in
     const muster_function *function = d->call->function;
     const muster_tensor output = function->plan.outputs[i];
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
-    const int64_t bytes = mst_tensor_bytes(output), sum_bytes = muster_tensor_count(output) * muster_dtype_size(mst_dtype_compute(output.dtype));
+    const int64_t bytes = mst_tensor_bytes(output),
+                  sum_bytes = muster_tensor_count(output) * muster_dtype_size(mst_dtype_compute(output.dtype));
     mst_part *part = &share->parts[i];
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (summed) MUSTER_TRY(mst_device_store_reserve(d->device, &part->sum, sum_bytes));
@@ -87,8 +92,10 @@ static muster_status reserve_outputs(const demand *d, const mst_share *share) {
     const muster_function *function = d->call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!mst_wanted(&function->plan, i) || !share->contributes) continue;
-        if (function->outputs[i].mode == MUSTER_GATHER) MUSTER_TRY(reserve_gathered(d, share, i));
-        else MUSTER_TRY(reserve_reduced(d, share, i));
+        if (function->outputs[i].mode == MUSTER_GATHER)
+            MUSTER_TRY(reserve_gathered(d, share, i));
+        else
+            MUSTER_TRY(reserve_reduced(d, share, i));
     }
     return MUSTER_OK;
 }
@@ -139,7 +146,15 @@ muster_status mst_call_reserve(mst_call *call, const char *where) {
         mst_device *device = function->object.runtime->devices[r];
         if (mst_device_is_host(device) || device->lost) continue;
         mst_share *shares = &call->shares[r * count];
-        const demand d = {call, where, device, &function->ranks[r], r, shares, count, most_rows(shares, count, function->plan.slices), mst_stage_beside(call, device)};
+        const demand d = {call,
+                          where,
+                          device,
+                          &function->ranks[r],
+                          r,
+                          shares,
+                          count,
+                          most_rows(shares, count, function->plan.slices),
+                          mst_stage_beside(call, device)};
         function->plan.beside |= d.beside;
         MUSTER_TRY(reserve_rank(&d));
     }

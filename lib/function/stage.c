@@ -1,5 +1,6 @@
-/* Bringing a worker its rows. On the host a contiguous choice of rows is a view; index lists are copied by each worker for itself; other devices get a
- * copy of everything, of several slices one beside the computing of the one before, where the device has a queue for that. */
+/* Bringing a worker its rows. On the host a contiguous choice of rows is a view; index lists are
+ * copied by each worker for itself; other devices get a copy of everything, of several slices one
+ * beside the computing of the one before, where the device has a queue for that. */
 #include "function_impl.h"
 #include "mover_impl.h"
 #include "ops_impl.h"
@@ -7,7 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-_Static_assert((int)MST_FUNCTION_MARKS == (int)MST_MARK_FUNCTION && MST_FUNCTION_MARKS + 2 * MST_PIECES <= MST_MARKS, "slots of marks are shared with collectives");
+_Static_assert((int)MST_FUNCTION_MARKS == (int)MST_MARK_FUNCTION && MST_FUNCTION_MARKS + 2 * MST_PIECES <= MST_MARKS,
+               "slots of marks are shared with collectives");
 
 static const muster_selection all_rows = {.kind = MUSTER_ALL};
 
@@ -48,8 +50,9 @@ static muster_status copy_to_device(const load *l, int64_t offset, const void *f
     return l->piece < 0 ? device->table->copy_in(device, to, from, bytes) : device->table->copy_in_beside(device, to, from, bytes);
 }
 
-/* Packed rows of the piece two before lie where the next are to be packed: they must have left. This is the only wait of the host between two slices, and one that
- * is over unless copying takes longer than computing. */
+/* Packed rows of the piece two before lie where the next are to be packed: they must have left.
+ * This is the only wait of the host between two slices, and one that is over unless copying takes
+ * longer than computing. */
 static muster_status wait_for_bounce(muster_worker *worker, int64_t piece) {
     mst_device *device = worker->device;
     bool done = false;
@@ -63,7 +66,8 @@ static muster_status wait_for_bounce(muster_worker *worker, int64_t piece) {
     return MUSTER_OK;
 }
 
-/* How much is packed before it sets out: the device copies one such part while the next is being packed. */
+/* How much is packed before it sets out: the device copies one such part while the next is being
+ * packed. */
 enum { PART_BYTES = 1 << 20 };
 
 static muster_status pack_and_copy(const load *l, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end) {
@@ -122,7 +126,8 @@ static const muster_selection *selection_of(const muster_function *function, int
     return function->inputs[input].mode == MUSTER_SCATTER ? &function->plan.batch : &all_rows;
 }
 
-/* Rows [begin, end) of the share set out as the rank's next piece. What read the piece before it in the same memory comes first. */
+/* Rows [begin, end) of the share set out as the rank's next piece. What read the piece before it in
+ * the same memory comes first. */
 static muster_status load_piece(mst_call *call, muster_worker *worker, int64_t begin, int64_t end) {
     const muster_function *function = call->function;
     mst_device *device = worker->device;
@@ -178,9 +183,10 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     return MUSTER_OK;
 }
 
-/* Positions [begin, end) of the rows that batch_s chose, as a view or, for a list, as a copy on the device. */
-static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64_t u, muster_tensor whole, const muster_selection *selection, int64_t begin,
-                                    int64_t end) {
+/* Positions [begin, end) of the rows that batch_s chose, as a view or, for a list, as a copy on the
+ * device. */
+static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64_t u, muster_tensor whole,
+                                    const muster_selection *selection, int64_t begin, int64_t end) {
     if (selection->kind != MUSTER_LIST) {
         const int64_t first = mst_selection_row(selection, begin);
         rank->views[u] = muster_tensor_slice(whole, first, first + (end - begin));
@@ -189,7 +195,8 @@ static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64
     const int64_t *indices = selection->indices + begin;
     muster_tensor view = whole;
     view.shape[0] = end - begin;
-    const int64_t row_bytes = whole.shape[0] ? mst_tensor_bytes(whole) / whole.shape[0] : 0, index_bytes = (end - begin) * (int64_t)sizeof *indices;
+    const int64_t row_bytes = whole.shape[0] ? mst_tensor_bytes(whole) / whole.shape[0] : 0,
+                  index_bytes = (end - begin) * (int64_t)sizeof *indices;
     MUSTER_TRY(mst_worker_store_reserve(worker, &rank->picked[u], mst_tensor_bytes(view)));
     if (!mst_device_is_host(worker->device)) { /* the device looks the rows up for itself */
         MUSTER_TRY(mst_worker_store_reserve(worker, &rank->lists[u], index_bytes));
@@ -203,14 +210,19 @@ static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64
 
 static int64_t selected_rows(const muster_selection *selection, int64_t rows) {
     switch (selection->kind) {
-    case MUSTER_COUNT: return selection->stop;
-    case MUSTER_RANGE: return selection->stop - selection->start;
-    case MUSTER_LIST: return selection->index_count;
-    default: return rows;
+    case MUSTER_COUNT:
+        return selection->stop;
+    case MUSTER_RANGE:
+        return selection->stop - selection->start;
+    case MUSTER_LIST:
+        return selection->index_count;
+    default:
+        return rows;
     }
 }
 
-/* Edge of a variable's rows that goes with position `at` of the share, so that a slice without rows gets none of the variable's either. */
+/* Edge of a variable's rows that goes with position `at` of the share, so that a slice without rows
+ * gets none of the variable's either. */
 static int64_t variable_edge(const mst_share *share, int64_t rows, int64_t slices, int64_t slice, int64_t at) {
     return share->rows ? (int64_t)((__int128)rows * at / share->rows) : mst_slice_edge(rows, slices, slice);
 }
@@ -226,9 +238,11 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
             continue;
         }
         const mst_share *share = rank->share;
-        const muster_selection *chosen = plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : mst_share_number(call, share)] : &all_rows;
+        const muster_selection *chosen =
+            plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : mst_share_number(call, share)] : &all_rows;
         const int64_t rows = selected_rows(chosen, whole.shape[0]);
-        const int64_t first = variable_edge(share, rows, plan->slices, slice, begin), last = variable_edge(share, rows, plan->slices, slice + 1, end);
+        const int64_t first = variable_edge(share, rows, plan->slices, slice, begin),
+                      last = variable_edge(share, rows, plan->slices, slice + 1, end);
         MUSTER_TRY(stage_variable(worker, rank, u, whole, chosen, first, last));
     }
     return MUSTER_OK;
@@ -248,8 +262,10 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
     const bool beside = function->plan.beside && mst_stage_beside(call, worker->device);
     if (beside) MUSTER_TRY(stage_piece(call, worker, slice, begin, end));
     for (int64_t i = 0; i < function->input_count; i++) {
-        if (function->inputs[i].mode != MUSTER_BROADCAST) MUSTER_TRY(stage_rows(call, worker, i, beside, rank->share->first_row + begin, rank->share->first_row + end));
-        else if (!rank->staged_whole) MUSTER_TRY(stage_whole(worker, rank, i, source_of(&function->plan, i)));
+        if (function->inputs[i].mode != MUSTER_BROADCAST)
+            MUSTER_TRY(stage_rows(call, worker, i, beside, rank->share->first_row + begin, rank->share->first_row + end));
+        else if (!rank->staged_whole)
+            MUSTER_TRY(stage_whole(worker, rank, i, source_of(&function->plan, i)));
     }
     rank->staged_whole = true;
     return stage_variables(call, worker, rank, slice, begin, end);

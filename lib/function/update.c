@@ -1,10 +1,13 @@
-/* Updates: every slice (and shard) sees the variable's value from before the call; the new value is gathered beside it and takes its place, by exchanging the
- * two memories, only after every worker has succeeded. */
+/* Updates: every slice (and shard) sees the variable's value from before the call; the new value is
+ * gathered beside it and takes its place, by exchanging the two memories, only after every worker
+ * has succeeded. */
 #include "function_impl.h"
 
 #include <string.h>
 
-static int64_t replica_count(const muster_variable *variable, int32_t rank) { return muster_tensor_count(mst_variable_tensor(variable, rank)); }
+static int64_t replica_count(const muster_variable *variable, int32_t rank) {
+    return muster_tensor_count(mst_variable_tensor(variable, rank));
+}
 
 void mst_updates_reset(mst_call *call, muster_worker *worker) {
     mst_rank *rank = mst_call_rank(call, worker);
@@ -37,7 +40,8 @@ static muster_status find_declared(muster_worker *worker, const muster_variable 
     const muster_function *function = ((mst_call *)worker->call)->function;
     *use = find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where, mst_function_name(function));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where,
+                     mst_function_name(function));
 }
 
 muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {
@@ -46,7 +50,8 @@ muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *var
     return status ? refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
 }
 
-/* Of several shards of a rank the first one gives a MUSTER_MASTER update: rank 0's replica is then shard 0's for every number of ranks. */
+/* Of several shards of a rank the first one gives a MUSTER_MASTER update: rank 0's replica is then
+ * shard 0's for every number of ranks. */
 static bool is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
     return use->mode == MUSTER_MASTER && part->begun && part->owner != worker->shard;
 }
@@ -62,7 +67,8 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
     mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
     const muster_tensor whole = mst_variable_tensor(variable, worker->rank);
     void *address;
-    if (worker->rows == 0 || is_taken(worker, &function->uses[use], part)) { /* enters nothing: it must not lie where an earlier piece left its value */
+    /* enters nothing: it must not lie where an earlier piece left its value */
+    if (worker->rows == 0 || is_taken(worker, &function->uses[use], part)) {
         MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(whole), &address));
     } else {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(whole)));
@@ -88,8 +94,10 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
         const mst_use *use = &function->uses[u];
         if (!part->touched || is_taken(worker, use, part)) continue;
         part->owner = worker->shard;
-        if (mst_updates_whole(call)) part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
-        else MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
+        if (mst_updates_whole(call))
+            part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
+        else
+            MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
     }
     return MUSTER_OK;
 }

@@ -137,7 +137,8 @@ static muster_status refuse_device(const context *c, int32_t device) {
                   "expected memory of device %s, received memory of device %s; muster_runtime_tensor_copy copies it there", own, other);
 }
 
-/* Bytes from the first element to the lowest (0 or less) and to the end of the highest. They fit, or the tensor would not be well-formed. */
+/* Bytes from the first element to the lowest (0 or less) and to the end of the highest. They fit,
+ * or the tensor would not be well-formed. */
 static void reach(const muster_tensor *tensor, int64_t *low, int64_t *high) {
     const int64_t size = muster_dtype_size(tensor->dtype);
     *low = 0;
@@ -176,7 +177,8 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
     }
     if (tensor->device != worker->rank && !(tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device)))
         return refuse_device(c, tensor->device);
-    if (tensor->device >= 0 && tensor->reserved[0] != 0) { /* of muster_runtime_tensor_create: it may be destroyed, or another runtime's */
+    /* of muster_runtime_tensor_create: it may be destroyed, or another runtime's */
+    if (tensor->device >= 0 && tensor->reserved[0] != 0) {
         char what[160];
         snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)c->index, c->kernel->name);
         MUSTER_TRY(mst_runtime_check_placed(c->kernel->object.runtime, *tensor, c->where, what));

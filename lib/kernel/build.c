@@ -1,4 +1,5 @@
-/* From texts to kernels on all devices: every kernel of every device is one job, done by several threads at once. */
+/* From texts to kernels on all devices: every kernel of every device is one job, done by several
+ * threads at once. */
 #include "kernel_impl.h"
 
 #include <pthread.h>
@@ -79,8 +80,8 @@ static muster_status do_job(job *j) {
     return status;
 }
 
-/* The compiler behind OpenCL leaves this thread with an alternate signal stack of its own: the thread's own is put back, which belongs to the
- * program or to a sanitizer. */
+/* The compiler behind OpenCL leaves this thread with an alternate signal stack of its own: the
+ * thread's own is put back, which belongs to the program or to a sanitizer. */
 static void *do_jobs(void *argument) {
     build *b = argument;
     stack_t before;

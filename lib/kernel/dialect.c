@@ -56,7 +56,8 @@ static int32_t type_in_text(const mst_word *word) {
     return -1;
 }
 
-/* From behind the ( to the ) of a kernel's parameters. -1: a parenthesis, a preprocessor's line or a word alone, which may be a macro: nothing is said of such a text. */
+/* From behind the ( to the ) of a kernel's parameters. -1: a parenthesis, a preprocessor's line or
+ * a word alone, which may be a macro: nothing is said of such a text. */
 static int32_t read_parameters(const char *at, const char *end, written *found, int32_t capacity) {
     mst_word word;
     written now = {.type = -1};
@@ -90,7 +91,8 @@ static bool agrees(const written *found, int32_t declared) {
     return mst_type_bytes(found->type) == mst_type_bytes(declared) && is_float(found->type) == is_float(declared);
 }
 
-/* Where the parameters of the kernel's definition begin; NULL: there is none that can be recognised. */
+/* Where the parameters of the kernel's definition begin; NULL: there is none that can be
+ * recognised. */
 static const char *parameters_of(const char *text, const char *name) {
     const char *at = text, *end = text + strlen(text);
     bool kernel = false;

@@ -13,7 +13,9 @@ typedef struct mst_kernel_device {
     mst_program *program;
     mst_program_limits limits;
     int32_t language;
-    bool shares; /* OpenCL, and the text loops with MUSTER_EACH: any number of threads serves any number of elements */
+    /* OpenCL, and the text loops with MUSTER_EACH: any number of threads serves any number of
+     * elements */
+    bool shares;
 } mst_kernel_device;
 
 struct muster_kernel {
@@ -24,7 +26,8 @@ struct muster_kernel {
     mst_kernel_device *devices; /* by rank */
 };
 
-/* One kernel to create: everything borrowed. text: what the user wrote, for every language the same, with #line in front. */
+/* One kernel to create: everything borrowed. text: what the user wrote, for every language the
+ * same, with #line in front. */
 typedef struct mst_kernel_plan {
     const char *name, *text;
     const int32_t *parameters;
@@ -39,14 +42,15 @@ muster_status mst_kernels_build(muster_runtime *runtime, const char *where, cons
                                 muster_kernel **kernels);
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where);
 
-/* dialect.c: the text that cluda.h is in a language; and whether the function `name` of the text takes dynamic local memory. */
+/* dialect.c: the text that cluda.h is in a language; and whether the function `name` of the text
+ * takes dynamic local memory. */
 extern const mst_code_texts mst_kernel_code;
 const char *mst_dialect(mst_language language);
 bool mst_takes_shared(const char *text, const char *name);
 bool mst_has_word(const char *text, const char *word); /* outside of comments and strings */
 
-/* log.c: the log of this thread's last create that failed. set: takes `text` (mst_alloc*, may be NULL). first: the line of a compiler's log
- * that complains first. */
+/* log.c: the log of this thread's last create that failed. set: takes `text` (mst_alloc*, may be
+ * NULL). first: the line of a compiler's log that complains first. */
 void mst_create_log_set(char *text);
 const char *mst_log_first(const char *log, int *length);
 
@@ -65,7 +69,9 @@ typedef struct mst_kernel_launch {
 } mst_kernel_launch;
 muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launch *launch);
 
-/* dialect.c: refuses a plan whose declared types cannot be those of its text: a buffer for a number, or one of another size. Of what macros hide it says nothing. Also texts that include files. */
+/* dialect.c: refuses a plan whose declared types cannot be those of its text: a buffer for a
+ * number, or one of another size. Of what macros hide it says nothing. Also texts that include
+ * files. */
 muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan);
 
 #endif

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes several elements. */
+/* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes
+ * several elements. */
 enum { GROUPS_PER_PROCESSOR = 32, SHARES_PER_PROCESSOR = 2, SHARE = 1024 /* elements, that a thread of a CPU is worth its start */ };
 
 static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
@@ -52,8 +53,8 @@ static muster_status read_grid(const mst_kernel_launch *launch, const muster_gri
 
 static int64_t quotient_up(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
-/* On a CPU a group is a loop. Threads that share the elements out are few; else every thread best takes one element: threads that step over all of memory would read it in the worst
- * order. */
+/* On a CPU a group is a loop. Threads that share the elements out are few; else every thread best
+ * takes one element: threads that step over all of memory would read it in the worst order. */
 static void schedule(const mst_kernel_device *device, int64_t elements, muster_grid *grid) {
     const mst_program_limits *limits = &device->limits;
     int64_t threads = limits->threads_in[0] < limits->threads ? limits->threads_in[0] : limits->threads, most = limits->groups_in[0];

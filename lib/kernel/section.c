@@ -19,7 +19,8 @@ typedef struct reader {
 
 /* ---- errors ---- */
 
-/* What stands at `at`, up to the end of the line, in at most SHOWN bytes and without half a character. */
+/* What stands at `at`, up to the end of the line, in at most SHOWN bytes and without half a
+ * character. */
 static muster_status refuse_part(const reader *r, const char *at, int64_t length, const char *expected) {
     if (length > SHOWN)
         for (length = SHOWN; length > 0 && ((unsigned char)at[length] & 0xc0) == 0x80;) length--;
@@ -33,7 +34,8 @@ static muster_status refuse(const reader *r, const char *at, const char *expecte
 
 /* ---- the text as a whole ---- */
 
-/* Bytes of the UTF-8 character there, 0: none (RFC 3629: no surrogates, nothing beyond U+10FFFF, nothing longer than it must be). */
+/* Bytes of the UTF-8 character there, 0: none (RFC 3629: no surrogates, nothing beyond U+10FFFF,
+ * nothing longer than it must be). */
 static int character(const unsigned char *at, int64_t rest) {
     int more = at[0] < 0x80 ? 0 : at[0] >= 0xc2 && at[0] <= 0xdf ? 1 : (at[0] & 0xf0) == 0xe0 ? 2 : at[0] >= 0xf0 && at[0] <= 0xf4 ? 3 : -1;
     if (more < 0 || more >= rest) return 0;

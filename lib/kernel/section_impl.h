@@ -1,4 +1,5 @@
-/* The reader of section files: text in, declarations and code out. It knows of no device and no compiler. */
+/* The reader of section files: text in, declarations and code out. It knows of no device and no
+ * compiler. */
 #ifndef MST_SECTION_IMPL_H
 #define MST_SECTION_IMPL_H
 
@@ -15,12 +16,14 @@ typedef struct mst_section_kernel {
 typedef struct mst_section_file {
     mst_section_kernel *kernels;
     int64_t count, capacity;
-    mst_text device;         /* code that all share, likewise */
-    int32_t inputs, outputs; /* 1 + the highest n of the DTYPE_INPUT_n and DTYPE_OUTPUT_n that the code says; 0: none */
+    mst_text device; /* code that all share, likewise */
+    /* 1 + the highest n of the DTYPE_INPUT_n and DTYPE_OUTPUT_n that the code says; 0: none */
+    int32_t inputs, outputs;
 } mst_section_file;
 
 /* name: of the text, for messages and the compiler. On failure *file is empty, and the message is
- * "<where>: <name>:<line>:<column>: expected ..., received ..."; columns count bytes from 1. free: of an empty one, too. */
+ * "<where>: <name>:<line>:<column>: expected ..., received ..."; columns count bytes from 1. free:
+ * of an empty one, too. */
 muster_status mst_section_read(const char *where, const char *name, const char *text, int64_t bytes, mst_section_file *file);
 void mst_section_free(mst_section_file *file);
 

@@ -66,7 +66,8 @@ static bool listed(const char *list, const char *name, int64_t length) {
 
 int32_t mst_type_find(const char *name, int64_t length, bool *complex) {
     *complex = false;
-    if (length > 1 && (*name == '<' || *name == '=' || *name == '|')) name++, length--; /* numpy's marks of this machine's byte order */
+    /* numpy's marks of this machine's byte order */
+    if (length > 1 && (*name == '<' || *name == '=' || *name == '|')) name++, length--;
     if (length < 1 || memchr(name, ' ', (size_t)length)) return -1;
     for (int i = 0; i < ROWS; i++)
         if (listed(rows[i].in_files, name, length)) return rows[i].type;

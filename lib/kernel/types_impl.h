@@ -1,4 +1,5 @@
-/* The types of parameters, the flags, and the words of kernel texts: nothing here knows of devices. */
+/* The types of parameters, the flags, and the words of kernel texts: nothing here knows of
+ * devices. */
 #ifndef MST_KERNEL_TYPES_IMPL_H
 #define MST_KERNEL_TYPES_IMPL_H
 
@@ -6,22 +7,24 @@
 #include "muster/kernel.h"
 #include "program_impl.h"
 
-/* Is it a parameter's type? Its bytes as a scalar, 0 for a buffer; its name in messages ("f32", "buffer"); its name in kernel texts
- * ("ga_float", NULL for a buffer). */
+/* Is it a parameter's type? Its bytes as a scalar, 0 for a buffer; its name in messages ("f32",
+ * "buffer"); its name in kernel texts ("ga_float", NULL for a buffer). */
 bool mst_type_known(int32_t type);
 int32_t mst_type_bytes(int32_t type);
 const char *mst_type_name(int32_t type);
 const char *mst_type_in_text(int32_t type);
 /* What a kernel with such a parameter, or such elements, needs. */
 uint32_t mst_type_needs(int32_t type);
-/* By the name that it has in section files: "*", "size", "float32", "f4" ... -1: none. complex: it is a complex type's. */
+/* By the name that it has in section files: "*", "size", "float32", "f4" ... -1: none. complex: it
+ * is a complex type's. */
 int32_t mst_type_find(const char *name, int64_t length, bool *complex);
 
-/* "GA_USE_DOUBLE|GA_USE_SMALL", "" or "0" as MST_NEEDS_*. NULL, or what is wrong with them; *at and *length: with which part of the
- * text. */
+/* "GA_USE_DOUBLE|GA_USE_SMALL", "" or "0" as MST_NEEDS_*. NULL, or what is wrong with them; *at and
+ * *length: with which part of the text. */
 const char *mst_flags_read(const char *text, int64_t bytes, uint32_t *needs, int64_t *at, int64_t *length);
 
-/* The next word (letters, digits and _), or one other character, of C text from *at on, outside of comments, strings and character
+/* The next word (letters, digits and _), or one other character, of C text from *at on, outside of
+ * comments, strings and character
  * constants. false: there is none before `end`. */
 typedef struct mst_word {
     const char *start;

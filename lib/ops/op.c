@@ -14,10 +14,10 @@ muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tens
     if (mst_op_reaches(worker, tensor)) return MUSTER_OK;
     const char *host = mst_device_is_host(worker->device) ? "host memory or " : "";
     if (tensor->device == MUSTER_DEVICE_HOST)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received host memory", where, what, host,
-                         worker->device->name, worker->rank);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received memory of rank %d", where, what, host,
-                     worker->device->name, worker->rank, tensor->device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received host memory",
+                         where, what, host, worker->device->name, worker->rank);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received memory of rank %d",
+                     where, what, host, worker->device->name, worker->rank, tensor->device);
 }
 
 muster_status mst_op_refuse_dtype(const char *where, const char *what, const char *expected, muster_dtype received) {
@@ -35,11 +35,12 @@ muster_status mst_op_float_dtype(const char *where, const char *what, muster_dty
 
 muster_status mst_op_same_dtype(const char *where, const char *what, muster_dtype dtype, const char *other_what, muster_dtype other) {
     if (__builtin_expect(dtype == other, 1)) return MUSTER_OK;
-    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected the dtype of %s, %s, received %s", where, what, other_what, muster_dtype_name(other),
-                     muster_dtype_name(dtype));
+    return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s: expected the dtype of %s, %s, received %s", where, what, other_what,
+                     muster_dtype_name(other), muster_dtype_name(dtype));
 }
 
-muster_status mst_op_same_shape(const char *where, const char *what, const muster_tensor *tensor, const char *other_what, const muster_tensor *other) {
+muster_status mst_op_same_shape(const char *where, const char *what, const muster_tensor *tensor, const char *other_what,
+                                const muster_tensor *other) {
     bool same = tensor->ndim == other->ndim;
     for (int32_t d = 0; same && d < tensor->ndim; d++) same = tensor->shape[d] == other->shape[d];
     if (__builtin_expect(same, 1)) return MUSTER_OK;
@@ -64,22 +65,25 @@ muster_status mst_op_ndim(const char *where, const char *what, const muster_tens
                      mst_shape_text(received, tensor->ndim, tensor->shape));
 }
 
-muster_status mst_op_broadcasts(const char *where, const char *what, const muster_tensor *x, const char *other_what, const muster_tensor *y) {
+muster_status mst_op_broadcasts(const char *where, const char *what, const muster_tensor *x, const char *other_what,
+                                const muster_tensor *y) {
     bool fits = x->ndim <= y->ndim;
     for (int32_t d = 0; fits && d < x->ndim; d++) fits = x->shape[d] == 1 || x->shape[d] == y->shape[d + y->ndim - x->ndim];
     if (fits) return MUSTER_OK;
     char expected[128], received[128];
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected a shape that broadcasts to that of %s, %s, received %s", where, what, other_what,
-                     mst_shape_text(expected, y->ndim, y->shape), mst_shape_text(received, x->ndim, x->shape));
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected a shape that broadcasts to that of %s, %s, received %s", where, what,
+                     other_what, mst_shape_text(expected, y->ndim, y->shape), mst_shape_text(received, x->ndim, x->shape));
 }
 
 muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes) {
     const mst_device_table *table = worker->device->table;
-    if (!code || !table->launch_code) return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
+    if (!code || !table->launch_code)
+        return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
     return work > 0 ? table->launch_code(worker->device, code, work, parameters, bytes) : MUSTER_OK;
 }
 
-muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands, const muster_tensor *const *tensors) {
+muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands,
+                              const muster_tensor *const *tensors) {
     const muster_tensor *y = tensors[operands - 1];
     parameters->count = muster_tensor_count(*y);
     if (parameters->count == 0) return MUSTER_OK;
@@ -87,7 +91,8 @@ muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_
     return mst_op_code(worker, code, parameters->count, parameters, sizeof *parameters);
 }
 
-muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes, const int32_t *offsets, int32_t count) {
+muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
+                                const int32_t *offsets, int32_t count) {
     const mst_device_table *table = worker->device->table;
     if (table->launch) return table->launch(worker->device, kernel->host, parameters, bytes, offsets, count);
     if (kernel->issue) return kernel->issue(worker, parameters);

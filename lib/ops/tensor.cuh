@@ -2,9 +2,9 @@
 #ifndef MST_TENSOR_CUH
 #define MST_TENSOR_CUH
 
+#include "convert_impl.h"
 #include "mst_device.cuh"
 #include "muster/ops.h"
-#include "convert_impl.h"
 #include "walk_impl.h"
 
 /* f16 by the processor's own conversions, which agree with half_impl.h in everything but NaN. */
@@ -28,12 +28,12 @@ static inline uint16_t mst_store_f16(float value) { return mst_f32_to_f16(value)
 #endif
 
 /* An element type: as it is stored, as it is computed, and the way between the two. */
-#define MST_TYPE(NAME, stored_type, computed_type, load_expression, store_expression)                \
-    struct mst_##NAME {                                                                              \
-        typedef stored_type stored;                                                                  \
-        typedef computed_type computed;                                                              \
-        static inline computed load(stored value) { return load_expression; }                       \
-        static inline stored store(computed value) { return store_expression; }                     \
+#define MST_TYPE(NAME, stored_type, computed_type, load_expression, store_expression) \
+    struct mst_##NAME {                                                               \
+        typedef stored_type stored;                                                   \
+        typedef computed_type computed;                                               \
+        static inline computed load(stored value) { return load_expression; }         \
+        static inline stored store(computed value) { return store_expression; }       \
     };
 MST_TYPE(f16, uint16_t, float, mst_load_f16(value), mst_store_f16(value))
 MST_TYPE(bf16, uint16_t, float, mst_bf16_to_f32(value), mst_f32_to_bf16(value))
@@ -60,13 +60,14 @@ MST_TYPE(bits64, uint64_t, uint64_t, value, value)
 #define MST_EACH_UNSIGNED_TYPE(X) X(U8, u8) X(U32, u32) X(U64, u64)
 
 /* offset[k]: in bytes, of element i of operand k. */
-template <int N>
-MST_OUTLINE void mst_offsets(const mst_walk &walk, int64_t i, int64_t *offset) {
+template <int N> MST_OUTLINE void mst_offsets(const mst_walk &walk, int64_t i, int64_t *offset) {
     for (int k = 0; k < N; k++) offset[k] = 0;
     for (int32_t d = walk.ndim - 1; d > 0; d--) {
         int64_t extent = walk.shape[d], above;
-        if (((i | extent) >> 32) == 0) above = (uint32_t)i / (uint32_t)extent; /* several times faster */
-        else above = i / extent;
+        if (((i | extent) >> 32) == 0)
+            above = (uint32_t)i / (uint32_t)extent; /* several times faster */
+        else
+            above = i / extent;
         int64_t index = i - above * extent;
         for (int k = 0; k < N; k++) offset[k] += index * walk.steps[k][d];
         i = above;
@@ -75,18 +76,13 @@ MST_OUTLINE void mst_offsets(const mst_walk &walk, int64_t i, int64_t *offset) {
 }
 
 /* Four elements, or sixteen bytes, moved at once. */
-template <typename T>
-struct mst_pack_width {
+template <typename T> struct mst_pack_width {
     enum { ELEMENTS = sizeof(T) == 8 ? 2 : 4 };
 };
-template <typename T>
-struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack {
-    T of[mst_pack_width<T>::ELEMENTS];
-};
+template <typename T> struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack { T of[mst_pack_width<T>::ELEMENTS]; };
 
 /* Operand N of the walk = f(values of operands 0 to N - 1), all of one type. */
-template <typename D, int N, typename F>
-static inline void mst_map(const mst_walk &walk, int64_t count, F f) {
+template <typename D, int N, typename F> static inline void mst_map(const mst_walk &walk, int64_t count, F f) {
     typedef typename D::stored T;
     typedef typename D::computed C;
     enum { INPUTS = N > 0 ? N : 1, WIDTH = mst_pack_width<T>::ELEMENTS };

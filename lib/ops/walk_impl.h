@@ -1,11 +1,13 @@
-/* The walk over strided views, and the parameters of elementwise device code: for the host's loops and for kernel texts. */
+/* The walk over strided views, and the parameters of elementwise device code: for the host's loops
+ * and for kernel texts. */
 #ifndef MST_WALK_IMPL_H
 #define MST_WALK_IMPL_H
 
 #include "muster/tensor.h"
 
-/* A walk over the elements of up to four operands in row-major order of `shape`, operands repeated into it by the usual rules. Axes that lie
- * behind each other in every operand are joined. steps are in bytes. */
+/* A walk over the elements of up to four operands in row-major order of `shape`, operands repeated
+ * into it by the usual rules. Axes that lie behind each other in every operand are joined. steps
+ * are in bytes. */
 enum { MST_WALK_OPERANDS = 4 };
 typedef struct mst_walk {
     int32_t ndim, operands;

@@ -14,8 +14,8 @@ typedef struct list_reader {
 } list_reader;
 
 static muster_status unreadable(const list_reader *reader, const char *expected) {
-    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: %s: expected %s at position %d, received '%.200s'", reader->source, expected,
-                     (int)(reader->at - reader->text), reader->text);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: %s: expected %s at position %d, received '%.200s'", reader->source,
+                     expected, (int)(reader->at - reader->text), reader->text);
 }
 
 static muster_status read_backend(list_reader *reader, const mst_device_table **table) {
@@ -27,8 +27,8 @@ static muster_status read_backend(list_reader *reader, const mst_device_table **
     name[length] = '\0';
     *table = mst_device_find(name);
     if (!*table) {
-        return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: there is no backend '%s' at position %d of '%.200s'", reader->source, name,
-                         (int)(reader->at - reader->text), reader->text);
+        return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: there is no backend '%s' at position %d of '%.200s'", reader->source,
+                         name, (int)(reader->at - reader->text), reader->text);
     }
     reader->at += length;
     return MUSTER_OK;
@@ -42,7 +42,8 @@ static muster_status count_alone(const list_reader *reader, const mst_device_tab
     if (table != &mst_cuda_device_table) return MUSTER_OK;
     MUSTER_TRY(mst_cuda_probe(count, &reason));
     if (*count > 0) return MUSTER_OK;
-    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: expected GPUs for '%.100s', but there are none: %.300s", reader->source, reader->text, reason);
+    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: expected GPUs for '%.100s', but there are none: %.300s", reader->source,
+                     reader->text, reason);
 }
 
 static muster_status read_count(list_reader *reader, const mst_device_table *table, int32_t *count) {
@@ -81,7 +82,9 @@ static muster_status read_ids(list_reader *reader, const mst_device_table *table
         const size_t length = strcspn(reader->at, "+,");
         if (length == 0) return unreadable(reader, "an ordinal, a UUID or a PCI id");
         if (length >= MST_DEVICE_ID) return unreadable(reader, "an ordinal, a UUID or a PCI id (at most 63 characters)");
-        MUSTER_TRY(add(reader, (mst_device_request){.table = table, .ordinal = count_of(reader, table), .id = reader->at, .id_length = (int32_t)length, .cpu = -1}));
+        MUSTER_TRY(add(reader,
+                       (mst_device_request){
+                           .table = table, .ordinal = count_of(reader, table), .id = reader->at, .id_length = (int32_t)length, .cpu = -1}));
         reader->at += length;
     } while (*reader->at == '+');
     return MUSTER_OK;
@@ -103,7 +106,8 @@ static muster_status read_entry(list_reader *reader) {
     return MUSTER_OK;
 }
 
-/* Host devices get a core each, or equally many share each core, or none is pinned: otherwise pinning would pile workers on some. */
+/* Host devices get a core each, or equally many share each core, or none is pinned: otherwise
+ * pinning would pile workers on some. */
 static void assign_cores(list_reader *reader) {
     int32_t count = count_of(reader, &mst_host_device_table);
     if (count > reader->core_count && count % reader->core_count != 0) return;
@@ -141,8 +145,10 @@ const char *mst_device_list_default(const char **reason) {
 
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device) {
     char argument[MST_DEVICE_ID];
-    if (request->id) snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
-    else snprintf(argument, sizeof argument, "%d", request->ordinal);
+    if (request->id)
+        snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
+    else
+        snprintf(argument, sizeof argument, "%d", request->ordinal);
     MUSTER_TRY(request->table->open(request->table, argument, device));
     if (request->table != &mst_host_device_table) return MUSTER_OK;
     (*device)->cpu = request->cpu;

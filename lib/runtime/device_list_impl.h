@@ -15,12 +15,14 @@ typedef struct mst_device_request {
     int32_t cpu;
 } mst_device_request;
 
-/* Reads `text` into requests[MST_DEVICES_MAX], which keep pointing into it; nothing is opened. A backend alone means as many host devices as there are cores, all
- * GPUs, one device of any other. source: where the text comes
+/* Reads `text` into requests[MST_DEVICES_MAX], which keep pointing into it; nothing is opened. A
+ * backend alone means as many host devices as there are cores, all GPUs, one device of any other.
+ * source: where the text comes
  * from, for messages. cores: the CPU of each core, core_count of them. */
 muster_status mst_device_list_read(const char *text, const char *source, const int32_t *cores, int32_t core_count,
                                    mst_device_request *requests, int32_t *count);
-/* What a runtime opens that was not told: "cuda" where GPUs can be used, else "host" and the reason, which is NULL with "cuda". */
+/* What a runtime opens that was not told: "cuda" where GPUs can be used, else "host" and the
+ * reason, which is NULL with "cuda". */
 const char *mst_device_list_default(const char **reason);
 /* Opens what was asked for, and names it. */
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);

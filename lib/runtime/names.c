@@ -1,4 +1,5 @@
-/* Names of devices. They have a lock of their own, so that they can be asked for while calls run, and from inside a body. */
+/* Names of devices. They have a lock of their own, so that they can be asked for while calls run,
+ * and from inside a body. */
 #include "runtime_impl.h"
 
 #include <stdio.h>
@@ -94,7 +95,8 @@ static int32_t given_to(const muster_runtime *runtime, const char *name) {
     return -1;
 }
 
-/* Of devices that share a core or a GPU the own names are equal: the first such device from rank `from` on. */
+/* Of devices that share a core or a GPU the own names are equal: the first such device from rank
+ * `from` on. */
 static int32_t own_name_of(const muster_runtime *runtime, const char *name, int32_t from) {
     for (int32_t r = from; r < runtime->size; r++) {
         if (strcmp(runtime->devices[r]->name, name) == 0) return r;

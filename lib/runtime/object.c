@@ -7,7 +7,8 @@ typedef struct mst_name {
     char text[];
 } mst_name;
 
-/* One string for equal names, so that a program which makes and destroys the same functions for ever keeps one of each. */
+/* One string for equal names, so that a program which makes and destroys the same functions for
+ * ever keeps one of each. */
 static char *intern(muster_runtime *runtime, const char *name) {
     for (mst_name *known = runtime->names; known; known = known->next) {
         if (strcmp(known->text, name) == 0) return known->text;
@@ -31,11 +32,13 @@ void mst_runtime_names_free(muster_runtime *runtime) {
 
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where) {
     if (!name || !*name) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where, name ? "\"\"" : "NULL");
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
+                         name ? "\"\"" : "NULL");
     }
     for (const mst_object *other = runtime->objects; other; other = other->next) {
         if (strcmp(other->kind, kind) == 0 && strcmp(other->name, name) == 0) {
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where, kind, name);
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where,
+                             kind, name);
         }
     }
     char *copy = intern(runtime, name);
@@ -48,7 +51,8 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
     return MUSTER_OK;
 }
 
-/* Removing an object that is not linked (any more) does nothing, so that its destroy may be reached from both sides. */
+/* Removing an object that is not linked (any more) does nothing, so that its destroy may be reached
+ * from both sides. */
 void mst_runtime_remove(mst_object *object) {
     if (!object->runtime) return;
     for (mst_object **link = &object->runtime->objects; *link; link = &(*link)->next) {

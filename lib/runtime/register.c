@@ -1,4 +1,5 @@
-/* Memory of the program that devices copy from and to without staging: locked for every device that can, between calls. */
+/* Memory of the program that devices copy from and to without staging: locked for every device that
+ * can, between calls. */
 #include "runtime_impl.h"
 
 #include <string.h>
@@ -35,10 +36,13 @@ static muster_status add(muster_runtime *runtime, char *address, int64_t bytes) 
     for (int64_t i = 0; i < runtime->registered_count; i++) {
         const mst_registered *other = &runtime->registered[i];
         if (address + bytes <= other->address || other->address + other->bytes <= address) continue;
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory that is not registered, received %lld bytes at %p, of which a part is in the %lld bytes at %p",
-                         where, (long long)bytes, (void *)address, (long long)other->bytes, (void *)other->address);
+        return mst_error(
+            MUSTER_INVALID_ARGUMENT,
+            "%s: address: expected memory that is not registered, received %lld bytes at %p, of which a part is in the %lld bytes at %p",
+            where, (long long)bytes, (void *)address, (long long)other->bytes, (void *)other->address);
     }
-    MUSTER_TRY(mst_grow((void **)&runtime->registered, &runtime->registered_capacity, runtime->registered_count + 1, sizeof *runtime->registered, where));
+    MUSTER_TRY(mst_grow((void **)&runtime->registered, &runtime->registered_capacity, runtime->registered_count + 1,
+                        sizeof *runtime->registered, where));
     MUSTER_TRY(lock(runtime, address, bytes));
     runtime->registered[runtime->registered_count++] = (mst_registered){address, bytes};
     return MUSTER_OK;
@@ -60,7 +64,8 @@ static muster_status forget(muster_runtime *runtime, void *address) {
     for (int64_t i = 0; i < runtime->registered_count; i++) {
         if (runtime->registered[i].address != address) continue;
         unlock(runtime, address, runtime->size);
-        memmove(runtime->registered + i, runtime->registered + i + 1, (size_t)(runtime->registered_count - i - 1) * sizeof *runtime->registered);
+        memmove(runtime->registered + i, runtime->registered + i + 1,
+                (size_t)(runtime->registered_count - i - 1) * sizeof *runtime->registered);
         runtime->registered_count--;
         return MUSTER_OK;
     }

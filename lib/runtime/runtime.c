@@ -1,8 +1,8 @@
 #include "code_impl.h"
-#include "options_impl.h"
 #include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
 #include "ops_impl.h"
+#include "options_impl.h"
 #include "runtime_impl.h"
 
 #include <errno.h>
@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on virtual machines, and calls are often a
- * millisecond apart. OpenMP runtimes spin for as long or longer. */
+/* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on
+ * virtual machines, and calls are often a millisecond apart. OpenMP runtimes spin for as long or
+ * longer. */
 enum { DEFAULT_SPIN_NS = 2000000 };
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
@@ -31,8 +32,9 @@ void muster_runtime_options_init_sized(muster_runtime_options *options, size_t s
     options->struct_size = size;
 }
 
-/* In parentheses, since C and C++ have a macro of that name, which says the size of their own header. */
-void (muster_runtime_options_init)(muster_runtime_options *options) { muster_runtime_options_init_sized(options, sizeof *options); }
+/* In parentheses, since C and C++ have a macro of that name, which says the size of their own
+ * header. */
+void(muster_runtime_options_init)(muster_runtime_options *options) { muster_runtime_options_init_sized(options, sizeof *options); }
 
 static muster_status read_options(const muster_runtime_options *given, muster_runtime_options *options) {
     muster_runtime_options_init(options);
@@ -41,7 +43,8 @@ static muster_status read_options(const muster_runtime_options *given, muster_ru
 
 static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
 
-/* With several devices of their own queues rank 0 is served apart from the program's threads, so that each such device keeps its one thread. */
+/* With several devices of their own queues rank 0 is served apart from the program's threads, so
+ * that each such device keeps its one thread. */
 static bool wants_own_master(const muster_runtime *runtime) {
     int32_t queued = 0;
     for (int32_t r = 0; r < runtime->size; r++) queued += !mst_device_is_host(runtime->devices[r]);
@@ -60,7 +63,8 @@ static mst_pool_options pool_options(const muster_runtime *runtime, const muster
     };
 }
 
-/* On a machine that seems to have a GPU the program's author should hear of it, but not with every runtime. */
+/* On a machine that seems to have a GPU the program's author should hear of it, but not with every
+ * runtime. */
 static muster_status note_no_gpus(muster_runtime *runtime, const muster_runtime_options *options, const char *reason) {
     static _Atomic bool said;
     runtime->no_gpus = mst_strdup(reason);
@@ -72,7 +76,8 @@ static muster_status note_no_gpus(muster_runtime *runtime, const muster_runtime_
     return MUSTER_OK;
 }
 
-static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, mst_device_request *requests, int32_t *count) {
+static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, mst_device_request *requests,
+                                  int32_t *count) {
     int32_t cores[MST_DEVICES_MAX];
     int32_t core_count = mst_topology_cores(cores, MST_DEVICES_MAX);
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
@@ -104,7 +109,8 @@ static muster_status shards_of_environment(int64_t *shards) {
     errno = 0;
     *shards = strtoll(text, &end, 10);
     if (errno || *end || text[0] < '0' || text[0] > '9' || *shards > INT32_MAX)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: the environment's MUSTER_LOGICAL_SHARDS: expected a number from 0 to %d, received '%.80s'",
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: the environment's MUSTER_LOGICAL_SHARDS: expected a number from 0 to %d, received '%.80s'",
                          INT32_MAX, text);
     return MUSTER_OK;
 }
@@ -113,8 +119,10 @@ static muster_status decide_shards(muster_runtime *runtime, const muster_runtime
     int64_t shards = options->logical_shards < 0 ? 0 : options->logical_shards;
     if (options->logical_shards == 0) MUSTER_TRY(shards_of_environment(&shards));
     if (shards % runtime->size)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: %s: expected a multiple of the number of devices, received %lld logical shards for %d devices",
-                         options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (long long)shards, (int)runtime->size);
+        return mst_error(
+            MUSTER_INVALID_ARGUMENT,
+            "muster_runtime_open: %s: expected a multiple of the number of devices, received %lld logical shards for %d devices",
+            options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (long long)shards, (int)runtime->size);
     runtime->logical_shards = (int32_t)shards;
     return MUSTER_OK;
 }
@@ -141,7 +149,8 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
 
 enum { GPU_LINE = 192 };
 
-/* A line for all and one for each; of a machine whose GPUs nobody asked for and which cannot be used: the reason. */
+/* A line for all and one for each; of a machine whose GPUs nobody asked for and which cannot be
+ * used: the reason. */
 static size_t describe_gpus(const muster_runtime *runtime, char *text, size_t size) {
     char line[GPU_LINE];
     size_t at = 0;
@@ -167,18 +176,23 @@ static muster_status describe(muster_runtime *runtime) {
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     at += (size_t)snprintf(text + at, size - at, "devices: %d (", runtime->size);
-    for (int32_t r = 0; r < runtime->size; r++) at += (size_t)snprintf(text + at, size - at, "%s%s", r ? ", " : "", runtime->devices[r]->name);
+    for (int32_t r = 0; r < runtime->size; r++)
+        at += (size_t)snprintf(text + at, size - at, "%s%s", r ? ", " : "", runtime->devices[r]->name);
     at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
                            runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
                            mst_topology_allowed());
     at += describe_gpus(runtime, text + at, size - at);
     char ways[400];
     at += (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_ways(runtime->communicator, ways, sizeof ways));
-    snprintf(text + at, size - at, "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
+    snprintf(text + at, size - at,
+             "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
              (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
     at += strlen(text + at);
-    if (runtime->logical_shards) snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards, runtime->logical_shards / runtime->size);
-    else snprintf(text + at, size - at, "logical shards: off\n");
+    if (runtime->logical_shards)
+        snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards,
+                 runtime->logical_shards / runtime->size);
+    else
+        snprintf(text + at, size - at, "logical shards: off\n");
     at += strlen(text + at);
     mst_runtime_trace_describe(runtime, text + at, size - at);
     runtime->description = text;
@@ -220,7 +234,8 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
 
 muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
     muster_runtime_options known;
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: runtime: expected the address of a pointer, received NULL");
+    if (!runtime)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: runtime: expected the address of a pointer, received NULL");
     *runtime = NULL;
     MUSTER_TRY(read_options(options, &known));
     muster_runtime *opened = mst_alloc(sizeof *opened);
@@ -250,7 +265,8 @@ static void destroy_objects(muster_runtime *runtime, const char *kind) {
 
 muster_status muster_runtime_close(muster_runtime *runtime) {
     if (!runtime) return MUSTER_OK;
-    /* In a child the parent's worker threads do not exist and its memory may have been copied in the middle of a change: nothing is touched. */
+    /* In a child the parent's worker threads do not exist and its memory may have been copied in
+     * the middle of a change: nothing is touched. */
     if (runtime->process != getpid()) return MUSTER_OK;
     MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
     mst_runtime_trace_at_close(runtime);
@@ -271,7 +287,8 @@ const char *muster_runtime_description(const muster_runtime *runtime) { return r
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: runtime: expected a runtime, received NULL");
-    if (runtime->process != getpid()) return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork() and has no threads in this process");
+    if (runtime->process != getpid())
+        return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork() and has no threads in this process");
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     for (int32_t r = 0; r < runtime->size; r++) {

@@ -1,6 +1,7 @@
-/* Copies between host memory and the tensors of devices. What host code can read is moved by the calling thread; the rest by the worker
- * of the device where it lies, and from one device to another by the receiving one if its code reaches the other's memory. Otherwise the
- * bytes pass through host memory, piece after piece. */
+/* Copies between host memory and the tensors of devices. What host code can read is moved by the
+ * calling thread; the rest by the worker of the device where it lies, and from one device to
+ * another by the receiving one if its code reaches the other's memory. Otherwise the bytes pass
+ * through host memory, piece after piece. */
 #include "tensors_impl.h"
 
 #include "muster/ops.h"
@@ -123,7 +124,8 @@ typedef struct pieces {
 static pieces cut(muster_tensor tensor, int64_t limit) {
     int64_t inner = muster_dtype_size(tensor.dtype);
     int32_t axis = tensor.ndim - 1;
-    while (axis > 0 && inner * tensor.shape[axis] <= limit) inner *= tensor.shape[axis--]; /* one that fits entirely is behind the cut */
+    /* one that fits entirely is behind the cut */
+    while (axis > 0 && inner * tensor.shape[axis] <= limit) inner *= tensor.shape[axis--];
     return (pieces){axis, limit / inner > 0 ? limit / inner : 1};
 }
 

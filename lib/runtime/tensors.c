@@ -1,5 +1,6 @@
-/* Tensors that the program places on a device. Each device's memory is given by its own worker's thread, as all work on it is; what is
- * placed is listed by rank and address, so that a tensor can be told from one that was destroyed or that belongs to another runtime. */
+/* Tensors that the program places on a device. Each device's memory is given by its own worker's
+ * thread, as all work on it is; what is placed is listed by rank and address, so that a tensor can
+ * be told from one that was destroyed or that belongs to another runtime. */
 #include "tensors_impl.h"
 
 #include "muster/ops.h"
@@ -106,7 +107,8 @@ static mst_placed *placed_of(const muster_runtime *runtime, muster_tensor tensor
     return placed && (number == 0 || number == placed->number) ? placed : NULL;
 }
 
-/* The bytes from the first to behind the last element, counted from `data`; the tensor has elements, and they fit 64 bits. */
+/* The bytes from the first to behind the last element, counted from `data`; the tensor has
+ * elements, and they fit 64 bits. */
 static void find_bounds(muster_tensor tensor, int64_t *low, int64_t *high) {
     const int64_t size = muster_dtype_size(tensor.dtype);
     *low = *high = tensor.byte_offset;

@@ -1,10 +1,12 @@
-/* The tensors of muster_runtime_tensor_create, as tensors.c keeps them and tensor_copy.c moves them. */
+/* The tensors of muster_runtime_tensor_create, as tensors.c keeps them and tensor_copy.c moves
+ * them. */
 #ifndef MST_TENSORS_IMPL_H
 #define MST_TENSORS_IMPL_H
 
 #include "runtime_impl.h"
 
-/* With the pool's turn. The run of `task` on the worker of one device; `argument` reaches it through mst_on_device. */
+/* With the pool's turn. The run of `task` on the worker of one device; `argument` reaches it
+ * through mst_on_device. */
 typedef struct mst_on_device {
     int32_t rank;
     muster_status (*task)(muster_worker *worker, void *argument);

@@ -22,19 +22,22 @@ static muster_status read_length(bool traced, int64_t *events) {
     int64_t value = 0;
     while (*digit >= '0' && *digit <= '9' && value <= MST_RECORDER_MOST_EVENTS) value = 10 * value + (*digit++ - '0');
     if (*digit || (value > 0 && value < MST_RECORDER_LEAST_EVENTS) || value > MST_RECORDER_MOST_EVENTS || (value & (value - 1))) {
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected 0, or a power of two from %d to %d, received '%.100s'",
-                         MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, text);
+        return mst_error(
+            MUSTER_INVALID_ARGUMENT,
+            "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected 0, or a power of two from %d to %d, received '%.100s'",
+            MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, text);
     }
     *events = value;
     return MUSTER_OK;
 }
 
-/* `pattern` with the process for every %p, and behind it .1, .2 for the second and third runtime of the process that is traced. */
+/* `pattern` with the process for every %p, and behind it .1, .2 for the second and third runtime of
+ * the process that is traced. */
 static muster_status make_path(const char *pattern, char **path) {
     static _Atomic int32_t traced_runtimes;
     enum { LONGEST_NUMBER = 12 };
-    size_t size = strlen(pattern) * LONGEST_NUMBER / 2 + LONGEST_NUMBER + 2; /* every two characters may become a number */
+    /* every two characters may become a number */
+    size_t size = strlen(pattern) * LONGEST_NUMBER / 2 + LONGEST_NUMBER + 2;
     char *text = mst_alloc(size), *at = text;
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
     while (*pattern) {
@@ -69,10 +72,10 @@ void mst_runtime_trace_close(muster_runtime *runtime) {
 }
 
 void mst_runtime_trace_describe(const muster_runtime *runtime, char *text, size_t size) {
-    const char *nvtx = runtime->nvtx                     ? "on"
-                       : !mst_nvtx_built()               ? "not built, its header was not found"
+    const char *nvtx = runtime->nvtx                      ? "on"
+                       : !mst_nvtx_built()                ? "not built, its header was not found"
                        : setting("NVTX_INJECTION64_PATH") ? "off, the profiler of NVTX_INJECTION64_PATH does not answer"
-                                                         : "off, no profiler is attached";
+                                                          : "off, no profiler is attached";
     snprintf(text, size, "recorder: %lld events of each worker\ntrace: %s%.500s\nNVTX ranges: %s\n", (long long)runtime->recorder_events,
              runtime->trace_path ? "at close to " : "off", runtime->trace_path ? runtime->trace_path : "", nvtx);
 }
@@ -89,7 +92,8 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
     return status;
 }
 
-/* A trace that cannot be written is worth a line, but close has to close: its outcome and the thread's last error stay as they are. */
+/* A trace that cannot be written is worth a line, but close has to close: its outcome and the
+ * thread's last error stay as they are. */
 void mst_runtime_trace_at_close(muster_runtime *runtime) {
     char before[MST_MESSAGE_SIZE];
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);

@@ -14,7 +14,8 @@ muster_status mst_downpour_accumulate(muster_update *update, muster_worker *work
     return MUSTER_OK;
 }
 
-/* What has been accumulated becomes what is sent, and the memory of the last send is where the next sum begins. */
+/* What has been accumulated becomes what is sent, and the memory of the last send is where the next
+ * sum begins. */
 static muster_status prepare(muster_update *update, muster_worker *worker, int32_t index) {
     mst_update_value *value = &update->values[index];
     const muster_tensor sum = mst_update_device(update, index, 0);
@@ -38,7 +39,8 @@ static muster_status send(muster_update *update, muster_worker *worker) {
     for (; update->sent < update->count; update->sent++) {
         const int32_t i = update->sent;
         mst_update_value *value = &update->values[i];
-        if (value->fresh && !value->ready) continue; /* sent when a send that had failed was made up for, on the same step */
+        /* sent when a send that had failed was made up for, on the same step */
+        if (value->fresh && !value->ready) continue;
         const bool negates = !update->options.local_update && mst_dtype_is_float(value->dtype);
         if (!value->ready) MUSTER_TRY(prepare(update, worker, i));
         MUSTER_TRY(muster_client_send(update->client, i, negates ? MUSTER_RULE_ADD_SCALED : MUSTER_RULE_ADD, negates ? -1 : 1,

@@ -1,9 +1,11 @@
-/* Elastic averaging: worker and server are drawn to each other, by the same difference. With x the parameters and c what was fetched,
- * x becomes x - alpha (x - c) and the server's value c' becomes c' + alpha (x - c), so that the sum of the server's value and of all
- * workers' parameters stays what it is. Zhang, Choromanska, LeCun (2015), Algorithm 1. */
+/* Elastic averaging: worker and server are drawn to each other, by the same difference. With x the
+ * parameters and c what was fetched, x becomes x - alpha (x - c) and the server's value c' becomes
+ * c' + alpha (x - c), so that the sum of the server's value and of all workers' parameters stays
+ * what it is. Zhang, Choromanska, LeCun (2015), Algorithm 1. */
 #include "update_impl.h"
 
-/* x - c for all values before any x moves: what can fail has failed by then, and nothing has changed. */
+/* x - c for all values before any x moves: what can fail has failed by then, and nothing has
+ * changed. */
 static muster_status subtract(muster_update *update, muster_worker *worker, const muster_tensor *parameters) {
     MUSTER_TRY(mst_update_wait_sends(update)); /* of this memory */
     for (int32_t i = 0; i < update->count; i++) {

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-/* Blockwise, since what is written catches up with what is read: only in the last block, which has been read by then. */
+/* Blockwise, since what is written catches up with what is read: only in the last block, which has
+ * been read by then. */
 void mst_widen_in_place(muster_dtype dtype, void *room, int64_t count) {
     enum { BLOCK = 512 };
     uint16_t narrow[BLOCK];

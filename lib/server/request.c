@@ -1,11 +1,12 @@
-/* An operation: applied where the shard is free, queued elsewhere; and what programs do with the rest of it. */
+/* An operation: applied where the shard is free, queued elsewhere; and what programs do with the
+ * rest of it. */
 #include "server_impl.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* How often one looks at an attended shard before one takes a place in its queue, and once more for so many bytes: a small part of what
- * the operation takes by itself. */
+/* How often one looks at an attended shard before one takes a place in its queue, and once more for
+ * so many bytes: a small part of what the operation takes by itself. */
 enum { SOON_LOOKS = 100, SOON_BYTES = 4096, AHEAD_LINES = 4 };
 
 /* ---- memory: a client keeps what it has needed ---- */
@@ -94,8 +95,9 @@ void mst_request_count_begun(muster_request *request) {
     atomic_fetch_add(&request->client->server->begun, 1);
 }
 
-/* Another is often about to leave it: clients that began together have done one shard each. That is cheaper to wait for than a queue,
- * from which another core might apply what lies in this one's cache. Who has looked so often takes a place in the queue. */
+/* Another is often about to leave it: clients that began together have done one shard each. That is
+ * cheaper to wait for than a queue, from which another core might apply what lies in this one's
+ * cache. Who has looked so often takes a place in the queue. */
 static bool soon_free(const muster_server *server, mst_shard *shard) {
     if (mst_server_crowded(server)) return false;
     const int64_t looks = SOON_LOOKS + shard->bytes / SOON_BYTES;
@@ -108,7 +110,8 @@ static bool soon_free(const muster_server *server, mst_shard *shard) {
     return false;
 }
 
-/* The first lines come from the other core's cache while the line of the state does: nothing is read past a compare-and-swap. */
+/* The first lines come from the other core's cache while the line of the state does: nothing is
+ * read past a compare-and-swap. */
 static inline void fetch_ahead(const mst_shard *shard, bool writes) {
     for (int32_t line = 0; line < AHEAD_LINES; line++) {
         if (writes)
@@ -127,7 +130,8 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
     mst_operation direct = request->operation;
     direct.memory = (char *)from;
     uint64_t served = 0;
-    /* The other way round each time: what the operation before has touched last is still in this core's cache. */
+    /* The other way round each time: what the operation before has touched last is still in this
+     * core's cache. */
     const bool backwards = client->backwards;
     client->backwards = !backwards;
     int32_t at = backwards ? before(client->first_shard, server->shards) : client->first_shard;

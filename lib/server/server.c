@@ -43,7 +43,8 @@ void mst_server_close_shards(muster_server *server) {
 
 static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns);
 
-/* At the end of the runtime: no body runs. Clients of host threads that are still open keep what is theirs. */
+/* At the end of the runtime: no body runs. Clients of host threads that are still open keep what is
+ * theirs. */
 static void destroy_list(mst_object *object) {
     mst_server_list *list = (mst_server_list *)object;
     mst_runtime_remove(object);
@@ -88,7 +89,8 @@ muster_status mst_server_list_of(muster_runtime *runtime, const char *where, mst
 
 static bool is_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }
 
-/* Between mst_pool_enter and leave, so that no body runs which could still ask a server that has ended. */
+/* Between mst_pool_enter and leave, so that no body runs which could still ask a server that has
+ * ended. */
 void mst_server_sweep(mst_server_list *list) {
     pthread_mutex_lock(&list->lock);
     muster_server **link = &list->servers;
@@ -157,7 +159,8 @@ static bool is_quiet(muster_server *server) {
     return !inside && atomic_load(&server->begun) == 0;
 }
 
-/* Clients do not tell when they leave, since that would cost every operation: this looks now and then. */
+/* Clients do not tell when they leave, since that would cost every operation: this looks now and
+ * then. */
 static muster_status await_quiet(muster_server *server, const char *where, int64_t fail_after_ns) {
     int64_t progress_ns = mst_now_ns();
     uint64_t seen = served(server);
@@ -176,7 +179,8 @@ static muster_status await_quiet(muster_server *server, const char *where, int64
     return MUSTER_OK;
 }
 
-/* First nothing new begins, then, when nothing is left, waits no longer look at the shards, and then these go. */
+/* First nothing new begins, then, when nothing is left, waits no longer look at the shards, and
+ * then these go. */
 static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns) {
     uint32_t open = MST_SERVER_OPEN;
     if (is_ended(server)) return MUSTER_OK;
@@ -192,7 +196,8 @@ static muster_status end_server(muster_server *server, const char *where, int64_
 
 /* ---- after fork ---- */
 
-/* Counted where it happens, since asking for the process is a system call, too much for each send. */
+/* Counted where it happens, since asking for the process is a system call, too much for each
+ * send. */
 static _Atomic uint32_t forks;
 static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }

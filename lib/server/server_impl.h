@@ -1,14 +1,16 @@
 /* The inside of a parameter server.
  *
- * Each shard has a queue of operations and at most one attendant, the thread that applies them, in the order in which they came. An
- * operation that finds the shard free and its queue empty is applied at once by its own thread, which costs one compare-and-swap and one
- * addition. Else it is queued, and its thread goes on with the next shard. Whoever attends a shard serves the queue up to its own
- * operation and leaves; whoever waits for an operation in the queue of a shard without an attendant becomes it. So no operation depends
- * on a thread that is away, nobody is overtaken, and a wait that gives up leaves nothing behind that blocks others.
+ * Each shard has a queue of operations and at most one attendant, the thread that applies them, in
+ * the order in which they came. An operation that finds the shard free and its queue empty is
+ * applied at once by its own thread, which costs one compare-and-swap and one addition. Else it is
+ * queued, and its thread goes on with the next shard. Whoever attends a shard serves the queue up
+ * to its own operation and leaves; whoever waits for an operation in the queue of a shard without
+ * an attendant becomes it. So no operation depends on a thread that is away, nobody is overtaken,
+ * and a wait that gives up leaves nothing behind that blocks others.
  *
- * Lifetimes. `references` of a server: one of the runtime's list, one of each open client of a host thread, one of each mst_client_hold.
- * Destroying a server ends its shards; the rest goes with the last reference, that of the list at the next create (when no body runs) or
- * with the runtime. */
+ * Lifetimes. `references` of a server: one of the runtime's list, one of each open client of a host
+ * thread, one of each mst_client_hold. Destroying a server ends its shards; the rest goes with the
+ * last reference, that of the list at the next create (when no body runs) or with the runtime. */
 #ifndef MST_SERVER_IMPL_H
 #define MST_SERVER_IMPL_H
 
@@ -37,8 +39,9 @@ typedef struct mst_operation {
     char *memory;
 } mst_operation;
 
-/* How shards are reached: in this process (mst_local_shards), or wherever a table of these functions leads. Each is called by one thread
- * at a time of a shard, its attendant. Local ones are the only ones that have `memory`. */
+/* How shards are reached: in this process (mst_local_shards), or wherever a table of these
+ * functions leads. Each is called by one thread at a time of a shard, its attendant. Local ones are
+ * the only ones that have `memory`. */
 typedef struct mst_shard mst_shard;
 typedef struct mst_shard_table {
     muster_status (*apply)(mst_shard *shard, const mst_operation *operation); /* all or nothing */
@@ -119,8 +122,8 @@ struct muster_client {
     struct mst_staging *staging;    /* of a worker whose device has memory of its own */
 };
 
-/* OPEN; REFUSING: no new operation begins, and waits go on; ENDING: the queues are empty, and waits no longer touch the shards; ENDED:
- * the shards' memory is gone. */
+/* OPEN; REFUSING: no new operation begins, and waits go on; ENDING: the queues are empty, and waits
+ * no longer touch the shards; ENDED: the shards' memory is gone. */
 typedef enum { MST_SERVER_OPEN, MST_SERVER_REFUSING, MST_SERVER_ENDING, MST_SERVER_ENDED } mst_server_life;
 struct muster_server {
     muster_runtime *runtime;
@@ -134,9 +137,11 @@ struct muster_server {
     int32_t cpus;                 /* that the process may use */
     _Atomic int32_t client_count; /* of host threads that are open, and of workers */
     _Alignas(
-        MST_CACHE_LINE) mst_bell bell; /* rung when a request is finished by another thread, and when an attendant leaves a queue behind */
-    _Atomic int64_t begun;             /* requests that their call left unfinished, and that are not finished yet */
-    mst_counts others;                 /* of those that are */
+        /* rung when a request is finished by another thread, and when an attendant leaves a queue
+         * behind */
+        MST_CACHE_LINE) mst_bell bell;
+    _Atomic int64_t begun; /* requests that their call left unfinished, and that are not finished yet */
+    mst_counts others;     /* of those that are */
     _Alignas(MST_CACHE_LINE) pthread_mutex_t lock;
     pthread_mutex_t ending; /* one destroy at a time */
     bool locked;            /* the locks exist */
@@ -173,8 +178,8 @@ muster_status mst_shard_serve(mst_shard *shard, const mst_operation *operation);
 void mst_shard_queue(mst_shard *shard, mst_node *node);
 /* Takes the node out of the queue. false: it is not in it (any more). */
 bool mst_shard_withdraw(mst_shard *shard, mst_node *node);
-/* Serves the queue as its attendant until `node` is not in it (NULL: until it is empty). false: another is the attendant, or there is no
- * queue. */
+/* Serves the queue as its attendant until `node` is not in it (NULL: until it is empty). false:
+ * another is the attendant, or there is no queue. */
 bool mst_shard_attend(muster_server *server, mst_shard *shard, const mst_node *node);
 static inline bool mst_shard_unattended(const mst_shard *shard) { return atomic_load(&((mst_shard *)shard)->state) == MST_SHARD_QUEUED; }
 
@@ -183,8 +188,8 @@ muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void 
 /* A rule by its number for a value of this dtype; NULL: refused. */
 const mst_rule *mst_rule_find(const muster_server *server, muster_rule number);
 
-/* client.c. enter: the one thread that is inside (where: for messages); refuses when another is, when the server is being destroyed, and
- * a worker's client outside its body. */
+/* client.c. enter: the one thread that is inside (where: for messages); refuses when another is,
+ * when the server is being destroyed, and a worker's client outside its body. */
 muster_status mst_client_enter(muster_client *client, const char *where);
 static inline void mst_client_leave(muster_client *client) { atomic_store_explicit(&client->inside, 0, memory_order_release); }
 /* The same for waits, which go on while the server is being destroyed. */
@@ -204,31 +209,34 @@ muster_request *mst_request_take(muster_client *client);
 void mst_request_give(muster_request *request);
 void mst_request_fail(muster_request *request, muster_status status);
 void mst_request_count_begun(muster_request *request);
-/* So many more shards have been served, by whatever thread; the last one may end the request's life. */
+/* So many more shards have been served, by whatever thread; the last one may end the request's
+ * life. */
 void mst_request_add_done(muster_request *request, uint64_t parts);
 static inline bool mst_request_finished(const muster_request *request) {
     return atomic_load(&((muster_request *)request)->done) >= request->target;
 }
-/* Applies it to every shard that is free, and queues it at the others; lazily: at all. from: the tensor itself, where operation.memory
- * is a copy that is made of it only where it is queued. */
+/* Applies it to every shard that is free, and queues it at the others; lazily: at all. from: the
+ * tensor itself, where operation.memory is a copy that is made of it only where it is queued. */
 void mst_request_begin(muster_request *request, const char *from, bool lazily);
 /* wait.c. help: becomes the attendant where it stands still. */
 void mst_request_help(muster_request *request);
-/* Until it is finished, helping; its outcome. A wait that fails takes back what has not been applied, which finishes it, too; but
- * TIMEOUT only if `withdraw`: else false, it goes on. */
+/* Until it is finished, helping; its outcome. A wait that fails takes back what has not been
+ * applied, which finishes it, too; but TIMEOUT only if `withdraw`: else false, it goes on. */
 bool mst_request_finish(muster_request *request, const char *where, bool withdraw, muster_status *status);
 
-/* stage.c: tensors in the memory of a worker's device go through page-locked slots, one for sends and one for receives of each value.
- * Called by the worker's thread. */
+/* stage.c: tensors in the memory of a worker's device go through page-locked slots, one for sends
+ * and one for receives of each value. Called by the worker's thread. */
 muster_status mst_staging_open(muster_client *client); /* between mst_pool_enter and leave, as the next */
 void mst_staging_close_all(muster_server *server);
 bool mst_server_stages(const muster_server *server); /* it has some */
-/* operation.memory of a request for a tensor of the device becomes its slot, and a send's copy is issued. */
+/* operation.memory of a request for a tensor of the device becomes its slot, and a send's copy is
+ * issued. */
 muster_status mst_stage_attach(muster_request *request, const char *where, void *device_address);
 void mst_stage_detach(muster_request *request);
 /* mst_request_begin, at once or behind what waits for its copy. */
 void mst_stage_begin(muster_request *request, const char *from, bool lazily);
-/* Begins whatever need not wait any longer, and issues the copy of this request (NULL: none) if that is due. Never waits. */
+/* Begins whatever need not wait any longer, and issues the copy of this request (NULL: none) if
+ * that is due. Never waits. */
 void mst_stage_advance(muster_client *client, muster_request *request);
 static inline bool mst_stage_due(const muster_request *request) {
     return request->slot && atomic_load(&((muster_request *)request)->done) + 1 == request->target && !request->operation.rule;
@@ -240,12 +248,13 @@ void mst_stage_take_back(muster_request *request);
 muster_status mst_progress_start(muster_server *server, int32_t threads);
 void mst_progress_stop(muster_server *server);
 
-/* server.c. drop: a reference. free: what is left of a server when its shards are closed, or it has not become one. */
+/* server.c. drop: a reference. free: what is left of a server when its shards are closed, or it has
+ * not become one. */
 void mst_server_drop(muster_server *server);
 void mst_server_free(muster_server *server);
 void mst_server_close_shards(muster_server *server);
-/* The list of a runtime's servers, made with the first; sweep: those that have ended go: both between mst_pool_enter and leave. enlist:
- * refuses a doubled name. */
+/* The list of a runtime's servers, made with the first; sweep: those that have ended go: both
+ * between mst_pool_enter and leave. enlist: refuses a doubled name. */
 muster_status mst_server_list_of(muster_runtime *runtime, const char *where, mst_server_list **list);
 void mst_server_sweep(mst_server_list *list);
 muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where);

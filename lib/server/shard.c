@@ -1,4 +1,5 @@
-/* A shard: who may touch it, the queue of operations that wait for it, and the table of those in this process. */
+/* A shard: who may touch it, the queue of operations that wait for it, and the table of those in
+ * this process. */
 #include "server_impl.h"
 
 #include <string.h>
@@ -105,12 +106,14 @@ muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t
     shard->locked = true;
     if (!mst_multiply(count, muster_dtype_size(mst_dtype_compute(dtype)), &bytes) || __builtin_add_overflow(bytes, HUGE_PAGE, &room))
         return mst_error(MUSTER_OVERFLOW, "muster_server_create: values: the size in bytes overflows 64 bits");
-    /* Pages of its own, large ones where that pays, so that no shard is in the page of another; a small one has lines of its own. */
+    /* Pages of its own, large ones where that pays, so that no shard is in the page of another; a
+     * small one has lines of its own. */
     const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : bytes >= PAGE ? PAGE : MST_CACHE_LINE;
     shard->block = mst_alloc_uninitialised((size_t)(bytes + alignment - MST_CACHE_LINE));
     if (!shard->block) return mst_out_of_memory("muster_server_create", bytes);
     shard->memory = (char *)(((uintptr_t)shard->block + (uintptr_t)alignment - 1) / (uintptr_t)alignment * (uintptr_t)alignment);
-    if (bytes >= HUGE_PAGE) (void)madvise(shard->memory, (size_t)bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint only */
+    /* a hint only */
+    if (bytes >= HUGE_PAGE) (void)madvise(shard->memory, (size_t)bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
     return MUSTER_OK;
 }
 

@@ -1,6 +1,7 @@
-/* Tensors in the memory of a worker's device. A send is copied into a slot of page-locked memory in the order of the worker's
- * operations, and begins at the shards when the copy has been made; nobody waits for the device before that is asked for. A receive
- * comes into a slot, and its worker issues the copy from there: what the worker issues afterwards sees it. One thread issues on a
+/* Tensors in the memory of a worker's device. A send is copied into a slot of page-locked memory in
+ * the order of the worker's operations, and begins at the shards when the copy has been made;
+ * nobody waits for the device before that is asked for. A receive comes into a slot, and its worker
+ * issues the copy from there: what the worker issues afterwards sees it. One thread issues on a
  * device, the worker's: so it is also the one that looks, whenever it begins, waits or tests. */
 #include "mover_impl.h"
 #include "server_impl.h"
@@ -10,7 +11,8 @@
 enum { MARK_OUT = MST_MARK_RECEIVED + 1, MARK_IN };
 _Static_assert((int)MARK_IN < (int)MST_MARK_FUNCTION, "slots of marks are shared with collectives and functions");
 
-/* Copies in one direction, numbered. One mark for all: it is set anew when what it stands behind has been done. */
+/* Copies in one direction, numbered. One mark for all: it is set anew when what it stands behind
+ * has been done. */
 typedef struct mst_way {
     int32_t mark;
     uint64_t issued, marked, reached;

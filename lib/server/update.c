@@ -1,4 +1,5 @@
-/* One step of a driver: what is due, in its order, and what is left over from a step that failed. */
+/* One step of a driver: what is due, in its order, and what is left over from a step that
+ * failed. */
 #include "update_impl.h"
 
 #include "communicator_impl.h"
@@ -81,7 +82,8 @@ static muster_status send(muster_update *update, muster_worker *worker, const mu
     return MUSTER_OK;
 }
 
-/* One that has failed may have been made up for on this step, of which nothing is left then, unless it had got half way. */
+/* One that has failed may have been made up for on this step, of which nothing is left then, unless
+ * it had got half way. */
 static bool has_more_to_send(const muster_update *update) {
     if (update->sent_at != update->step) return true;
     for (int32_t i = 0; update->kind->accumulates && i < update->count; i++) {
@@ -141,7 +143,8 @@ static muster_status after_integration(muster_update *update, muster_worker *wor
 
 /* ---- groups ---- */
 
-/* Rank 0 says how it has fared, so that all integrate or none does; then all have its parameters. */
+/* Rank 0 says how it has fared, so that all integrate or none does; then all have its
+ * parameters. */
 static muster_status share(muster_update *update, muster_worker *worker, muster_status status, const muster_tensor *parameters) {
     muster_communicator *group = update->options.group;
     char message[MST_MESSAGE_SIZE];

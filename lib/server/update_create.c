@@ -112,7 +112,8 @@ static muster_status find_root(muster_update *update, const muster_worker *worke
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected one that this worker is a member of", update->kind->create);
 }
 
-/* The last thing of a creation: whoever waits in it for a worker whose creation has failed is told when the body of that one returns. */
+/* The last thing of a creation: whoever waits in it for a worker whose creation has failed is told
+ * when the body of that one returns. */
 static muster_status count_integrating(muster_update *update, muster_worker *worker) {
     int32_t groups = muster_worker_size(worker);
     if (update->options.integrating > 0) {

@@ -15,7 +15,9 @@ typedef struct mst_update_value {
     void *outgoing[2]; /* device memory: Downpour accumulates in one while the other is being sent; EASGD has one */
     muster_request *sending;
     bool fresh; /* Downpour: nothing accumulated since the last send */
-    bool ready; /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a difference; and not sent yet */
+    /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a
+     * difference; and not sent yet */
+    bool ready;
 } mst_update_value;
 
 typedef struct mst_update_kind {
@@ -46,9 +48,10 @@ struct muster_update {
     int32_t current;                              /* the memory of the next integration's fetch */
     int32_t filling;                              /* the memory of the running fetch */
     int32_t last;                                 /* that of the last integration */
-    bool fetched, ahead;                          /* the fetch of the next integration, and of the one behind it, has begun */
-    bool worked_in;                               /* the integration is done but for the rest of the group */
-    bool send_due;                                /* an integration's, or one that has failed */
+    /* the fetch of the next integration, and of the one behind it, has begun */
+    bool fetched, ahead;
+    bool worked_in; /* the integration is done but for the rest of the group */
+    bool send_due;  /* an integration's, or one that has failed */
     /* how far a part came that failed: values done */
     int32_t accumulated, moved, sent;
     bool subtracted; /* EASGD: all differences are known */
@@ -68,7 +71,8 @@ muster_status mst_update_wait_sends(muster_update *update);
 muster_status mst_update_wait_receives(muster_update *update, int32_t which, bool *intact);
 
 /* update_parts.c: the parts of a step on rank 0, the program's or the driver's own. */
-/* What a function of the program returned: a status of muster_status, with a message. errors: mst_error_count() before it was called. */
+/* What a function of the program returned: a status of muster_status, with a message. errors:
+ * mst_error_count() before it was called. */
 muster_status mst_update_told(const char *what, muster_status status, uint64_t errors);
 muster_status mst_update_fetch(muster_update *update, muster_worker *worker, int64_t step, int32_t which);
 muster_status mst_update_integrate(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters);

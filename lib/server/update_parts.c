@@ -1,4 +1,5 @@
-/* The parts of a step as rank 0 of a group makes them: the program's where it has replaced them, else the driver's own. */
+/* The parts of a step as rank 0 of a group makes them: the program's where it has replaced them,
+ * else the driver's own. */
 #include "update_impl.h"
 
 #include <inttypes.h>
@@ -151,7 +152,8 @@ muster_status mst_update_send(muster_update *update, muster_worker *worker, int6
                     : update->kind->send(update, worker);
     update->phase = MST_UPDATE_OUTSIDE;
     if (status != MUSTER_OK) return status;
-    for (int32_t i = 0; parts->send && i < update->count; i++) update->values[i].fresh = true; /* the driver's own does so by itself */
+    /* the driver's own does so by itself */
+    for (int32_t i = 0; parts->send && i < update->count; i++) update->values[i].fresh = true;
     update->counts.sends++;
     return MUSTER_OK;
 }

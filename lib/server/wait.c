@@ -39,7 +39,8 @@ static bool never(void *context) {
     return false;
 }
 
-/* What is in no queue any more is being applied by somebody, who reads or writes the memory of this request: that is waited for. */
+/* What is in no queue any more is being applied by somebody, who reads or writes the memory of this
+ * request: that is waited for. */
 static void take_back(muster_request *request, muster_status status) {
     muster_server *server = request->client->server;
     uint64_t withdrawn = 0;
@@ -139,7 +140,8 @@ static muster_status wait_for(muster_request *request, const char *where) {
         mst_request_help(request);
         if (mst_request_finished(request)) return MUSTER_OK;
         if (run_lost(request)) return lost(request, where);
-        if (request->waiting) wait.timeout_ns = look < 64 ? 0 : DEVICE_POLL_NS; /* nobody rings when its copy has been made */
+        /* nobody rings when its copy has been made */
+        if (request->waiting) wait.timeout_ns = look < 64 ? 0 : DEVICE_POLL_NS;
         const mst_wait_result result = mst_bell_wait(&server->bell, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
         if (result == MST_STOPPED) continue;

@@ -1,11 +1,13 @@
-/* Host storage that grows. Every change first makes room beside the old storage, then cannot fail. */
+/* Host storage that grows. Every change first makes room beside the old storage, then cannot
+ * fail. */
 #include "muster/buffer.h"
 #include "tensor_impl.h"
 
 #include <math.h>
 #include <string.h>
 
-/* storage NULL: nothing stored. A scalar buffer has one element even then: its view is refused for want of data until it is set. */
+/* storage NULL: nothing stored. A scalar buffer has one element even then: its view is refused for
+ * want of data until it is set. */
 struct muster_buffer {
     muster_dtype dtype;
     int32_t ndim;
@@ -59,7 +61,8 @@ static int64_t with_oversize(const muster_buffer *buffer, int64_t count) {
     return wanted;
 }
 
-/* Storage for `count` elements: what there is, or a new block that the caller must adopt or free. */
+/* Storage for `count` elements: what there is, or a new block that the caller must adopt or
+ * free. */
 static muster_status make_room(const muster_buffer *buffer, const char *where, int64_t count, char **storage, int64_t *capacity) {
     *storage = buffer->storage;
     *capacity = buffer->capacity;
@@ -90,19 +93,23 @@ static muster_status check_value(const muster_buffer *buffer, muster_tensor valu
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: value: expected host memory, received memory of rank %d", where, (int)value.device);
     }
     if (cast != MUSTER_CAST_UPCAST && cast != MUSTER_CAST_FORCE) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: cast: expected MUSTER_CAST_UPCAST or MUSTER_CAST_FORCE, received %d", where, (int)cast);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: cast: expected MUSTER_CAST_UPCAST or MUSTER_CAST_FORCE, received %d", where,
+                         (int)cast);
     }
     if (value.ndim != buffer->ndim) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: value: expected %d dimensions, received %d", where, (int)buffer->ndim, (int)value.ndim);
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: value: expected %d dimensions, received %d", where, (int)buffer->ndim,
+                         (int)value.ndim);
     }
     if (cast == MUSTER_CAST_UPCAST && !mst_dtype_upcasts(value.dtype, buffer->dtype)) {
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: value: expected a dtype that %s holds without loss (or MUSTER_CAST_FORCE), received %s", where,
+        return mst_error(MUSTER_DTYPE_MISMATCH,
+                         "%s: value: expected a dtype that %s holds without loss (or MUSTER_CAST_FORCE), received %s", where,
                          muster_dtype_name(buffer->dtype), muster_dtype_name(value.dtype));
     }
     return MUSTER_OK;
 }
 
-/* The value may be a view of this buffer: elements that are still to be read must not be overwritten. */
+/* The value may be a view of this buffer: elements that are still to be read must not be
+ * overwritten. */
 static bool may_overlap(const muster_buffer *buffer, muster_tensor value) {
     uintptr_t begin = (uintptr_t)buffer->storage, end = begin + (uintptr_t)(buffer->capacity * muster_dtype_size(buffer->dtype));
     uintptr_t first = (uintptr_t)muster_tensor_address(value), last = first + (uintptr_t)mst_tensor_bytes(value);
@@ -130,7 +137,8 @@ muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value
 }
 
 static muster_status resize(muster_buffer *buffer, const char *where, const int64_t *shape) {
-    muster_tensor target = muster_tensor_make(buffer->dtype, buffer, buffer->ndim, shape); /* its data is not read: any address but NULL */
+    /* its data is not read: any address but NULL */
+    muster_tensor target = muster_tensor_make(buffer->dtype, buffer, buffer->ndim, shape);
     MUSTER_TRY(mst_tensor_check(target, where, "shape"));
     int64_t count = muster_tensor_count(target), capacity, size = muster_dtype_size(buffer->dtype);
     int64_t kept = buffer->storage ? muster_tensor_count(view(buffer)) : 0;

@@ -1,22 +1,25 @@
-/* How each element type takes a value of each wide kind (float, double, int64, uint64): mst_I8_of_f64 and so on. For the host's loops and for device code, which
- * so convert alike, bit for bit. */
+/* How each element type takes a value of each wide kind (float, double, int64, uint64):
+ * mst_I8_of_f64 and so on. For the host's loops and for device code, which so convert alike, bit
+ * for bit. */
 #ifndef MST_CONVERT_IMPL_H
 #define MST_CONVERT_IMPL_H
 
 #include "half_impl.h"
 
-/* Integers: towards zero, saturating. The upper bound of a float is the first integer beyond the range, a power of two that both float
- * types hold; NaN fails every comparison but the last. */
-#define MST_INTEGER_FROM_FLOAT(TO, type, wide, wide_type, lowest, highest, beyond)                                            \
-    static inline type mst_##TO##_of_##wide(wide_type value) {                                                                \
-        return value >= (wide_type)(beyond) ? (highest) : value > (wide_type)(lowest) ? (type)value : value == value ? (lowest) : 0;\
+/* Integers: towards zero, saturating. The upper bound of a float is the first integer beyond the
+ * range, a power of two that both float types hold; NaN fails every comparison but the last. */
+#define MST_INTEGER_FROM_FLOAT(TO, type, wide, wide_type, lowest, highest, beyond)                                                   \
+    static inline type mst_##TO##_of_##wide(wide_type value) {                                                                       \
+        return value >= (wide_type)(beyond) ? (highest) : value > (wide_type)(lowest) ? (type)value : value == value ? (lowest) : 0; \
     }
-#define MST_INTEGER_STORES(TO, type, lowest, highest, beyond)                                                                 \
-    MST_INTEGER_FROM_FLOAT(TO, type, f32, float, lowest, highest, beyond)                                                     \
+#define MST_INTEGER_STORES(TO, type, lowest, highest, beyond)             \
+    MST_INTEGER_FROM_FLOAT(TO, type, f32, float, lowest, highest, beyond) \
     MST_INTEGER_FROM_FLOAT(TO, type, f64, double, lowest, highest, beyond)
-#define MST_NARROW_STORES(TO, type, lowest, highest, beyond)                                                                  \
-    MST_INTEGER_STORES(TO, type, lowest, highest, beyond)                                                                     \
-    static inline type mst_##TO##_of_i64(int64_t value) { return (type)(value < (lowest) ? (lowest) : value > (highest) ? (highest) : value); }\
+#define MST_NARROW_STORES(TO, type, lowest, highest, beyond)                                \
+    MST_INTEGER_STORES(TO, type, lowest, highest, beyond)                                   \
+    static inline type mst_##TO##_of_i64(int64_t value) {                                   \
+        return (type)(value < (lowest) ? (lowest) : value > (highest) ? (highest) : value); \
+    }                                                                                       \
     static inline type mst_##TO##_of_u64(uint64_t value) { return (type)(value > (uint64_t)(highest) ? (uint64_t)(highest) : value); }
 MST_NARROW_STORES(I8, int8_t, INT8_MIN, INT8_MAX, 0x1p7)
 MST_NARROW_STORES(U8, uint8_t, 0, UINT8_MAX, 0x1p8)
@@ -30,22 +33,24 @@ static inline int64_t mst_I64_of_u64(uint64_t value) { return value > (uint64_t)
 static inline uint64_t mst_U64_of_i64(int64_t value) { return value < 0 ? 0 : (uint64_t)value; }
 static inline uint64_t mst_U64_of_u64(uint64_t value) { return value; }
 
-#define MST_ALL_STORES(TO, type, expression)                                                                                  \
-    static inline type mst_##TO##_of_f32(float value) { return expression; }                                                  \
-    static inline type mst_##TO##_of_f64(double value) { return expression; }                                                 \
-    static inline type mst_##TO##_of_i64(int64_t value) { return expression; }                                                \
+#define MST_ALL_STORES(TO, type, expression)                                   \
+    static inline type mst_##TO##_of_f32(float value) { return expression; }   \
+    static inline type mst_##TO##_of_f64(double value) { return expression; }  \
+    static inline type mst_##TO##_of_i64(int64_t value) { return expression; } \
     static inline type mst_##TO##_of_u64(uint64_t value) { return expression; }
 MST_ALL_STORES(F32, float, (float)value)
 MST_ALL_STORES(F64, double, (double)value)
 MST_ALL_STORES(BOOL, uint8_t, value != 0)
 
-/* Every integer that f32 does not hold is beyond the range of f16: the first rounding decides nothing. */
+/* Every integer that f32 does not hold is beyond the range of f16: the first rounding decides
+ * nothing. */
 static inline uint16_t mst_F16_of_f32(float value) { return mst_f32_to_f16(value); }
 static inline uint16_t mst_F16_of_f64(double value) { return mst_f32_to_f16(mst_f64_to_f32_odd(value)); }
 static inline uint16_t mst_F16_of_i64(int64_t value) { return mst_f32_to_f16((float)value); }
 static inline uint16_t mst_F16_of_u64(uint64_t value) { return mst_f32_to_f16((float)value); }
 
-/* Bits of an integer that could be lost in the double are folded into one: rounding to odd, as in mst_f64_to_f32_odd. */
+/* Bits of an integer that could be lost in the double are folded into one: rounding to odd, as in
+ * mst_f64_to_f32_odd. */
 static inline double mst_f64_of_u64_odd(uint64_t value) {
     uint64_t low = value & 0x7ff;
     return value >> 53 ? (double)((value ^ low) | (low ? 0x800 : 0)) : (double)value;

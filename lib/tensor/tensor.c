@@ -4,23 +4,28 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A view that cannot be made keeps ndim -1, so that no loop over its axes runs, and says why in reserved0: the refused ndim, or this. */
+/* A view that cannot be made keeps ndim -1, so that no loop over its axes runs, and says why in
+ * reserved0: the refused ndim, or this. */
 enum { SHAPE_IS_NULL = INT32_MIN };
 
-/* Number of elements; false on overflow and on a negative size. A size 0 makes it 0 whatever the others are. */
+/* Number of elements; false on overflow and on a negative size. A size 0 makes it 0 whatever the
+ * others are. */
 static bool count_elements(int32_t ndim, const int64_t *shape, int64_t *count) {
     bool fits = true, empty = false;
     int64_t product = 1;
     for (int32_t i = 0; i < ndim; i++) {
         if (shape[i] < 0) return false;
-        if (shape[i] == 0) empty = true;
-        else if (fits) fits = mst_multiply(product, shape[i], &product);
+        if (shape[i] == 0)
+            empty = true;
+        else if (fits)
+            fits = mst_multiply(product, shape[i], &product);
     }
     *count = empty ? 0 : product;
     return fits || empty;
 }
 
-/* Row-major. Strides that overflow belong to views without elements or to refused ones, and are 0. */
+/* Row-major. Strides that overflow belong to views without elements or to refused ones, and are
+ * 0. */
 static void set_strides(muster_tensor *tensor) {
     int64_t stride = 1;
     for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
@@ -102,7 +107,8 @@ static muster_status refuse_ndim(muster_tensor tensor, const char *where, const 
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a shape, received NULL", where, what);
     }
     int32_t received = tensor.ndim < 0 && tensor.reserved0 != 0 ? tensor.reserved0 : tensor.ndim;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 0 to %d dimensions, received %d", where, what, MUSTER_MAX_DIMS, (int)received);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 0 to %d dimensions, received %d", where, what, MUSTER_MAX_DIMS,
+                     (int)received);
 }
 
 /* Can the distance of every element from `data` be told in 64 bits? */
@@ -120,8 +126,10 @@ static bool extent_fits(muster_tensor tensor, int64_t element_size) {
 muster_status mst_tensor_check(muster_tensor tensor, const char *where, const char *what) {
     int64_t size = muster_dtype_size(tensor.dtype), count, bytes;
     char text[128];
-    if (tensor.dtype == MUSTER_DTYPE_NONE) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received none", where, what);
-    if (size == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a known dtype, received number %d", where, what, (int)tensor.dtype);
+    if (tensor.dtype == MUSTER_DTYPE_NONE)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received none", where, what);
+    if (size == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a known dtype, received number %d", where, what, (int)tensor.dtype);
     if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return refuse_ndim(tensor, where, what);
     for (int32_t i = 0; i < tensor.ndim; i++) {
         if (tensor.shape[i] < 0) {
@@ -168,7 +176,8 @@ bool mst_tensor_same_shape(muster_tensor a, muster_tensor b) {
 
 int64_t mst_tensor_bytes(muster_tensor tensor) { return muster_tensor_count(tensor) * muster_dtype_size(tensor.dtype); }
 
-/* Drops axes of size 1 and joins neighbours that lie as one, so that the innermost loop is as long as it can be. */
+/* Drops axes of size 1 and joins neighbours that lie as one, so that the innermost loop is as long
+ * as it can be. */
 static void join_axes(muster_tensor *tensor) {
     int32_t used = 0;
     for (int32_t i = 0; i < tensor->ndim; i++) {
@@ -188,13 +197,14 @@ static void join_axes(muster_tensor *tensor) {
 /* One line of a strided tensor and its packed image. */
 typedef void (*line_mover)(char *strided, int64_t stride, char *packed, int64_t count);
 
-/* Whole elements move by memcpy of a constant size, which compiles to one move and asks for no alignment. */
-#define LINE_MOVERS(bytes)                                                                             \
-    static void pack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {        \
-        for (int64_t i = 0; i < count; i++) memcpy(packed + i * bytes, strided + i * stride, bytes);   \
-    }                                                                                                  \
-    static void unpack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {      \
-        for (int64_t i = 0; i < count; i++) memcpy(strided + i * stride, packed + i * bytes, bytes);   \
+/* Whole elements move by memcpy of a constant size, which compiles to one move and asks for no
+ * alignment. */
+#define LINE_MOVERS(bytes)                                                                           \
+    static void pack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {      \
+        for (int64_t i = 0; i < count; i++) memcpy(packed + i * bytes, strided + i * stride, bytes); \
+    }                                                                                                \
+    static void unpack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {    \
+        for (int64_t i = 0; i < count; i++) memcpy(strided + i * stride, packed + i * bytes, bytes); \
     }
 LINE_MOVERS(1)
 LINE_MOVERS(2)
@@ -203,10 +213,14 @@ LINE_MOVERS(8)
 
 static line_mover choose_mover(int64_t size, bool pack) {
     switch (size) {
-    case 1: return pack ? pack_line_1 : unpack_line_1;
-    case 2: return pack ? pack_line_2 : unpack_line_2;
-    case 4: return pack ? pack_line_4 : unpack_line_4;
-    default: return pack ? pack_line_8 : unpack_line_8;
+    case 1:
+        return pack ? pack_line_1 : unpack_line_1;
+    case 2:
+        return pack ? pack_line_2 : unpack_line_2;
+    case 4:
+        return pack ? pack_line_4 : unpack_line_4;
+    default:
+        return pack ? pack_line_8 : unpack_line_8;
     }
 }
 
@@ -221,8 +235,10 @@ static void move_elements(muster_tensor tensor, char *packed, bool pack) {
     char *line = muster_tensor_address(tensor);
     int64_t index[MUSTER_MAX_DIMS] = {0};
     for (int32_t axis;; packed += length * size) {
-        if (stride == size) memcpy(pack ? packed : line, pack ? line : packed, (size_t)(length * size));
-        else move(line, stride, packed, length);
+        if (stride == size)
+            memcpy(pack ? packed : line, pack ? line : packed, (size_t)(length * size));
+        else
+            move(line, stride, packed, length);
         for (axis = last - 1; axis >= 0; axis--) {
             line += tensor.strides[axis] * size;
             if (++index[axis] < tensor.shape[axis]) break;

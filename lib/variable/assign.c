@@ -5,7 +5,8 @@ static bool plain_rows(const muster_selection *selection, muster_tensor value) {
     return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_LIST);
 }
 
-/* Rows [begin, end) of the selection go to the worker's replica: in one copy, gathered straight into host memory, or by way of the temporary. */
+/* Rows [begin, end) of the selection go to the worker's replica: in one copy, gathered straight
+ * into host memory, or by way of the temporary. */
 static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t index, int64_t begin, int64_t end) {
     mst_device *device = worker->device;
     muster_tensor value = change->tensors[index];
@@ -77,9 +78,13 @@ static muster_status broadcast_replica(mst_change *change, muster_worker *worker
     const mst_replica *next = &change->next[mst_change_at(change, index, worker->rank)];
     const int64_t elements = mst_replica_elements(variable, next);
     const bool root = worker->rank == change->rank;
-    return mst_worker_collective(worker, (mst_request){.collective = MST_BROADCAST, .dtype = (uint8_t)variable->dtype, .root = change->rank,
-                                                       .input = root ? next->address : NULL, .input_count = root ? elements : 0,
-                                                       .output = next->address, .output_count = elements});
+    return mst_worker_collective(worker, (mst_request){.collective = MST_BROADCAST,
+                                                       .dtype = (uint8_t)variable->dtype,
+                                                       .root = change->rank,
+                                                       .input = root ? next->address : NULL,
+                                                       .input_count = root ? elements : 0,
+                                                       .output = next->address,
+                                                       .output_count = elements});
 }
 
 static muster_status plan_broadcast_replicas(mst_change *change) {
@@ -113,7 +118,8 @@ muster_status muster_variables_broadcast_from(muster_variable *const *variables,
     return mst_change_end(&change, plan_broadcast_replicas(&change));
 }
 
-/* The selection was checked against every value; its length only depends on them where it selects all rows. */
+/* The selection was checked against every value; its length only depends on them where it selects
+ * all rows. */
 static int64_t selected_rows(const mst_change *change, int32_t index) {
     const muster_selection *selection = change->selection;
     if (!selection || selection->kind == MUSTER_ALL) return muster_tensor_rows(change->tensors[index]);

@@ -13,12 +13,14 @@ int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape) 
 
 static muster_status check_list(const char *where, muster_variable *const *variables, int32_t count) {
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, count);
-    if (count > 0 && !variables) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected a list of %d, received NULL", where, count);
+    if (count > 0 && !variables)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected a list of %d, received NULL", where, count);
     for (int32_t i = 0; i < count; i++) {
         if (!variables[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected a variable, received NULL", where, i);
         if (variables[i]->object.runtime != variables[0]->object.runtime) {
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected a variable of the same runtime, received '%.200s' of another", where,
-                             i, variables[i]->object.name);
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: variables[%d]: expected a variable of the same runtime, received '%.200s' of another", where, i,
+                             variables[i]->object.name);
         }
         for (int32_t j = 0; j < i; j++) {
             if (variables[j] != variables[i]) continue;
@@ -165,8 +167,9 @@ muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t in
         const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
         if (memcmp(shape, first, (size_t)variable->ndim * sizeof *shape) == 0) continue;
         char shape_text[128], first_text[128];
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s", change->where, variable->object.name, r,
-                         mst_shape_text(shape_text, variable->ndim, shape), mst_shape_text(first_text, variable->ndim, first));
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s", change->where,
+                         variable->object.name, r, mst_shape_text(shape_text, variable->ndim, shape),
+                         mst_shape_text(first_text, variable->ndim, first));
     }
     return MUSTER_OK;
 }
@@ -182,16 +185,16 @@ muster_status mst_change_check_tensor(const mst_change *change, int32_t index, i
     const char *name = variable->object.name;
     MUSTER_TRY(mst_tensor_check(tensor, change->where, what));
     if (tensor.device != MUSTER_DEVICE_HOST) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%.100s': expected a host tensor as %s, received one of device %d", change->where, name,
-                         what, tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%.100s': expected a host tensor as %s, received one of device %d",
+                         change->where, name, what, tensor.device);
     }
     if (tensor.dtype != variable->dtype) {
         return mst_error(MUSTER_DTYPE_MISMATCH, "%s: variable '%.100s': expected a %s of dtype %s, received %s", change->where, name, what,
                          muster_dtype_name(variable->dtype), muster_dtype_name(tensor.dtype));
     }
     if (tensor.ndim != ndim) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a %s of %d dimensions, received %d", change->where, name, what, ndim,
-                         tensor.ndim);
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a %s of %d dimensions, received %d", change->where, name,
+                         what, ndim, tensor.ndim);
     }
     return MUSTER_OK;
 }
@@ -207,8 +210,8 @@ muster_status mst_change_check_shape(const mst_change *change, int32_t index, in
 
 muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb) {
     if (change->variables[index]->ndim > 0) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to %s along, received a scalar", change->where,
-                     change->variables[index]->object.name, verb);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at least 1 dimension to %s along, received a scalar",
+                     change->where, change->variables[index]->object.name, verb);
 }
 
 muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows) {
@@ -220,7 +223,8 @@ muster_status mst_change_total_rows(const mst_change *change, int32_t index, int
         const int64_t *first = variable->replicas[0].shape, *shape = variable->replicas[r].shape;
         if (memcmp(shape + 1, first + 1, (size_t)(variable->ndim - 1) * sizeof *shape) != 0) {
             char shape_text[128], first_text[128];
-            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s: all but the first size must be equal",
+            return mst_error(MUSTER_SHAPE_MISMATCH,
+                             "%s: variable '%.100s': rank %d has shape %s, rank 0 has %s: all but the first size must be equal",
                              change->where, name, r, mst_shape_text(shape_text, variable->ndim, shape),
                              mst_shape_text(first_text, variable->ndim, first));
         }

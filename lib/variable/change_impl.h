@@ -1,5 +1,6 @@
-/* One operation on a list of variables: checked and planned in the caller's thread, carried out by the workers, committed or rolled back in the
- * caller's thread. Workers first allocate everything, meet, and only then write, so that a failed allocation on any rank has changed nothing. */
+/* One operation on a list of variables: checked and planned in the caller's thread, carried out by
+ * the workers, committed or rolled back in the caller's thread. Workers first allocate everything,
+ * meet, and only then write, so that a failed allocation on any rank has changed nothing. */
 #ifndef MST_CHANGE_IMPL_H
 #define MST_CHANGE_IMPL_H
 
@@ -13,21 +14,24 @@ struct mst_change {
     muster_runtime *runtime;
     muster_variable *const *variables;
     int32_t count, size;
-    mst_replica *next;   /* [count][size]: the replicas afterwards; address NULL: a worker allocates it. NULL: replicas stay as they are */
+    /* [count][size]: the replicas afterwards; address NULL: a worker allocates it. NULL: replicas
+     * stay as they are */
+    mst_replica *next;
     int64_t *temporary_bytes; /* [count][size]: host memory that a worker needs, 0: none */
     void **temporary;         /* [count][size]: and gets */
-    int64_t reserve;     /* largest collective in bytes, 0: none */
-    mst_change_work prepare; /* further allocations of a worker, NULL: none */
+    int64_t reserve;          /* largest collective in bytes, 0: none */
+    mst_change_work prepare;  /* further allocations of a worker, NULL: none */
     mst_change_work work;
     /* for the operations */
     const muster_tensor *tensors; /* values or results */
     const muster_selection *selection;
     muster_reduction op;
     void **device_results; /* [count]: where rank 0 puts what it copies out */
-    int32_t rank; /* the one rank of set and get, the root of a collective */
+    int32_t rank;          /* the one rank of set and get, the root of a collective */
 };
 
-/* begin: refuses bad lists, waits for the turn. On success end must follow: it frees what begin and the plan took and gives the turn away. */
+/* begin: refuses bad lists, waits for the turn. On success end must follow: it frees what begin and
+ * the plan took and gives the turn away. */
 muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 muster_status mst_change_end(mst_change *change, muster_status status);
 /* Gives change->next (the replicas as they are), for operations that change them. */
@@ -51,15 +55,17 @@ static inline int64_t mst_replica_elements(const muster_variable *variable, cons
 static inline void mst_change_reserve(mst_change *change, int64_t bytes) {
     if (bytes > change->reserve) change->reserve = bytes;
 }
-/* Plans the replica for a collective from the old to the new one: `rows` rows, as they are on rank `like`. With one rank it stays where it is; else it gets new
- * storage, since peers read the old one while the new one fills. */
+/* Plans the replica for a collective from the old to the new one: `rows` rows, as they are on rank
+ * `like`. With one rank it stays where it is; else it gets new storage, since peers read the old
+ * one while the new one fills. */
 void mst_change_rows(mst_change *change, int32_t index, int32_t rank, int32_t like, int64_t rows);
 
 /* Checks shared by the operations. */
 muster_status mst_change_check_reduction(const mst_change *change);
 muster_status mst_change_check_equal_shapes(const mst_change *change, int32_t index);
 muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
-/* tensors[index] is a host tensor of the variable's dtype and of `ndim` dimensions. what: "value" or "result". */
+/* tensors[index] is a host tensor of the variable's dtype and of `ndim` dimensions. what: "value"
+ * or "result". */
 muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what);
 /* tensors[index] has exactly this shape. */
 muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape);
@@ -71,7 +77,8 @@ muster_status mst_change_total_rows(const mst_change *change, int32_t index, int
 /* assign.c: every replica takes its variable's tensor. */
 muster_status mst_change_broadcast_values(mst_change *change);
 
-/* op of the change over every worker's replica, to the output of change->rank (not looked at elsewhere). */
+/* op of the change over every worker's replica, to the output of change->rank (not looked at
+ * elsewhere). */
 muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output);
 
 #endif

@@ -12,7 +12,8 @@ static muster_status plan_reduction(mst_change *change) {
     return mst_change_run(change, false);
 }
 
-static muster_status combine(const char *where, muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank, mst_change_work work) {
+static muster_status combine(const char *where, muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank,
+                             mst_change_work work) {
     mst_change change;
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
@@ -26,9 +27,15 @@ static muster_status all_reduce_one(mst_change *change, muster_worker *worker, i
     const muster_variable *variable = change->variables[index];
     const mst_replica *replica = &variable->replicas[worker->rank];
     const int64_t elements = mst_replica_elements(variable, replica);
-    return mst_worker_collective(worker, (mst_request){.collective = MST_ALL_REDUCE, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype,
-                                                       .root = -1, .input = replica->address, .input_count = elements,
-                                                       .output = replica->address, .output_count = elements, .shards = 1});
+    return mst_worker_collective(worker, (mst_request){.collective = MST_ALL_REDUCE,
+                                                       .reduction = (uint8_t)change->op,
+                                                       .dtype = (uint8_t)variable->dtype,
+                                                       .root = -1,
+                                                       .input = replica->address,
+                                                       .input_count = elements,
+                                                       .output = replica->address,
+                                                       .output_count = elements,
+                                                       .shards = 1});
 }
 
 muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
@@ -40,9 +47,14 @@ muster_status mst_change_reduce(const mst_change *change, muster_worker *worker,
     const mst_replica *replica = &variable->replicas[worker->rank];
     const int64_t elements = mst_replica_elements(variable, replica);
     const bool root = worker->rank == change->rank;
-    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype,
-                                                       .root = change->rank, .input = replica->address, .input_count = elements,
-                                                       .output = root ? output : NULL, .output_count = root ? elements : 0});
+    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE,
+                                                       .reduction = (uint8_t)change->op,
+                                                       .dtype = (uint8_t)variable->dtype,
+                                                       .root = change->rank,
+                                                       .input = replica->address,
+                                                       .input_count = elements,
+                                                       .output = root ? output : NULL,
+                                                       .output_count = root ? elements : 0});
 }
 
 static muster_status reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
@@ -60,9 +72,14 @@ muster_status muster_variables_reduce_at(muster_variable *const *variables, int3
 static muster_status reduce_scatter_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
     const mst_replica *replica = &variable->replicas[worker->rank], *next = &change->next[mst_change_at(change, index, worker->rank)];
-    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE_SCATTER, .reduction = (uint8_t)change->op, .dtype = (uint8_t)variable->dtype,
-                                                       .root = -1, .input = replica->address, .input_count = mst_replica_elements(variable, replica),
-                                                       .output = next->address, .output_count = mst_replica_elements(variable, next)});
+    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE_SCATTER,
+                                                       .reduction = (uint8_t)change->op,
+                                                       .dtype = (uint8_t)variable->dtype,
+                                                       .root = -1,
+                                                       .input = replica->address,
+                                                       .input_count = mst_replica_elements(variable, replica),
+                                                       .output = next->address,
+                                                       .output_count = mst_replica_elements(variable, next)});
 }
 
 static muster_status plan_reduce_scatter(mst_change *change) {

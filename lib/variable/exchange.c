@@ -31,15 +31,20 @@ static muster_status total_rows(const mst_change *change, int32_t index, int64_t
     if (*rows == 0) return MUSTER_OK;
     int64_t row_bytes = bytes_of_rows(variable, 1), bytes;
     if (mst_multiply(row_bytes, *rows, &bytes)) return MUSTER_OK;
-    return mst_error(MUSTER_OVERFLOW, "%s: variable '%.100s': the size of all replicas together overflows 64 bits", change->where, variable->object.name);
+    return mst_error(MUSTER_OVERFLOW, "%s: variable '%.100s': the size of all replicas together overflows 64 bits", change->where,
+                     variable->object.name);
 }
 
 static mst_request request_of(const mst_change *change, const muster_worker *worker, int32_t index, mst_collective collective) {
     const muster_variable *variable = change->variables[index];
     const mst_replica *replica = &variable->replicas[worker->rank], *next = &change->next[mst_change_at(change, index, worker->rank)];
-    return (mst_request){.collective = (uint8_t)collective, .dtype = (uint8_t)variable->dtype, .root = -1,
-                         .input = replica->address, .input_count = mst_replica_elements(variable, replica),
-                         .output = next->address, .output_count = mst_replica_elements(variable, next)};
+    return (mst_request){.collective = (uint8_t)collective,
+                         .dtype = (uint8_t)variable->dtype,
+                         .root = -1,
+                         .input = replica->address,
+                         .input_count = mst_replica_elements(variable, replica),
+                         .output = next->address,
+                         .output_count = mst_replica_elements(variable, next)};
 }
 
 /* ---- all_gather ---- */

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Copies `from` (a device address of the worker) to the host view `to`, by way of the temporary when the view is strided on a device whose memory host
- * code cannot read. */
+/* Copies `from` (a device address of the worker) to the host view `to`, by way of the temporary
+ * when the view is strided on a device whose memory host code cannot read. */
 static muster_status fetch(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
     const mst_device_table *table = worker->device->table;
     int64_t bytes = mst_tensor_bytes(to);
@@ -50,7 +50,8 @@ muster_status muster_variable_get(muster_variable *variable, int32_t rank, muste
     return mst_change_end(&change, plan_get(&change));
 }
 
-/* Rank 0 reduces into the caller's memory where its device can write there, else into scratch on its device. */
+/* Rank 0 reduces into the caller's memory where its device can write there, else into scratch on
+ * its device. */
 static muster_status reserve_result(mst_change *change, muster_worker *worker, int32_t index) {
     muster_tensor result = change->tensors[index];
     if (worker->rank != 0) return MUSTER_OK;
@@ -84,8 +85,8 @@ static muster_status plan_reduce_to(mst_change *change) {
 }
 
 /* What reduce_to, stack and concatenate begin and end with. op: of reduce_to only. */
-static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op,
-                                muster_status (*plan)(mst_change *change)) {
+static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count,
+                                muster_reduction op, muster_status (*plan)(mst_change *change)) {
     mst_change change;
     if (count > 0 && !results) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
@@ -95,7 +96,8 @@ static muster_status fetch_list(const char *where, muster_variable *const *varia
     return mst_change_end(&change, plan(&change));
 }
 
-muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count, muster_reduction op) {
+muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count,
+                                         muster_reduction op) {
     return fetch_list("muster_variables_reduce_to", variables, results, count, op, plan_reduce_to);
 }
 
@@ -119,11 +121,13 @@ static muster_tensor concatenated_part(const mst_change *change, int32_t index, 
 }
 
 static muster_status stack_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch(change, worker, index, stacked_part(change, index, worker->rank), change->variables[index]->replicas[worker->rank].address);
+    return fetch(change, worker, index, stacked_part(change, index, worker->rank),
+                 change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status concatenate_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch(change, worker, index, concatenated_part(change, index, worker->rank), change->variables[index]->replicas[worker->rank].address);
+    return fetch(change, worker, index, concatenated_part(change, index, worker->rank),
+                 change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status plan_stack(mst_change *change) {
@@ -131,8 +135,8 @@ static muster_status plan_stack(mst_change *change) {
         const muster_variable *variable = change->variables[i];
         int64_t shape[MUSTER_MAX_DIMS + 1] = {change->size};
         if (variable->ndim == MUSTER_MAX_DIMS) {
-            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at most %d dimensions to stack, received %d", change->where,
-                             variable->object.name, MUSTER_MAX_DIMS - 1, variable->ndim);
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected at most %d dimensions to stack, received %d",
+                             change->where, variable->object.name, MUSTER_MAX_DIMS - 1, variable->ndim);
         }
         memcpy(shape + 1, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));

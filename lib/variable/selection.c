@@ -7,9 +7,12 @@ int64_t mst_edge(int64_t count, int32_t size, int32_t rank) { return (int64_t)((
 int64_t mst_selection_row(const muster_selection *selection, int64_t position) {
     if (!selection) return position;
     switch (selection->kind) {
-    case MUSTER_RANGE: return selection->start + position;
-    case MUSTER_LIST: return selection->indices[position];
-    default: return position;
+    case MUSTER_RANGE:
+        return selection->start + position;
+    case MUSTER_LIST:
+        return selection->indices[position];
+    default:
+        return position;
     }
 }
 
@@ -18,13 +21,14 @@ static muster_status check_indices(const muster_selection *selection, int64_t ro
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a list of indices, received %s with index_count %lld", where, what,
                          selection->indices ? "indices" : "NULL", (long long)selection->index_count);
     }
-    if (selection->index_count == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected at least one row, received an empty list", where, what);
+    if (selection->index_count == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected at least one row, received an empty list", where, what);
     for (int64_t i = 0; i < selection->index_count; i++) {
         int64_t index = selection->indices[i];
         if (index >= 0 && index < rows) continue;
         if (index < 0) {
-            return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected indices from 0 up, received a negative one: %lld at position %lld", where, what,
-                             (long long)index, (long long)i);
+            return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected indices from 0 up, received a negative one: %lld at position %lld",
+                             where, what, (long long)index, (long long)i);
         }
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected indices below the %lld rows, received %lld at position %lld", where, what,
                          (long long)rows, (long long)index, (long long)i);
@@ -35,8 +39,8 @@ static muster_status check_indices(const muster_selection *selection, int64_t ro
 
 static muster_status check_range(int64_t start, int64_t stop, int64_t rows, const char *where, const char *what, int64_t *count) {
     if (start < 0 || stop < 0 || start > rows || stop > rows) {
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected a range within the %lld rows, received [%lld, %lld)", where, what, (long long)rows,
-                         (long long)start, (long long)stop);
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected a range within the %lld rows, received [%lld, %lld)", where, what,
+                         (long long)rows, (long long)start, (long long)stop);
     }
     if (start >= stop) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected at least one row, received the empty range [%lld, %lld)", where, what,
@@ -49,10 +53,15 @@ static muster_status check_range(int64_t start, int64_t stop, int64_t rows, cons
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count) {
     muster_selection_kind kind = selection ? selection->kind : MUSTER_ALL;
     switch (kind) {
-    case MUSTER_ALL: *count = rows; return MUSTER_OK;
-    case MUSTER_COUNT: return check_range(0, selection->stop, rows, where, what, count);
-    case MUSTER_RANGE: return check_range(selection->start, selection->stop, rows, where, what, count);
-    case MUSTER_LIST: return check_indices(selection, rows, where, what, count);
+    case MUSTER_ALL:
+        *count = rows;
+        return MUSTER_OK;
+    case MUSTER_COUNT:
+        return check_range(0, selection->stop, rows, where, what, count);
+    case MUSTER_RANGE:
+        return check_range(selection->start, selection->stop, rows, where, what, count);
+    case MUSTER_LIST:
+        return check_indices(selection, rows, where, what, count);
     default:
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected kind ALL, COUNT, RANGE or LIST, received %d", where, what, (int)kind);
     }

@@ -2,7 +2,8 @@
 
 #include <math.h>
 
-/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first layer's two multiplications. */
+/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first
+ * layer's two multiplications. */
 #define PIXEL_SCALE (1.0 / 255)
 
 const int32_t network_ndim[NETWORK_VALUES] = {2, 1, 2, 1};
@@ -58,7 +59,8 @@ muster_status network_correct(network *n, muster_worker *w, const muster_tensor 
                                         muster_tensor_none(), correct);
 }
 
-/* He et al., "Delving deep into rectifiers" (2015), in its uniform form; the last layer has a tenth of that: first logits near 0. */
+/* He et al., "Delving deep into rectifiers" (2015), in its uniform form; the last layer has a tenth
+ * of that: first logits near 0. */
 void network_initial(int32_t index, uint64_t seed, float *values) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const double bound = network_ndim[index] == 1 ? 0 : (index == 0 ? 1 : 0.1) * sqrt(6.0 / (double)network_shape[index][0]);

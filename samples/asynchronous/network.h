@@ -1,5 +1,6 @@
-/* network.h: the network of the samples of the parameter server, in worker operations, on memory that is taken once for a whole training: a
- * body that runs for long must not ask for scratch memory in each step, which would all stay until its end. */
+/* network.h: the network of the samples of the parameter server, in worker operations, on memory
+ * that is taken once for a whole training: a body that runs for long must not ask for scratch
+ * memory in each step, which would all stay until its end. */
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -19,7 +20,8 @@ typedef struct network {
 
 /* Scratch memory for batches of `rows`. */
 muster_status network_open(network *n, muster_worker *w, int64_t rows);
-/* The gradient of the mean loss over images (rows, 784) and labels (rows), into n->gradients; n->loss: the sum. */
+/* The gradient of the mean loss over images (rows, 784) and labels (rows), into n->gradients;
+ * n->loss: the sum. */
 muster_status network_gradient(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels);
 /* correct (i64, a scalar): how many rows are classified correctly. */
 muster_status network_correct(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels,

@@ -81,7 +81,8 @@ static void parse(trainer_settings *s, int argc, char **argv) {
 
 /* ---- what every worker does ---- */
 
-/* All of it is one call, which may take as long as it likes: while a body computes, no deadline runs. */
+/* All of it is one call, which may take as long as it likes: while a body computes, no deadline
+ * runs. */
 typedef struct pace {
     int64_t steps, per_epoch, batch;
 } pace;
@@ -92,7 +93,8 @@ static void take_batch(const pace *p, const muster_tensor *in, int64_t step, mus
     *labels = muster_tensor_slice(in[1], begin, begin + p->batch);
 }
 
-/* A worker's line, REPORTS times in a training. Reading the loss waits for the device, hence not in every step. */
+/* A worker's line, REPORTS times in a training. Reading the loss waits for the device, hence not in
+ * every step. */
 static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_update *update) {
     muster_update_counts counts;
     float loss;
@@ -120,7 +122,8 @@ static muster_status descend(const trainer *t, muster_worker *w, const network *
     return MUSTER_OK;
 }
 
-/* It falls evenly to 0: at its full height the last steps leave the network wherever they happen to. */
+/* It falls evenly to 0: at its full height the last steps leave the network wherever they happen
+ * to. */
 static double rate_of(const trainer *t, const pace *p, int64_t step) {
     return t->settings.learning_rate * (double)(p->steps - step) / (double)p->steps;
 }
@@ -258,13 +261,15 @@ void trainer_open(trainer *t, trainer_settings settings, int argc, char **argv) 
     CHECK(muster_server_create_from(t->runtime, "parameters", t->parameters, TRAINER_VALUES, NULL, &t->server));
 }
 
-/* Fisher and Yates, with random numbers that depend on the seed alone; each worker gets its part of this order. */
+/* Fisher and Yates, with random numbers that depend on the seed alone; each worker gets its part of
+ * this order. */
 static int64_t *shuffled(int64_t count, uint64_t seed) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     int64_t *order = allocate(count * (int64_t)sizeof *order);
     for (int64_t i = 0; i < count; i++) order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
-        uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), 0, 1}; /* 1: apart from the parameters' numbers */
+        /* 1: apart from the parameters' numbers */
+        uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), 0, 1};
         muster_philox4x32(counter, key, out);
         const int64_t j = (int64_t)(((uint64_t)out[0] << 32 | out[1]) % (uint64_t)(i + 1)), swapped = order[i];
         order[i] = order[j];

@@ -1,8 +1,10 @@
-/* trainer.h: what the samples of the parameter server share: a small network (784-128-10, ReLU, softmax cross-entropy) that every worker
- * trains on rows of its own of Fashion-MNIST, all in one call, and that the server holds.
+/* trainer.h: what the samples of the parameter server share: a small network (784-128-10, ReLU,
+ * softmax cross-entropy) that every worker trains on rows of its own of Fashion-MNIST, all in one
+ * call, and that the server holds.
  *
- * trainer_open reads the data, opens the devices and makes the server; trainer_run trains; trainer_report prints what came of it, and how a
- * synchronous training of as many epochs with the same learning rate and batch does in its place. */
+ * trainer_open reads the data, opens the devices and makes the server; trainer_run trains;
+ * trainer_report prints what came of it, and how a synchronous training of as many epochs with the
+ * same learning rate and batch does in its place. */
 #ifndef TRAINER_H
 #define TRAINER_H
 
@@ -10,7 +12,8 @@
 
 #include "../fashion_mnist/idx.h"
 
-enum { TRAINER_VALUES = 4, TRAINER_MAX_WORKERS = 64 }; /* of each of two layers weight (inputs, outputs) and bias (outputs) */
+/* of each of two layers weight (inputs, outputs) and bias (outputs) */
+enum { TRAINER_VALUES = 4, TRAINER_MAX_WORKERS = 64 };
 
 typedef struct trainer_settings {
     const char *name; /* of the algorithm */
@@ -36,12 +39,14 @@ typedef struct trainer {
     muster_update_counts counts[TRAINER_MAX_WORKERS];
 } trainer;
 
-/* settings: what the sample chooses; the command line adds the rest. Ends the program with 2 for an option that is none. */
+/* settings: what the sample chooses; the command line adds the rest. Ends the program with 2 for an
+ * option that is none. */
 void trainer_open(trainer *t, trainer_settings settings, int argc, char **argv);
 /* The local update of Downpour, whose user is the trainer: times -learning rate. */
 muster_status trainer_local_update(muster_worker *w, int32_t index, muster_tensor accumulated, void *user);
 void trainer_run(trainer *t);
-/* The program's exit code: 0, or 1 where the accuracy of the server's value is lower than was asked for, or the server had no work. */
+/* The program's exit code: 0, or 1 where the accuracy of the server's value is lower than was asked
+ * for, or the server had no work. */
 int trainer_report(trainer *t);
 void trainer_close(trainer *t);
 

@@ -71,15 +71,16 @@ static int read_header(z_stream *z, const char *path, int ndim, idx_array *array
     uint8_t magic[4] = {0}, size[4] = {0};
     if (inflate_bytes(z, magic, 4, path, message)) return -1;
     if (magic[0] || magic[1] || magic[2] != 8 || magic[3] != ndim)
-        return refuse(message, path, "wrong magic number: expected 0000%02x%02x, received %02x%02x%02x%02x", 8u, (unsigned)ndim, magic[0], magic[1],
-                      magic[2], magic[3]);
+        return refuse(message, path, "wrong magic number: expected 0000%02x%02x, received %02x%02x%02x%02x", 8u, (unsigned)ndim, magic[0],
+                      magic[1], magic[2], magic[3]);
     array->ndim = ndim;
     *count = 1;
     for (int i = 0; i < ndim; i++) {
         if (inflate_bytes(z, size, 4, path, message)) return -1;
         array->shape[i] = (int64_t)size[0] << 24 | (int64_t)size[1] << 16 | (int64_t)size[2] << 8 | (int64_t)size[3];
         /* A damaged size must not become a huge allocation: no such data set has more than 2 GB. */
-        if (array->shape[i] && *count > INT32_MAX / array->shape[i]) return refuse(message, path, "wrong sizes: more than 2 GB of elements");
+        if (array->shape[i] && *count > INT32_MAX / array->shape[i])
+            return refuse(message, path, "wrong sizes: more than 2 GB of elements");
         *count *= array->shape[i];
     }
     return 0;
@@ -122,11 +123,12 @@ void idx_free(idx_array *array) {
     memset(array, 0, sizeof *array);
 }
 
-static int check_set(const char *images, const char *labels, int64_t height, int64_t width, int classes, const idx_set *set, char *message) {
+static int check_set(const char *images, const char *labels, int64_t height, int64_t width, int classes, const idx_set *set,
+                     char *message) {
     const int64_t *shape = set->images.shape;
     if (shape[1] != height || shape[2] != width)
-        return refuse(message, images, "wrong sizes: expected images of %lld x %lld, received %lld x %lld", (long long)height, (long long)width,
-                      (long long)shape[1], (long long)shape[2]);
+        return refuse(message, images, "wrong sizes: expected images of %lld x %lld, received %lld x %lld", (long long)height,
+                      (long long)width, (long long)shape[1], (long long)shape[2]);
     if (shape[0] < 1) return refuse(message, images, "wrong sizes: expected at least one image, received none");
     if (set->labels.shape[0] != shape[0])
         return refuse(message, labels, "wrong sizes: expected %lld labels, one for each image, received %lld", (long long)shape[0],

@@ -3,10 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first layer's two multiplications. */
+/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first
+ * layer's two multiplications. */
 #define PIXEL_SCALE (1.0 / 255)
 
-enum { EVALUATE_ROWS = 500 }; /* rows that a worker evaluates at a time: the activations of so many stay in its cache */
+/* rows that a worker evaluates at a time: the activations of so many stay in its cache */
+enum { EVALUATE_ROWS = 500 };
 
 static const int64_t sizes[MLP_LAYERS + 1] = {MLP_INPUTS, MLP_HIDDEN, MLP_HIDDEN, MLP_CLASSES};
 
@@ -14,9 +16,7 @@ typedef struct layer {
     muster_tensor weight, bias; /* views into a flat vector */
 } layer;
 
-static int64_t layer_count(int l) {
-    return sizes[l] * sizes[l + 1] + sizes[l + 1];
-}
+static int64_t layer_count(int l) { return sizes[l] * sizes[l + 1] + sizes[l + 1]; }
 
 int64_t mlp_parameter_count(void) {
     int64_t count = 0;
@@ -38,7 +38,8 @@ static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
     return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns});
 }
 
-/* activation[0]: the pixels as f32; activation[l + 1]: what layer l gives; the last one holds the logits. */
+/* activation[0]: the pixels as f32; activation[l + 1]: what layer l gives; the last one holds the
+ * logits. */
 static muster_status forward(muster_worker *w, muster_tensor pixels, const layer *layers, muster_tensor *activation) {
     int64_t rows = pixels.shape[0];
     activation[0] = matrix(w, rows, MLP_INPUTS);
@@ -55,7 +56,8 @@ static muster_status forward(muster_worker *w, muster_tensor pixels, const layer
 }
 
 /* From the gradient of the logits to that of every layer. */
-static muster_status backward(muster_worker *w, muster_tensor delta, const layer *layers, const muster_tensor *activation, const layer *gradient) {
+static muster_status backward(muster_worker *w, muster_tensor delta, const layer *layers, const muster_tensor *activation,
+                              const layer *gradient) {
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
         muster_tensor x = activation[l];
         MUSTER_TRY(muster_gemm(w, l == 0 ? PIXEL_SCALE : 1, muster_tensor_transpose(x), delta, 0, gradient[l].weight));
@@ -69,9 +71,11 @@ static muster_status backward(muster_worker *w, muster_tensor delta, const layer
     return MUSTER_OK;
 }
 
-/* This worker's part of the flat gradient of the mean loss over the rows of the whole call; loss: the sum over this worker's rows.
- * Divided by the rows of the call, so the sum over the workers is right however unevenly the rows are shared out. */
-static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient, muster_tensor loss) {
+/* This worker's part of the flat gradient of the mean loss over the rows of the whole call; loss:
+ * the sum over this worker's rows. Divided by the rows of the call, so the sum over the workers is
+ * right however unevenly the rows are shared out. */
+static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient,
+                                      muster_tensor loss) {
     if (muster_worker_rows(w) == 0) return muster_fill(w, 0, gradient);
     layer layers[MLP_LAYERS], parts[MLP_LAYERS];
     muster_tensor activation[MLP_LAYERS + 1];
@@ -79,7 +83,8 @@ static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const 
     cut_layers(gradient, parts);
     MUSTER_TRY(forward(w, in[0], layers, activation));
     muster_tensor logits = activation[MLP_LAYERS];
-    MUSTER_TRY(muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
+    MUSTER_TRY(
+        muster_softmax_cross_entropy(w, logits, in[1], 1.0 / (double)muster_worker_total_rows(w), loss, logits, muster_tensor_none()));
     return backward(w, logits, layers, activation, parts);
 }
 
@@ -108,8 +113,10 @@ static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, mu
     return muster_softmax_cross_entropy(w, activation[MLP_LAYERS], in[1], 1, loss, muster_tensor_none(), out[0]);
 }
 
-/* He et al., "Delving deep into rectifiers" (2015), in its uniform form: weights in [-b, b) with b = sqrt(6 / inputs); biases 0. The last
- * layer has a tenth of that: with logits near 0 the first steps do not overshoot, which a momentum of 0.9 would carry on for long. */
+/* He et al., "Delving deep into rectifiers" (2015), in its uniform form: weights in [-b, b) with b
+ * = sqrt(6 / inputs); biases 0. The last
+ * layer has a tenth of that: with logits near 0 the first steps do not overshoot, which a momentum
+ * of 0.9 would carry on for long. */
 static muster_status initialise_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const mlp *model = user;
@@ -146,7 +153,8 @@ static muster_status create_functions(mlp *m) {
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
     MUSTER_TRY(describe_data(m->gradient));
-    MUSTER_TRY(muster_function_output(m->gradient, "gradient", MUSTER_F32, 1, MUSTER_MAX)); /* equal on all, so any of them */
+    /* equal on all, so any of them */
+    MUSTER_TRY(muster_function_output(m->gradient, "gradient", MUSTER_F32, 1, MUSTER_MAX));
     MUSTER_TRY(muster_function_variable(m->gradient, m->parameters, MUSTER_READ));
     MUSTER_TRY(muster_function_set_runs_without_rows(m->gradient, 1));
 

@@ -27,8 +27,8 @@ static double rate(const progress *p) {
 
 static void draw_bar(progress *p) {
     int filled = (int)(WIDTH * p->done / p->total);
-    fprintf(p->stream, "\r[%.*s%*s] %3d %%  loss %.4f  %.0f samples/s ", filled, "########################################", WIDTH - filled, "",
-            (int)(100 * p->done / p->total), p->loss, rate(p));
+    fprintf(p->stream, "\r[%.*s%*s] %3d %%  loss %.4f  %.0f samples/s ", filled, "########################################", WIDTH - filled,
+            "", (int)(100 * p->done / p->total), p->loss, rate(p));
     fflush(p->stream);
     p->drawn = progress_now();
 }
@@ -38,7 +38,8 @@ void progress_add(progress *p, int64_t samples, double loss) {
     p->done += samples;
     int tenths = (int)(10 * p->done / p->total);
     if (p->terminal) {
-        if (progress_now() - p->drawn > 0.1 || p->done == p->total) draw_bar(p); /* drawing must not cost what it measures */
+        /* drawing must not cost what it measures */
+        if (progress_now() - p->drawn > 0.1 || p->done == p->total) draw_bar(p);
     } else if (tenths > p->tenths) {
         fprintf(p->stream, "%3d %%  loss %.4f  %.0f samples/s\n", 10 * tenths, p->loss, rate(p));
         fflush(p->stream);

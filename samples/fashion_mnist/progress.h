@@ -1,4 +1,5 @@
-/* progress.h: how far a training has come: a bar that redraws itself on a terminal, otherwise one line every tenth. */
+/* progress.h: how far a training has come: a bar that redraws itself on a terminal, otherwise one
+ * line every tenth. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
@@ -8,7 +9,7 @@
 typedef struct progress {
     FILE *stream;
     int terminal;
-    int64_t total, done; /* samples */
+    int64_t total, done;         /* samples */
     double started, drawn, loss; /* seconds; the loss, smoothed */
     int tenths;
 } progress;

@@ -1,4 +1,5 @@
-/* train.c: trains a multilayer perceptron on Fashion-MNIST on every device of the machine. `train --help` lists the options. */
+/* train.c: trains a multilayer perceptron on Fashion-MNIST on every device of the machine. `train
+ * --help` lists the options. */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
@@ -16,18 +17,17 @@ typedef struct settings {
     mlp_options model;
 } settings;
 
-static const char usage[] =
-    "usage: train [options]\n"
-    "  --devices TEXT         which devices, for example host:2 (default: all)\n"
-    "  --data DIR             the four gzipped IDX files (default: /usr/share/datasets/fashion-mnist)\n"
-    "  --epochs N             passes over the training set (default: 1)\n"
-    "  --batch N              rows of a step, over all devices (default: 500)\n"
-    "  --steps N              stop after N steps, without an evaluation\n"
-    "  --learning-rate X      (default: 0.1)\n"
-    "  --seed N               of the first parameters and of the order of the rows (default: 1)\n"
-    "  --min-accuracy X       exit 1 when the test accuracy comes out lower\n"
-    "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
-    "  --dump-params FILE     the parameters (f32) at the end\n";
+static const char usage[] = "usage: train [options]\n"
+                            "  --devices TEXT         which devices, for example host:2 (default: all)\n"
+                            "  --data DIR             the four gzipped IDX files (default: /usr/share/datasets/fashion-mnist)\n"
+                            "  --epochs N             passes over the training set (default: 1)\n"
+                            "  --batch N              rows of a step, over all devices (default: 500)\n"
+                            "  --steps N              stop after N steps, without an evaluation\n"
+                            "  --learning-rate X      (default: 0.1)\n"
+                            "  --seed N               of the first parameters and of the order of the rows (default: 1)\n"
+                            "  --min-accuracy X       exit 1 when the test accuracy comes out lower\n"
+                            "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
+                            "  --dump-params FILE     the parameters (f32) at the end\n";
 
 static volatile sig_atomic_t interrupted;
 
@@ -71,26 +71,57 @@ static double parse_fraction(const char *option, const char *text) {
 }
 
 static settings parse(int argc, char **argv) {
-    static const struct option options[] = {
-        {"devices", required_argument, NULL, 'd'}, {"data", required_argument, NULL, 'f'},          {"epochs", required_argument, NULL, 'e'},
-        {"batch", required_argument, NULL, 'b'},   {"steps", required_argument, NULL, 's'},         {"seed", required_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},          {"dump-gradient", required_argument, NULL, 'g'}, {"dump-params", required_argument, NULL, 'p'},
-        {"min-accuracy", required_argument, NULL, 'a'}, {"learning-rate", required_argument, NULL, 'l'}, {0}};
+    static const struct option options[] = {{"devices", required_argument, NULL, 'd'},
+                                            {"data", required_argument, NULL, 'f'},
+                                            {"epochs", required_argument, NULL, 'e'},
+                                            {"batch", required_argument, NULL, 'b'},
+                                            {"steps", required_argument, NULL, 's'},
+                                            {"seed", required_argument, NULL, 'r'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"dump-gradient", required_argument, NULL, 'g'},
+                                            {"dump-params", required_argument, NULL, 'p'},
+                                            {"min-accuracy", required_argument, NULL, 'a'},
+                                            {"learning-rate", required_argument, NULL, 'l'},
+                                            {0}};
     settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1}};
     for (int option, index = 0; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
         switch (option) {
-        case 'd': s.devices = optarg; break;
-        case 'f': s.data = optarg; break;
-        case 'e': s.epochs = parse_count("epochs", optarg, 0); break;
-        case 'b': s.batch = parse_count("batch", optarg, 1); break;
-        case 's': s.steps = parse_count("steps", optarg, 0); break;
-        case 'r': s.model.seed = (uint64_t)parse_count("seed", optarg, 0); break;
-        case 'a': s.minimum_accuracy = parse_fraction("min-accuracy", optarg); break;
-        case 'l': s.model.learning_rate = parse_fraction("learning-rate", optarg); break;
-        case 'g': s.dump_gradient = optarg; break;
-        case 'p': s.dump_parameters = optarg; break;
-        case 'h': fputs(usage, stdout); exit(0);
-        default: fputs(usage, stderr); exit(2);
+        case 'd':
+            s.devices = optarg;
+            break;
+        case 'f':
+            s.data = optarg;
+            break;
+        case 'e':
+            s.epochs = parse_count("epochs", optarg, 0);
+            break;
+        case 'b':
+            s.batch = parse_count("batch", optarg, 1);
+            break;
+        case 's':
+            s.steps = parse_count("steps", optarg, 0);
+            break;
+        case 'r':
+            s.model.seed = (uint64_t)parse_count("seed", optarg, 0);
+            break;
+        case 'a':
+            s.minimum_accuracy = parse_fraction("min-accuracy", optarg);
+            break;
+        case 'l':
+            s.model.learning_rate = parse_fraction("learning-rate", optarg);
+            break;
+        case 'g':
+            s.dump_gradient = optarg;
+            break;
+        case 'p':
+            s.dump_parameters = optarg;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            fputs(usage, stderr);
+            exit(2);
         }
     }
     if (optind < argc) {
@@ -110,20 +141,17 @@ static idx_set read_set(const char *folder, const char *name) {
     return set;
 }
 
-static muster_tensor images_of(const idx_set *set) {
-    return muster_u8(set->images.data, set->images.shape[0], MLP_INPUTS);
-}
+static muster_tensor images_of(const idx_set *set) { return muster_u8(set->images.data, set->images.shape[0], MLP_INPUTS); }
 
-static muster_tensor labels_of(const idx_set *set) {
-    return muster_u8(set->labels.data, set->labels.shape[0]);
-}
+static muster_tensor labels_of(const idx_set *set) { return muster_u8(set->labels.data, set->labels.shape[0]); }
 
 /* Fisher and Yates, with random numbers that depend on seed and epoch alone. */
 static void shuffle(int64_t *order, int64_t count, uint64_t seed, int64_t epoch) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     for (int64_t i = 0; i < count; i++) order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
-        uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), (uint32_t)epoch, 1}; /* 1: apart from the parameters' numbers */
+        /* 1: apart from the parameters' numbers */
+        uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), (uint32_t)epoch, 1};
         muster_philox4x32(counter, key, out);
         int64_t j = (int64_t)(((uint64_t)out[0] << 32 | out[1]) % (uint64_t)(i + 1)), swapped = order[i];
         order[i] = order[j];
@@ -163,8 +191,9 @@ static void dump_parameters(const settings *s, mlp *model) {
     free(values);
 }
 
-/* The learning rate of a step. It grows evenly over the first steps (Goyal et al., "Accurate, large minibatch SGD", 2017): at its full height these
- * are unstable, and a difference of rounding, such as that between one device and two, grows a thousandfold within 20 steps. */
+/* The learning rate of a step. It grows evenly over the first steps (Goyal et al., "Accurate, large
+ * minibatch SGD", 2017): at its full height these are unstable, and a difference of rounding, such
+ * as that between one device and two, grows a thousandfold within 20 steps. */
 static double learning_rate(double full, int64_t step) {
     enum { WARM_UP_STEPS = 60 };
     return step < WARM_UP_STEPS ? full * (double)(step + 1) / WARM_UP_STEPS : full;

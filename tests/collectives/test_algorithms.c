@@ -1,6 +1,8 @@
-/* The host algorithms without threads: views are made by hand, the ranks are served one after another in a random order, and every element is compared
- * with what this file computes from whole numbers. Up to 9 elements the whole matrix, beyond that a sample by MUSTER_SEED (test_conformance has all of
- * it); under the sanitizers a smaller sample of smaller sizes. MUSTER_TEST_FULL=1: larger samples. */
+/* The host algorithms without threads: views are made by hand, the ranks are served one after
+ * another in a random order, and every element is compared with what this file computes from whole
+ * numbers. Up to 9 elements the whole matrix, beyond that a sample by MUSTER_SEED (test_conformance
+ * has all of it); under the sanitizers a smaller sample of smaller sizes. MUSTER_TEST_FULL=1:
+ * larger samples. */
 #include "base_check.h"
 
 #include "host/algorithm_impl.h"
@@ -54,7 +56,9 @@ static bool full(void) {
 
 static bool is_float(muster_dtype dtype) { return dtype <= MUSTER_F64; }
 static bool is_signed(muster_dtype dtype) { return is_float(dtype) || dtype == MUSTER_I8 || (dtype >= MUSTER_I16 && dtype <= MUSTER_I64); }
-static bool reduces(mst_collective collective) { return collective == MST_ALL_REDUCE || collective == MST_REDUCE || collective == MST_REDUCE_SCATTER; }
+static bool reduces(mst_collective collective) {
+    return collective == MST_ALL_REDUCE || collective == MST_REDUCE || collective == MST_REDUCE_SCATTER;
+}
 
 /* Element i of rank r's input. Sums, products and copies of these are exact in every dtype. */
 static int64_t value_of(const trial *t, int32_t r, int64_t i) {
@@ -83,14 +87,30 @@ static void set_counts(const trial *t, mst_request *q, int32_t r) {
     bool root = r == t->root;
     int64_t total = offset_of(t, t->size);
     switch (t->collective) {
-    case MST_ALL_REDUCE: q->shards = shards_of(t, r), q->input_count = q->shards * t->count, q->output_count = t->count; break;
-    case MST_ALL_REDUCE_AXPY: q->alpha = 3, q->input_count = q->output_count = t->count; break;
-    case MST_REDUCE: q->input_count = t->count, q->output_count = root ? t->count : 0; break;
-    case MST_BROADCAST: q->input_count = root ? t->count : 0, q->output_count = t->count; break;
-    case MST_ALL_GATHER: q->input_count = part_of(t, r), q->output_count = total; break;
-    case MST_GATHER: q->input_count = part_of(t, r), q->output_count = root ? total : 0; break;
-    case MST_SCATTER: q->input_count = root ? total : 0, q->output_count = part_of(t, r); break;
-    case MST_REDUCE_SCATTER: q->input_count = total, q->output_count = part_of(t, r); break;
+    case MST_ALL_REDUCE:
+        q->shards = shards_of(t, r), q->input_count = q->shards * t->count, q->output_count = t->count;
+        break;
+    case MST_ALL_REDUCE_AXPY:
+        q->alpha = 3, q->input_count = q->output_count = t->count;
+        break;
+    case MST_REDUCE:
+        q->input_count = t->count, q->output_count = root ? t->count : 0;
+        break;
+    case MST_BROADCAST:
+        q->input_count = root ? t->count : 0, q->output_count = t->count;
+        break;
+    case MST_ALL_GATHER:
+        q->input_count = part_of(t, r), q->output_count = total;
+        break;
+    case MST_GATHER:
+        q->input_count = part_of(t, r), q->output_count = root ? total : 0;
+        break;
+    case MST_SCATTER:
+        q->input_count = root ? total : 0, q->output_count = part_of(t, r);
+        break;
+    case MST_REDUCE_SCATTER:
+        q->input_count = total, q->output_count = part_of(t, r);
+        break;
     default:
         for (int32_t p = 0; p < t->size; p++) send_counts[r][p] = parcel_of(t, r, p), recv_counts[r][p] = parcel_of(t, p, r);
         q->input_count = sum_of(send_counts[r], t->size), q->output_count = sum_of(recv_counts[r], t->size);
@@ -102,7 +122,8 @@ static void set_counts(const trial *t, mst_request *q, int32_t r) {
 /* Is this rank in place? */
 static bool placed(const trial *t, int32_t r) {
     bool sharded = t->collective == MST_ALL_REDUCE && t->uneven, parcels = t->collective == MST_ALL_TO_ALL && t->uneven;
-    bool rooted = t->collective == MST_REDUCE || t->collective == MST_BROADCAST || t->collective == MST_GATHER || t->collective == MST_SCATTER;
+    bool rooted =
+        t->collective == MST_REDUCE || t->collective == MST_BROADCAST || t->collective == MST_GATHER || t->collective == MST_SCATTER;
     if (t->places == APART || (t->places == MIXED && r % 2) || sharded || parcels || t->collective == MST_ALL_REDUCE_AXPY) return false;
     return !rooted || r == t->root;
 }
@@ -119,7 +140,8 @@ static void reserve(rank_memory *m, int64_t bytes) {
     m->capacity = bytes;
 }
 
-/* The block: guard, input, guard, output, guard; in place the smaller one lies in the larger one. */
+/* The block: guard, input, guard, output, guard; in place the smaller one lies in the larger
+ * one. */
 static void place(const trial *t, mst_request *q, int32_t r, int64_t misaligned) {
     int64_t element = muster_dtype_size(t->dtype), input = q->input_count * element, output = q->output_count * element;
     rank_memory *m = &memories[r];
@@ -197,13 +219,20 @@ static void serve(const trial *t, mst_algorithm_kind kind, uint64_t seed) {
 /* Integers wrap. */
 static double wrapped(muster_dtype dtype, uint64_t bits) {
     switch (dtype) {
-    case MUSTER_I8: return (double)(int8_t)bits;
-    case MUSTER_U8: return (double)(uint8_t)bits;
-    case MUSTER_I16: return (double)(int16_t)bits;
-    case MUSTER_I32: return (double)(int32_t)bits;
-    case MUSTER_U32: return (double)(uint32_t)bits;
-    case MUSTER_U64: return (double)bits;
-    default: return (double)(int64_t)bits;
+    case MUSTER_I8:
+        return (double)(int8_t)bits;
+    case MUSTER_U8:
+        return (double)(uint8_t)bits;
+    case MUSTER_I16:
+        return (double)(int16_t)bits;
+    case MUSTER_I32:
+        return (double)(int32_t)bits;
+    case MUSTER_U32:
+        return (double)(uint32_t)bits;
+    case MUSTER_U64:
+        return (double)bits;
+    default:
+        return (double)(int64_t)bits;
     }
 }
 
@@ -220,23 +249,35 @@ static double combined(const trial *t, int64_t index) {
         }
     }
     switch (t->op) {
-    case MUSTER_PROD: return wrapped(t->dtype, product);
-    case MUSTER_MAX: return (double)largest;
-    case MUSTER_MIN: return (double)smallest;
-    case MUSTER_AVG: return (double)sum / (double)total;
-    default: return wrapped(t->dtype, (uint64_t)sum);
+    case MUSTER_PROD:
+        return wrapped(t->dtype, product);
+    case MUSTER_MAX:
+        return (double)largest;
+    case MUSTER_MIN:
+        return (double)smallest;
+    case MUSTER_AVG:
+        return (double)sum / (double)total;
+    default:
+        return wrapped(t->dtype, (uint64_t)sum);
     }
 }
 
 static double expected(const trial *t, int32_t rank, int64_t index) {
     int32_t from = 0;
     switch (t->collective) {
-    case MST_ALL_REDUCE: case MST_REDUCE: return combined(t, index);
-    case MST_ALL_REDUCE_AXPY: return (double)parameter_of(index) + 3 * combined(t, index);
-    case MST_BROADCAST: return (double)value_of(t, t->root, index);
-    case MST_SCATTER: return (double)value_of(t, t->root, offset_of(t, rank) + index);
-    case MST_REDUCE_SCATTER: return combined(t, offset_of(t, rank) + index);
-    case MST_ALL_GATHER: case MST_GATHER:
+    case MST_ALL_REDUCE:
+    case MST_REDUCE:
+        return combined(t, index);
+    case MST_ALL_REDUCE_AXPY:
+        return (double)parameter_of(index) + 3 * combined(t, index);
+    case MST_BROADCAST:
+        return (double)value_of(t, t->root, index);
+    case MST_SCATTER:
+        return (double)value_of(t, t->root, offset_of(t, rank) + index);
+    case MST_REDUCE_SCATTER:
+        return combined(t, offset_of(t, rank) + index);
+    case MST_ALL_GATHER:
+    case MST_GATHER:
         for (; index >= part_of(t, from); from++) index -= part_of(t, from);
         return (double)value_of(t, from, index);
     default:
@@ -246,8 +287,9 @@ static double expected(const trial *t, int32_t rank, int64_t index) {
 }
 
 static void describe(char text[200], const trial *t, mst_algorithm_kind kind) {
-    snprintf(text, 200, "collective %d %s %s %s, %d ranks, root %d, count %lld, places %d, uneven %d", t->collective, mst_algorithm_of(kind)->name,
-             mst_reduction_name(t->op), muster_dtype_name(t->dtype), t->size, t->root, (long long)t->count, t->places, t->uneven);
+    snprintf(text, 200, "collective %d %s %s %s, %d ranks, root %d, count %lld, places %d, uneven %d", t->collective,
+             mst_algorithm_of(kind)->name, mst_reduction_name(t->op), muster_dtype_name(t->dtype), t->size, t->root, (long long)t->count,
+             t->places, t->uneven);
 }
 
 static void check_output(const trial *t, mst_algorithm_kind kind, int32_t rank) {
@@ -257,7 +299,9 @@ static void check_output(const trial *t, mst_algorithm_kind kind, int32_t rank) 
     double received[AT_ONCE];
     for (int64_t i = 0; i < q->output_count; i++) {
         int64_t left = q->output_count - i;
-        if (i % AT_ONCE == 0) mst_convert(MUSTER_F64, received, t->dtype, memories[rank].output + i * muster_dtype_size(t->dtype), left < AT_ONCE ? left : AT_ONCE);
+        if (i % AT_ONCE == 0)
+            mst_convert(MUSTER_F64, received, t->dtype, memories[rank].output + i * muster_dtype_size(t->dtype),
+                        left < AT_ONCE ? left : AT_ONCE);
         double wanted = expected(t, rank, i);
         if (fabs(received[i % AT_ONCE] - wanted) <= exact * (1 + fabs(wanted))) continue;
         describe(text, t, kind);
@@ -265,7 +309,8 @@ static void check_output(const trial *t, mst_algorithm_kind kind, int32_t rank) 
     }
 }
 
-/* The first byte in [begin, end), which has no output in it, that is neither the input's nor the filling; `end`: none. */
+/* The first byte in [begin, end), which has no output in it, that is neither the input's nor the
+ * filling; `end`: none. */
 static const char *first_changed(const rank_memory *m, const char *begin, const char *end, const char *given, int64_t input) {
     const char *at = begin;
     for (; at < end && !(at >= given && at < given + input); at++) {
@@ -365,9 +410,15 @@ MATRIX(all_to_all_is_right, MST_ALL_TO_ALL)
 /* So much memory that it is written past the cache. */
 static void large_collectives_are_right(void **state) {
     (void)state;
-    static const mst_collective collectives[] = {MST_ALL_REDUCE, MST_ALL_REDUCE_AXPY, MST_REDUCE_SCATTER, MST_BROADCAST, MST_ALL_GATHER, MST_ALL_TO_ALL};
+    static const mst_collective collectives[] = {MST_ALL_REDUCE, MST_ALL_REDUCE_AXPY, MST_REDUCE_SCATTER,
+                                                 MST_BROADCAST,  MST_ALL_GATHER,      MST_ALL_TO_ALL};
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        trial t = {.collective = collectives[i], .op = MUSTER_SUM, .dtype = MUSTER_F64, .size = 2, .count = 1100003, .places = i % 2 ? APART : MIXED};
+        trial t = {.collective = collectives[i],
+                   .op = MUSTER_SUM,
+                   .dtype = MUSTER_F64,
+                   .size = 2,
+                   .count = 1100003,
+                   .places = i % 2 ? APART : MIXED};
         for (mst_algorithm_kind kind = SANITIZED ? MST_DIRECT : MST_REFERENCE; kind <= MST_DIRECT; kind++) check_kind(&t, kind, i);
     }
 }
@@ -417,8 +468,14 @@ static void maximum_lets_nan_through(void **state) {
         mst_request requests[3];
         _Alignas(64) static char chunk[MST_CHUNK_BYTES];
         for (int32_t r = 0; r < 3; r++) {
-            requests[r] = (mst_request){.collective = MST_ALL_REDUCE, .reduction = MUSTER_MAX, .dtype = MUSTER_F32, .input_count = 3,
-                                        .output_count = 3, .input = inputs[r], .output = outputs[r], .shards = 1};
+            requests[r] = (mst_request){.collective = MST_ALL_REDUCE,
+                                        .reduction = MUSTER_MAX,
+                                        .dtype = MUSTER_F32,
+                                        .input_count = 3,
+                                        .output_count = 3,
+                                        .input = inputs[r],
+                                        .output = outputs[r],
+                                        .shards = 1};
         }
         const mst_request *all[3] = {&requests[0], &requests[1], &requests[2]};
         for (int32_t r = 0; r < 3; r++) mst_algorithm_of(kind)->serve[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk});
@@ -520,13 +577,25 @@ static int free_memories(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_reduce_is_right), cmocka_unit_test(all_reduce_axpy_is_right), cmocka_unit_test(reduce_is_right),
-        cmocka_unit_test(broadcast_is_right), cmocka_unit_test(all_gather_is_right), cmocka_unit_test(gather_is_right),
-        cmocka_unit_test(scatter_is_right), cmocka_unit_test(reduce_scatter_is_right), cmocka_unit_test(all_to_all_is_right),
-        cmocka_unit_test(large_collectives_are_right), cmocka_unit_test(algorithms_give_the_same_bits), cmocka_unit_test(maximum_lets_nan_through),
-        cmocka_unit_test(segments_are_whole_lines_and_cover_everything), cmocka_unit_test(large_segments_are_whole_pages),
-        cmocka_unit_test(segments_of_many_ranks_do_not_overflow), cmocka_unit_test(segments_differ_by_one_unit_at_most), cmocka_unit_test(a_forced_algorithm_is_selected_wherever_it_serves),
-        cmocka_unit_test(small_is_inline_and_large_is_direct), cmocka_unit_test(what_is_selected_serves), cmocka_unit_test(algorithms_have_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduce_is_right),
+                                       cmocka_unit_test(all_reduce_axpy_is_right),
+                                       cmocka_unit_test(reduce_is_right),
+                                       cmocka_unit_test(broadcast_is_right),
+                                       cmocka_unit_test(all_gather_is_right),
+                                       cmocka_unit_test(gather_is_right),
+                                       cmocka_unit_test(scatter_is_right),
+                                       cmocka_unit_test(reduce_scatter_is_right),
+                                       cmocka_unit_test(all_to_all_is_right),
+                                       cmocka_unit_test(large_collectives_are_right),
+                                       cmocka_unit_test(algorithms_give_the_same_bits),
+                                       cmocka_unit_test(maximum_lets_nan_through),
+                                       cmocka_unit_test(segments_are_whole_lines_and_cover_everything),
+                                       cmocka_unit_test(large_segments_are_whole_pages),
+                                       cmocka_unit_test(segments_of_many_ranks_do_not_overflow),
+                                       cmocka_unit_test(segments_differ_by_one_unit_at_most),
+                                       cmocka_unit_test(a_forced_algorithm_is_selected_wherever_it_serves),
+                                       cmocka_unit_test(small_is_inline_and_large_is_direct),
+                                       cmocka_unit_test(what_is_selected_serves),
+                                       cmocka_unit_test(algorithms_have_names)};
     return cmocka_run_group_tests(tests, NULL, free_memories);
 }

@@ -1,4 +1,5 @@
-/* Collectives that fail, what a reduction must not do, and what is recorded. Their results are compared in test_conformance.c. */
+/* Collectives that fail, what a reduction must not do, and what is recorded. Their results are
+ * compared in test_conformance.c. */
 #include "collectives_values.h"
 #include "device_far.h"
 

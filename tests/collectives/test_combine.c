@@ -1,4 +1,5 @@
-/* Several inputs read at once give the bits of one input after the other, which is what the other algorithms do: every dtype, op and number of inputs. */
+/* Several inputs read at once give the bits of one input after the other, which is what the other
+ * algorithms do: every dtype, op and number of inputs. */
 #include "host/many_impl.h"
 
 #include "base_check.h"
@@ -30,8 +31,10 @@ static void fill(arena *a, muster_dtype dtype, uint64_t seed) {
         for (int64_t i = 0; i < ROOM / size; i++) {
             double number = next_number(&seed);
             uint64_t bits = next_bits(&seed);
-            if (mst_dtype_is_float(dtype)) mst_convert(dtype, a->rows[row] + i * size, MUSTER_F64, &number, 1);
-            else memcpy(a->rows[row] + i * size, &bits, (size_t)size);
+            if (mst_dtype_is_float(dtype))
+                mst_convert(dtype, a->rows[row] + i * size, MUSTER_F64, &number, 1);
+            else
+                memcpy(a->rows[row] + i * size, &bits, (size_t)size);
         }
     }
 }
@@ -59,7 +62,8 @@ static void check(muster_reduction op, muster_dtype dtype, int32_t inputs, int32
         fail_msg("%s of %d inputs of %s into row %d: other bits", mst_reduction_name(op), inputs, muster_dtype_name(dtype), into);
     memcpy(before.rows[into], expected, (size_t)bytes);
     if (memcmp(&a, &before, sizeof a) != 0)
-        fail_msg("%s of %d inputs of %s into row %d: other memory was written", mst_reduction_name(op), inputs, muster_dtype_name(dtype), into);
+        fail_msg("%s of %d inputs of %s into row %d: other memory was written", mst_reduction_name(op), inputs, muster_dtype_name(dtype),
+                 into);
 }
 
 static void test_the_bits_are_those_of_one_input_after_the_other(void **state) {

@@ -1,4 +1,5 @@
-/* The order in which values are combined: that of the shards, whoever has them, and by every algorithm; also of values that are no numbers. */
+/* The order in which values are combined: that of the shards, whoever has them, and by every
+ * algorithm; also of values that are no numbers. */
 #include "collectives_values.h"
 
 #include <math.h>
@@ -11,7 +12,9 @@ static const char *const algorithms[] = {"reference", "inline", "direct", NULL};
 enum { SHARDS = 12, COUNT = 700 };
 
 /* Cancels: of both signs, over many orders of magnitude. */
-static float shard_value(int64_t shard, int64_t i) { return (float)(sin((double)(shard * 7919 + i * 104729)) * exp2((double)((shard * 5 + i) % 40 - 20))); }
+static float shard_value(int64_t shard, int64_t i) {
+    return (float)(sin((double)(shard * 7919 + i * 104729)) * exp2((double)((shard * 5 + i) % 40 - 20)));
+}
 
 typedef struct shards_case {
     bool whole;  /* the sum over the shards; else each rank sums its own first */
@@ -118,7 +121,8 @@ static bool close_enough(const special_case *c, double a, double b) {
     return any_order && (a == b || fabs(a - b) <= 2 * ulp * fabs(b));
 }
 
-/* The same bits, except that one NaN is as good as another: which one an addition of two passes on is the compiler's choice. */
+/* The same bits, except that one NaN is as good as another: which one an addition of two passes on
+ * is the compiler's choice. */
 static void check_same(const special_case *c, const special_case *other) {
     double a[PLACES], b[PLACES];
     mst_convert(MUSTER_F64, a, c->dtype, c->result, PLACES);
@@ -135,7 +139,9 @@ static void check_nan(const special_case *c) {
     mst_convert(MUSTER_F64, received, c->dtype, c->result, PLACES);
     for (int i = 0; i < PLACES; i++) {
         bool given = i % SPECIALS == 6 || i / SPECIALS % SPECIALS == 6 || i / (SPECIALS * SPECIALS) == 6;
-        if (given && !isnan(received[i])) fail_msg("%s of %s: triple %d: expected NaN, received %g", mst_reduction_name(c->op), muster_dtype_name(c->dtype), i, received[i]);
+        if (given && !isnan(received[i]))
+            fail_msg("%s of %s: triple %d: expected NaN, received %g", mst_reduction_name(c->op), muster_dtype_name(c->dtype), i,
+                     received[i]);
     }
 }
 
@@ -149,8 +155,10 @@ static void test_infinities_zeros_and_nan_on_every_algorithm(void **state) {
                 collectives_open_with(&pool, 3, 0, algorithms[a], -1);
                 assert_ok(collectives_run(&pool, special_task, a == 0 ? &first : &other));
                 collectives_close(&pool);
-                if (a == 0) check_nan(&first);
-                else check_same(&first, &other);
+                if (a == 0)
+                    check_nan(&first);
+                else
+                    check_same(&first, &other);
             }
         }
     }

@@ -1,4 +1,5 @@
-/* Counts beyond 2^31 elements. Two ranks with 2.1 GB each: where that much memory is free, in builds without sanitizers; always with MUSTER_TEST_FULL=1. */
+/* Counts beyond 2^31 elements. Two ranks with 2.1 GB each: where that much memory is free, in
+ * builds without sanitizers; always with MUSTER_TEST_FULL=1. */
 #include "base_check.h"
 #include "collectives_pool.h"
 
@@ -28,8 +29,10 @@ static bool all_are(const uint8_t *x, int64_t begin, int64_t end, int value) {
 static muster_status expect(const uint8_t *x, int common, int base) {
     int64_t begin = 0;
     for (int s = 0; s < SPOTS; begin = spots[s++] + 1) {
-        if (!all_are(x, begin, spots[s], common)) return mst_error(MUSTER_USER, "an element before %lld is not %d", (long long)spots[s], common);
-        if (x[spots[s]] != base + s) return mst_error(MUSTER_USER, "element %lld: expected %d, received %d", (long long)spots[s], base + s, x[spots[s]]);
+        if (!all_are(x, begin, spots[s], common))
+            return mst_error(MUSTER_USER, "an element before %lld is not %d", (long long)spots[s], common);
+        if (x[spots[s]] != base + s)
+            return mst_error(MUSTER_USER, "element %lld: expected %d, received %d", (long long)spots[s], base + s, x[spots[s]]);
     }
     return MUSTER_OK;
 }

@@ -1,11 +1,13 @@
-/* Collectives between GPUs of the simulated machine: which way they go, what they wait for, and what happens when NCCL or a rank fails. */
+/* Collectives between GPUs of the simulated machine: which way they go, what they wait for, and
+ * what happens when NCCL or a rank fails. */
 #include "collectives_values.h"
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 
 #include <stdlib.h>
 
-enum { RANKS = 4, SMALL = 1000, LARGE = 100000 }; /* elements of f32 or i64: below, and above what p2p is chosen for */
+/* elements of f32 or i64: below, and above what p2p is chosen for */
+enum { RANKS = 4, SMALL = 1000, LARGE = 100000 };
 #define NO_WAY 30LL * 1000000000
 
 static char log_text[4096];
@@ -26,10 +28,13 @@ static muster_status open_pool(collectives_pool *c, const char *devices, const c
     setenv("MUSTER_TEST_DEVICES", devices, 1);
     collectives_open_devices(c, 0, RANKS);
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
-    return mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm, .fixed_order = fixed_order}, &c->communicator);
+    return mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm, .fixed_order = fixed_order},
+                                   &c->communicator);
 }
 
-static void open_good(collectives_pool *c, const char *devices, const char *algorithm) { assert_ok(open_pool(c, devices, algorithm, false)); }
+static void open_good(collectives_pool *c, const char *devices, const char *algorithm) {
+    assert_ok(open_pool(c, devices, algorithm, false));
+}
 
 /* ---- what ranks do ---- */
 
@@ -119,9 +124,12 @@ static void virtual_devices_go_without_nccl(void **state) {
 
 static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
     (void)state;
-    static const struct { const char *devices, *algorithm, *text; bool peers; } cases[] = {
-        {"cuda-virtual", "nccl", "received \"nccl\": NCCL takes each GPU once", true}, {"cuda", "p2p", "received \"p2p\": they do not read each other's memory", false},
-        {"cuda", "ring", "expected reference, inline, direct, p2p, nccl or staged, received \"ring\"", true}};
+    static const struct {
+        const char *devices, *algorithm, *text;
+        bool peers;
+    } cases[] = {{"cuda-virtual", "nccl", "received \"nccl\": NCCL takes each GPU once", true},
+                 {"cuda", "p2p", "received \"p2p\": they do not read each other's memory", false},
+                 {"cuda", "ring", "expected reference, inline, direct, p2p, nccl or staged, received \"ring\"", true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         collectives_pool c;
         begin(cases[i].peers);
@@ -183,7 +191,8 @@ static void the_call_after_a_lost_one_has_new_communicators(void **state) {
     collectives_close(&c);
 }
 
-/* The communicators are stuck inside NCCL: one rank's call fails, the others wait on their devices. */
+/* The communicators are stuck inside NCCL: one rank's call fails, the others wait on their
+ * devices. */
 static void a_failure_of_nccl_ends_the_call_on_every_rank(void **state) {
     (void)state;
     static const char *const symbols[] = {"ncclAllReduce", "ncclGroupStart", "ncclGroupEnd", "ncclCommGetAsyncError"};

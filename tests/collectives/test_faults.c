@@ -1,5 +1,7 @@
-/* Every collective x algorithm x fault x rank, of 2, 3 and 4 ranks: the call ends, the caller and every rank are told what is true, and the next call on the
- * same pool is right. In a build with a sanitizer a sample by MUSTER_SEED in which every two values that can meet do meet; the whole with MUSTER_TEST_FULL=1. */
+/* Every collective x algorithm x fault x rank, of 2, 3 and 4 ranks: the call ends, the caller and
+ * every rank are told what is true, and the next call on the same pool is right. In a build with a
+ * sanitizer a sample by MUSTER_SEED in which every two values that can meet do meet; the whole with
+ * MUSTER_TEST_FULL=1. */
 #include "base_check.h"
 #include "collectives_faults.h"
 
@@ -54,17 +56,19 @@ static faults_call call_for(const cell *c, uint64_t *random) {
 
 /* What stands in the way of a wrong order: another message, or another collective. */
 static faults_call next_call(faults_call call) {
-    if (faults_sends(call.kind)) call.salt++;
-    else call.kind = call.kind == FAULTS_BARRIER ? FAULTS_ALL_REDUCE : FAULTS_BARRIER;
+    if (faults_sends(call.kind))
+        call.salt++;
+    else
+        call.kind = call.kind == FAULTS_BARRIER ? FAULTS_ALL_REDUCE : FAULTS_BARRIER;
     if (call.kind == FAULTS_ALL_REDUCE && call.op == MUSTER_AVG) call.op = MUSTER_MAX;
     return call;
 }
 
 static void describe(char text[300], const cell *c, const collectives_pool *pool) {
     const char *algorithm = algorithms[c->algorithm];
-    snprintf(text, 300, "MUSTER_SEED=%llu: %s, %s, %s on rank %d of %d (first device %s, last %s)", (unsigned long long)matrix.seed, faults_kind_name(c->kind),
-             algorithm ? algorithm : "selected", faults_fault_name(c->fault), (int)rank_of(c->seat), (int)size_of(c->seat), pool->devices[0]->name,
-             pool->devices[pool->size - 1]->name);
+    snprintf(text, 300, "MUSTER_SEED=%llu: %s, %s, %s on rank %d of %d (first device %s, last %s)", (unsigned long long)matrix.seed,
+             faults_kind_name(c->kind), algorithm ? algorithm : "selected", faults_fault_name(c->fault), (int)rank_of(c->seat),
+             (int)size_of(c->seat), pool->devices[0]->name, pool->devices[pool->size - 1]->name);
 }
 
 static void must_be(const char *complaint, const char *what, const char *where) {
@@ -86,12 +90,14 @@ static void run_fault(const collectives_pool *pool, faults_plan *plan, const cha
     matrix.runs++;
 }
 
-/* Each time with a new communicator, so that it makes again what it makes once; until no allocation is left to fail. */
+/* Each time with a new communicator, so that it makes again what it makes once; until no allocation
+ * is left to fail. */
 static void run_allocations(collectives_pool *pool, faults_plan *plan, int32_t algorithm, const char *where) {
     run_clean(pool, plan, "before", where); /* the workers have their scratch */
     for (plan->allocation = 1;; plan->allocation++) {
         mst_communicator_destroy(pool->communicator);
-        assert_ok(mst_communicator_create(pool->pool, &(mst_communicator_options){.algorithm = algorithms[algorithm]}, &pool->communicator));
+        assert_ok(
+            mst_communicator_create(pool->pool, &(mst_communicator_options){.algorithm = algorithms[algorithm]}, &pool->communicator));
         run_fault(pool, plan, where);
         bool failed = plan->allocations >= plan->allocation;
         run_clean(pool, plan, "the next call", where);
@@ -108,7 +114,8 @@ static void run_cell(const cell *c) {
     if (*state != EMPTY) return;
     *state = faults_excuse(c->kind, c->fault) ? EXCUSED : RUN;
     if (*state == EXCUSED) return;
-    uint64_t random = matrix.seed * 1000003 + (uint64_t)(((c->kind * ALGORITHMS + c->algorithm) * FAULTS + (int32_t)c->fault) * SEATS + c->seat);
+    uint64_t random =
+        matrix.seed * 1000003 + (uint64_t)(((c->kind * ALGORITHMS + c->algorithm) * FAULTS + (int32_t)c->fault) * SEATS + c->seat);
     collectives_pool *pool = pool_for(c, &random);
     faults_plan plan = {.size = size_of(c->seat), .fault = c->fault, .rank = rank_of(c->seat), .steps = 1};
     char where[300];
@@ -117,8 +124,10 @@ static void run_cell(const cell *c) {
     plan.late_entry = faults_random(&random, 2);
     plan.delays = c->fault == FAULT_DELAYS || faults_random(&random, 4) == 0 ? random : 0;
     describe(where, c, pool);
-    if (c->fault == FAULT_MEMORY) run_allocations(pool, &plan, c->algorithm, where);
-    else run_fault(pool, &plan, where);
+    if (c->fault == FAULT_MEMORY)
+        run_allocations(pool, &plan, c->algorithm, where);
+    else
+        run_fault(pool, &plan, where);
     run_clean(pool, &plan, "the next call", where);
 }
 
@@ -150,7 +159,8 @@ static int32_t meetings(const int32_t at[4], bool mark) {
     return fresh;
 }
 
-/* With these two coordinates fixed, of many draws the one in which most values meet for the first time. */
+/* With these two coordinates fixed, of many draws the one in which most values meet for the first
+ * time. */
 static void run_meeting(int32_t a, int32_t b, int32_t i, int32_t j, uint64_t *random) {
     int32_t best[4] = {0}, most = -1;
     for (int32_t draw = 0; draw < 30; draw++) {
@@ -198,7 +208,8 @@ static void print_table(void) {
     for (faults_fault f = FAULT_FAILS; f < FAULTS; f++) printf("%8s", faults_fault_name(f));
     for (faults_kind k = 0; k < FAULTS_KINDS; k++) {
         printf("\n%-18s", faults_kind_name(k));
-        for (faults_fault f = FAULT_FAILS; f < FAULTS; f++) faults_excuse(k, f) ? printf("%8s", "-") : printf("%8d", (int)count_state(k, f, RUN));
+        for (faults_fault f = FAULT_FAILS; f < FAULTS; f++)
+            faults_excuse(k, f) ? printf("%8s", "-") : printf("%8d", (int)count_state(k, f, RUN));
     }
     printf("\n");
     for (faults_kind k = 0; k < FAULTS_KINDS; k++) {
@@ -206,8 +217,8 @@ static void print_table(void) {
             if (faults_excuse(k, f)) printf("- %s of %s: %s\n", faults_fault_name(f), faults_kind_name(k), faults_excuse(k, f));
         }
     }
-    printf("%lld faulty runs, %lld of them with an allocation that failed, %lld repeated with a longer deadline\n", (long long)matrix.runs, (long long)matrix.refused,
-           (long long)matrix.repeated);
+    printf("%lld faulty runs, %lld of them with an allocation that failed, %lld repeated with a longer deadline\n", (long long)matrix.runs,
+           (long long)matrix.refused, (long long)matrix.repeated);
     fflush(stdout);
 }
 
@@ -223,8 +234,10 @@ static void no_cell_is_empty(void) {
 
 static void every_fault_of_every_rank_in_every_collective_ends_and_is_told(void **unused) {
     (void)unused;
-    if (faults_whole()) run_whole();
-    else run_sample();
+    if (faults_whole())
+        run_whole();
+    else
+        run_sample();
     print_table();
     no_cell_is_empty();
 }

@@ -1,6 +1,7 @@
-/* No wait lasts for ever: who waits for something that does not come is told whom it waited for and what that rank did last, and the pool works afterwards.
- * Nothing here depends on how fast the machine is: a late rank waits until the call is lost, and where a busy machine made another rank late, too, the same is
- * done again with a longer deadline. */
+/* No wait lasts for ever: who waits for something that does not come is told whom it waited for and
+ * what that rank did last, and the pool works afterwards. Nothing here depends on how fast the
+ * machine is: a late rank waits until the call is lost, and where a busy machine made another rank
+ * late, too, the same is done again with a longer deadline. */
 #include "base_check.h"
 #include "collectives_faults.h"
 
@@ -11,7 +12,8 @@ enum { MILLISECOND = 1000000, SIZES = 3 };
 
 typedef struct world {
     collectives_pool c;
-    muster_status (*body)(struct world *, muster_worker *, muster_tensor mine, muster_tensor theirs); /* tensors of 3 f32 in the memory of the worker's device */
+    /* tensors of 3 f32 in the memory of the worker's device */
+    muster_status (*body)(struct world *, muster_worker *, muster_tensor mine, muster_tensor theirs);
     int32_t late;
     int64_t deadline;
     _Atomic int32_t lines, came_back;
@@ -33,7 +35,8 @@ static void keep_line(void *user, const char *line) {
 static void open_world(world *t, int32_t size, int32_t far, int64_t warn_after_ns, int64_t fail_after_ns) {
     memset(t, 0, sizeof *t);
     faults_open(&t->c, size - far, far, NULL,
-                &(mst_pool_options){.spin_ns = 20000, .warn_after_ns = warn_after_ns, .fail_after_ns = fail_after_ns, .log = keep_line, .log_user = t});
+                &(mst_pool_options){
+                    .spin_ns = 20000, .warn_after_ns = warn_after_ns, .fail_after_ns = fail_after_ns, .log = keep_line, .log_user = t});
 }
 
 static muster_status task(muster_worker *w, void *argument) {
@@ -69,7 +72,8 @@ static void must_end(world *t, muster_status code, const char *first, const char
         muster_status status = run(t);
         if (status == code && says(muster_last_error(), (const char *const[]){first, second, third})) break;
         if (status != MUSTER_TIMEOUT || t->deadline > 2000LL * MILLISECOND)
-            fail_msg("expected %s with \"%s\", received %s \"%s\"", muster_status_name(code), first, muster_status_name(status), muster_last_error());
+            fail_msg("expected %s with \"%s\", received %s \"%s\"", muster_status_name(code), first, muster_status_name(status),
+                     muster_last_error());
     }
 }
 
@@ -144,9 +148,11 @@ static muster_status lonely_send(world *t, muster_worker *w, muster_tensor mine,
 }
 static void check_returned(world *t) {
     t->body = lonely_receive;
-    must_fail(t, MUSTER_INVALID_ARGUMENT, "recv: rank 1 returned without sending the message of recv with tag 7, for which rank 0 waits", NULL, NULL);
+    must_fail(t, MUSTER_INVALID_ARGUMENT, "recv: rank 1 returned without sending the message of recv with tag 7, for which rank 0 waits",
+              NULL, NULL);
     t->body = lonely_send;
-    must_fail(t, MUSTER_INVALID_ARGUMENT, "send: rank 1 returned without receiving the message of send with tag 7, for which rank 0 waits", NULL, NULL);
+    must_fail(t, MUSTER_INVALID_ARGUMENT, "send: rank 1 returned without receiving the message of send with tag 7, for which rank 0 waits",
+              NULL, NULL);
 }
 static void a_message_whose_other_side_has_returned_is_an_error_at_once(void **unused) { (void)unused, on_pools(check_returned); }
 
@@ -189,7 +195,9 @@ static muster_status pair(muster_worker *w, muster_tensor mine, int32_t tag_out,
     if (muster_worker_rank(w) == 0) return muster_worker_send(w, NULL, 1, tag_out, mine);
     return muster_worker_rank(w) == 1 ? muster_worker_recv(w, NULL, 0, tag_in, theirs) : MUSTER_OK;
 }
-static muster_status other_tag(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) { return (void)t, pair(w, mine, 8, theirs, TAG); }
+static muster_status other_tag(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
+    return (void)t, pair(w, mine, 8, theirs, TAG);
+}
 static muster_status fewer(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
     return (void)t, pair(w, mine, TAG, muster_tensor_slice(theirs, 0, 2), TAG);
 }
@@ -221,7 +229,8 @@ static void check_unmatched(world *t) {
     refused_at_once(t, other_tag, "recv: rank 1 expected 3 f32 with tag 7 from rank 0, which waits to send 3 f32 with tag 8 (rank 1)");
     refused_at_once(t, fewer, "recv: rank 1 expected 2 f32 with tag 7 from rank 0, which waits to send 3 f32 with tag 7 (rank 1)");
     refused_at_once(t, other_dtype, "recv: rank 1 expected 3 i32 with tag 7 from rank 0, which waits to send 3 f32 with tag 7 (rank 1)");
-    refused_at_once(t, missing_in_group, "recv: rank 1 expected 1 f32 with tag 9 from rank 0, which waits to send 1 f32 with tag 3 (rank 1)");
+    refused_at_once(t, missing_in_group,
+                    "recv: rank 1 expected 1 f32 with tag 9 from rank 0, which waits to send 1 f32 with tag 3 (rank 1)");
 }
 static void messages_that_do_not_fit_are_an_error_at_once_with_both_sides(void **unused) { (void)unused, on_pools(check_unmatched); }
 
@@ -242,13 +251,16 @@ static void check_away(world *t) {
     t->body = away_body;
     for (t->late = 0; t->late < t->c.size; t->late++) {
         char wanted[120];
-        snprintf(wanted, sizeof wanted, " for rank %d, which made no progress; rank %d did last: collective all_reduce #1, 12 bytes, took ", (int)t->late, (int)t->late);
+        snprintf(wanted, sizeof wanted, " for rank %d, which made no progress; rank %d did last: collective all_reduce #1, 12 bytes, took ",
+                 (int)t->late, (int)t->late);
         atomic_store(&t->came_back, 0);
         must_fail(t, MUSTER_TIMEOUT, wanted, " waits for barrier #2 (rank ", NULL);
         assert_int_equal(atomic_load(&t->came_back), 1);
     }
 }
-static void who_stays_away_is_named_with_what_it_did_last_and_the_call_waits_for_its_return(void **unused) { (void)unused, on_pools(check_away); }
+static void who_stays_away_is_named_with_what_it_did_last_and_the_call_waits_for_its_return(void **unused) {
+    (void)unused, on_pools(check_away);
+}
 
 /* ---- the warning ---- */
 
@@ -283,7 +295,8 @@ static void a_long_wait_is_reported_with_what_every_worker_did_last_and_goes_on(
 
 /* ---- who is told when ---- */
 
-/* Rank 0 waits for a message of rank 1, which has returned; then it stays in its body until the others, who sleep in a barrier, have been told. */
+/* Rank 0 waits for a message of rank 1, which has returned; then it stays in its body until the
+ * others, who sleep in a barrier, have been told. */
 static muster_status lingering_body(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
     (void)mine;
     if (muster_worker_rank(w) == 1) return MUSTER_OK;
@@ -324,7 +337,8 @@ static muster_status computing_body(world *t, muster_worker *w, muster_tensor mi
     return muster_worker_all_reduce(w, NULL, MUSTER_SUM, mine, theirs);
 }
 
-/* Three times as long as the deadline; longer deadlines for machines on which a thread that wants to run does not for so long. */
+/* Three times as long as the deadline; longer deadlines for machines on which a thread that wants
+ * to run does not for so long. */
 static void a_rank_that_computes_is_not_late(void **unused) {
     (void)unused;
     world t;
@@ -332,7 +346,8 @@ static void a_rank_that_computes_is_not_late(void **unused) {
     t.body = computing_body;
     for (t.late = 0; t.late < 3; t.late += 2) {
         muster_status status = MUSTER_TIMEOUT;
-        for (t.deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && t.deadline <= 1600 * MILLISECOND; t.deadline *= 2) status = run(&t);
+        for (t.deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && t.deadline <= 1600 * MILLISECOND; t.deadline *= 2)
+            status = run(&t);
         assert_ok(status);
     }
     collectives_close(&t.c);

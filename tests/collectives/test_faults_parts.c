@@ -1,4 +1,5 @@
-/* Failures inside parts of the workers: a failure in one part ends the whole call, in the other parts, too; the parts work afterwards, and so does the world. */
+/* Failures inside parts of the workers: a failure in one part ends the whole call, in the other
+ * parts, too; the parts work afterwards, and so does the world. */
 #include "base_check.h"
 #include "collectives_faults.h"
 
@@ -7,16 +8,18 @@
 
 enum { MILLISECOND = 1000000, COUNT = 5 };
 
-typedef enum { FAILS, RETURNS, SLEEPS, WRONG_COUNT, ELSEWHERE, DEEDS } deed; /* ELSEWHERE: a collective of the world instead */
+/* ELSEWHERE: a collective of the world instead */
+typedef enum { FAILS, RETURNS, SLEEPS, WRONG_COUNT, ELSEWHERE, DEEDS } deed;
 
 static const char *const deeds[DEEDS] = {"fails", "returns", "sleeps", "enters with a wrong count", "enters a collective of all workers"};
 
 typedef struct world {
     collectives_pool c;
-    muster_communicator *parts[FAULTS_RANKS], *pairs[FAULTS_RANKS]; /* by rank: of the ranks of equal parity; of neighbours */
+    /* by rank: of the ranks of equal parity; of neighbours */
+    muster_communicator *parts[FAULTS_RANKS], *pairs[FAULTS_RANKS];
     int32_t guilty; /* -1: nobody */
     deed deed;
-    bool endless;   /* the others' part goes on until it is told */
+    bool endless; /* the others' part goes on until it is told */
     muster_status statuses[FAULTS_RANKS];
     char messages[FAULTS_RANKS][MST_MESSAGE_SIZE];
 } world;
@@ -57,12 +60,15 @@ static muster_status misbehave(world *t, muster_worker *w) {
     case FAILS:
         snprintf(words, sizeof words, "the dog of rank %d ate it", (int)rank);
         return muster_fail(MUSTER_USER, words);
-    case RETURNS: return MUSTER_OK;
+    case RETURNS:
+        return MUSTER_OK;
     case SLEEPS:
         while (!muster_worker_cancelled(w)) nap(4 * MILLISECOND);
         return MUSTER_OK;
-    case WRONG_COUNT: return sum_over(w, t->parts[rank], COUNT + 1, 0);
-    default: return muster_worker_barrier(w, NULL);
+    case WRONG_COUNT:
+        return sum_over(w, t->parts[rank], COUNT + 1, 0);
+    default:
+        return muster_worker_barrier(w, NULL);
     }
 }
 
@@ -137,7 +143,8 @@ static void on_pools(void (*check)(world *)) {
 
 static bool alone_in_part(const world *t, int32_t rank) { return rank + 2 >= t->c.size && rank < 2; }
 
-/* Who misses it first says so: in the part, in the pair, or among all, where it has its worker's number alone. */
+/* Who misses it first says so: in the part, in the pair, or among all, where it has its worker's
+ * number alone. */
 static bool names_guilty(const world *t) {
     char among_all[64], in_part[64];
     snprintf(among_all, sizeof among_all, "rank %d returned", (int)t->guilty);
@@ -145,16 +152,22 @@ static bool names_guilty(const world *t) {
     return strstr(muster_last_error(), among_all) || strstr(muster_last_error(), in_part);
 }
 
-/* What the caller is told. Those stuck with each other are told of at the deadline, and which of them is named is chance. */
+/* What the caller is told. Those stuck with each other are told of at the deadline, and which of
+ * them is named is chance. */
 static muster_status expected(const world *t, char text[128]) {
     int32_t g = t->guilty;
     text[0] = 0;
     switch (t->deed) {
-    case FAILS: return snprintf(text, 128, "the dog of rank %d ate it (rank %d)", (int)g, (int)g), MUSTER_USER;
-    case RETURNS: return snprintf(text, 128, " returned without entering "), MUSTER_INVALID_ARGUMENT;
-    case SLEEPS: return snprintf(text, 128, ", which made no progress; rank "), MUSTER_TIMEOUT;
-    case WRONG_COUNT: return snprintf(text, 128, "rank 1 (worker %d) entered all_reduce sum of ", 2 + (int)g % 2), MUSTER_INVALID_ARGUMENT;
-    default: return MUSTER_TIMEOUT;
+    case FAILS:
+        return snprintf(text, 128, "the dog of rank %d ate it (rank %d)", (int)g, (int)g), MUSTER_USER;
+    case RETURNS:
+        return snprintf(text, 128, " returned without entering "), MUSTER_INVALID_ARGUMENT;
+    case SLEEPS:
+        return snprintf(text, 128, ", which made no progress; rank "), MUSTER_TIMEOUT;
+    case WRONG_COUNT:
+        return snprintf(text, 128, "rank 1 (worker %d) entered all_reduce sum of ", 2 + (int)g % 2), MUSTER_INVALID_ARGUMENT;
+    default:
+        return MUSTER_TIMEOUT;
     }
 }
 
@@ -170,7 +183,8 @@ static void do_deed(world *t) {
         if (!waits || status != MUSTER_TIMEOUT || strstr(muster_last_error(), text)) break;
     }
     if (status != wanted || !strstr(muster_last_error(), text))
-        fail_msg("%s: expected %s with \"%s\", received %s \"%s\"", where, muster_status_name(wanted), text, muster_status_name(status), muster_last_error());
+        fail_msg("%s: expected %s with \"%s\", received %s \"%s\"", where, muster_status_name(wanted), text, muster_status_name(status),
+                 muster_last_error());
     if (t->deed == RETURNS && !names_guilty(t)) fail_msg("%s: received \"%s\"", where, muster_last_error());
     for (int32_t r = 0; r < t->c.size; r++) {
         bool known = t->statuses[r] == wanted || t->statuses[r] == MUSTER_ABORTED || (r == t->guilty && t->statuses[r] == MUSTER_OK);
@@ -211,7 +225,8 @@ static void check_names(world *t) {
     if (t->c.size < 4) return;
     t->deed = WRONG_COUNT;
     t->guilty = 3; /* rank 1 of the part of 1 and 3 */
-    assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT, "rank 1 (worker 3) entered all_reduce sum of 6 f32, rank 0 (worker 1) entered all_reduce sum of 5 f32");
+    assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT,
+                   "rank 1 (worker 3) entered all_reduce sum of 6 f32, rank 0 (worker 1) entered all_reduce sum of 5 f32");
     next_call_is_right(t);
 }
 static void a_mismatch_in_a_part_names_its_ranks_and_their_calls(void **unused) { (void)unused, on_pools(check_names); }

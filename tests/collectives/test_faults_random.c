@@ -1,6 +1,8 @@
-/* 10,000 runs by MUSTER_SEED: sequences of collectives of random kinds and sizes, in all workers or in a part, on random devices, with any spin and random delays;
- * in many of them something goes wrong on a rank. Every run ends, what is told of it is true, and the next run on the same pool is right.
- * In a build with a sanitizer fewer runs. MUSTER_FAULTS_WORLD=n: only the n-th pool, to repeat what a failure names. MUSTER_TEST_FULL=1: ten times as many. */
+/* 10,000 runs by MUSTER_SEED: sequences of collectives of random kinds and sizes, in all workers or
+ * in a part, on random devices, with any spin and random delays; in many of them something goes
+ * wrong on a rank. Every run ends, what is told of it is true, and the next run on the same pool is
+ * right. In a build with a sanitizer fewer runs. MUSTER_FAULTS_WORLD=n: only the n-th pool, to
+ * repeat what a failure names. MUSTER_TEST_FULL=1: ten times as many. */
 #include "base_check.h"
 #include "collectives_faults.h"
 #include "device_far.h"
@@ -35,8 +37,10 @@ static void open_world(world *w, int32_t number) {
     if (spin < 0) spin = faults_random(&w->random, 100000);
     int64_t warn = faults_random(&w->random, 2) ? -1 : MILLISECOND;
     mst_pool_options options = {.spin_ns = spin, .warn_after_ns = warn, .fail_after_ns = 60000LL * MILLISECOND, .log = faults_log_nothing};
-    if (w->hooked) faults_install_hook();
-    else mst_gate_test_hook = NULL;
+    if (w->hooked)
+        faults_install_hook();
+    else
+        mst_gate_test_hook = NULL;
     mst_far_set_delays(faults_random(&w->random, 4) ? 0 : 50, w->random);
     int32_t far = faults_random(&w->random, 3) ? 0 : (int32_t)faults_random(&w->random, (uint32_t)size + 1);
     faults_open(&w->c, size - far, far, w->algorithm, &options);
@@ -46,10 +50,14 @@ static void open_world(world *w, int32_t number) {
 
 static int64_t draw_count(uint64_t *random) {
     switch (faults_random(random, 12)) {
-    case 0: return 0;
-    case 1: return faults_random(random, 12000);
-    case 2: return faults_random(random, 2500);
-    default: return faults_random(random, 100);
+    case 0:
+        return 0;
+    case 1:
+        return faults_random(random, 12000);
+    case 2:
+        return faults_random(random, 2500);
+    default:
+        return faults_random(random, 100);
     }
 }
 
@@ -68,11 +76,14 @@ static faults_call draw_call(const world *w, uint64_t *random) {
     return call;
 }
 
-/* A wrong order needs two that differ, and another collective one that the others do not enter by chance. */
+/* A wrong order needs two that differ, and another collective one that the others do not enter by
+ * chance. */
 static void place_order(faults_plan *plan) {
     faults_call *call = &plan->calls[plan->step], next = *call;
-    if (faults_sends(call->kind)) next.salt++;
-    else next.kind = call->kind == FAULTS_BARRIER ? FAULTS_ALL_REDUCE : FAULTS_BARRIER;
+    if (faults_sends(call->kind))
+        next.salt++;
+    else
+        next.kind = call->kind == FAULTS_BARRIER ? FAULTS_ALL_REDUCE : FAULTS_BARRIER;
     if (next.kind == FAULTS_ALL_REDUCE && next.dtype > MUSTER_F64) next.op = MUSTER_SUM;
     plan->calls[plan->step + 1] = next;
     if (plan->steps == plan->step + 1) plan->steps++;
@@ -81,7 +92,8 @@ static void place_order(faults_plan *plan) {
 static faults_fault draw_fault(uint64_t *random) {
     if (faults_random(random, 100) < 25) return FAULT_NONE;
     if (faults_random(random, 100) < 4) return FAULT_STAYS_AWAY;
-    static const faults_fault quick[] = {FAULT_FAILS, FAULT_RETURNS, FAULT_COUNT, FAULT_DTYPE, FAULT_OP, FAULT_ROOT, FAULT_ORDER, FAULT_OTHER, FAULT_MEMORY, FAULT_DELAYS};
+    static const faults_fault quick[] = {FAULT_FAILS, FAULT_RETURNS, FAULT_COUNT, FAULT_DTYPE,  FAULT_OP,
+                                         FAULT_ROOT,  FAULT_ORDER,   FAULT_OTHER, FAULT_MEMORY, FAULT_DELAYS};
     return quick[faults_random(random, sizeof quick / sizeof *quick)];
 }
 
@@ -95,7 +107,8 @@ static faults_plan draw_plan(const world *w, uint64_t *random) {
     plan.through_part = faults_random(random, 8) == 0;
     plan.allocation = 1 + faults_random(random, 6);
     bool possible = !faults_excuse(plan.calls[plan.step].kind, plan.fault);
-    /* The hook lets the others go when an allocation is to fail; and of a part, split and release allocate, too. */
+    /* The hook lets the others go when an allocation is to fail; and of a part, split and release
+     * allocate, too. */
     if (plan.fault == FAULT_MEMORY) possible = w->hooked && !plan.through_part;
     if (!possible) plan.fault = FAULT_NONE;
     if (plan.fault == FAULT_ORDER) place_order(&plan);
@@ -104,11 +117,13 @@ static faults_plan draw_plan(const world *w, uint64_t *random) {
 }
 
 static void describe(char text[400], const world *w, const faults_plan *plan, int32_t run) {
-    int used = snprintf(text, 400, "MUSTER_SEED=%llu MUSTER_FAULTS_WORLD=%d, run %d: %s, %d ranks, %s on rank %d in step %d%s%s of", (unsigned long long)seed, (int)w->number,
-                        (int)run, w->algorithm ? w->algorithm : "selected", (int)plan->size, faults_fault_name(plan->fault), (int)plan->rank, (int)plan->step,
-                        plan->stubborn ? ", stubborn" : "", plan->through_part ? ", in a part" : "");
+    int used = snprintf(text, 400, "MUSTER_SEED=%llu MUSTER_FAULTS_WORLD=%d, run %d: %s, %d ranks, %s on rank %d in step %d%s%s of",
+                        (unsigned long long)seed, (int)w->number, (int)run, w->algorithm ? w->algorithm : "selected", (int)plan->size,
+                        faults_fault_name(plan->fault), (int)plan->rank, (int)plan->step, plan->stubborn ? ", stubborn" : "",
+                        plan->through_part ? ", in a part" : "");
     for (int32_t i = 0; i < plan->steps && used < 360; i++) {
-        used += snprintf(text + used, (size_t)(400 - used), " %s(%lld)", faults_kind_name(plan->calls[i].kind), (long long)plan->calls[i].count);
+        used += snprintf(text + used, (size_t)(400 - used), " %s(%lld)", faults_kind_name(plan->calls[i].kind),
+                         (long long)plan->calls[i].count);
     }
 }
 
@@ -128,7 +143,8 @@ static void run_world(int32_t number) {
     for (int32_t run = 0; run < RUNS_OF_A_WORLD; run++) {
         faults_plan plan = draw_plan(&w, &w.random);
         if (run == RUNS_OF_A_WORLD - 1) plan.fault = FAULT_NONE; /* whatever happened before, the last one is right */
-        if (plan.fault == FAULT_MEMORY) { /* the workers have their scratch before anything can fail */
+        /* the workers have their scratch before anything can fail */
+        if (plan.fault == FAULT_MEMORY) {
             faults_plan before = plan;
             before.fault = FAULT_NONE;
             run_one(&w, &before, run);
@@ -137,7 +153,8 @@ static void run_world(int32_t number) {
     }
     collectives_close(&w.c);
     int64_t leaked = mst_memory_live() - live;
-    if (leaked) fail_msg("MUSTER_SEED=%llu MUSTER_FAULTS_WORLD=%d: %lld blocks leaked", (unsigned long long)seed, (int)number, (long long)leaked);
+    if (leaked)
+        fail_msg("MUSTER_SEED=%llu MUSTER_FAULTS_WORLD=%d: %lld blocks leaked", (unsigned long long)seed, (int)number, (long long)leaked);
     assert_int_equal(mst_far_live(), 0);
 }
 

@@ -38,13 +38,17 @@ static void test_several_collectives_in_one_round(void **state) {
 static muster_status rooted_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t n = w->size;
-    muster_tensor sums = values_make(w, n, -1, 0), scattered = values_make(w, n, -1, 0), gathered = values_make(w, n, -1, 0), none = muster_tensor_none();
+    muster_tensor sums = values_make(w, n, -1, 0), scattered = values_make(w, n, -1, 0), gathered = values_make(w, n, -1, 0),
+                  none = muster_tensor_none();
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    for (int32_t root = 0; root < n; root++) { /* rank r ends with the sum, the gathered values and what everybody scattered */
+    /* rank r ends with the sum, the gathered values and what everybody scattered */
+    for (int32_t root = 0; root < n; root++) {
         bool own = w->rank == root;
-        MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, values_make(w, 1, w->rank + root, 0), own ? muster_tensor_slice(sums, 0, 1) : none));
+        MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, root, values_make(w, 1, w->rank + root, 0),
+                                        own ? muster_tensor_slice(sums, 0, 1) : none));
         MUSTER_TRY(muster_worker_gather(w, NULL, root, values_make(w, 1, w->rank * 100 + root, 0), own ? gathered : none));
-        MUSTER_TRY(muster_worker_scatter(w, NULL, root, own ? values_make(w, n, root * 100, 1) : none, muster_tensor_slice(scattered, root, root + 1)));
+        MUSTER_TRY(muster_worker_scatter(w, NULL, root, own ? values_make(w, n, root * 100, 1) : none,
+                                         muster_tensor_slice(scattered, root, root + 1)));
     }
     MUSTER_TRY(muster_worker_group_end(w, NULL));
     MUSTER_TRY(values_expect_part(w, sums, 0, 1, sum_of_ranks(w->size) + n * w->rank, 0));
@@ -108,7 +112,8 @@ static void test_groups_again_and_again(void **state) {
 static muster_status ring_task(muster_worker *w, void *argument) {
     int64_t count = *(int64_t *)argument;
     int32_t right = (w->rank + 1) % w->size, left = (w->rank + w->size - 1) % w->size;
-    muster_tensor a = values_make(w, count, w->rank, 1), b = values_make(w, count, -w->rank, 2), c = values_make(w, count, -1, 0), d = values_make(w, count, -1, 0);
+    muster_tensor a = values_make(w, count, w->rank, 1), b = values_make(w, count, -w->rank, 2), c = values_make(w, count, -1, 0),
+                  d = values_make(w, count, -1, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_send(w, NULL, right, 1, a));
     MUSTER_TRY(muster_worker_send(w, NULL, left, 2, b));
@@ -125,7 +130,8 @@ static void test_a_ring_in_both_directions(void **state) {
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) values_run_on_all(ring_task, &counts[i], 1);
 }
 
-/* Everybody to everybody, itself too, several messages per pair, asked for in another order than sent. */
+/* Everybody to everybody, itself too, several messages per pair, asked for in another order than
+ * sent. */
 static muster_status everybody_task(muster_worker *w, void *argument) {
     (void)argument;
     enum { EACH = 3, COUNT = 20 };
@@ -138,7 +144,8 @@ static muster_status everybody_task(muster_worker *w, void *argument) {
         }
     }
     for (int32_t tag = 0; tag < EACH; tag++) {
-        for (int32_t r = 0; r < w->size; r++) MUSTER_TRY(muster_worker_send(w, NULL, r, tag, values_make(w, COUNT, w->rank * 1000 + r * 100, tag)));
+        for (int32_t r = 0; r < w->size; r++)
+            MUSTER_TRY(muster_worker_send(w, NULL, r, tag, values_make(w, COUNT, w->rank * 1000 + r * 100, tag)));
     }
     MUSTER_TRY(muster_worker_group_end(w, NULL));
     for (int32_t r = 0; r < w->size; r++) {
@@ -295,8 +302,10 @@ static muster_status many_task(muster_worker *w, void *argument) {
         muster_tensor one = muster_tensor_slice(x, i, i + 1);
         MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, one, one));
     }
-    VALUES_REFUSED(muster_worker_all_reduce(w, NULL, MUSTER_SUM, y, y), MUSTER_OUT_OF_RANGE, "expected at most 1024 collectives in a group, received one more");
-    VALUES_REFUSED(muster_worker_send(w, NULL, 0, 0, y), MUSTER_OUT_OF_RANGE, "expected at most 1024 collectives in a group, received one more");
+    VALUES_REFUSED(muster_worker_all_reduce(w, NULL, MUSTER_SUM, y, y), MUSTER_OUT_OF_RANGE,
+                   "expected at most 1024 collectives in a group, received one more");
+    VALUES_REFUSED(muster_worker_send(w, NULL, 0, 0, y), MUSTER_OUT_OF_RANGE,
+                   "expected at most 1024 collectives in a group, received one more");
     MUSTER_TRY(muster_worker_group_end(w, NULL)); /* those that were accepted */
     MUSTER_TRY(values_expect(w, y, 4, 0));
     return values_expect(w, x, sum_of_ranks(w->size), 0);
@@ -328,10 +337,12 @@ static void test_a_group_of_1024_messages(void **state) {
 static muster_status states_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part = NULL;
-    VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "muster_worker_group_end: communicator: expected an open group, received none");
+    VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE,
+                   "muster_worker_group_end: communicator: expected an open group, received none");
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     VALUES_REFUSED(muster_worker_group_begin(w, NULL), MUSTER_BAD_STATE, "muster_worker_group_begin: communicator: expected no open group");
-    VALUES_REFUSED(muster_worker_split(w, NULL, 0, 0, &part), MUSTER_BAD_STATE, "muster_worker_split: communicator: expected no open group");
+    VALUES_REFUSED(muster_worker_split(w, NULL, 0, 0, &part), MUSTER_BAD_STATE,
+                   "muster_worker_split: communicator: expected no open group");
     MUSTER_TRY(muster_worker_group_end(w, NULL));
     VALUES_REFUSED(muster_worker_group_end(w, NULL), MUSTER_BAD_STATE, "expected an open group, received none");
     return MUSTER_OK;
@@ -409,9 +420,12 @@ static muster_status other_tag_task(muster_worker *w, void *argument) {
 static void test_groups_that_differ_are_refused_on_every_rank(void **state) {
     (void)state;
     values_refused_on(other_number_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered group of 3, rank 0 entered group of 2");
-    values_refused_on(other_order_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 2 entered all_reduce sum of 5 i64, rank 0 entered all_reduce sum of 4 i64");
-    values_refused_on(alone_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce sum of 4 i64, rank 0 entered group of 2");
-    values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 expected 4 i64 with tag 4 from rank 0, which waits to send 4 i64 with tag 3");
+    values_refused_on(other_order_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 2 entered all_reduce sum of 5 i64, rank 0 entered all_reduce sum of 4 i64");
+    values_refused_on(alone_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 entered all_reduce sum of 4 i64, rank 0 entered group of 2");
+    values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 expected 4 i64 with tag 4 from rank 0, which waits to send 4 i64 with tag 3");
 }
 
 /* ---- messages of a rank to itself: nobody else can send or receive them ---- */
@@ -449,14 +463,16 @@ static void test_a_message_to_itself_without_its_other_side_is_refused_at_once(v
     for (int32_t size = 1; size <= 2; size++) {
         values_refused_on(lone_send_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT,
                           "send: rank 0: expected a recv with tag 3 in the same group, since it is a message to itself, received none");
-        values_refused_on(lone_recv_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT, "expected a send with tag 3 in the same group, since it is a message to itself, received none");
+        values_refused_on(lone_recv_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT,
+                          "expected a send with tag 3 in the same group, since it is a message to itself, received none");
         values_refused_on(third_side_task, NULL, size, -1, MUSTER_INVALID_ARGUMENT, "send: rank 0: expected a recv with tag 3");
     }
 }
 
 static muster_status itself_task(muster_worker *w, void *argument) {
     (void)argument;
-    muster_tensor x = values_make(w, 4, w->rank, 1), y = values_make(w, 4, -1, 0), z = values_make(w, 3, w->rank, 5), same = values_make(w, 2, w->rank, 7);
+    muster_tensor x = values_make(w, 4, w->rank, 1), y = values_make(w, 4, -1, 0), z = values_make(w, 3, w->rank, 5),
+                  same = values_make(w, 2, w->rank, 7);
     muster_tensor third = values_make(w, 3, -1, 0);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
     MUSTER_TRY(muster_worker_recv(w, NULL, w->rank, 3, y));
@@ -496,7 +512,8 @@ static muster_status overlapping_task(muster_worker *w, void *argument) {
 
 static void test_both_sides_of_a_message_to_itself_must_fit(void **state) {
     (void)state;
-    values_refused_on(shorter_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "recv: output: expected 4 i64 as the rank sends to itself with tag 3, received 3 i64");
+    values_refused_on(shorter_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+                      "recv: output: expected 4 i64 as the rank sends to itself with tag 3, received 3 i64");
     values_refused_on(overlapping_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "or memory apart from it, received an overlap");
 }
 

@@ -45,7 +45,8 @@ static void test_messages_between_all_pairs(void **state) {
     values_run_on_all(pairs_task, NULL, 1);
 }
 
-/* More messages than a box holds at a time, with a collective between some of them, in the order in which they were sent. */
+/* More messages than a box holds at a time, with a collective between some of them, in the order in
+ * which they were sent. */
 static muster_status stream_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 1, 0, 0);
@@ -122,8 +123,10 @@ static void test_a_message_with_another_tag_count_or_dtype_is_refused_at_once(vo
     (void)state;
     values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
                       "recv: rank 1 expected 3 i64 with tag 6 from rank 0, which waits to send 3 i64 with tag 5");
-    values_refused_on(other_count_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 expected 4 i64 with tag 5 from rank 0, which waits to send 3 i64");
-    values_refused_on(other_dtype_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 expected 3 f64 with tag 5 from rank 0, which waits to send 3 i64");
+    values_refused_on(other_count_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 expected 4 i64 with tag 5 from rank 0, which waits to send 3 i64");
+    values_refused_on(other_dtype_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 expected 3 f64 with tag 5 from rank 0, which waits to send 3 i64");
 }
 
 static muster_status unsent_task(muster_worker *w, void *argument) {
@@ -140,8 +143,10 @@ static muster_status unreceived_task(muster_worker *w, void *argument) {
 
 static void test_a_peer_that_returns_without_its_message_is_named_at_once(void **state) {
     (void)state;
-    values_refused_on(unsent_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 0 returned without sending the message of recv with tag 4, for which rank 1 waits");
-    values_refused_on(unreceived_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT, "rank 1 returned without receiving the message of send with tag 4, for which rank 0 waits");
+    values_refused_on(unsent_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 0 returned without sending the message of recv with tag 4, for which rank 1 waits");
+    values_refused_on(unreceived_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 returned without receiving the message of send with tag 4, for which rank 0 waits");
 }
 
 /* Everybody sends first: nobody receives. */

@@ -1,4 +1,5 @@
-/* The fused reduction and update: with every algorithm the parameters go the way that separate operations would take, on every number of ranks. */
+/* The fused reduction and update: with every algorithm the parameters go the way that separate
+ * operations would take, on every number of ranks. */
 #include "base_check.h"
 #include "collectives_pool.h"
 
@@ -81,7 +82,8 @@ static void every_algorithm_takes_the_steps_of_separate_operations(void **state)
 static muster_status with_beta(muster_worker *w, double beta) {
     int64_t count = 4;
     mst_worker_scratch_rewind(w);
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count),
+                  p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     return muster_worker_all_reduce_momentum(w, NULL, 1, g, beta, v, p);
 }
 
@@ -95,14 +97,16 @@ static void different_betas_are_found(void **state) {
     collectives_pool c;
     collectives_open(&c, 2, 0);
     assert_refused(collectives_run(&c, different_betas, NULL), MUSTER_INVALID_ARGUMENT,
-                   "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.25");
+                   "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered all_reduce_momentum sum of 4 f32, "
+                   "alpha 1, beta 0.25");
     collectives_close(&c);
 }
 
 /* After which every rank goes on, and fills the place where the others may be reading its beta. */
 static muster_status betas_again(muster_worker *w, void *argument) {
     for (int32_t i = 0; i < 200; i++) {
-        assert_refused(different_betas(w, argument), MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered");
+        assert_refused(different_betas(w, argument), MUSTER_INVALID_ARGUMENT,
+                       "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered");
         assert_non_null(strstr(muster_last_error(), "beta 0.25"));
         MUSTER_TRY(with_beta(w, i));
     }
@@ -120,9 +124,11 @@ static void a_mismatch_is_told_with_both_betas_whatever_comes_after(void **state
 static muster_status refusals(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 4, more = 5;
-    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count), p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor g = muster_worker_scratch(w, MUSTER_F32, 1, &count), v = muster_worker_scratch(w, MUSTER_F32, 1, &count),
+                  p = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     muster_tensor longer = muster_worker_scratch(w, MUSTER_F32, 1, &more), whole = muster_worker_scratch(w, MUSTER_I32, 1, &count);
-    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, longer, p), MUSTER_SHAPE_MISMATCH, "velocity: expected 4 elements as the parameter, received 5");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, longer, p), MUSTER_SHAPE_MISMATCH,
+                   "velocity: expected 4 elements as the parameter, received 5");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, g, p), MUSTER_INVALID_ARGUMENT, "received an overlap");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, g, 0.9, p, p), MUSTER_INVALID_ARGUMENT, "received an overlap");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, whole, 0.9, whole, whole), MUSTER_INVALID_ARGUMENT, "received an overlap");
@@ -134,21 +140,28 @@ static muster_status refusals(muster_worker *w, void *argument) {
 static muster_status argument_names(muster_worker *w, void *argument) {
     (void)argument;
     int64_t count = 4;
-    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count), y = muster_worker_scratch(w, MUSTER_F32, 1, &count), z = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count), y = muster_worker_scratch(w, MUSTER_F32, 1, &count),
+                  z = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     muster_tensor other = muster_worker_scratch(w, MUSTER_F64, 1, &count), none = muster_tensor_none();
 #define AXPY "muster_worker_all_reduce_axpy: "
 #define MOMENTUM "muster_worker_all_reduce_momentum: "
     assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, none, y), MUSTER_INVALID_ARGUMENT, AXPY "gradient: ");
     assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, none), MUSTER_INVALID_ARGUMENT, AXPY "parameter: ");
-    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, other), MUSTER_DTYPE_MISMATCH, AXPY "parameter: expected dtype f32 as the gradient, received f64");
-    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, x), MUSTER_INVALID_ARGUMENT, AXPY "parameter: expected the gradient's memory");
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, other), MUSTER_DTYPE_MISMATCH,
+                   AXPY "parameter: expected dtype f32 as the gradient, received f64");
+    assert_refused(muster_worker_all_reduce_axpy(w, NULL, 1, x, x), MUSTER_INVALID_ARGUMENT,
+                   AXPY "parameter: expected the gradient's memory");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, none, 1, y, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "gradient: ");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, none, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "velocity: ");
     assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, y, none), MUSTER_INVALID_ARGUMENT, MOMENTUM "parameter: ");
-    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, y, other), MUSTER_DTYPE_MISMATCH, MOMENTUM "parameter: expected dtype f32 as the velocity");
-    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, other, 1, y, z), MUSTER_DTYPE_MISMATCH, MOMENTUM "parameter: expected dtype f64 as the gradient");
-    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, x, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "velocity: expected the gradient's memory");
-    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, z, z), MUSTER_INVALID_ARGUMENT, MOMENTUM "parameter: expected the velocity's memory");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, y, other), MUSTER_DTYPE_MISMATCH,
+                   MOMENTUM "parameter: expected dtype f32 as the velocity");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, other, 1, y, z), MUSTER_DTYPE_MISMATCH,
+                   MOMENTUM "parameter: expected dtype f64 as the gradient");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, x, z), MUSTER_INVALID_ARGUMENT,
+                   MOMENTUM "velocity: expected the gradient's memory");
+    assert_refused(muster_worker_all_reduce_momentum(w, NULL, 1, x, 1, z, z), MUSTER_INVALID_ARGUMENT,
+                   MOMENTUM "parameter: expected the velocity's memory");
     return MUSTER_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Who is who in messages: ranks of the communicator, and beside them the workers' numbers where those differ. The part is of workers 3 and 2 of four, which are
- * its ranks 0 and 1. */
+/* Who is who in messages: ranks of the communicator, and beside them the workers' numbers where
+ * those differ. The part is of workers 3 and 2 of four, which are its ranks 0 and 1. */
 #include "collectives_values.h"
 
 #include <sched.h>
@@ -16,7 +16,9 @@ static muster_status in_part(muster_worker *w, void *argument) {
     return part ? (*does)(w, part, muster_communicator_rank(part, w)) : MUSTER_OK;
 }
 
-static void refused(deed does, int64_t deadline, muster_status code, const char *text) { values_refused_on(in_part, &does, 4, deadline, code, text); }
+static void refused(deed does, int64_t deadline, muster_status code, const char *text) {
+    values_refused_on(in_part, &does, 4, deadline, code, text);
+}
 
 static muster_status other_counts(muster_worker *w, muster_communicator *part, int32_t rank) {
     muster_tensor x = values_make(w, 4 + rank, 0, 0);
@@ -25,7 +27,8 @@ static muster_status other_counts(muster_worker *w, muster_communicator *part, i
 
 static void test_a_mismatch(void **state) {
     (void)state;
-    refused(other_counts, -1, MUSTER_INVALID_ARGUMENT, "rank 1 (worker 2) entered all_reduce sum of 5 i64, rank 0 (worker 3) entered all_reduce sum of 4 i64");
+    refused(other_counts, -1, MUSTER_INVALID_ARGUMENT,
+            "rank 1 (worker 2) entered all_reduce sum of 5 i64, rank 0 (worker 3) entered all_reduce sum of 4 i64");
 }
 
 static muster_status other_roots(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -35,7 +38,9 @@ static muster_status other_roots(muster_worker *w, muster_communicator *part, in
 
 static void test_the_roots_of_a_mismatch(void **state) {
     (void)state;
-    refused(other_roots, -1, MUSTER_INVALID_ARGUMENT, "rank 1 (worker 2) entered broadcast of 4 i64 from rank 1 (worker 2), rank 0 (worker 3) entered broadcast of 4 i64 from rank 0 (worker 3) (rank ");
+    refused(other_roots, -1, MUSTER_INVALID_ARGUMENT,
+            "rank 1 (worker 2) entered broadcast of 4 i64 from rank 1 (worker 2), rank 0 (worker 3) entered broadcast of 4 i64 from rank 0 "
+            "(worker 3) (rank ");
 }
 
 static muster_status wrong_sum(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -54,14 +59,18 @@ static muster_status wrong_parcel(muster_worker *w, muster_communicator *part, i
 
 static void test_both_ends_of_a_wrong_parcel(void **state) {
     (void)state;
-    refused(wrong_parcel, -1, MUSTER_SHAPE_MISMATCH, "all_to_all: rank 1 (worker 2) sends 1 elements to rank 0 (worker 3), which expects 2 from it");
+    refused(wrong_parcel, -1, MUSTER_SHAPE_MISMATCH,
+            "all_to_all: rank 1 (worker 2) sends 1 elements to rank 0 (worker 3), which expects 2 from it");
 }
 
-static muster_status rank_1_returns(muster_worker *w, muster_communicator *part, int32_t rank) { return rank == 1 ? MUSTER_OK : muster_worker_barrier(w, part); }
+static muster_status rank_1_returns(muster_worker *w, muster_communicator *part, int32_t rank) {
+    return rank == 1 ? MUSTER_OK : muster_worker_barrier(w, part);
+}
 
 static void test_a_rank_that_returns(void **state) {
     (void)state;
-    refused(rank_1_returns, -1, MUSTER_INVALID_ARGUMENT, "barrier: rank 1 (worker 2) returned without entering barrier, for which rank 0 (worker 3) waits (rank 3)");
+    refused(rank_1_returns, -1, MUSTER_INVALID_ARGUMENT,
+            "barrier: rank 1 (worker 2) returned without entering barrier, for which rank 0 (worker 3) waits (rank 3)");
 }
 
 static muster_status both_receive(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -74,11 +83,13 @@ static void test_a_deadline(void **state) {
     collectives_pool c;
     collectives_open_with(&c, 4, 0, NULL, 50 * MILLISECOND);
     assert_refused(collectives_run(&c, in_part, &does), MUSTER_TIMEOUT, "recv: rank ");
-    bool zero = strstr(muster_last_error(), "recv: rank 0 (worker 3) waited "); /* either may lose its patience first */
+    /* either may lose its patience first */
+    bool zero = strstr(muster_last_error(), "recv: rank 0 (worker 3) waited ");
     assert_true(zero || strstr(muster_last_error(), "recv: rank 1 (worker 2) waited "));
     assert_non_null(strstr(muster_last_error(), zero ? " for rank 1 (worker 2), which made no progress; rank 1 (worker 2) did last: "
                                                      : " for rank 0 (worker 3), which made no progress; rank 0 (worker 3) did last: "));
-    assert_non_null(strstr(muster_last_error(), zero ? "; rank 0 (worker 3) waits for recv with tag 6" : "; rank 1 (worker 2) waits for recv with tag 6"));
+    assert_non_null(strstr(muster_last_error(),
+                           zero ? "; rank 0 (worker 3) waits for recv with tag 6" : "; rank 1 (worker 2) waits for recv with tag 6"));
     collectives_close(&c);
 }
 
@@ -89,11 +100,14 @@ static muster_status other_tags(muster_worker *w, muster_communicator *part, int
 
 static void test_both_ends_of_a_message(void **state) {
     (void)state;
-    refused(other_tags, -1, MUSTER_INVALID_ARGUMENT, "recv: rank 1 (worker 2) expected 4 i64 with tag 6 from rank 0 (worker 3), which waits to send 4 i64 with tag 5");
+    refused(other_tags, -1, MUSTER_INVALID_ARGUMENT,
+            "recv: rank 1 (worker 2) expected 4 i64 with tag 6 from rank 0 (worker 3), which waits to send 4 i64 with tag 5");
 }
 
 static muster_status to_itself(muster_worker *w, muster_communicator *part, int32_t rank) {
-    if (rank == 0) VALUES_REFUSED(muster_worker_send(w, part, 0, 0, values_make(w, 1, 0, 0)), MUSTER_INVALID_ARGUMENT, "expected another than rank 0 (worker 3), this one");
+    if (rank == 0)
+        VALUES_REFUSED(muster_worker_send(w, part, 0, 0, values_make(w, 1, 0, 0)), MUSTER_INVALID_ARGUMENT,
+                       "expected another than rank 0 (worker 3), this one");
     MUSTER_TRY(muster_worker_group_begin(w, part));
     if (rank == 0) MUSTER_TRY(muster_worker_send(w, part, 0, 2, values_make(w, 1, 0, 0)));
     return muster_worker_group_end(w, part);
@@ -124,7 +138,8 @@ static void test_whoever_gives_up_is_told_of_a_worker_that_is_no_member(void **s
     collectives_open(&c, 4, 0);
     assert_refused(collectives_run(&c, told_task, told), MUSTER_USER, "worker 0 fails (rank 0)");
     bool late = strstr(told, "after"); /* had it not begun to wait yet? */
-    assert_string_equal(told, late ? "barrier: rank 0 (worker 3) entered it after the call was lost" : "barrier: rank 0 (worker 3) gave up because worker 0 failed with USER");
+    assert_string_equal(told, late ? "barrier: rank 0 (worker 3) entered it after the call was lost"
+                                   : "barrier: rank 0 (worker 3) gave up because worker 0 failed with USER");
     collectives_close(&c);
 }
 

@@ -1,4 +1,5 @@
-/* Cases that collectives of ChainerMN and TorchMPI are tested with, and the numbers that they give there. */
+/* Cases that collectives of ChainerMN and TorchMPI are tested with, and the numbers that they give
+ * there. */
 #include "collectives_values.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@ static muster_status overflow_task(muster_worker *w, void *argument) {
     uint16_t gradient[3], sum[3], infinity[3];
     int64_t count = 3;
     for (int i = 0; i < 3; i++) gradient[i] = muster_f32_to_f16(40000), infinity[i] = 0x7c00;
-    muster_tensor g = values_copy(w, muster_tensor_make(MUSTER_F16, gradient, 1, &count)), s = values_copy(w, muster_tensor_make(MUSTER_F16, sum, 1, &count));
+    muster_tensor g = values_copy(w, muster_tensor_make(MUSTER_F16, gradient, 1, &count)),
+                  s = values_copy(w, muster_tensor_make(MUSTER_F16, sum, 1, &count));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, g, s));
     MUSTER_TRY(values_same(w, s, muster_tensor_make(MUSTER_F16, infinity, 1, &count)));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_AVG, g, g));
@@ -38,7 +40,8 @@ static muster_status is_filled(muster_worker *w, muster_tensor t, float value) {
     return values_same(w, t, muster_f32(host, count));
 }
 
-/* One message round the ring of ranks, open at the end: rank r > 0 receives what is filled with r - 1. */
+/* One message round the ring of ranks, open at the end: rank r > 0 receives what is filled with r -
+ * 1. */
 static muster_status pass_on(muster_worker *w, int32_t arrays, int32_t ndim) {
     static const int64_t shape[] = {50, 20, 5, 3}; /* arrays of a tuple differ by one row */
     for (int32_t a = 0; a < arrays; a++) {
@@ -147,7 +150,8 @@ static muster_status rooted_task(muster_worker *w, void *argument) {
     int64_t n = w->size;
     for (int32_t root = 0; root < w->size; root++) {
         bool own = w->rank == root;
-        muster_tensor none = muster_tensor_none(), all = values_make(w, n, -1, 0), range = values_make(w, 4, own ? 0 : -1, own), answer = number(w, own ? 42 : -1);
+        muster_tensor none = muster_tensor_none(), all = values_make(w, n, -1, 0), range = values_make(w, 4, own ? 0 : -1, own),
+                      answer = number(w, own ? 42 : -1);
         MUSTER_TRY(muster_worker_gather(w, NULL, root, number(w, w->rank), own ? all : none));
         MUSTER_TRY(values_expect(w, all, own ? 0 : -1, own)); /* nothing on the others */
         MUSTER_TRY(muster_worker_broadcast(w, NULL, root, range, range));
@@ -168,7 +172,8 @@ static void test_gather_broadcast_and_scatter_of_numbers(void **state) {
     values_run_on_all(rooted_task, NULL, 1);
 }
 
-/* arange(18) as (3, 3, 2), of which [:, 1, :] is sent: 2 3, 8 9, 14 15. Strided tensors are refused; a copy is sent. */
+/* arange(18) as (3, 3, 2), of which [:, 1, :] is sent: 2 3, 8 9, 14 15. Strided tensors are
+ * refused; a copy is sent. */
 static muster_status strided_task(muster_worker *w, void *argument) {
     (void)argument;
     static const int64_t expected[] = {2, 3, 8, 9, 14, 15}, shape[] = {3, 2};
@@ -178,7 +183,8 @@ static muster_status strided_task(muster_worker *w, void *argument) {
     middle.strides[0] = 6, middle.strides[1] = 1;
     middle.byte_offset += 2 * 8;
     int32_t peer = 1 - w->rank;
-    VALUES_REFUSED(muster_worker_send(w, NULL, peer, 0, middle), MUSTER_INVALID_ARGUMENT, "muster_worker_send: input: expected a contiguous tensor, received a strided one");
+    VALUES_REFUSED(muster_worker_send(w, NULL, peer, 0, middle), MUSTER_INVALID_ARGUMENT,
+                   "muster_worker_send: input: expected a contiguous tensor, received a strided one");
     if (w->rank == 0) {
         MUSTER_TRY(muster_copy(w, middle, packed));
         return muster_worker_send(w, NULL, peer, 0, packed);
@@ -213,7 +219,8 @@ static void test_split_in_two_with_the_order_reversed(void **state) {
     values_run_on_all(split_task, NULL, 2);
 }
 
-/* Within the parts of `inner` ranks, between them, and together again: the same as all at once, for counts that do not divide. */
+/* Within the parts of `inner` ranks, between them, and together again: the same as all at once, for
+ * counts that do not divide. */
 typedef struct hierarchy {
     int32_t inner, outer;
     int64_t count;
@@ -225,7 +232,8 @@ static muster_status hierarchy_task(muster_worker *w, void *argument) {
     muster_communicator *inside, *between;
     MUSTER_TRY(muster_worker_split(w, NULL, w->rank / h->inner, w->rank, &inside));
     MUSTER_TRY(muster_worker_split(w, NULL, w->rank % h->inner, w->rank, &between));
-    muster_tensor x = values_make(w, h->count, w->rank, 1), y = values_make(w, h->count, w->rank, 1), own = muster_tensor_slice(y, begin, end);
+    muster_tensor x = values_make(w, h->count, w->rank, 1), y = values_make(w, h->count, w->rank, 1),
+                  own = muster_tensor_slice(y, begin, end);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     MUSTER_TRY(muster_worker_reduce_scatter(w, inside, MUSTER_SUM, y, own));
     MUSTER_TRY(muster_worker_all_reduce(w, between, MUSTER_SUM, own, own));
@@ -268,7 +276,8 @@ static muster_status all_are(muster_worker *w, muster_tensor t, double value) {
     return MUSTER_OK;
 }
 
-/* fill = rank, in place and out of place: sums, the last rank's values, the left neighbour's; inputs stay. */
+/* fill = rank, in place and out of place: sums, the last rank's values, the left neighbour's;
+ * inputs stay. */
 static muster_status filled_task(muster_worker *w, void *argument) {
     const filled *f = argument;
     double sum = (double)sum_of_ranks(w->size);
@@ -363,7 +372,8 @@ static muster_status nine_task(muster_worker *w, void *argument) {
 static muster_status round_trip_task(muster_worker *w, void *argument) {
     (void)argument;
     int64_t first = 24 * w->rank / w->size * 128, end = 24 * (w->rank + 1) / w->size * 128;
-    muster_tensor none = muster_tensor_none(), whole = w->rank == 0 ? values_make(w, 24 * 128, 0, 1) : none, back = values_make(w, 24 * 128, -1, 0);
+    muster_tensor none = muster_tensor_none(), whole = w->rank == 0 ? values_make(w, 24 * 128, 0, 1) : none,
+                  back = values_make(w, 24 * 128, -1, 0);
     muster_tensor own = values_make(w, end - first, -1, 0);
     MUSTER_TRY(muster_worker_scatter(w, NULL, 0, whole, own));
     MUSTER_TRY(values_expect(w, own, first, 1));

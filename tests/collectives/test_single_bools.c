@@ -1,10 +1,15 @@
-/* Reductions of bools on one rank, where other reductions are copies: whatever is not 0 becomes 1, as on several. */
+/* Reductions of bools on one rank, where other reductions are copies: whatever is not 0 becomes 1,
+ * as on several. */
 #include "collectives_values.h"
 
 typedef muster_status (*reduction)(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output);
 
-static muster_status all_reduce(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) { return muster_worker_all_reduce(w, NULL, op, input, output); }
-static muster_status reduce(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) { return muster_worker_reduce(w, NULL, op, 0, input, output); }
+static muster_status all_reduce(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
+    return muster_worker_all_reduce(w, NULL, op, input, output);
+}
+static muster_status reduce(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
+    return muster_worker_reduce(w, NULL, op, 0, input, output);
+}
 static muster_status reduce_scatter(muster_worker *w, muster_reduction op, muster_tensor input, muster_tensor output) {
     return muster_worker_reduce_scatter(w, NULL, op, input, output);
 }

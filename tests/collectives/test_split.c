@@ -1,4 +1,5 @@
-/* Parts of a communicator: who is in them and in which order, how long they live, and what they inherit. */
+/* Parts of a communicator: who is in them and in which order, how long they live, and what they
+ * inherit. */
 #include "collectives_values.h"
 #include "host/host_impl.h"
 
@@ -126,7 +127,8 @@ static muster_status outside_task(muster_worker *w, void *argument) {
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     if (w->rank == 0) {
         VALUES_REQUIRE(muster_communicator_rank(*shared, w) == -1);
-        VALUES_REFUSED(muster_worker_barrier(w, *shared), MUSTER_INVALID_ARGUMENT, "muster_worker_barrier: communicator: expected one of which worker 0 is a member, received another");
+        VALUES_REFUSED(muster_worker_barrier(w, *shared), MUSTER_INVALID_ARGUMENT,
+                       "muster_worker_barrier: communicator: expected one of which worker 0 is a member, received another");
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_worker_release(w, part);
@@ -185,7 +187,8 @@ typedef struct mesh {
     int32_t rows, columns;
 } mesh;
 
-/* Rank r is at (r / columns, r % columns). The sum over a row, then over a column, is the sum over all. */
+/* Rank r is at (r / columns, r % columns). The sum over a row, then over a column, is the sum over
+ * all. */
 static muster_status mesh_task(muster_worker *w, void *argument) {
     const mesh *m = argument;
     int32_t i = w->rank / m->columns, j = w->rank % m->columns;
@@ -297,8 +300,10 @@ static muster_status released_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument, *part = parts[w->rank];
     if (w->rank == 0) { /* which is rank 1 of the part */
         MUSTER_TRY(muster_worker_release(w, part));
-        VALUES_REFUSED(muster_worker_release(w, part), MUSTER_BAD_STATE, "muster_worker_release: communicator: rank 1 (worker 0) has released it");
-        VALUES_REFUSED(muster_worker_barrier(w, part), MUSTER_BAD_STATE, "muster_worker_barrier: communicator: rank 1 (worker 0) has released it");
+        VALUES_REFUSED(muster_worker_release(w, part), MUSTER_BAD_STATE,
+                       "muster_worker_release: communicator: rank 1 (worker 0) has released it");
+        VALUES_REFUSED(muster_worker_barrier(w, part), MUSTER_BAD_STATE,
+                       "muster_worker_barrier: communicator: rank 1 (worker 0) has released it");
         VALUES_REFUSED(muster_worker_group_begin(w, part), MUSTER_BAD_STATE, "rank 1 (worker 0) has released it");
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL)); /* the others still hold it */
@@ -363,7 +368,8 @@ static muster_status single_task(muster_worker *w, void *argument) {
     muster_communicator **parts = argument, *part = NULL;
     VALUES_REQUIRE(muster_communicator_size(muster_worker_communicator(w)) == 1);
     MUSTER_TRY(sum_is(w, NULL, 4, 4));
-    VALUES_REFUSED(muster_worker_barrier(w, parts[0]), MUSTER_BAD_STATE, "muster_worker_barrier: communicator: expected one of 1 rank in a single call, received one of 2");
+    VALUES_REFUSED(muster_worker_barrier(w, parts[0]), MUSTER_BAD_STATE,
+                   "muster_worker_barrier: communicator: expected one of 1 rank in a single call, received one of 2");
     MUSTER_TRY(muster_worker_split(w, NULL, 0, 0, &part));
     VALUES_REQUIRE(muster_communicator_size(part) == 1 && muster_communicator_rank(part, w) == 0);
     MUSTER_TRY(sum_is(w, part, 4, 4));
@@ -428,7 +434,8 @@ static void test_a_rank_that_does_not_split_is_named(void **state) {
     (void)state;
     values_refused_on(absent_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 returned without entering split");
     values_refused_on(other_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered barrier, rank 0 entered split");
-    values_refused_on(other_large_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered all_reduce sum of 100000 i64, rank 0 entered split");
+    values_refused_on(other_large_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
+                      "rank 1 entered all_reduce sum of 100000 i64, rank 0 entered split");
 }
 
 /* Whichever allocation fails, a later split works and nothing is left. */

@@ -1,4 +1,5 @@
-/* A split that fails: every member is told, nothing of it stays, and the same split works afterwards. */
+/* A split that fails: every member is told, nothing of it stays, and the same split works
+ * afterwards. */
 #include "collectives_values.h"
 
 #include <sched.h>
@@ -8,10 +9,10 @@ enum { SIZE = 4 };
 
 typedef struct trial {
     collectives_pool c;
-    int32_t guilty;          /* whose allocation fails; -1: nobody's */
-    int64_t others;          /* allocations of the others, before they wait for it */
-    int64_t before;          /* all allocations so far, when the split begins */
-    int64_t failing;         /* which allocation of its own fails, once the others have made theirs */
+    int32_t guilty;  /* whose allocation fails; -1: nobody's */
+    int64_t others;  /* allocations of the others, before they wait for it */
+    int64_t before;  /* all allocations so far, when the split begins */
+    int64_t failing; /* which allocation of its own fails, once the others have made theirs */
     atomic_bool armed;
     muster_status statuses[SIZE];
     char messages[SIZE][MST_MESSAGE_SIZE];
@@ -20,7 +21,8 @@ typedef struct trial {
 
 static trial *_Atomic running; /* for the hook */
 
-/* Every wait comes by here first. The guilty rank stays in its wait for the first meeting until the others have allocated all that they need, a part among it. */
+/* Every wait comes by here first. The guilty rank stays in its wait for the first meeting until the
+ * others have allocated all that they need, a part among it. */
 static void hook(void) {
     const muster_worker *worker = mst_current_worker();
     trial *t = atomic_load(&running);
@@ -126,7 +128,8 @@ static void test_the_same_split_works_after_each_failing_allocation(void **state
     close_trial(&t);
 }
 
-/* A rank that fails, and one that turns to something else, after the split of the others has begun. */
+/* A rank that fails, and one that turns to something else, after the split of the others has
+ * begun. */
 static muster_status absent_task(muster_worker *w, void *argument) {
     trial *t = argument;
     if (w->rank == t->guilty) return t->failing ? MUSTER_OK : muster_worker_barrier(w, NULL);

@@ -10,7 +10,8 @@ enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111 };
 static int (*get_threads)(void);
 static void (*set_threads)(int count);
 
-/* The library itself, to look at what the adapter does to it; absent on a machine without OpenBLAS. */
+/* The library itself, to look at what the adapter does to it; absent on a machine without
+ * OpenBLAS. */
 static int find_library(void **state) {
     (void)state;
     void *library = dlopen("libopenblas.so.0", RTLD_LOCAL | RTLD_NOW);

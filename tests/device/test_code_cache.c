@@ -118,7 +118,8 @@ static void test_the_file_is_for_its_owner_alone(void **state) {
 static void test_whatever_the_image_depends_on_is_in_the_key(void **state) {
     (void)state;
     fake f = {0}, newer = {.version = "1.1"};
-    const mst_code_text other_texts[] = {{"a.h", "text of a"}, {"b.h", "text of c"}}, other_names[] = {{"a.h", "text of a"}, {"c.h", "text of b"}};
+    const mst_code_text other_texts[] = {{"a.h", "text of a"}, {"b.h", "text of c"}},
+                        other_names[] = {{"a.h", "text of a"}, {"c.h", "text of b"}};
     mst_code_program texts = program, names = program, fewer = program;
     texts.texts = other_texts;
     names.texts = other_names;
@@ -129,7 +130,8 @@ static void test_whatever_the_image_depends_on_is_in_the_key(void **state) {
     const struct {
         const mst_code_target *target;
         const mst_code_program *program;
-    } builds[] = {{&plain, &program}, {&version, &program}, {&architecture, &program}, {&options, &program}, {&plain, &texts}, {&plain, &names}, {&plain, &fewer}};
+    } builds[] = {{&plain, &program}, {&version, &program}, {&architecture, &program}, {&options, &program},
+                  {&plain, &texts},   {&plain, &names},     {&plain, &fewer}};
     for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
         mst_code_image image;
         assert_ok(mst_code_build(builds[i].target, builds[i].program, &image));
@@ -265,7 +267,8 @@ static void test_the_folder_is_the_users_cache_and_is_made(void **state) {
             if (entry->d_name[0] != '.') assert_int_equal(unlink(file), 0);
         }
         closedir(open);
-        for (char *end = path + strlen(path); strlen(path) >= strlen(base); *(end = strrchr(path, '/')) = 0) assert_int_equal(rmdir(path), 0);
+        for (char *end = path + strlen(path); strlen(path) >= strlen(base); *(end = strrchr(path, '/')) = 0)
+            assert_int_equal(rmdir(path), 0);
         assert_int_equal(setenv(variables[i], "relative", 1), 0); /* not a folder to use: the next one's turn */
     }
     assert_int_equal(f.compiled, 2);
@@ -329,12 +332,15 @@ static void assert_joined(bool fails) {
         void *result;
         assert_int_equal(pthread_join(threads[i], &result), 0);
         mst_code_image *image = result;
-        if (fails) assert_non_null(strstr(image->log, "wrong.cu(3)"));
-        else assert_string_equal(image->data, "90:the program");
+        if (fails)
+            assert_non_null(strstr(image->log, "wrong.cu(3)"));
+        else
+            assert_string_equal(image->data, "90:the program");
         mst_code_release(image);
         free(image);
     }
-    /* one that asked but had not joined when the first was done finds it in the cache, or fails by itself */
+    /* one that asked but had not joined when the first was done finds it in the cache, or fails by
+     * itself */
     if (!fails) assert_int_equal(f.compiled, 1);
     assert_in_range(f.compiled, 1, THREADS);
 }
@@ -363,7 +369,8 @@ static void test_processes_may_race(void **state) {
             char path[512];
             if (mst_code_build(&target, &program, &image) != MUSTER_OK || strcmp(image.data, "90:the program") != 0) _exit(1);
             mst_code_release(&image);
-            if (i % 3 == c % 3 && files(path) > 0) (void)unlink(path); /* now and then somebody clears the cache, or takes a file half written */
+            /* now and then somebody clears the cache, or takes a file half written */
+            if (i % 3 == c % 3 && files(path) > 0) (void)unlink(path);
         }
         _exit(0);
     }
@@ -382,10 +389,11 @@ static void test_sha256(void **state) {
         const char *text;
         int times;
         const char *digest;
-    } cases[] = {{"", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-                 {"abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-                 {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-                 {"a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
+    } cases[] = {
+        {"", 1, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", 1, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mst_sha256 hash;
         uint8_t digest[32];

@@ -1,5 +1,5 @@
-/* What every device must do: one suite, run for each backend. To add a backend: one line in main. Where MUSTER_CUDA_LIBRARIES names a machine, the suite runs on its GPUs
- * instead. */
+/* What every device must do: one suite, run for each backend. To add a backend: one line in main.
+ * Where MUSTER_CUDA_LIBRARIES names a machine, the suite runs on its GPUs instead. */
 #include "base_check.h"
 #include "device_far.h"
 
@@ -10,7 +10,8 @@ enum { COUNT = 1000 };
 
 static const char *first_id = "3", *second_id = "9";
 
-/* The sanitizers' allocators end the program at a size that the system's merely refuses, unless they are told otherwise. */
+/* The sanitizers' allocators end the program at a size that the system's merely refuses, unless
+ * they are told otherwise. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -56,7 +57,8 @@ static void it_refuses_an_ordinal_that_is_none(void **state) {
     mst_device *device = *state, *other = NULL;
     const char *const wrong[] = {"", "x", "-1", "1x", " 1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_refused(device->table->open(device->table, wrong[i], &other), MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected");
+        assert_refused(device->table->open(device->table, wrong[i], &other), MUSTER_INVALID_ARGUMENT,
+                       "muster_runtime_open: devices: expected");
         assert_null(other);
     }
 }
@@ -190,7 +192,8 @@ static muster_status refusing_kernel(const void *parameters) {
     return mst_error(MUSTER_USER, "the kernel refused %d", *(const int *)parameters);
 }
 
-/* At once on the host, at the next sync elsewhere: the first failure, with its message, in the issuing thread, and only once. */
+/* At once on the host, at the next sync elsewhere: the first failure, with its message, in the
+ * issuing thread, and only once. */
 static void the_first_failure_is_told_once(void **state) {
     mst_device *device = *state;
     mst_error(MUSTER_OK, "stale");
@@ -251,19 +254,14 @@ static void every_allocation_of_open_can_fail(void **state) {
     assert_int_equal(mst_memory_live(), live);
 }
 
-#define CASE(test) {#test, test, open_function, close_device, NULL}
+#define CASE(test) \
+    { #test, test, open_function, close_device, NULL }
 
 static int run_suite(const char *name, CMFixtureFunction open_function) {
     const struct CMUnitTest tests[] = {
-        CASE(it_has_a_name_and_no_cpu),
-        CASE(it_refuses_an_ordinal_that_is_none),
-        CASE(blocks_are_aligned_and_distinct),
-        CASE(it_refuses_impossible_sizes),
-        CASE(a_failed_allocation_leaves_nothing),
-        CASE(bytes_travel_in_across_and_out),
-        CASE(copies_of_nothing_are_legal),
-        CASE(steady_work_allocates_nothing),
-        CASE(every_allocation_of_open_can_fail),
+        CASE(it_has_a_name_and_no_cpu),    CASE(it_refuses_an_ordinal_that_is_none), CASE(blocks_are_aligned_and_distinct),
+        CASE(it_refuses_impossible_sizes), CASE(a_failed_allocation_leaves_nothing), CASE(bytes_travel_in_across_and_out),
+        CASE(copies_of_nothing_are_legal), CASE(steady_work_allocates_nothing),      CASE(every_allocation_of_open_can_fail),
     };
     print_message("device %s\n", name);
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
@@ -272,11 +270,8 @@ static int run_suite(const char *name, CMFixtureFunction open_function) {
 /* Kernels that are functions of the program. */
 static int run_launches(const char *name, CMFixtureFunction open_function) {
     const struct CMUnitTest tests[] = {
-        CASE(kernels_run_in_the_order_of_issue),
-        CASE(kernels_take_addresses_inside_a_block),
-        CASE(more_work_than_any_queue_holds),
-        CASE(the_first_failure_is_told_once),
-        CASE(it_works_again_after_a_failure),
+        CASE(kernels_run_in_the_order_of_issue), CASE(kernels_take_addresses_inside_a_block), CASE(more_work_than_any_queue_holds),
+        CASE(the_first_failure_is_told_once),    CASE(it_works_again_after_a_failure),
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }

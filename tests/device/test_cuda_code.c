@@ -232,7 +232,8 @@ static void an_empty_sum_scales(void **state) {
     device->table->release(device, nothing);
 }
 
-/* Rows further apart than an int counts, of which there is only one, so that no memory is needed for them. */
+/* Rows further apart than an int counts, of which there is only one, so that no memory is needed
+ * for them. */
 static void multiply_far_rows(mst_device *device, muster_status expected, const char *words) {
     float a[2] = {3, 4}, b[2] = {5, 6}, c = 0;
     void *da = allocated(device, sizeof a), *db = allocated(device, sizeof b), *dc = allocated(device, sizeof c);

@@ -133,13 +133,14 @@ static void a_copy_beside_waits_for_work_on_the_memory_before(void **state) {
         void *old = allocated(device, 256);
         assert_ok(device->table->copy_in(device, old, first, 256));
         assert_ok(device->table->sync(device));
-        for (int i = 0; i < 10; i++)
-            assert_ok(device->table->copy(device, others, kept, 256)); /* time for the copy beside to come too early */
+        for (int i = 0; i < 10; i++) /* time for the copy beside to come too early */
+            assert_ok(device->table->copy(device, others, kept, 256));
         assert_ok(device->table->copy(device, kept, old, 256));
         device->table->release(device, old);
         void *fresh = allocated(device, 256);
         assert_ptr_equal(fresh, old);
-        if (round % 2) assert_ok(device->table->copy(device, others, kept, 1)); /* later work that it need not wait for */
+        /* later work that it need not wait for */
+        if (round % 2) assert_ok(device->table->copy(device, others, kept, 1));
         assert_ok(device->table->copy_in_beside(device, fresh, second, 256));
         assert_ok(device->table->copy_out(device, out, kept, 256));
         assert_ok(device->table->sync(device));

@@ -1,5 +1,5 @@
-/* A few thousand calls that fail by chance, each seed another set of them: whatever fails is told, nothing is left, and the next device
- * is right. */
+/* A few thousand calls that fail by chance, each seed another set of them: whatever fails is told,
+ * nothing is left, and the next device is right. */
 #include "cuda_fixture.h"
 
 #ifdef MUSTER_TEST_SANITIZED

@@ -238,7 +238,8 @@ static int failure_of(const char *library) {
     return strcmp(library, "cublas") == 0 ? 14 : strcmp(library, "nvrtc") == 0 ? 11 : MST_CU_OPERATING_SYSTEM;
 }
 
-/* The k-th call of the symbol fails. True: there was one. What only tidies up, or only tells more, may fail unseen. */
+/* The k-th call of the symbol fails. True: there was one. What only tidies up, or only tells more,
+ * may fail unseen. */
 static bool open_with_failure(const char *symbol, const char *library, uint64_t k) {
     static const char *const unseen[] = {"cuCtxPopCurrent_v2", "cuMemGetInfo_v2",  "cuStreamQuery",
                                          "cuGetErrorName",     "cuGetErrorString", "cuCtxSetCurrent"};

@@ -240,7 +240,8 @@ static void in_flight_nothing_is_locked_and_what_is_given_back_waits(void **stat
     device->table->release_host(device, host);
 }
 
-/* The program may have freed it already: what the device sees there is not what the program sees. */
+/* The program may have freed it already: what the device sees there is not what the program
+ * sees. */
 static void what_was_unlocked_in_flight_is_staged(void **state) {
     mst_device *device = *state;
     int in = 7, out = 0;
@@ -248,7 +249,8 @@ static void what_was_unlocked_in_flight_is_staged(void **state) {
     assert_ok(device->table->lock_host(device, &in, sizeof in));
     device->in_flight = true;
     device->table->unlock_host(device, &in);
-    for (int i = 0; i < 20; i++) assert_ok(device->table->copy(device, place, place, sizeof in)); /* time for the next lines */
+    /* time for the next lines */
+    for (int i = 0; i < 20; i++) assert_ok(device->table->copy(device, place, place, sizeof in));
     assert_ok(device->table->copy_in(device, place, &in, sizeof in));
     in = 8;
     assert_ok(device->table->copy_out(device, &out, place, sizeof out));

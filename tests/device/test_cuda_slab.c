@@ -86,7 +86,8 @@ static void a_failed_allocation_of_the_host_changes_nothing(void **state) {
     mst_slab_end(&slab);
 }
 
-/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016). */
+/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+ * 2016). */
 static uint64_t next_random(uint64_t *random) {
     *random ^= *random >> 12;
     *random ^= *random << 25;

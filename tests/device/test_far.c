@@ -1,4 +1,5 @@
-/* What makes the device far: the traps that it sets for code that treats every device as the host. */
+/* What makes the device far: the traps that it sets for code that treats every device as the
+ * host. */
 #include "base_check.h"
 #include "device_far.h"
 

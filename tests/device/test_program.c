@@ -69,7 +69,8 @@ static void launches_run_in_order(void **state) {
     closed_program(device, program);
 }
 
-/* Host work of the table comes after the programs that were launched before it, as if it had been queued. */
+/* Host work of the table comes after the programs that were launched before it, as if it had been
+ * queued. */
 static void copies_come_after_launches(void **state) {
     mst_device *device = *state;
     enum { COUNT = 1 << 20 };
@@ -173,7 +174,8 @@ static void no_memory_is_a_null_pointer(void **state) {
     launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(NULL, 0), buffer_of(&o, 4)});
     assert_ok(device->table->sync(device));
     assert_int_equal(o, 7);
-    launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(&o, 0), buffer_of(&o, 4)}); /* empty, but somewhere */
+    /* empty, but somewhere */
+    launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(&o, 0), buffer_of(&o, 4)});
     assert_ok(device->table->sync(device));
     assert_int_equal(o, 8);
     closed_program(device, program);
@@ -491,7 +493,8 @@ static void a_lost_device_is_left_alone(void **state) {
     closed_program(device, program);
     device->table->release(device, a);
     device->table->close(device);
-    while (__atomic_load_n(a + 1, __ATOMIC_SEQ_CST) == 0) __atomic_store_n(a, 1, __ATOMIC_SEQ_CST); /* it was the kernel's all the time */
+    /* it was the kernel's all the time */
+    while (__atomic_load_n(a + 1, __ATOMIC_SEQ_CST) == 0) __atomic_store_n(a, 1, __ATOMIC_SEQ_CST);
     mst_free(a);
 }
 

@@ -1,5 +1,6 @@
-/* No launch compiles: not the first of a kernel, not the first of a number of threads, not of a large grid, whether the program was just
- * compiled or came from the cache. With a cache folder of PoCL's of its own, whose files are counted. */
+/* No launch compiles: not the first of a kernel, not the first of a number of threads, not of a
+ * large grid, whether the program was just compiled or came from the cache. With a cache folder of
+ * PoCL's of its own, whose files are counted. */
 #include "program_support.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
-/* The device "far" of device_far.h with a processor of its own: it runs the kernel texts, compiled for the host, at once. Its addresses are no addresses for the
+/* The device "far" of device_far.h with a processor of its own: it runs the kernel texts, compiled
+ * for the host, at once. Its addresses are no addresses for the
  * host: code that reads them dies by SIGSEGV. */
 #include "device_far.h"
 
@@ -130,23 +131,27 @@ static muster_status launch_code(mst_device *device, mst_code_kernel *kernel, in
     return MUSTER_OK;
 }
 
-#define MULTIPLY(T)                                                                                                                     \
-    do {                                                                                                                                \
-        const T *a = here(g->a, 1), *b = here(g->b, 1);                                                                                 \
-        T *c = here(g->c, 1);                                                                                                           \
-        for (int64_t i = 0; i < g->m; i++)                                                                                              \
-            for (int64_t j = 0; j < g->n; j++) {                                                                                        \
-                double sum = 0;                                                                                                         \
-                for (int64_t l = 0; l < g->k; l++)                                                                                      \
-                    sum += (double)a[g->transpose_a ? l * g->lda + i : i * g->lda + l] * (double)b[g->transpose_b ? j * g->ldb + l : l * g->ldb + j]; \
-                c[i * g->ldc + j] = (T)(g->alpha * sum + (g->beta == 0 ? 0 : g->beta * (double)c[i * g->ldc + j]));                     \
-            }                                                                                                                           \
+#define MULTIPLY(T)                                                                                                 \
+    do {                                                                                                            \
+        const T *a = here(g->a, 1), *b = here(g->b, 1);                                                             \
+        T *c = here(g->c, 1);                                                                                       \
+        for (int64_t i = 0; i < g->m; i++)                                                                          \
+            for (int64_t j = 0; j < g->n; j++) {                                                                    \
+                double sum = 0;                                                                                     \
+                for (int64_t l = 0; l < g->k; l++)                                                                  \
+                    sum += (double)a[g->transpose_a ? l * g->lda + i : i * g->lda + l] *                            \
+                           (double)b[g->transpose_b ? j * g->ldb + l : l * g->ldb + j];                             \
+                c[i * g->ldc + j] = (T)(g->alpha * sum + (g->beta == 0 ? 0 : g->beta * (double)c[i * g->ldc + j])); \
+            }                                                                                                       \
     } while (0)
 static muster_status gemm(mst_device *device, const mst_gemm *g) {
     (void)device;
-    if (g->lda < (g->transpose_a ? g->m : g->k) || g->ldb < (g->transpose_b ? g->k : g->n) || g->ldc < g->n) misuse("leading dimensions that BLAS refuses");
-    if (g->dtype == MUSTER_F32) MULTIPLY(float);
-    else MULTIPLY(double);
+    if (g->lda < (g->transpose_a ? g->m : g->k) || g->ldb < (g->transpose_b ? g->k : g->n) || g->ldc < g->n)
+        misuse("leading dimensions that BLAS refuses");
+    if (g->dtype == MUSTER_F32)
+        MULTIPLY(float);
+    else
+        MULTIPLY(double);
     return MUSTER_OK;
 }
 

@@ -1,5 +1,6 @@
-/* The real NVRTC compiles the texts: test_nvrtc ARCHITECTURE (90: sm_90), or test_nvrtc without one for what is the same for all. Found in the CUDA toolkit, by the
- * loader, or where script/fetch-nvrtc puts it. */
+/* The real NVRTC compiles the texts: test_nvrtc ARCHITECTURE (90: sm_90), or test_nvrtc without one
+ * for what is the same for all. Found in the CUDA toolkit, by the loader, or where
+ * script/fetch-nvrtc puts it. */
 #include "base_check.h"
 #include "communicator_impl.h"
 #include "nvrtc_api_impl.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
 
 static int32_t architecture;
 static const mst_nvrtc_api *api;
@@ -26,10 +26,14 @@ static void find_library(void) {
         }
 }
 
-static mst_code_target target_of(int32_t of) { return (mst_code_target){.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = of}; }
+static mst_code_target target_of(int32_t of) {
+    return (mst_code_target){.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = of};
+}
 
 /* As one object: `bytes` with zeros among them. */
-static bool contains(const mst_code_image *image, const char *word) { return memmem(image->data, (size_t)image->bytes, word, strlen(word)) != NULL; }
+static bool contains(const mst_code_image *image, const char *word) {
+    return memmem(image->data, (size_t)image->bytes, word, strlen(word)) != NULL;
+}
 
 static void test_every_kernel_compiles(void **state) {
     (void)state;
@@ -89,7 +93,8 @@ int main(int argc, char **argv) {
     }
     if (mst_code_add(&mst_ops_code) != MUSTER_OK || mst_code_add(&mst_collectives_code) != MUSTER_OK) return 1;
     const struct CMUnitTest one[] = {cmocka_unit_test(test_every_kernel_compiles)};
-    const struct CMUnitTest all[] = {cmocka_unit_test(test_a_newer_device_gets_ptx), cmocka_unit_test(test_a_device_that_is_too_old_is_refused),
+    const struct CMUnitTest all[] = {cmocka_unit_test(test_a_newer_device_gets_ptx),
+                                     cmocka_unit_test(test_a_device_that_is_too_old_is_refused),
                                      cmocka_unit_test(test_an_error_names_the_text_and_the_line)};
     if (argc < 2) return cmocka_run_group_tests(all, NULL, NULL);
     architecture = atoi(argv[1]);

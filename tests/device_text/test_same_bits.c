@@ -1,4 +1,5 @@
-/* Kernel texts against the host's operations, bit for bit, where both promise the same bits: conversions, stores, roundings, random numbers. */
+/* Kernel texts against the host's operations, bit for bit, where both promise the same bits:
+ * conversions, stores, roundings, random numbers. */
 #include "base_check.h"
 #include "device_far.h"
 #include "op_impl.h"
@@ -36,7 +37,8 @@ static void same_bits(muster_worker *w, muster_tensor device, const void *expect
     same(w, device, expected, false, what, number);
 }
 
-/* Whatever bits: NaN with payloads, infinities, subnormals; in wide types also values around the limits of narrow ones. */
+/* Whatever bits: NaN with payloads, infinities, subnormals; in wide types also values around the
+ * limits of narrow ones. */
 static void any_bits(muster_dtype dtype, void *values, int64_t count) {
     int64_t size = muster_dtype_size(dtype);
     for (int64_t i = 0; i < count; i++) {
@@ -108,10 +110,13 @@ static muster_status update(muster_worker *w, void *argument) {
             any_bits(dtype, parameter, count);
             any_bits(dtype, velocity, count);
             any_bits(mst_dtype_compute(dtype), sum, count);
-            muster_tensor x = on_device(w, dtype, parameter, count), v = on_device(w, dtype, velocity, count), s = on_device(w, mst_dtype_compute(dtype), sum, count);
+            muster_tensor x = on_device(w, dtype, parameter, count), v = on_device(w, dtype, velocity, count),
+                          s = on_device(w, mst_dtype_compute(dtype), sum, count);
             assert_ok(mst_worker_update(w, dtype, x.data, x.data, momentum ? v.data : NULL, s.data, count, -0.1, 0.9));
-            if (momentum) mst_reduction_momentum(dtype, parameter, parameter, velocity, sum, count, -0.1, 0.9);
-            else mst_reduction_update(dtype, parameter, parameter, sum, count, -0.1);
+            if (momentum)
+                mst_reduction_momentum(dtype, parameter, parameter, velocity, sum, count, -0.1, 0.9);
+            else
+                mst_reduction_update(dtype, parameter, parameter, sum, count, -0.1);
             same(w, x, parameter, true, "parameters", dtype);
             same(w, v, velocity, true, "velocities", dtype);
         }
@@ -134,8 +139,10 @@ typedef struct drawn {
 static muster_status draw(muster_worker *w, void *argument) {
     drawn *d = argument;
     muster_tensor y = muster_worker_scratch(w, d->dtype, 1, &d->count);
-    if (d->normal) assert_ok(muster_random_normal(w, 7, d->first, 1, 2, y));
-    else assert_ok(muster_random_uniform(w, 7, d->first, y));
+    if (d->normal)
+        assert_ok(muster_random_normal(w, 7, d->first, 1, 2, y));
+    else
+        assert_ok(muster_random_uniform(w, 7, d->first, y));
     return muster_worker_read(w, y, muster_tensor_make(d->dtype, d->values, 1, &d->count));
 }
 
@@ -165,7 +172,8 @@ static muster_status gather(muster_worker *w, void *argument) {
             indices[i] = ops_random((int64_t)sizeof rows / row_bytes);
             memcpy(expected + i * row_bytes, rows + indices[i] * row_bytes, (size_t)row_bytes);
         }
-        muster_tensor from = on_device(w, MUSTER_U8, rows, sizeof rows), at = on_device(w, MUSTER_I64, indices, count), to = muster_worker_scratch(w, MUSTER_U8, 1, &bytes);
+        muster_tensor from = on_device(w, MUSTER_U8, rows, sizeof rows), at = on_device(w, MUSTER_I64, indices, count),
+                      to = muster_worker_scratch(w, MUSTER_U8, 1, &bytes);
         assert_ok(mst_worker_gather_rows(w, to.data, from.data, row_bytes, at.data, count));
         same_bits(w, to, expected, "rows of bytes", (int)row_bytes);
     }
@@ -220,9 +228,9 @@ int main(void) {
     if (mst_far_register() != MUSTER_OK) return 1;
     ops_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conversions_give_the_bits_of_the_host),   cmocka_unit_test(test_accumulations_give_the_bits_of_the_host),
-        cmocka_unit_test(test_updates_give_the_bits_of_the_host),       cmocka_unit_test(test_random_numbers_give_the_bits_of_the_host),
-        cmocka_unit_test(test_rows_are_gathered_by_an_index_list),      cmocka_unit_test(test_long_sums_are_exact_and_the_same_twice),
+        cmocka_unit_test(test_conversions_give_the_bits_of_the_host), cmocka_unit_test(test_accumulations_give_the_bits_of_the_host),
+        cmocka_unit_test(test_updates_give_the_bits_of_the_host),     cmocka_unit_test(test_random_numbers_give_the_bits_of_the_host),
+        cmocka_unit_test(test_rows_are_gathered_by_an_index_list),    cmocka_unit_test(test_long_sums_are_exact_and_the_same_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

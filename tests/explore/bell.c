@@ -31,7 +31,9 @@ static void make_board(void) {
     explore_name(&b->lost, sizeof(b->lost), "lost");
 }
 
-static void nobody_sleeps(const mst_bell *bell) { EXPLORE_CHECK(atomic_load(&bell->sleepers) == 0, "sleepers is %u after all have woken", atomic_load(&bell->sleepers)); }
+static void nobody_sleeps(const mst_bell *bell) {
+    EXPLORE_CHECK(atomic_load(&bell->sleepers) == 0, "sleepers is %u after all have woken", atomic_load(&bell->sleepers));
+}
 static void finish_board(const void *context) {
     (void)context;
     nobody_sleeps(&b->gates[0].bell);
@@ -183,8 +185,10 @@ static void wait_stoppable(int32_t word) {
     const mst_wait wait = {.timeout_ns = -1, .stop = is_lost};
     mst_wait_result result = mst_bell_wait(&b->bell, &b->words[word], 1, &wait);
     EXPLORE_CHECK(result != MST_TIMED_OUT, "a wait without a deadline timed out");
-    if (result == MST_STOPPED) EXPLORE_CHECK(explore_read(&b->data[2]) == 1, "stopped for no reason");
-    else EXPLORE_CHECK(explore_read(&b->data[word]) == 7, "reached what nobody wrote");
+    if (result == MST_STOPPED)
+        EXPLORE_CHECK(explore_read(&b->data[2]) == 1, "stopped for no reason");
+    else
+        EXPLORE_CHECK(explore_read(&b->data[word]) == 7, "reached what nobody wrote");
     b->results[word] = result;
 }
 
@@ -255,7 +259,11 @@ static void prepare_deadline(const void *context) {
 
 const explore_scenario explore_bell_scenarios[] = {
     {.name = "bell/there_and_back", .prepare = prepare_ping_pong, .finish = finish_board, .context = &asleep},
-    {.name = "bell/there_and_back_woken_for_no_reason", .prepare = prepare_ping_pong, .finish = finish_board, .context = &asleep, .spurious = 2},
+    {.name = "bell/there_and_back_woken_for_no_reason",
+     .prepare = prepare_ping_pong,
+     .finish = finish_board,
+     .context = &asleep,
+     .spurious = 2},
     {.name = "bell/there_and_back_spinning", .prepare = prepare_ping_pong, .finish = finish_board, .context = &spinning},
     {.name = "bell/there_and_back_yielding", .prepare = prepare_ping_pong, .finish = finish_board, .context = &yielding},
     {.name = "bell/two_wait_for_one_number", .prepare = prepare_crowd, .finish = finish_board},

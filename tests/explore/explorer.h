@@ -1,5 +1,6 @@
-/* The explorer: runs a scenario of a few threads in every order in which their atomic operations can take place, with the delays that a processor's
- * store buffers may add. README.md says what is modelled and what is not. */
+/* The explorer: runs a scenario of a few threads in every order in which their atomic operations
+ * can take place, with the delays that a processor's store buffers may add. README.md says what is
+ * modelled and what is not. */
 #ifndef EXPLORER_H
 #define EXPLORER_H
 
@@ -12,9 +13,11 @@ typedef struct explore_scenario {
     void (*prepare)(const void *context); /* makes the memory and the threads */
     void (*finish)(const void *context);  /* looks at every final state; may be NULL */
     const void *context;
-    bool may_circle;       /* a circle of states is no fault: threads that look again and again without sleeping */
-    int32_t preemptions;   /* 0: any number; else at most so often is a thread stopped that could go on: for what is too large to see whole */
-    int32_t spurious;      /* how many wake-ups without a reason there may be, on every path */
+    bool may_circle; /* a circle of states is no fault: threads that look again and again without sleeping */
+    /* 0: any number; else at most so often is a thread stopped that could go on: for what is too
+     * large to see whole */
+    int32_t preemptions;
+    int32_t spurious; /* how many wake-ups without a reason there may be, on every path */
 } explore_scenario;
 
 /* ---- for prepare ---- */
@@ -23,11 +26,13 @@ typedef struct explore_scenario {
 void *explore_alloc(size_t bytes);
 /* Not a part of the state: memory that does not change, or that nobody looks at. */
 void explore_ignore(const void *address, size_t bytes);
-/* A counter (32 bits) that only ever grows, and whose value no thread remembers while `users` is 0: it then begins anew, so that states do not differ by
- * what is past. For the turn and the sleepers of a bell. */
+/* A counter (32 bits) that only ever grows, and whose value no thread remembers while `users` is 0:
+ * it then begins anew, so that states do not differ by what is past. For the turn and the sleepers
+ * of a bell. */
 void explore_counter(const void *word, const void *users);
-/* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed only by additions while more than one thread runs, and
- * nobody uses what an addition returns. Operations on either are no points where others may run. */
+/* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed
+ * only by additions while more than one thread runs, and nobody uses what an addition returns.
+ * Operations on either are no points where others may run. */
 void explore_constant(const void *address, size_t bytes);
 void explore_quiet(const void *address, size_t bytes);
 /* For traces. */
@@ -43,11 +48,12 @@ void explore_may_sleep(const void *futex);
 int32_t explore_current(void);
 /* Ends the path as a fault. */
 void explore_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
-#define EXPLORE_CHECK(condition, ...) \
-    do { \
+#define EXPLORE_CHECK(condition, ...)                 \
+    do {                                              \
         if (!(condition)) explore_fault(__VA_ARGS__); \
     } while (0)
-/* Plain memory, as a body reads and writes it. Two accesses of which one writes and that no release and acquire put in order are a fault. */
+/* Plain memory, as a body reads and writes it. Two accesses of which one writes and that no release
+ * and acquire put in order are a fault. */
 void explore_write(void *address, int64_t value);
 int64_t explore_read(const void *address);
 /* For memory that the stand-ins of library.c write. */
@@ -66,6 +72,7 @@ typedef struct explore_result {
 /* Prints the trace of the first fault. */
 explore_result explore_run(const explore_scenario *scenario);
 
-extern const explore_scenario explore_bell_scenarios[], explore_party_scenarios[], explore_lost_scenarios[], explore_mailbox_scenarios[], explore_pool_scenarios[];
+extern const explore_scenario explore_bell_scenarios[], explore_party_scenarios[], explore_lost_scenarios[], explore_mailbox_scenarios[],
+    explore_pool_scenarios[];
 
 #endif

@@ -1,5 +1,6 @@
-/* What the scheduler's files need of the other files, as small as can be: no formatting, no allocation that a state would have to carry, and threads
- * of the explorer. Every function here does what its header says. */
+/* What the scheduler's files need of the other files, as small as can be: no formatting, no
+ * allocation that a state would have to carry, and threads of the explorer. Every function here
+ * does what its header says. */
 #include "explorer.h"
 #include "pool_state_impl.h"
 
@@ -10,7 +11,8 @@ muster_status mst_error(muster_status code, const char *format, ...) {
     return code;
 }
 
-/* The message of a failure is one cell of plain memory: whoever may not read it yet is found out. */
+/* The message of a failure is one cell of plain memory: whoever may not read it yet is found
+ * out. */
 void mst_error_save(char message[MST_MESSAGE_SIZE]) { explore_wrote(message); }
 
 muster_status mst_error_restore(muster_status code, const char *message) {
@@ -59,7 +61,8 @@ bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns) {
 }
 void mst_turn_leave(mst_turn *turn) { (void)turn; }
 
-/* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and pool_queue.c are not explored. */
+/* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and
+ * pool_queue.c are not explored. */
 void mst_device_watch(mst_seat *seat) { (void)seat; }
 void mst_device_unwatch(mst_seat *seat) { (void)seat; }
 muster_status mst_device_begin(mst_seat *seat) {
@@ -82,7 +85,8 @@ muster_status mst_call_queue_open(mst_call_queue *queue) {
 }
 void mst_call_queue_close(mst_call_queue *queue, bool forked) { (void)queue, (void)forked; }
 
-/* The pool starts its threads in the order of their ranks, from 1, or from 0 where rank 0 has one. */
+/* The pool starts its threads in the order of their ranks, from 1, or from 0 where rank 0 has
+ * one. */
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument);
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument) {
     static const char *const names[] = {"rank 0", "rank 1", "rank 2", "rank 3"};

@@ -1,5 +1,5 @@
-/* Runs that are lost: somebody fails, or stays away, or is late. Everybody hears of it, nobody is left asleep, nobody gets its memory back while it is
- * read, and the next run goes well. */
+/* Runs that are lost: somebody fails, or stays away, or is late. Everybody hears of it, nobody is
+ * left asleep, nobody gets its memory back while it is read, and the next run goes well. */
 #include "meet.h"
 
 enum { FAILS_AND_COMPUTES = 100 };
@@ -17,7 +17,8 @@ static muster_status computing(muster_worker *worker, const run_plan *plan) {
     return status;
 }
 
-/* Nothing but sections and leaves: the others need not have arrived, their memory is filled since the beginning. */
+/* Nothing but sections and leaves: the others need not have arrived, their memory is filled since
+ * the beginning. */
 static muster_status sections(muster_worker *worker, const run_plan *plan) {
     if (worker->rank == plan->failing) return MUSTER_USER;
     uint64_t tag = mst_party_tag(s->party, worker);
@@ -36,12 +37,16 @@ static muster_status sections(muster_worker *worker, const run_plan *plan) {
 #define FAILED .outcomes = {MUSTER_USER, MUSTER_USER, MUSTER_USER}
 #define ALL_ABORTED .statuses = {MUSTER_ABORTED, MUSTER_ABORTED, MUSTER_ABORTED}
 #define SOME_ABORTED .statuses = {MUSTER_OK, MUSTER_ABORTED, MUSTER_ABORTED}
-#define ABSENT .outcomes = {MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT}, .statuses = {MUSTER_INVALID_ARGUMENT, MUSTER_ABORTED, MUSTER_ABORTED}
-#define LATE .deadline = true, .outcomes = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_TIMEOUT}, .statuses = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_ABORTED}
+#define ABSENT                                                                               \
+    .outcomes = {MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT}, \
+    .statuses = {MUSTER_INVALID_ARGUMENT, MUSTER_ABORTED, MUSTER_ABORTED}
+#define LATE \
+    .deadline = true, .outcomes = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_TIMEOUT}, .statuses = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_ABORTED}
 
 #define TWO_RUNS(name, n, function, times, who, way, ...) \
-    static const rank_scenario name = { \
-        .size = n, .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}, {.body = function, .rounds = 1}}}
+    static const rank_scenario name = {                   \
+        .size = n,                                        \
+        .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}, {.body = function, .rounds = 1}}}
 #define ONE_RUN(name, n, function, times, who, way, ...) \
     static const rank_scenario name = {.size = n, .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}}}
 

@@ -1,24 +1,38 @@
-/* The modelled machine: threads on stacks of their own, memory behind store buffers, the futex, and what each thread may know of plain memory.
+/* The modelled machine: threads on stacks of their own, memory behind store buffers, the futex, and
+ * what each thread may know of plain memory.
  *
- * Everything that can differ between two states lies in `world`, in the arena, or on the live part of a stack, at addresses that never change: to save a
- * state is to copy these, and two states with the same bytes are the same state. */
+ * Everything that can differ between two states lies in `world`, in the arena, or on the live part
+ * of a stack, at addresses that never change: to save a state is to copy these, and two states with
+ * the same bytes are the same state. */
 #include "machine.h"
 
+#include <linux/futex.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <linux/futex.h>
 #include <ucontext.h>
 
-enum { STACK_BYTES = 1 << 15, ARENA_BYTES = 1 << 17, MOST_BUFFERED = 6, MOST_LOCATIONS = 64, MOST_CELLS = 24, MOST_RANGES = 32, MOST_NAMES = 256, MOST_SLEEPING = 4, MOST_COUNTERS = 8, MOST_QUIET = 4 };
+enum {
+    STACK_BYTES = 1 << 15,
+    ARENA_BYTES = 1 << 17,
+    MOST_BUFFERED = 6,
+    MOST_LOCATIONS = 64,
+    MOST_CELLS = 24,
+    MOST_RANGES = 32,
+    MOST_NAMES = 256,
+    MOST_SLEEPING = 4,
+    MOST_COUNTERS = 8,
+    MOST_QUIET = 4
+};
 
-/* One bit for the last write and one for the last read of every thread, for each cell of plain memory. */
+/* One bit for the last write and one for the last read of every thread, for each cell of plain
+ * memory. */
 typedef unsigned __int128 events;
 enum { EVENTS_PER_CELL = 1 + EXPLORE_THREADS };
-_Static_assert(MOST_CELLS * EVENTS_PER_CELL <= 128, "the events fit their type");
+_Static_assert(MOST_CELLS *EVENTS_PER_CELL <= 128, "the events fit their type");
 #define ALL_EVENTS (~(events)0)
 
 typedef enum { THREAD_READY = 1, THREAD_ASLEEP, THREAD_WOKEN, THREAD_ENDED } thread_state;
@@ -61,17 +75,34 @@ static _Alignas(64) char stacks[EXPLORE_THREADS][STACK_BYTES];
 static int32_t current = -1; /* -1: prepare, finish or the search */
 static jmp_buf search_registers;
 static char fault_text[512];
-static struct { const void *entry; void *argument; const char *name; } entries[EXPLORE_THREADS];
-static struct { uint32_t *word; const uint32_t *users; } counters[MOST_COUNTERS];
+static struct {
+    const void *entry;
+    void *argument;
+    const char *name;
+} entries[EXPLORE_THREADS];
+static struct {
+    uint32_t *word;
+    const uint32_t *users;
+} counters[MOST_COUNTERS];
 static int32_t counter_count;
-static struct { const char *from, *to; bool constant; } quiet[MOST_QUIET];
+static struct {
+    const char *from, *to;
+    bool constant;
+} quiet[MOST_QUIET];
 static int32_t quiet_count;
 static const void *locations[MOST_LOCATIONS], *cells[MOST_CELLS], *may_sleep[MOST_SLEEPING];
 static int32_t location_count, cell_count, may_sleep_count;
-static struct { char *from; size_t bytes; } ignored[MOST_RANGES], kept[MOST_RANGES];
+static struct {
+    char *from;
+    size_t bytes;
+} ignored[MOST_RANGES], kept[MOST_RANGES];
 static int32_t ignored_count, kept_count;
 static size_t kept_end;
-static struct { const char *from; size_t bytes; char text[48]; } names[MOST_NAMES];
+static struct {
+    const char *from;
+    size_t bytes;
+    char text[48];
+} names[MOST_NAMES];
 static int32_t name_count;
 
 static void broken(const char *why) {
@@ -228,7 +259,8 @@ void explore_wrote(const void *address) {
 void explore_has_read(const void *address) {
     if (current < 0) return;
     int32_t cell = numbered(cells, &cell_count, MOST_CELLS, address);
-    if (world.threads[current].unknown & write_event(cell)) explore_fault("reads %s while another thread may be writing it", name_of(address));
+    if (world.threads[current].unknown & write_event(cell))
+        explore_fault("reads %s while another thread may be writing it", name_of(address));
     new_event(current, read_event(cell, current), 0);
 }
 
@@ -255,7 +287,9 @@ void *explore_memcpy(void *to, const void *from, size_t bytes) {
 
 /* ---- atomic memory ---- */
 
-static bool acquires(int32_t order) { return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST; }
+static bool acquires(int32_t order) {
+    return order == __ATOMIC_ACQUIRE || order == __ATOMIC_CONSUME || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST;
+}
 static bool releases(int32_t order) { return order == __ATOMIC_RELEASE || order == __ATOMIC_ACQ_REL || order == __ATOMIC_SEQ_CST; }
 
 static uint64_t load_memory(const operation *o) {
@@ -268,11 +302,13 @@ static void store_memory(const operation *o, uint64_t value) { memcpy(o->address
 
 static events *released(const void *address) { return &world.released[numbered(locations, &location_count, MOST_LOCATIONS, address)]; }
 
-/* The words of a bell (32 bits) order nothing here, though their operations are seq_cst: what a waiter may know it learns from the word it waits for.
- * That asks more of the protocol, and leaves fewer states. */
+/* The words of a bell (32 bits) order nothing here, though their operations are seq_cst: what a
+ * waiter may know it learns from the word it waits for. That asks more of the protocol, and leaves
+ * fewer states. */
 static bool teaches(const operation *o) { return o->size == sizeof(uint64_t); }
 
-/* A release leaves after everything before it; a relaxed store only after what it would overwrite. */
+/* A release leaves after everything before it; a relaxed store only after what it would
+ * overwrite. */
 static bool may_flush(const thread *t, int32_t entry) {
     if (releases(t->pending[entry].store.order)) return entry == 0;
     for (int32_t before = 0; before < entry; before++) {
@@ -316,15 +352,21 @@ static uint64_t perform_store(thread *t, const operation *o) {
 
 static uint64_t changed(const operation *o, uint64_t before) {
     switch (o->kind) {
-        case EXPLORE_ADD: return before + o->value;
-        case EXPLORE_OR: return before | o->value;
-        case EXPLORE_AND: return before & o->value;
-        case EXPLORE_COMPARE_EXCHANGE: return before == o->expected ? o->value : before;
-        default: return o->value;
+    case EXPLORE_ADD:
+        return before + o->value;
+    case EXPLORE_OR:
+        return before | o->value;
+    case EXPLORE_AND:
+        return before & o->value;
+    case EXPLORE_COMPARE_EXCHANGE:
+        return before == o->expected ? o->value : before;
+    default:
+        return o->value;
     }
 }
 
-/* Read, change and write at once, after all that this thread has stored: as the locked instructions of x86 do, whatever order was asked for. */
+/* Read, change and write at once, after all that this thread has stored: as the locked instructions
+ * of x86 do, whatever order was asked for. */
 static uint64_t perform_change(thread *t, const operation *o) {
     flush_all(t);
     uint64_t before = load_memory(o);
@@ -353,12 +395,19 @@ static uint64_t perform_futex_wake(thread *t, const operation *o) {
 
 static uint64_t perform(thread *t, const operation *o) {
     switch (o->kind) {
-        case EXPLORE_LOAD: return perform_load(t, o);
-        case EXPLORE_STORE: return perform_store(t, o);
-        case EXPLORE_FUTEX_WAIT: return perform_futex_wait(t, o);
-        case EXPLORE_FUTEX_WAKE: return perform_futex_wake(t, o);
-        case EXPLORE_JOIN: t->unknown &= world.threads[o->value].unknown; return 0;
-        default: return perform_change(t, o);
+    case EXPLORE_LOAD:
+        return perform_load(t, o);
+    case EXPLORE_STORE:
+        return perform_store(t, o);
+    case EXPLORE_FUTEX_WAIT:
+        return perform_futex_wait(t, o);
+    case EXPLORE_FUTEX_WAKE:
+        return perform_futex_wake(t, o);
+    case EXPLORE_JOIN:
+        t->unknown &= world.threads[o->value].unknown;
+        return 0;
+    default:
+        return perform_change(t, o);
     }
 }
 
@@ -431,7 +480,8 @@ static bool others_run(void) {
     return false;
 }
 
-/* Not a point where others may run, because nothing that they do can make a difference to it; the promise is checked. */
+/* Not a point where others may run, because nothing that they do can make a difference to it; the
+ * promise is checked. */
 static bool is_quiet(const operation *o) {
     for (int32_t i = 0; i < quiet_count; i++) {
         if (o->address < quiet[i].from || o->address >= quiet[i].to) continue;
@@ -472,7 +522,8 @@ long explore_syscall(long number, ...) {
     const struct timespec *time = va_arg(arguments, const struct timespec *);
     va_end(arguments);
     if (number != SYS_futex) broken("a system call other than futex");
-    if ((what & FUTEX_CMD_MASK) == FUTEX_WAKE) return (long)explore_operation(EXPLORE_FUTEX_WAKE, __ATOMIC_SEQ_CST, word, sizeof(*word), 0, 0);
+    if ((what & FUTEX_CMD_MASK) == FUTEX_WAKE)
+        return (long)explore_operation(EXPLORE_FUTEX_WAKE, __ATOMIC_SEQ_CST, word, sizeof(*word), 0, 0);
     int64_t timeout = time ? (int64_t)time->tv_sec * 1000000000 + time->tv_nsec : -1;
     return (long)explore_operation(EXPLORE_FUTEX_WAIT, __ATOMIC_SEQ_CST, word, sizeof(*word), (uint64_t)timeout, value);
 }
@@ -508,8 +559,8 @@ int32_t machine_steps(step steps[MAX_STEPS], int32_t *useful) {
     return count;
 }
 
-/* A seq_cst store whose thread goes on with a seq_cst operation need not wait in the buffer: that others run in between is the same as that
- * this thread stores later. */
+/* A seq_cst store whose thread goes on with a seq_cst operation need not wait in the buffer: that
+ * others run in between is the same as that this thread stores later. */
 static bool comes_out_at_once(const thread *t, explore_kind done) {
     if (done != EXPLORE_STORE || t->pending_count != 1 || t->pending[0].store.order != __ATOMIC_SEQ_CST) return false;
     return t->state == THREAD_ENDED || t->next.order == __ATOMIC_SEQ_CST;
@@ -537,20 +588,22 @@ static void forget_counters(void) {
 void machine_step(const step *chosen) {
     thread *t = &world.threads[chosen->thread];
     switch (chosen->kind) {
-        case STEP_RUN: run(chosen->thread); break;
-        case STEP_FLUSH:
-            t->digest = 0;
-            flush(t, chosen->entry);
-            break;
-        case STEP_TIMEOUT:
-            world.now += (int64_t)t->next.value;
-            t->result = (uint64_t)-1;
-            resume(chosen->thread);
-            break;
-        case STEP_SPURIOUS:
-            world.spurious--;
-            resume(chosen->thread);
-            break;
+    case STEP_RUN:
+        run(chosen->thread);
+        break;
+    case STEP_FLUSH:
+        t->digest = 0;
+        flush(t, chosen->entry);
+        break;
+    case STEP_TIMEOUT:
+        world.now += (int64_t)t->next.value;
+        t->result = (uint64_t)-1;
+        resume(chosen->thread);
+        break;
+    case STEP_SPURIOUS:
+        world.spurious--;
+        resume(chosen->thread);
+        break;
     }
     /* Those that were woken go on to their next operation, which nobody can notice. */
     for (int32_t i = 0; i < world.thread_count && !fault_text[0]; i++) {
@@ -583,7 +636,9 @@ void machine_look_at_end(void) {
     for (int32_t i = 0; i < world.thread_count; i++) {
         const thread *t = &world.threads[i];
         size_t used = strlen(text);
-        if (!may_sleep_there(t)) snprintf(text + used, sizeof(text) - used, " %s %s %s,", entries[i].name, t->state == THREAD_ASLEEP ? "sleeps on" : "waits for", name_of(t->next.address));
+        if (!may_sleep_there(t))
+            snprintf(text + used, sizeof(text) - used, " %s %s %s,", entries[i].name, t->state == THREAD_ASLEEP ? "sleeps on" : "waits for",
+                     name_of(t->next.address));
     }
     if (text[0]) explore_fault("nobody can go on:%s and no wake-up is coming", text);
 }
@@ -600,7 +655,8 @@ static int32_t pieces_of(const struct world *w, piece *pieces) {
     int32_t count = 0;
     for (int32_t i = 0; i < kept_count; i++) pieces[count++] = (piece){kept[i].from, kept[i].bytes};
     pieces[count++] = (piece){arena + kept_end, w->arena_used - kept_end};
-    for (int32_t i = 0; i < w->thread_count; i++) pieces[count++] = (piece){w->threads[i].low, (size_t)(stacks[i] + STACK_BYTES - w->threads[i].low)};
+    for (int32_t i = 0; i < w->thread_count; i++)
+        pieces[count++] = (piece){w->threads[i].low, (size_t)(stacks[i] + STACK_BYTES - w->threads[i].low)};
     return count;
 }
 
@@ -656,7 +712,9 @@ static uint64_t hash_bytes(uint64_t seed, const char *from, size_t bytes) {
 /* Everything of a thread but what it knows; done again only after its own steps. */
 static uint64_t digest_of(int32_t number) {
     const thread *t = &world.threads[number];
-    uint64_t head[] = {(uint64_t)t->state, (uint64_t)t->pending_count, t->next.kind, (uint64_t)t->next.order, (uintptr_t)t->next.address, t->next.size, t->next.value, t->next.expected, t->result, (uintptr_t)t->low};
+    uint64_t head[] = {
+        (uint64_t)t->state, (uint64_t)t->pending_count, t->next.kind, (uint64_t)t->next.order, (uintptr_t)t->next.address, t->next.size,
+        t->next.value,      t->next.expected,           t->result,    (uintptr_t)t->low};
     uint64_t hash = hash_bytes((uint64_t)number + 1, (const char *)head, sizeof(head));
     hash = hash_bytes(hash, (const char *)&t->registers, sizeof(t->registers));
     return hash_bytes(hash, t->low, (size_t)(stacks[number] + STACK_BYTES - t->low));
@@ -672,7 +730,8 @@ uint64_t machine_hash(void) {
         hash = hash_bytes(hash, (const char *)t->pending, (size_t)t->pending_count * sizeof(t->pending[0]));
         hash = hash_bytes(hash, (const char *)&t->unknown, sizeof(t->unknown));
     }
-    /* Rounded, so that a location which is met later seldom changes the hash of what was seen before: such a state is seen twice, and no harm is done. */
+    /* Rounded, so that a location which is met later seldom changes the hash of what was seen
+     * before: such a state is seen twice, and no harm is done. */
     hash = hash_bytes(hash, (const char *)world.released, (size_t)((location_count + 15) / 16 * 16) * sizeof(world.released[0]));
     for (int32_t i = 0; i < kept_count; i++) hash = hash_bytes(hash, kept[i].from, kept[i].bytes);
     return hash_bytes(hash, arena + kept_end, world.arena_used - kept_end);
@@ -681,7 +740,9 @@ uint64_t machine_hash(void) {
 /* ---- traces ---- */
 
 static const char *kind_name(explore_kind kind) {
-    static const char *const text[] = {"begins", "loads", "stores", "adds to", "ors", "ands", "exchanges", "compares and exchanges", "goes to sleep on", "wakes all on", "joins"};
+    static const char *const text[] = {
+        "begins",           "loads",        "stores", "adds to", "ors", "ands", "exchanges", "compares and exchanges",
+        "goes to sleep on", "wakes all on", "joins"};
     return text[kind];
 }
 
@@ -699,7 +760,7 @@ void machine_describe(const step *chosen, char *text, size_t size) {
     } else if (chosen->kind == STEP_TIMEOUT || chosen->kind == STEP_SPURIOUS) {
         snprintf(text, size, "%s: wakes up by %s", who, chosen->kind == STEP_TIMEOUT ? "its timeout" : "itself");
     } else {
-        snprintf(text, size, "%s: %s %s (%s), value %llx, memory %llx", who, kind_name(o->kind), name_of(o->address), order_name(o->order), (unsigned long long)o->value,
-                 (unsigned long long)(o->address ? load_memory(o) : 0));
+        snprintf(text, size, "%s: %s %s (%s), value %llx, memory %llx", who, kind_name(o->kind), name_of(o->address), order_name(o->order),
+                 (unsigned long long)o->value, (unsigned long long)(o->address ? load_memory(o) : 0));
     }
 }

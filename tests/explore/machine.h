@@ -14,7 +14,8 @@ enum { MAX_STEPS = 32 };
 void machine_reset(const explore_scenario *scenario);
 /* After prepare: from here on the state can be saved. */
 void machine_begin(void);
-/* What can happen next. A wake-up without a reason is among them, but saves nobody: useful: how many of the others there are. */
+/* What can happen next. A wake-up without a reason is among them, but saves nobody: useful: how
+ * many of the others there are. */
 int32_t machine_steps(step steps[MAX_STEPS], int32_t *useful);
 void machine_step(const step *chosen);
 /* "" or the fault of this path. */

@@ -1,4 +1,5 @@
-/* Messages: a rendezvous of two, in order, and what is left of it when the run is lost in between. */
+/* Messages: a rendezvous of two, in order, and what is left of it when the run is lost in
+ * between. */
 #include "rank.h"
 
 #include <string.h>
@@ -33,7 +34,8 @@ static muster_status send(muster_worker *worker, const run_plan *plan, int32_t t
 }
 
 static void check_letter(const letter *received, int32_t from, int32_t round) {
-    EXPLORE_CHECK(received->number == rank_value(round, from) + 50, "message %d of rank %d is %lld", (int)round, (int)from, (long long)received->number);
+    EXPLORE_CHECK(received->number == rank_value(round, from) + 50, "message %d of rank %d is %lld", (int)round, (int)from,
+                  (long long)received->number);
     int64_t found = explore_read(received->memory);
     EXPLORE_CHECK(found == rank_value(round, from), "the memory of message %d of rank %d is %lld", (int)round, (int)from, (long long)found);
 }
@@ -65,8 +67,10 @@ static muster_status one_way(muster_worker *worker, const run_plan *plan) {
     muster_status status;
     for (int32_t round = 0; round < plan->rounds; round++) {
         if (!may_go_on(worker, plan, round, &status)) return status;
-        if (worker->rank == 0) MUSTER_TRY(send(worker, plan, 1, round));
-        else MUSTER_TRY(receive(worker, plan, 0, round));
+        if (worker->rank == 0)
+            MUSTER_TRY(send(worker, plan, 1, round));
+        else
+            MUSTER_TRY(receive(worker, plan, 0, round));
     }
     return MUSTER_OK;
 }
@@ -111,11 +115,16 @@ static muster_status to_one(muster_worker *worker, const run_plan *plan) {
 
 #define FAILED .outcomes = {MUSTER_USER, MUSTER_USER, MUSTER_USER}
 #define ALL_ABORTED .statuses = {MUSTER_ABORTED, MUSTER_ABORTED, MUSTER_ABORTED}
-#define ABSENT .outcomes = {MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT}, .statuses = {MUSTER_INVALID_ARGUMENT, MUSTER_ABORTED, MUSTER_ABORTED}
-#define LATE .deadline = true, .outcomes = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_TIMEOUT}, .statuses = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_ABORTED}
+#define ABSENT                                                                               \
+    .outcomes = {MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT, MUSTER_INVALID_ARGUMENT}, \
+    .statuses = {MUSTER_INVALID_ARGUMENT, MUSTER_ABORTED, MUSTER_ABORTED}
+#define LATE \
+    .deadline = true, .outcomes = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_TIMEOUT}, .statuses = {MUSTER_OK, MUSTER_TIMEOUT, MUSTER_ABORTED}
 #define LOSES(name, n, function, times, who, way, ...) \
-    static const rank_scenario name = { \
-        .size = n, .boxes = true, .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}, {.body = function, .rounds = 1}}}
+    static const rank_scenario name = {                \
+        .size = n,                                     \
+        .boxes = true,                                 \
+        .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}, {.body = function, .rounds = 1}}}
 
 static const rank_scenario three_messages = {.size = 2, .boxes = true, .runs = {{.body = one_way, .rounds = 3}}};
 static const rank_scenario fresh_boxes = {.size = 2, .runs = {{.body = open_and_one_way, .rounds = 1}}};

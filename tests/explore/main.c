@@ -1,5 +1,6 @@
-/* explore [--find] [prefix ...]: runs the scenarios whose names begin with a prefix (without: all) and prints what was explored. Exit 0 when no fault was
- * found; with --find, stops at the first fault and exits 0 only if there was one. */
+/* explore [--find] [prefix ...]: runs the scenarios whose names begin with a prefix (without: all)
+ * and prints what was explored. Exit 0 when no fault was found; with --find, stops at the first
+ * fault and exits 0 only if there was one. */
 #include "explorer.h"
 
 #include <stdio.h>
@@ -28,8 +29,8 @@ typedef struct totals {
 static void run_one(const explore_scenario *scenario, totals *all) {
     double begun = seconds();
     explore_result r = explore_run(scenario);
-    printf("%-52s %9lld states %10lld steps %10.3g interleavings, depth %4d, %.2f s%s\n", scenario->name, (long long)r.states, (long long)r.steps, r.interleavings, r.deepest,
-           seconds() - begun, r.faulty ? ", FAULTY" : "");
+    printf("%-52s %9lld states %10lld steps %10.3g interleavings, depth %4d, %.2f s%s\n", scenario->name, (long long)r.states,
+           (long long)r.steps, r.interleavings, r.deepest, seconds() - begun, r.faulty ? ", FAULTY" : "");
     fflush(stdout);
     all->scenarios++;
     all->faulty += r.faulty;
@@ -39,7 +40,8 @@ static void run_one(const explore_scenario *scenario, totals *all) {
 }
 
 int main(int argc, char **argv) {
-    static const explore_scenario *const lists[] = {explore_bell_scenarios, explore_party_scenarios, explore_lost_scenarios, explore_mailbox_scenarios, explore_pool_scenarios};
+    static const explore_scenario *const lists[] = {explore_bell_scenarios, explore_party_scenarios, explore_lost_scenarios,
+                                                    explore_mailbox_scenarios, explore_pool_scenarios};
     bool find = argc > 1 && strcmp(argv[1], "--find") == 0;
     int first = find ? 2 : 1;
     totals all = {0};
@@ -49,8 +51,8 @@ int main(int argc, char **argv) {
             if (wanted(s->name, argv + first, argc - first)) run_one(s, &all);
         }
     }
-    printf("%d scenarios, %d faulty: %lld states, %lld steps, %.3g interleavings, %.1f s\n", all.scenarios, all.faulty, (long long)all.states, (long long)all.steps,
-           all.interleavings, seconds() - begun);
+    printf("%d scenarios, %d faulty: %lld states, %lld steps, %.3g interleavings, %.1f s\n", all.scenarios, all.faulty,
+           (long long)all.states, (long long)all.steps, all.interleavings, seconds() - begun);
     if (all.scenarios == 0) return 2;
     return find ? all.faulty == 0 : all.faulty > 0;
 }

@@ -11,8 +11,10 @@ static bool may_enter(const muster_worker *worker, const run_plan *plan, int32_t
 
 static void check_payloads(uint64_t tag, int32_t round) {
     for (int32_t peer = 0; peer < s->party->size; peer++) {
-        int64_t expected = rank_value(round, s->party->members[peer].rank), found = explore_read(mst_party_line_of(s->party, peer, tag)->payload);
-        EXPLORE_CHECK(found == expected, "the payload of rank %d in round %d is %lld instead of %lld", (int)s->party->members[peer].rank, (int)round, (long long)found, (long long)expected);
+        int64_t expected = rank_value(round, s->party->members[peer].rank),
+                found = explore_read(mst_party_line_of(s->party, peer, tag)->payload);
+        EXPLORE_CHECK(found == expected, "the payload of rank %d in round %d is %lld instead of %lld", (int)s->party->members[peer].rank,
+                      (int)round, (long long)found, (long long)expected);
     }
 }
 
@@ -42,7 +44,8 @@ static void check_memory(const muster_worker *worker, int32_t round) {
         int32_t peer = s->party->members[member].rank;
         if (peer == worker->rank) continue;
         int64_t expected = rank_value(round, peer), found = explore_read(&s->offered[peer]);
-        EXPLORE_CHECK(found == expected, "the memory of rank %d in round %d is %lld instead of %lld", (int)peer, (int)round, (long long)found, (long long)expected);
+        EXPLORE_CHECK(found == expected, "the memory of rank %d in round %d is %lld instead of %lld", (int)peer, (int)round,
+                      (long long)found, (long long)expected);
     }
 }
 

@@ -30,7 +30,9 @@ static void *caller(void *argument) {
     return NULL;
 }
 
-static void name_word(const void *word, size_t bytes, const char *what, int32_t rank) { explore_name(word, bytes, "%s of rank %d", what, (int)rank); }
+static void name_word(const void *word, size_t bytes, const char *what, int32_t rank) {
+    explore_name(word, bytes, "%s of rank %d", what, (int)rank);
+}
 
 static void name_bell(const mst_bell *bell, const char *what, int32_t rank) {
     explore_name(&bell->sleepers, sizeof(bell->sleepers), "sleepers of %s %d", what, (int)rank);
@@ -89,7 +91,8 @@ static void open_boxes(void) {
 /* What the runs of this scenario do not need. */
 static void promise(void) {
     bool goes_well = true;
-    for (int32_t run = 0; run < RUNS; run++) goes_well = goes_well && scenario->runs[run].outcomes[0] == MUSTER_OK && !scenario->runs[run].deadline;
+    for (int32_t run = 0; run < RUNS; run++)
+        goes_well = goes_well && scenario->runs[run].outcomes[0] == MUSTER_OK && !scenario->runs[run].deadline;
     if (goes_well) explore_constant(&s->pool->failure, sizeof(s->pool->failure));
     if (!scenario->runs[1].body && !scenario->awake && !scenario->destroys) explore_quiet(&s->pool->dispatch, sizeof(s->pool->dispatch));
 }
@@ -97,11 +100,14 @@ static void promise(void) {
 void rank_prepare(const void *context) {
     scenario = context;
     mst_device *devices[RANKS] = {&device, &device, &device};
-    mst_pool_options options = {.spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .own_master = scenario->own_master, .log = no_log};
+    mst_pool_options options = {
+        .spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .own_master = scenario->own_master, .log = no_log};
     s = explore_alloc(sizeof(*s));
     EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
     if (!scenario->awake) explore_settle();
-    EXPLORE_CHECK(mst_party_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->party) == MUSTER_OK, "no party");
+    EXPLORE_CHECK(mst_party_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->party) ==
+                      MUSTER_OK,
+                  "no party");
     name_pool(s->pool);
     name_party(s->party);
     if (scenario->boxes) open_boxes();
@@ -113,7 +119,9 @@ void rank_prepare(const void *context) {
     explore_thread(scenario->own_master ? "caller" : "rank 0", caller, NULL);
 }
 
-static bool one_of(muster_status status, const muster_status three[3]) { return status == three[0] || status == three[1] || status == three[2]; }
+static bool one_of(muster_status status, const muster_status three[3]) {
+    return status == three[0] || status == three[1] || status == three[2];
+}
 
 void rank_finish(const void *context) {
     (void)context;
@@ -124,9 +132,11 @@ void rank_finish(const void *context) {
         for (int32_t rank = 0; rank < scenario->size; rank++) {
             all_right = all_right && s->statuses[run][rank] == MUSTER_OK;
             if (plan->how != 0 && rank == plan->failing) continue;
-            EXPLORE_CHECK(one_of(s->statuses[run][rank], plan->statuses), "in run %d the body of rank %d returned %d", (int)run, (int)rank, (int)s->statuses[run][rank]);
+            EXPLORE_CHECK(one_of(s->statuses[run][rank], plan->statuses), "in run %d the body of rank %d returned %d", (int)run, (int)rank,
+                          (int)s->statuses[run][rank]);
         }
-        EXPLORE_CHECK(all_right == (s->outcomes[run] == MUSTER_OK), "run %d ended with %d, which is not what its bodies returned", (int)run, (int)s->outcomes[run]);
+        EXPLORE_CHECK(all_right == (s->outcomes[run] == MUSTER_OK), "run %d ended with %d, which is not what its bodies returned", (int)run,
+                      (int)s->outcomes[run]);
     }
 }
 

@@ -1,4 +1,5 @@
-/* A pool of the real pool.c, its workers asleep before the first run, and what the scenarios of parties and mailboxes share. */
+/* A pool of the real pool.c, its workers asleep before the first run, and what the scenarios of
+ * parties and mailboxes share. */
 #ifndef EXPLORE_RANK_H
 #define EXPLORE_RANK_H
 
@@ -15,17 +16,18 @@ typedef struct run_plan {
     int32_t how;     /* the body knows */
     bool single;     /* rank 0 alone */
     bool deadline;   /* waits of this run may time out */
-    muster_status outcomes[3], statuses[3]; /* of the run, and of the body on every rank but the failing one: one of these */
+    /* of the run, and of the body on every rank but the failing one: one of these */
+    muster_status outcomes[3], statuses[3];
 } run_plan;
 
 typedef struct rank_scenario {
     int32_t size;
     int32_t members[RANKS], member_count; /* of the party; 0: all */
     int64_t spin_ns;
-    bool awake;    /* the workers need not be asleep when the first run begins */
-    bool boxes;    /* the mailboxes are there before the first run */
+    bool awake;      /* the workers need not be asleep when the first run begins */
+    bool boxes;      /* the mailboxes are there before the first run */
     bool own_master; /* rank 0 has a thread of its own */
-    bool destroys; /* the pool is destroyed after the last run */
+    bool destroys;   /* the pool is destroyed after the last run */
     run_plan runs[RUNS];
 } rank_scenario;
 
@@ -47,7 +49,9 @@ int64_t rank_value(int32_t round, int32_t rank);
 /* This rank fails in this round in this way. */
 bool rank_fails(const muster_worker *worker, const run_plan *plan, int32_t round, int32_t how);
 
-#define BOUND_SCENARIO(text, data, bound) {.name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data), .preemptions = bound}
-#define RANK_SCENARIO(text, data) {.name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data)}
+#define BOUND_SCENARIO(text, data, bound) \
+    { .name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data), .preemptions = bound }
+#define RANK_SCENARIO(text, data) \
+    { .name = text, .prepare = rank_prepare, .finish = rank_finish, .context = &(data) }
 
 #endif

@@ -10,7 +10,8 @@ enum { MOST_DEPTH = 1 << 14 };
 static const size_t SAVED_BYTES = (size_t)1 << 30; /* reserved, used as far as needed */
 static const int64_t MOST_STATES = (int64_t)1 << 25;
 
-/* ---- states that were seen: a key of 64 bits, and the number of ways from there to an end; negative: on the way now ---- */
+/* ---- states that were seen: a key of 64 bits, and the number of ways from there to an end;
+ * negative: on the way now ---- */
 
 typedef struct seen {
     uint64_t key; /* 0: free */
@@ -49,7 +50,7 @@ static void grow_table(void) {
 /* ---- the path ---- */
 
 typedef struct frame {
-    size_t saved;  /* offset of the state */
+    size_t saved; /* offset of the state */
     uint64_t key;
     double ways;
     int32_t count, next;
@@ -99,8 +100,10 @@ static void leave(explore_result *result) {
     frame *f = &path[--depth];
     saved_used = f->saved;
     slot_of(f->key)->ways = f->ways;
-    if (depth > 0) path[depth - 1].ways += f->ways;
-    else result->interleavings = f->ways;
+    if (depth > 0)
+        path[depth - 1].ways += f->ways;
+    else
+        result->interleavings = f->ways;
 }
 
 /* One step further. */
@@ -148,8 +151,10 @@ explore_result explore_run(const explore_scenario *scenario) {
     explore_result result = {0};
     begin(scenario, &result);
     while (depth > 0 && !machine_fault()[0]) {
-        if (path[depth - 1].next == path[depth - 1].count) leave(&result);
-        else advance(scenario, &result);
+        if (path[depth - 1].next == path[depth - 1].count)
+            leave(&result);
+        else
+            advance(scenario, &result);
     }
     result.states = table_count;
     result.faulty = machine_fault()[0] != 0;

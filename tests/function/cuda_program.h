@@ -1,5 +1,6 @@
-/* The whole life of a small program on two GPUs, which calls every foreign symbol that Muster has a use for; and a way to run such lives apart from the test, in a
- * process that ends itself if it hangs. */
+/* The whole life of a small program on two GPUs, which calls every foreign symbol that Muster has a
+ * use for; and a way to run such lives apart from the test, in a process that ends itself if it
+ * hangs. */
 #ifndef CUDA_PROGRAM_H
 #define CUDA_PROGRAM_H
 
@@ -23,7 +24,8 @@
 
 enum { PROGRAM_ROWS = 8192, PROGRAM_COLUMNS = 8, PROGRAM_PICKED = 1024, PROGRAM_COUNT = 3000 };
 
-/* NCCL's ways on two GPUs, one of them by its PCI id; and those of virtual devices, the second by the UUID. */
+/* NCCL's ways on two GPUs, one of them by its PCI id; and those of virtual devices, the second by
+ * the UUID. */
 static const char *const program_devices[] = {"cuda@0000:11:00.0+1", "cuda@0+GPU-f17c810c-4bb1-c1e2-374c-f32c730e335e"};
 static const char *const program_ways[] = {"nccl", "p2p"};
 
@@ -51,12 +53,12 @@ static muster_status program_collectives(muster_worker *w, muster_tensor v) {
     muster_tensor both = muster_worker_scratch(w, MUSTER_F32, 1, &twice);
     muster_communicator *part;
     MUSTER_TRY(muster_fill(w, rank + 1, v));
-    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, v, v));              /* 3 */
-    MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, 0, v, v));               /* 6 on rank 0 */
-    MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, v, v));                        /* 6 */
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, v, v)); /* 3 */
+    MUSTER_TRY(muster_worker_reduce(w, NULL, MUSTER_SUM, 0, v, v));  /* 6 on rank 0 */
+    MUSTER_TRY(muster_worker_broadcast(w, NULL, 0, v, v));           /* 6 */
     MUSTER_TRY(muster_worker_all_gather(w, NULL, v, both));
     MUSTER_TRY(muster_worker_all_to_all(w, NULL, both, both));
-    MUSTER_TRY(muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, both, v));       /* 12 */
+    MUSTER_TRY(muster_worker_reduce_scatter(w, NULL, MUSTER_SUM, both, v)); /* 12 */
     MUSTER_TRY(muster_worker_gather(w, NULL, 0, v, both));
     MUSTER_TRY(muster_worker_scatter(w, NULL, 0, both, v));
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
@@ -103,7 +105,8 @@ static muster_status program_check(const float *results, int64_t rows) {
 
 static muster_status program_calls(program *p, muster_function *f, muster_variable *variable) {
     float results[2] = {0}, late[2] = {0}, values[16];
-    muster_tensor outputs[] = {muster_f32(&results[0]), muster_f32(&results[1])}, late_outputs[] = {muster_f32(&late[0]), muster_f32(&late[1])};
+    muster_tensor outputs[] = {muster_f32(&results[0]), muster_f32(&results[1])},
+                  late_outputs[] = {muster_f32(&late[0]), muster_f32(&late[1])};
     muster_call_options sliced, picked;
     muster_pending *pending;
     muster_call_options_init(&sliced);
@@ -112,9 +115,11 @@ static muster_status program_calls(program *p, muster_function *f, muster_variab
     picked.batch = (muster_selection){.kind = MUSTER_LIST, .indices = p->picked, .index_count = PROGRAM_PICKED};
     MUSTER_TRY(muster_function_call(f, (muster_tensor[]){muster_f32(p->x, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &sliced));
     MUSTER_TRY(program_check(results, PROGRAM_ROWS));
-    MUSTER_TRY(muster_function_call(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &picked));
+    MUSTER_TRY(
+        muster_function_call(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &picked));
     MUSTER_TRY(program_check(results, PROGRAM_PICKED));
-    MUSTER_TRY(muster_function_call_async(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, late_outputs, 2, NULL, &pending));
+    MUSTER_TRY(muster_function_call_async(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, late_outputs,
+                                          2, NULL, &pending));
     MUSTER_TRY(muster_pending_wait(pending));
     MUSTER_TRY(program_check(late, PROGRAM_ROWS));
     MUSTER_TRY(muster_variables_all_reduce(&variable, 1, MUSTER_AVG));
@@ -192,8 +197,7 @@ typedef struct apart_runs {
     void (*ended)(apart *a, void *argument); /* a->text: what is wrong */
 } apart_runs;
 
-#define apart_wrong(a, ...) \
-    ((a)->text[0] ? (void)0 : (void)snprintf((a)->text, APART_TEXT, __VA_ARGS__))
+#define apart_wrong(a, ...) ((a)->text[0] ? (void)0 : (void)snprintf((a)->text, APART_TEXT, __VA_ARGS__))
 
 static void apart_begin(apart_runs *r, int slot, void *argument) {
     apart *a = &r->slots[slot];
@@ -218,9 +222,12 @@ static void apart_end_one(apart_runs *r) {
     if (slot == APART_AT_ONCE) return;
     apart *a = &r->slots[slot];
     r->processes[slot] = 0;
-    if (WIFSIGNALED(result) && WTERMSIG(result) == SIGALRM) apart_wrong(a, "hangs: no end after %u s", r->seconds);
-    else if (WIFSIGNALED(result)) apart_wrong(a, "ended by signal %d", WTERMSIG(result));
-    else if (WEXITSTATUS(result) != 0) apart_wrong(a, "ended with status %d", WEXITSTATUS(result));
+    if (WIFSIGNALED(result) && WTERMSIG(result) == SIGALRM)
+        apart_wrong(a, "hangs: no end after %u s", r->seconds);
+    else if (WIFSIGNALED(result))
+        apart_wrong(a, "ended by signal %d", WTERMSIG(result));
+    else if (WEXITSTATUS(result) != 0)
+        apart_wrong(a, "ended with status %d", WEXITSTATUS(result));
     r->ended(a, r->arguments[slot]);
 }
 

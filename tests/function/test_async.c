@@ -1,8 +1,9 @@
-/* Asynchronous calls: the same results, statuses and order as calls that are waited for. A body that must not go on yet waits for a gate of the test. */
+/* Asynchronous calls: the same results, statuses and order as calls that are waited for. A body
+ * that must not go on yet waits for a gate of the test. */
 #include "function_fixture.h"
 
-#include "muster/runtime.h"
 #include "muster/ops.h"
+#include "muster/runtime.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -43,7 +44,8 @@ static void open_world(world *t, const char *backend, int count) {
 }
 
 static muster_status send(world *t, float *x, float *y, const muster_call_options *options, muster_pending **pending) {
-    return muster_function_call_async(t->f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(y)}, 1, options, pending);
+    return muster_function_call_async(t->f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(y)}, 1, options,
+                                      pending);
 }
 
 static void wait_until_entered(world *t, int count) {
@@ -164,12 +166,15 @@ static void what_a_call_refuses_is_refused_at_once(void **state) {
     atomic_store(&t.closed, true);
     muster_pending *running;
     assert_ok(send(&t, x, &y, NULL, &running)); /* none of the refusals waits for it */
-    assert_refused(muster_function_call_async(NULL, &in, 1, &out, 1, NULL, &pending), MUSTER_INVALID_ARGUMENT, "function: expected a function");
+    assert_refused(muster_function_call_async(NULL, &in, 1, &out, 1, NULL, &pending), MUSTER_INVALID_ARGUMENT,
+                   "function: expected a function");
     assert_null(pending);
     assert_refused(muster_function_call_async(t.f, &in, 1, &out, 1, NULL, NULL), MUSTER_INVALID_ARGUMENT, "pending: expected a place");
     assert_refused(muster_function_call_async(t.f, &in, 0, &out, 1, NULL, &pending), MUSTER_INVALID_ARGUMENT, "takes 1, received 0");
-    assert_refused(muster_function_call_async(t.f, (muster_tensor[]){muster_f64(z, ROWS)}, 1, &out, 1, NULL, &pending), MUSTER_DTYPE_MISMATCH, "expected f32");
-    assert_refused(muster_function_call_async(t.f, &in, 1, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, &pending), MUSTER_SHAPE_MISMATCH, "output 'y'");
+    assert_refused(muster_function_call_async(t.f, (muster_tensor[]){muster_f64(z, ROWS)}, 1, &out, 1, NULL, &pending),
+                   MUSTER_DTYPE_MISMATCH, "expected f32");
+    assert_refused(muster_function_call_async(t.f, &in, 1, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, &pending), MUSTER_SHAPE_MISMATCH,
+                   "output 'y'");
     muster_call_options_init(&options);
     options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = (int64_t[]){ROWS}, .index_count = 1};
     assert_refused(muster_function_call_async(t.f, &in, 1, &out, 1, &options, &pending), MUSTER_OUT_OF_RANGE, "below the 12 rows");
@@ -265,7 +270,8 @@ static void a_call_inside_a_body_is_refused(void **state) {
     muster_function *f;
     open_world(&t, "host", 1);
     assert_ok(muster_function_create(t.runtime, "nested", nested, &t, &f));
-    assert_refused(muster_function_call(f, NULL, 0, NULL, 0, NULL), MUSTER_BAD_STATE, "muster_function_call_async: called inside a running function");
+    assert_refused(muster_function_call(f, NULL, 0, NULL, 0, NULL), MUSTER_BAD_STATE,
+                   "muster_function_call_async: called inside a running function");
     fixture_close(t.runtime);
 }
 
@@ -329,8 +335,9 @@ static void *call_many(void *context) {
         muster_pending *pending;
         fill(x, (float)c->number);
         const bool now = (i + c->number) % 3 == 0;
-        muster_status status = now ? muster_function_call(c->t->f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL)
-                                   : send(c->t, x, &y, NULL, &pending);
+        muster_status status =
+            now ? muster_function_call(c->t->f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL)
+                : send(c->t, x, &y, NULL, &pending);
         if (!status && !now) status = muster_pending_wait(pending);
         c->wrong += status != MUSTER_OK || y != 66 + ROWS * (float)c->number;
     }

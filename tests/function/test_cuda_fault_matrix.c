@@ -1,5 +1,6 @@
-/* The matrix foreign symbol x failure: a small program lives with one call of one symbol failing, and fails with it in words that say where, leaves nothing behind,
- * does not hang, and the next one is right. A symbol of the lists that is not reached fails the test, but for those below. */
+/* The matrix foreign symbol x failure: a small program lives with one call of one symbol failing,
+ * and fails with it in words that say where, leaves nothing behind, does not hang, and the next one
+ * is right. A symbol of the lists that is not reached fails the test, but for those below. */
 #include "cuda_program.h"
 
 #include "cuda/cublas_api_impl.h"
@@ -8,13 +9,17 @@
 #include "nccl/nccl_api_impl.h"
 
 typedef enum { FAILS, MEMORY, LOST, STALLS, QUEUE_STALLS, FAILURES } failure;
-static const char *const failure_names[FAILURES] = {"fails", "is out of memory", "loses its device", "stands still", "meets a queue that stands still"};
-enum { SYMBOLS_MAX = 128, SECONDS = 150, VIRTUAL_SAMPLE = 5 }; /* SECONDS: some for who has a processor, many for who has a tenth of one */
+static const char *const failure_names[FAILURES] = {"fails", "is out of memory", "loses its device", "stands still",
+                                                    "meets a queue that stands still"};
+/* SECONDS: some for who has a processor, many for who has a tenth of one */
+enum { SYMBOLS_MAX = 128, SECONDS = 150, VIRTUAL_SAMPLE = 5 };
 #define PATIENT_NS 30000000000LL
 #define IMPATIENT_NS 100000000LL
 
 /* Of the lists, but not for what the program does; with what they are for. */
-static const struct { const char *name, *reason; } elsewhere[] = {
+static const struct {
+    const char *name, *reason;
+} elsewhere[] = {
     {"cuStreamSynchronize", "Muster polls; for tests"},
     {"cuDeviceGetPCIBusId", "nobody asks for it"},
     {"cuDeviceTotalMem_v2", "nobody asks for it"},
@@ -31,11 +36,13 @@ static const struct { const char *name, *reason; } elsewhere[] = {
 
 /* A failure of these does not fail the program: it does without. */
 static const char *const tolerated[] = {
-    "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload", "cuStreamDestroy_v2", "cuEventDestroy_v2", "cuDevicePrimaryCtxRelease_v2",
-    "cublasDestroy_v2", "nvrtcDestroyProgram", "ncclCommDestroy", "ncclCommFinalize", "ncclCommAbort", /* what is given up is gone */
-    "cuMemGetInfo_v2", /* it only knows less about the memory */
-    "cuStreamQuery",   /* asked only when a device is closed, and again */
-    "cublasGetVersion_v2", /* for the description */
+    "cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuModuleUnload", "cuStreamDestroy_v2", "cuEventDestroy_v2",
+    "cuDevicePrimaryCtxRelease_v2",
+    /* what is given up is gone */
+    "cublasDestroy_v2", "nvrtcDestroyProgram", "ncclCommDestroy", "ncclCommFinalize", "ncclCommAbort",
+    "cuMemGetInfo_v2",        /* it only knows less about the memory */
+    "cuStreamQuery",          /* asked only when a device is closed, and again */
+    "cublasGetVersion_v2",    /* for the description */
     "nvrtcGetProgramLogSize", /* the text has compiled */
     "cuPointerGetAttribute",  /* memory of which it says nothing is staged */
 };
@@ -61,12 +68,15 @@ static uint64_t pick(uint64_t below) {
 }
 
 #define NAME(result, name, arguments) #name,
-static const char *const symbols[] = {MST_CUDA_SYMBOLS(NAME) MST_CUBLAS_SYMBOLS(NAME) MST_CUBLAS_OPTIONAL_SYMBOLS(NAME) MST_NVRTC_SYMBOLS(NAME)
-                                          MST_NCCL_SYMBOLS(NAME) MST_NCCL_OPTIONAL_SYMBOLS(NAME)};
+static const char *const symbols[] = {MST_CUDA_SYMBOLS(NAME) MST_CUBLAS_SYMBOLS(NAME) MST_CUBLAS_OPTIONAL_SYMBOLS(NAME)
+                                          MST_NVRTC_SYMBOLS(NAME) MST_NCCL_SYMBOLS(NAME) MST_NCCL_OPTIONAL_SYMBOLS(NAME)};
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };
 
 static const char *library_of(const char *symbol) {
-    return strncmp(symbol, "cublas", 6) == 0 ? "cublas" : strncmp(symbol, "nvrtc", 5) == 0 ? "nvrtc" : strncmp(symbol, "nccl", 4) == 0 ? "nccl" : "cuda";
+    return strncmp(symbol, "cublas", 6) == 0  ? "cublas"
+           : strncmp(symbol, "nvrtc", 5) == 0 ? "nvrtc"
+           : strncmp(symbol, "nccl", 4) == 0  ? "nccl"
+                                              : "cuda";
 }
 
 static int code_of(const char *symbol, failure failure) {
@@ -94,10 +104,12 @@ static void take_notices(apart *a) {
     while (mst_cuda_take_notice(notice)) strncat(a->note, notice, APART_TEXT - strlen(a->note) - 1);
 }
 
-/* The call, or one behind it at the end of the device, waits for the device's queues by itself: nobody can end a wait in there, so the queue must go on. */
+/* The call, or one behind it at the end of the device, waits for the device's queues by itself:
+ * nobody can end a wait in there, so the queue must go on. */
 static bool waits_itself(const char *symbol) {
-    static const char *const names[] = {"cuMemFree_v2", "cuMemFreeHost", "cuMemHostUnregister", "cuMemHostRegister_v2", "cuModuleUnload", "cuDevicePrimaryCtxRelease_v2", "cuStreamDestroy_v2",
-                                        "cuEventDestroy_v2", "cublasDestroy_v2"};
+    static const char *const names[] = {"cuMemFree_v2",         "cuMemFreeHost",     "cuMemHostUnregister",
+                                        "cuMemHostRegister_v2", "cuModuleUnload",    "cuDevicePrimaryCtxRelease_v2",
+                                        "cuStreamDestroy_v2",   "cuEventDestroy_v2", "cublasDestroy_v2"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], symbol) == 0) return true;
     return false;
@@ -123,11 +135,15 @@ static void inject(const cell *c) {
 static void judge(apart *a, const cell *c, muster_status status, const char *message, const char *log) {
     const bool named = strstr(message, c->symbol) || (c->provoke && strstr(message, c->provoke));
     const bool located = strstr(message, "cuda:") || strstr(message, "rank ") || strstr(message, "GPU");
-    if (strstr(message, "WRONG")) apart_wrong(a, "a wrong result: %s", message);
-    else if (status == MUSTER_OK && (c->failure == FAILS || c->failure == MEMORY) && !is_tolerated(c->symbol) && !strstr(log, c->symbol) && !strstr(a->note, c->symbol))
+    if (strstr(message, "WRONG"))
+        apart_wrong(a, "a wrong result: %s", message);
+    else if (status == MUSTER_OK && (c->failure == FAILS || c->failure == MEMORY) && !is_tolerated(c->symbol) && !strstr(log, c->symbol) &&
+             !strstr(a->note, c->symbol))
         apart_wrong(a, "nobody noticed");
-    else if (status != MUSTER_OK && c->failure <= MEMORY && !named) apart_wrong(a, "the message does not name it: %s: %s", muster_status_name(status), message);
-    else if (status != MUSTER_OK && !named && !located) apart_wrong(a, "the message names neither the symbol nor a device nor a rank: %s: %s", muster_status_name(status), message);
+    else if (status != MUSTER_OK && c->failure <= MEMORY && !named)
+        apart_wrong(a, "the message does not name it: %s: %s", muster_status_name(status), message);
+    else if (status != MUSTER_OK && !named && !located)
+        apart_wrong(a, "the message names neither the symbol nor a device nor a rank: %s: %s", muster_status_name(status), message);
 }
 
 /* Is it over: nothing left in the library, nothing reported by the machine? */
@@ -180,11 +196,15 @@ static void run_cell(apart *a, void *argument) {
     take_notices(a);
     const uint64_t calls = muster_sim_calls(c->symbol);
     const bool reached = muster_sim_injected() == expected || (c->provoke && calls > 0);
-    if (!reached && c->kth == 1) apart_wrong(a, "it was not reached: %llu calls", (unsigned long long)calls);
-    else if (!reached && status != MUSTER_OK) apart_wrong(a, "%s", message); /* polls come as often as they like */
-    else judge(a, c, status, message, p.log);
+    if (!reached && c->kth == 1)
+        apart_wrong(a, "it was not reached: %llu calls", (unsigned long long)calls);
+    else if (!reached && status != MUSTER_OK)
+        apart_wrong(a, "%s", message); /* polls come as often as they like */
+    else
+        judge(a, c, status, message, p.log);
     muster_sim_inject_clear();
-    if (c->failure == QUEUE_STALLS && waits_itself(c->symbol)) muster_sim_hazards_clear(); /* the stall is the work that it finds */
+    /* the stall is the work that it finds */
+    if (c->failure == QUEUE_STALLS && waits_itself(c->symbol)) muster_sim_hazards_clear();
     check_left(a, live);
     live_again(a, &p, c, live);
     program_free(&p);
@@ -204,11 +224,13 @@ static void count_calls(apart *a, void *argument) {
     program_free(&p);
 }
 
-static const struct { const char *symbol, *provoke; } provoked[] = {
-    {"cuGetErrorName", "cuStreamCreate"},       {"cuGetErrorString", "cuStreamCreate"}, {"cublasGetStatusString", "cublasCreate_v2"},
-    {"nvrtcGetErrorString", "nvrtcCompileProgram"}, {"ncclGetErrorString", "ncclAllReduce"}, {"ncclGetLastError", "ncclAllReduce"},
-    {"ncclCommAbort", "ncclAllReduce"},
-    {"cuCtxSetCurrent", "cuCtxPopCurrent_v2"},
+static const struct {
+    const char *symbol, *provoke;
+} provoked[] = {
+    {"cuGetErrorName", "cuStreamCreate"},         {"cuGetErrorString", "cuStreamCreate"},
+    {"cublasGetStatusString", "cublasCreate_v2"}, {"nvrtcGetErrorString", "nvrtcCompileProgram"},
+    {"ncclGetErrorString", "ncclAllReduce"},      {"ncclGetLastError", "ncclAllReduce"},
+    {"ncclCommAbort", "ncclAllReduce"},           {"cuCtxSetCurrent", "cuCtxPopCurrent_v2"},
 };
 
 static const char *provocation_of(const char *symbol) {
@@ -225,7 +247,8 @@ static void end_cell(apart *a, void *argument) {
     const cell *c = argument;
     if (!a->text[0]) return;
     failed_cells++;
-    print_error("%s, call %llu on %s, %s: %s\n    %s\n", c->symbol, (unsigned long long)c->kth, program_devices[c->way], failure_names[c->failure], a->text, a->note);
+    print_error("%s, call %llu on %s, %s: %s\n    %s\n", c->symbol, (unsigned long long)c->kth, program_devices[c->way],
+                failure_names[c->failure], a->text, a->note);
 }
 
 static void end_count(apart *a, void *argument) {
@@ -239,7 +262,8 @@ static void add_cell(cell c) {
     all_cells[cell_count++] = c;
 }
 
-/* On the GPUs of their own, and a part of it on virtual devices too; what only those reach, whole on them. sample: one cell of so many. */
+/* On the GPUs of their own, and a part of it on virtual devices too; what only those reach, whole
+ * on them. sample: one cell of so many. */
 static void add_symbol(int symbol, int sample) {
     const char *provoke = provocation_of(symbols[symbol]);
     bool reached = false;
@@ -260,7 +284,8 @@ static void every_symbol_may_fail_in_every_way(void **state) {
     (void)state;
     const char *seed = getenv("MUSTER_SEED"), *only = getenv("MUSTER_SYMBOL");
     int ways[] = {0, 1};
-    apart_runs counting = {.seconds = SECONDS, .run = count_calls, .ended = end_count}, runs = {.seconds = SECONDS, .run = run_cell, .ended = end_cell};
+    apart_runs counting = {.seconds = SECONDS, .run = count_calls, .ended = end_count},
+               runs = {.seconds = SECONDS, .run = run_cell, .ended = end_cell};
     random_state = seed ? strtoull(seed, NULL, 10) : 1;
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(counts != MAP_FAILED);
@@ -274,7 +299,8 @@ static void every_symbol_may_fail_in_every_way(void **state) {
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);
     apart_run_all(&runs, all_cells, sizeof *all_cells, cell_count);
-    print_message("seed %llu: %d symbols, %d failures, %d cells\n", (unsigned long long)(seed ? strtoull(seed, NULL, 10) : 1), (int)SYMBOLS, (int)FAILURES, cell_count);
+    print_message("seed %llu: %d symbols, %d failures, %d cells\n", (unsigned long long)(seed ? strtoull(seed, NULL, 10) : 1), (int)SYMBOLS,
+                  (int)FAILURES, cell_count);
     if (failed_cells || unreached) fail_msg("%d cells failed, %d symbols were not as listed", failed_cells, unreached);
 }
 

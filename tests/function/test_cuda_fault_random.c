@@ -1,5 +1,7 @@
-/* Lives of a small program in which foreign calls fail by chance, each seed another way: whatever fails is told, nothing hangs, nothing is left, no result is wrong,
- * and after some of them a life without failures is right. Release runs all of it, the sanitizers a sample. MUSTER_SEED=n begins at another seed. */
+/* Lives of a small program in which foreign calls fail by chance, each seed another way: whatever
+ * fails is told, nothing hangs, nothing is left, no result is wrong, and after some of them a life
+ * without failures is right. Release runs all of it, the sanitizers a sample. MUSTER_SEED=n begins
+ * at another seed. */
 #include "cuda_program.h"
 
 #ifdef MUSTER_TEST_SANITIZED
@@ -28,10 +30,14 @@ static void take_notices(apart *a) {
 }
 
 static void check_left(apart *a, uint64_t seed, int64_t live) {
-    if (mst_memory_live() != live) apart_wrong(a, "seed %llu: %lld blocks leaked", (unsigned long long)seed, (long long)(mst_memory_live() - live));
-    if (!strstr(a->note, "its memory and handles are kept")) muster_sim_check_leaks();
-    else total->kept++;
-    if (muster_sim_hazard_count()) apart_wrong(a, "seed %llu: the machine reports: %.2000s", (unsigned long long)seed, muster_sim_hazards());
+    if (mst_memory_live() != live)
+        apart_wrong(a, "seed %llu: %lld blocks leaked", (unsigned long long)seed, (long long)(mst_memory_live() - live));
+    if (!strstr(a->note, "its memory and handles are kept"))
+        muster_sim_check_leaks();
+    else
+        total->kept++;
+    if (muster_sim_hazard_count())
+        apart_wrong(a, "seed %llu: the machine reports: %.2000s", (unsigned long long)seed, muster_sim_hazards());
 }
 
 static void live_by_chance(apart *a, program *p, uint64_t seed, int way) {
@@ -42,7 +48,8 @@ static void live_by_chance(apart *a, program *p, uint64_t seed, int way) {
     p->fail_after_ns = stalls ? IMPATIENT_NS : PATIENT_NS;
     muster_sim_inject_random(seed, way == 0 ? 0.0008 : 0.0015);
     if (seed % 8 == 1) muster_sim_inject_lost(NULL, 1 + seed * 37 % 1500);
-    if (stalls) muster_sim_inject_queue_stall(NULL, 1 + seed * 53 % 1500, 3000); /* it ends: some calls wait for the queues, and nobody can end that wait */
+    /* it ends: some calls wait for the queues, and nobody can end that wait */
+    if (stalls) muster_sim_inject_queue_stall(NULL, 1 + seed * 53 % 1500, 3000);
     const muster_status status = program_live(p);
     if (status != MUSTER_OK) snprintf(message, sizeof message, "%s", muster_last_error());
     muster_sim_inject_clear();
@@ -51,7 +58,8 @@ static void live_by_chance(apart *a, program *p, uint64_t seed, int way) {
     total->lost += status == MUSTER_DEVICE_LOST;
     total->stalled += stalls && status != MUSTER_OK;
     if (strstr(message, "WRONG")) apart_wrong(a, "seed %llu: %s", (unsigned long long)seed, message);
-    if (status != MUSTER_OK && strlen(message) < 10) apart_wrong(a, "seed %llu: %s: \"%s\"", (unsigned long long)seed, muster_status_name(status), message);
+    if (status != MUSTER_OK && strlen(message) < 10)
+        apart_wrong(a, "seed %llu: %s: \"%s\"", (unsigned long long)seed, muster_status_name(status), message);
     if (stalls) muster_sim_hazards_clear(); /* a queue that stands still when it is destroyed has work */
     check_left(a, seed, live);
     snprintf(a->note, APART_TEXT, "seed %llu: %s: %s; %.1000s", (unsigned long long)seed, muster_status_name(status), message, p->log);
@@ -65,7 +73,8 @@ static void run_piece(apart *a, void *argument) {
     for (int i = 0; i < of->count && !a->text[0]; i++) live_by_chance(a, &p, of->first + (uint64_t)i, way);
     program_machine(1);
     p.fail_after_ns = PATIENT_NS;
-    if (program_live(&p) != MUSTER_OK) apart_wrong(a, "after the seeds from %llu on: %s", (unsigned long long)of->first, muster_last_error());
+    if (program_live(&p) != MUSTER_OK)
+        apart_wrong(a, "after the seeds from %llu on: %s", (unsigned long long)of->first, muster_last_error());
     program_free(&p);
 }
 
@@ -88,8 +97,9 @@ static void what_fails_by_chance_does_no_harm(void **state) {
     assert_true(total != MAP_FAILED);
     for (int i = 0; i < seeds / PIECE; i++) pieces[i] = (piece){first + (uint64_t)i * PIECE, PIECE};
     apart_run_all(&runs, pieces, sizeof *pieces, seeds / PIECE);
-    print_message("seeds %llu to %llu: %lld lives failed, %lld of them by a lost device, %lld beside a queue that stood still\n", (unsigned long long)first,
-                  (unsigned long long)first + (uint64_t)seeds - 1, (long long)total->failed, (long long)total->lost, (long long)total->stalled);
+    print_message("seeds %llu to %llu: %lld lives failed, %lld of them by a lost device, %lld beside a queue that stood still\n",
+                  (unsigned long long)first, (unsigned long long)first + (uint64_t)seeds - 1, (long long)total->failed,
+                  (long long)total->lost, (long long)total->stalled);
     assert_int_equal(failed_pieces, 0);
     assert_true(total->failed >= seeds / 4 && total->lost > 0);
 }

@@ -1,4 +1,5 @@
-/* GPUs whose queues stand still for good: at a moment when nobody waits for them, and beside GPUs that do not. */
+/* GPUs whose queues stand still for good: at a moment when nobody waits for them, and beside GPUs
+ * that do not. */
 #include "base_check.h"
 #include "cuda/cuda_impl.h"
 #include "sim.h"
@@ -64,10 +65,12 @@ static muster_status call(muster_function *f, const float *x, int64_t rows, int6
     muster_call_options options;
     muster_call_options_init(&options);
     options.fail_after_ns = fail_after_ns;
-    return muster_function_call(f, (muster_tensor[]){muster_f32(x, rows), muster_f32(x, rows)}, 2, (muster_tensor[]){muster_f32(&sum)}, 1, &options);
+    return muster_function_call(f, (muster_tensor[]){muster_f32(x, rows), muster_f32(x, rows)}, 2, (muster_tensor[]){muster_f32(&sum)}, 1,
+                                &options);
 }
 
-/* The larger call first finds memory, for one input after the other; it must not wait for the device there, where no deadline watches. */
+/* The larger call first finds memory, for one input after the other; it must not wait for the
+ * device there, where no deadline watches. */
 static void a_queue_that_stands_still_between_calls_fails_the_next(void **state) {
     (void)state;
     muster_runtime *runtime = open_runtime("cuda:1");
@@ -99,7 +102,9 @@ static void what_a_device_given_up_may_still_use_is_kept(void **state) {
     unsetenv("MUSTER_COLLECTIVE_ALGORITHM");
     while (mst_cuda_take_notice(notice)) {
         lost |= strstr(notice, "is closed, but it is lost: its memory and handles are kept") != NULL;
-        kept |= strstr(notice, "is closed, but another device, which may still use its memory, does not end: its memory and handles are kept") != NULL;
+        kept |=
+            strstr(notice,
+                   "is closed, but another device, which may still use its memory, does not end: its memory and handles are kept") != NULL;
     }
     assert_true(lost && kept);
     assert_string_equal(muster_sim_hazards(), "");

@@ -1,5 +1,6 @@
-/* Deadlines of one call: they take the place of the runtime's for this call alone. No test depends on how fast anything is: who is late waits for the
- * failure itself, and a call that must not fail waits for something that comes. */
+/* Deadlines of one call: they take the place of the runtime's for this call alone. No test depends
+ * on how fast anything is: who is late waits for the failure itself, and a call that must not fail
+ * waits for something that comes. */
 #include "base_machine.h"
 #include "function_fixture.h"
 
@@ -24,7 +25,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     const world *t = user;
     if (muster_worker_rank(w) == t->late) {
         if (t->comes) pass_time(150 * MILLISECOND);
-        for (int i = 0; !t->comes && i < 20000 && !muster_worker_cancelled(w); i++) pass_time(MILLISECOND); /* where no deadline ends it, the test fails */
+        /* where no deadline ends it, the test fails */
+        for (int i = 0; !t->comes && i < 20000 && !muster_worker_cancelled(w); i++) pass_time(MILLISECOND);
     }
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_sum(w, in[0], out[0]);
@@ -55,7 +57,8 @@ static muster_status call(world *t, int32_t late, bool comes, const muster_call_
     float x[6] = {1, 2, 3, 4, 5, 6}, y = 0;
     t->late = late;
     t->comes = comes;
-    const muster_status status = muster_function_call(t->f, (muster_tensor[]){muster_f32(x, 6)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, options);
+    const muster_status status =
+        muster_function_call(t->f, (muster_tensor[]){muster_f32(x, 6)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, options);
     if (!status) assert_float_equal(y, 21, 0);
     return status;
 }
@@ -156,7 +159,10 @@ static void options_of_older_programs_are_read_as_far_as_they_go(void **unused) 
 static void options_of_newer_programs_must_not_ask_for_what_is_unknown(void **unused) {
     (void)unused;
     world t;
-    struct { muster_call_options known; int64_t later; } newer = {.known = deadlines(0, 60 * MILLISECOND), .later = 0};
+    struct {
+        muster_call_options known;
+        int64_t later;
+    } newer = {.known = deadlines(0, 60 * MILLISECOND), .later = 0};
     open_world(&t, -1, -1);
     newer.known.struct_size = sizeof newer;
     assert_refused(call(&t, 1, false, &newer.known), MUSTER_TIMEOUT, "for rank 1");

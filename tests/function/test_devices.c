@@ -1,4 +1,5 @@
-/* Calls on devices with memory and queues of their own ("far"): what overlaps, what is copied where, and what happens when a device does not come back. */
+/* Calls on devices with memory and queues of their own ("far"): what overlaps, what is copied
+ * where, and what happens when a device does not come back. */
 #include "device_far.h"
 #include "function_fixture.h"
 #include "function_impl.h"
@@ -21,7 +22,8 @@ static void fill(float *x, int count) {
 
 /* ---- slices ---- */
 
-/* A kernel that ends only once the rows of the next slice have come: if they waited for it, it would give up and say so. */
+/* A kernel that ends only once the rows of the next slice have come: if they waited for it, it
+ * would give up and say so. */
 typedef struct overlap {
     int64_t wanted;
 } overlap;
@@ -66,7 +68,8 @@ static muster_status echo(muster_worker *w, const muster_tensor *in, muster_tens
     return muster_sum(w, in[0], out[1]);
 }
 
-/* Random delays of both queues, few and many slices, whole rows, strided rows and lists of them: a buffer that is filled too early shows as a wrong row. */
+/* Random delays of both queues, few and many slices, whole rows, strided rows and lists of them: a
+ * buffer that is filled too early shows as a wrong row. */
 static void staging_buffers_are_not_filled_before_they_are_free(void **state) {
     (void)state;
     uint64_t seed = fixture_seed();
@@ -131,8 +134,8 @@ static void a_repeated_call_finds_all_its_memory(void **state) {
     options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = ROWS};
     for (int call = 0; call < 4; call++) {
         const int64_t allocations = mst_memory_count();
-        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS, COLUMNS)}, 1, (muster_tensor[]){muster_f32(y, ROWS, COLUMNS), muster_f32(&sum)}, 2,
-                                       &options));
+        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS, COLUMNS)}, 1,
+                                       (muster_tensor[]){muster_f32(y, ROWS, COLUMNS), muster_f32(&sum)}, 2, &options));
         if (call == 1) host = mst_far_live_host(), device = mst_far_live();
         if (call < 2) continue;
         assert_int_equal(mst_memory_count() - allocations, 0);
@@ -145,7 +148,8 @@ static void a_repeated_call_finds_all_its_memory(void **state) {
     assert_int_equal(mst_far_live(), 0);
 }
 
-/* In flight a device has only what was reserved: the call that wanted more fails, the next finds it. */
+/* In flight a device has only what was reserved: the call that wanted more fails, the next finds
+ * it. */
 static muster_status late_scratch(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     w->device->in_flight = true;
@@ -226,11 +230,12 @@ static void a_device_that_does_not_come_back_is_named_and_not_used_again(void **
     fill(x, ROWS);
     describe_sum(runtime, &f);
     mst_far_stall(1);
-    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL), MUSTER_TIMEOUT,
-                   "s for its device far 1; it issued last: call f #");
-    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL), MUSTER_DEVICE_LOST,
-                   "device far 1 of rank 1 has not come back from an earlier call");
-    assert_ok(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL)); /* rank 0 has its device */
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL),
+                   MUSTER_TIMEOUT, "s for its device far 1; it issued last: call f #");
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL),
+                   MUSTER_DEVICE_LOST, "device far 1 of rank 1 has not come back from an earlier call");
+    /* rank 0 has its device */
+    assert_ok(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL));
     fixture_close(runtime);
     mst_far_stall(-1);
 }
@@ -241,10 +246,12 @@ static muster_status take_a_while(const void *parameters) {
     return MUSTER_OK;
 }
 
-/* Rank 1's kernel is probably still running when rank 0 fails: its device is waited for, not given up. */
+/* Rank 1's kernel is probably still running when rank 0 fails: its device is waited for, not given
+ * up. */
 static muster_status fail_beside_a_slow_device(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out, (void)user;
-    return muster_worker_rank(w) == 1 ? w->device->table->launch(w->device, take_a_while, NULL, 0, NULL, 0) : muster_fail(MUSTER_USER, "rank 0 fails");
+    return muster_worker_rank(w) == 1 ? w->device->table->launch(w->device, take_a_while, NULL, 0, NULL, 0)
+                                      : muster_fail(MUSTER_USER, "rank 0 fails");
 }
 
 static void a_failure_elsewhere_leaves_a_busy_device_usable(void **state) {
@@ -271,7 +278,8 @@ static void an_asynchronous_call_on_a_stalled_device_ends_too(void **state) {
     fill(x, ROWS);
     describe_sum(runtime, &f);
     mst_far_stall(0);
-    assert_ok(muster_function_call_async(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL, &pending));
+    assert_ok(
+        muster_function_call_async(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL, &pending));
     fixture_close(runtime);
     assert_refused(muster_pending_wait(pending), MUSTER_TIMEOUT, "rank 0 waited");
     mst_far_stall(-1);

@@ -1,4 +1,5 @@
-/* A body that fails, memory that runs out: an error each time, nothing lost, and the next call is right. */
+/* A body that fails, memory that runs out: an error each time, nothing lost, and the next call is
+ * right. */
 #include "function_fixture.h"
 
 #include "base_machine.h"
@@ -18,7 +19,8 @@ typedef struct plan {
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const plan *p = user;
     if (p->variable) MUSTER_TRY(muster_fill(w, 9, muster_worker_update(w, p->variable)));
-    if (muster_worker_rank(w) == p->failing_rank) return p->silent ? MUSTER_USER : muster_fail(MUSTER_OUT_OF_RANGE, "the cat sat on the keys");
+    if (muster_worker_rank(w) == p->failing_rank)
+        return p->silent ? MUSTER_USER : muster_fail(MUSTER_OUT_OF_RANGE, "the cat sat on the keys");
     if (p->meets) MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_sum(w, in[0], out[0]);
 }
@@ -110,8 +112,8 @@ static void scratch_that_overflows_fails_the_operation_that_gets_it(void **unuse
     assert_ok(muster_function_create(runtime, "f", scratch_body, NULL, &f));
     assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
     assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
-    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL), MUSTER_OVERFLOW,
-                   "muster_worker_scratch");
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL),
+                   MUSTER_OVERFLOW, "muster_worker_scratch");
     fixture_close(runtime);
 }
 
@@ -156,7 +158,8 @@ static void every_allocation_may_fail(void **unused) {
             const muster_status status = try_whole_life(devices[d], &y);
             mst_memory_fail_at(0);
             /* GPUs do without the disk's cache of code, and without NCCL's communicators. */
-            if (status == MUSTER_OK && (!on_gpus() || y != 36)) fail_msg("%s: allocation %lld of %lld failed and nobody noticed", devices[d], (long long)k, (long long)allocations);
+            if (status == MUSTER_OK && (!on_gpus() || y != 36))
+                fail_msg("%s: allocation %lld of %lld failed and nobody noticed", devices[d], (long long)k, (long long)allocations);
             if (status != MUSTER_OK) assert_true(strlen(muster_last_error()) > 0);
             if (mst_memory_live() != live)
                 fail_msg("%s: allocation %lld: %lld blocks leaked", devices[d], (long long)k, (long long)(mst_memory_live() - live));

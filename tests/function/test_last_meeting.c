@@ -1,7 +1,8 @@
-/* Large outputs are combined by all workers together, after the body. That meeting is not the body's: a rank that returns early is told to those who wait
- * for it inside the body, and user code that takes its time is no failure. */
-#include "base_machine.h"
+/* Large outputs are combined by all workers together, after the body. That meeting is not the
+ * body's: a rank that returns early is told to those who wait for it inside the body, and user code
+ * that takes its time is no failure. */
 #include "base_check.h"
+#include "base_machine.h"
 
 #include "muster/function.h"
 
@@ -64,7 +65,8 @@ static void assert_next_call_is_right(muster_runtime *runtime, float *result) {
 
 static void assert_fails_at_once(muster_body body, const char *text) {
     float *result = calloc(LARGE, sizeof *result);
-    muster_runtime *runtime = open_devices("host:3", -1); /* no deadline: whoever waited in vain would wait for ever */
+    /* no deadline: whoever waited in vain would wait for ever */
+    muster_runtime *runtime = open_devices("host:3", -1);
     assert_refused(call(summing(runtime, body), result), MUSTER_INVALID_ARGUMENT, text);
     assert_next_call_is_right(runtime, result);
     assert_ok(muster_runtime_close(runtime));
@@ -101,8 +103,10 @@ static void a_slow_body_without_collectives_is_no_failure(void **state) {
 static muster_status give_communicator(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_communicator **where = user;
-    if (!*where) *where = muster_worker_communicator(w);
-    else return muster_worker_barrier(w, *where);
+    if (!*where)
+        *where = muster_worker_communicator(w);
+    else
+        return muster_worker_barrier(w, *where);
     return MUSTER_OK;
 }
 
@@ -114,7 +118,8 @@ static void a_communicator_of_another_runtime_is_refused(void **state) {
     assert_ok(muster_function_create(one, "take", give_communicator, &communicator, &take));
     assert_ok(muster_function_create(two, "use", give_communicator, &communicator, &use));
     assert_ok(muster_function_call(take, NULL, 0, NULL, 0, NULL));
-    assert_refused(muster_function_call(use, NULL, 0, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT, "expected one of this runtime, received one of another");
+    assert_refused(muster_function_call(use, NULL, 0, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                   "expected one of this runtime, received one of another");
     assert_ok(muster_runtime_close(two));
     assert_ok(muster_runtime_close(one));
 }

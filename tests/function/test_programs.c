@@ -1,4 +1,5 @@
-/* Bodies that launch programs of their own on host devices: whatever the library does next with the memory comes after them. */
+/* Bodies that launch programs of their own on host devices: whatever the library does next with the
+ * memory comes after them. */
 #include "base_machine.h"
 #include "function_fixture.h"
 

@@ -1,4 +1,5 @@
-/* For random shapes, batches, slices and numbers of devices each collect mode equals one plain loop over the selected rows. */
+/* For random shapes, batches, slices and numbers of devices each collect mode equals one plain loop
+ * over the selected rows. */
 #include "function_fixture.h"
 #include "tensor_impl.h"
 
@@ -10,7 +11,8 @@ enum { ROWS_MAX = 40, COLUMNS_MAX = 5, MODES = 7 };
 
 static const muster_collect_mode modes[MODES] = {MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN, MUSTER_AVG, MUSTER_GATHER, MUSTER_MASTER};
 
-/* Reduces the worker's rows over axis 0 by the mode that `user` points to; gathered: the rows as they are; the master's own: their sum. */
+/* Reduces the worker's rows over axis 0 by the mode that `user` points to; gathered: the rows as
+ * they are; the master's own: their sum. */
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const muster_collect_mode mode = *(const muster_collect_mode *)user;
     if (mode == MUSTER_GATHER) return muster_copy(w, in[0], out[0]);
@@ -66,10 +68,18 @@ static double expect(const example *e, muster_collect_mode mode, int64_t begin, 
     for (int64_t p = begin + 1; p < end; p++) {
         const double value = e->values[row_of(e, p) * e->columns + c];
         switch (mode) {
-        case MUSTER_PROD: result *= value; break;
-        case MUSTER_MAX: result = fmax(result, value); break;
-        case MUSTER_MIN: result = fmin(result, value); break;
-        default: result += value; break;
+        case MUSTER_PROD:
+            result *= value;
+            break;
+        case MUSTER_MAX:
+            result = fmax(result, value);
+            break;
+        case MUSTER_MIN:
+            result = fmin(result, value);
+            break;
+        default:
+            result += value;
+            break;
         }
     }
     return mode == MUSTER_AVG ? result / (double)(end - begin) : result;
@@ -97,7 +107,8 @@ static double tolerance(muster_collect_mode mode, muster_dtype dtype) {
     return dtype == MUSTER_F16 ? 1e-3 : dtype == MUSTER_BF16 ? 8e-3 : 1e-5;
 }
 
-/* The products of small dtypes leave their range; averages of integers and sums of bool are refused. */
+/* The products of small dtypes leave their range; averages of integers and sums of bool are
+ * refused. */
 static bool is_defined(muster_collect_mode mode, muster_dtype dtype) {
     const bool is_float = dtype == MUSTER_F16 || dtype == MUSTER_BF16 || dtype == MUSTER_F32 || dtype == MUSTER_F64;
     if (mode == MUSTER_AVG) return is_float;
@@ -114,8 +125,9 @@ static void check(const example *e, muster_collect_mode mode, muster_dtype dtype
             const double expected = in_dtype(dtype, mode == MUSTER_GATHER ? expect(e, mode, r, r + 1, c) : expect(e, mode, begin, end, c));
             const double received = result[r * e->columns + c], allowed = tolerance(mode, dtype) * fmax(1, fabs(expected));
             if (!(fabs(expected - received) <= allowed))
-                fail_msg("mode %d %s rows %lld devices %d slices %lld batch %d: expected %g, received %g", (int)mode, muster_dtype_name(dtype),
-                         (long long)e->count, e->devices, (long long)e->options.slices, (int)e->options.batch.kind, expected, received);
+                fail_msg("mode %d %s rows %lld devices %d slices %lld batch %d: expected %g, received %g", (int)mode,
+                         muster_dtype_name(dtype), (long long)e->count, e->devices, (long long)e->options.slices,
+                         (int)e->options.batch.kind, expected, received);
         }
     }
 }
@@ -161,12 +173,11 @@ static void compare(const char *backend, muster_dtype dtype, int rounds) {
     }
 }
 
-#define EACH_DTYPE(X) \
-    X(F16) X(BF16) X(F32) X(F64) X(I8) X(U8) X(I16) X(I32) X(I64) X(U32) X(U64) X(BOOL)
-#define TEST(DTYPE)                                                                                    \
-    static void every_mode_equals_a_plain_loop_##DTYPE(void **unused) {                                \
-        (void)unused;                                                                                  \
-        for_each_backend(backend) compare(backend, MUSTER_##DTYPE, fixture_rounds(6, 300));            \
+#define EACH_DTYPE(X) X(F16) X(BF16) X(F32) X(F64) X(I8) X(U8) X(I16) X(I32) X(I64) X(U32) X(U64) X(BOOL)
+#define TEST(DTYPE)                                                                         \
+    static void every_mode_equals_a_plain_loop_##DTYPE(void **unused) {                     \
+        (void)unused;                                                                       \
+        for_each_backend(backend) compare(backend, MUSTER_##DTYPE, fixture_rounds(6, 300)); \
     }
 EACH_DTYPE(TEST)
 

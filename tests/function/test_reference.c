@@ -84,8 +84,11 @@ static void a_call_over_no_rows_gives_the_identity_or_is_refused(void **unused) 
         muster_function *sum, *prod, *max;
         float x = 0, y = 5;
         const muster_tensor in = muster_f32(&x, 0), out = muster_f32(&y);
-        const struct { const char *name; muster_collect_mode mode; muster_function **f; } kinds[] = {
-            {"sum", MUSTER_SUM, &sum}, {"prod", MUSTER_PROD, &prod}, {"max", MUSTER_MAX, &max}};
+        const struct {
+            const char *name;
+            muster_collect_mode mode;
+            muster_function **f;
+        } kinds[] = {{"sum", MUSTER_SUM, &sum}, {"prod", MUSTER_PROD, &prod}, {"max", MUSTER_MAX, &max}};
         for (int k = 0; k < 3; k++) {
             assert_ok(muster_function_create(runtime, kinds[k].name, mean_body, NULL, kinds[k].f));
             assert_ok(muster_function_input(*kinds[k].f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
@@ -121,7 +124,8 @@ static void a_minibatch_input_is_indexed_from_the_start_of_the_batch(void **unus
         muster_call_options options;
         muster_call_options_init(&options);
         options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200};
-        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1000), muster_f32(weight, 100)}, 2, (muster_tensor[]){muster_f32(&y)}, 1, &options));
+        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1000), muster_f32(weight, 100)}, 2,
+                                       (muster_tensor[]){muster_f32(&y)}, 1, &options));
         assert_float_equal(y, expected, 0);
         fixture_close(runtime);
     }
@@ -143,7 +147,8 @@ static void the_worked_case_of_the_variables(void **unused) {
         muster_variable *s;
         muster_function *f;
         float ones[2] = {1, 1}, x[4][2] = {{1, 1}, {2, 2}, {3, 3}, {4, 4}}, got[2], stacked[2][2];
-        const muster_tensor in = muster_f32(x, 4, 2), start = muster_f32(ones, 2), place = muster_f32(got, 2), stack = muster_f32(stacked, 2, 2);
+        const muster_tensor in = muster_f32(x, 4, 2), start = muster_f32(ones, 2), place = muster_f32(got, 2),
+                            stack = muster_f32(stacked, 2, 2);
         assert_ok(muster_variable_create(runtime, "s", start, &s));
         assert_ok(muster_function_create(runtime, "f", scaled_sum_body, s, &f));
         assert_ok(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
@@ -218,7 +223,8 @@ static void batch_s_chooses_rows_of_sliceable_variables_in_each_worker(void **un
         options.batch_s = &one, options.batch_s_count = 1;
         assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 1 2 and 11 12 */
         assert_float_equal(mean, 6.5f, 1e-6);
-        const muster_selection each[2] = {{.kind = MUSTER_LIST, .indices = list, .index_count = 4}, {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
+        const muster_selection each[2] = {{.kind = MUSTER_LIST, .indices = list, .index_count = 4},
+                                          {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
         options.batch_s = each, options.batch_s_count = 2;
         for (options.slices = 1; options.slices <= 3; options.slices++) {
             assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 2 0 0 1 and 12 */

@@ -1,5 +1,5 @@
-/* Every call that is refused before a worker starts: the message names the argument, what was expected and what came; the caller's output is untouched, and
- * the next correct call succeeds. */
+/* Every call that is refused before a worker starts: the message names the argument, what was
+ * expected and what came; the caller's output is untouched, and the next correct call succeeds. */
 #include "function_fixture.h"
 
 #include <string.h>
@@ -45,15 +45,15 @@ static void expect_refusal(world *t, muster_status status, muster_status code, c
     fixture_close(t->runtime);
 }
 
-#define REFUSAL(name, code, part, ...)                                    \
-    static void name(void **unused) {                                     \
-        (void)unused;                                                     \
-        for_each_backend(backend) {                                       \
-            world t;                                                      \
-            open_world(&t, backend);                                      \
-            __VA_ARGS__;                                                  \
-            expect_refusal(&t, call(&t), code, part);                     \
-        }                                                                 \
+#define REFUSAL(name, code, part, ...)                \
+    static void name(void **unused) {                 \
+        (void)unused;                                 \
+        for_each_backend(backend) {                   \
+            world t;                                  \
+            open_world(&t, backend);                  \
+            __VA_ARGS__;                              \
+            expect_refusal(&t, call(&t), code, part); \
+        }                                             \
     }
 
 static const int64_t too_large[] = {0, 4}, negative[] = {1, -1};
@@ -61,7 +61,8 @@ static float spare[64];
 
 REFUSAL(wrong_dtype, MUSTER_DTYPE_MISMATCH, "input 'x' of function 'f': expected f32, received f64", t.in[0] = muster_f64(spare, 4, 2))
 REFUSAL(wrong_ndim, MUSTER_SHAPE_MISMATCH, "input 'x' of function 'f': expected 2 dimensions, received 1", t.in[0] = muster_f32(t.x, 4))
-REFUSAL(wrong_output_ndim, MUSTER_SHAPE_MISMATCH, "output 'y' of function 'f': expected 1 dimensions, received 0", t.out[0] = muster_f32(t.y))
+REFUSAL(wrong_output_ndim, MUSTER_SHAPE_MISMATCH, "output 'y' of function 'f': expected 1 dimensions, received 0",
+        t.out[0] = muster_f32(t.y))
 REFUSAL(null_data, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_f32(NULL, 4, 2))
 REFUSAL(negative_size, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_f32(t.x, -4, 2))
 REFUSAL(overflowing_size, MUSTER_OVERFLOW, "input 'x'", t.in[0] = muster_f32(t.x, INT64_MAX / 2, 3))
@@ -70,7 +71,8 @@ REFUSAL(device_memory_of_another_rank, MUSTER_INVALID_ARGUMENT, "expected host m
 REFUSAL(zero_slices, MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1", t.options.slices = -1)
 REFUSAL(index_out_of_range, MUSTER_OUT_OF_RANGE, "4",
         t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = too_large, .index_count = 2})
-REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1", t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = negative, .index_count = 2})
+REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1",
+        t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = negative, .index_count = 2})
 REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selection){.kind = MUSTER_LIST, .index_count = 2})
 REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5", t.options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 1, .stop = 5})
 REFUSAL(batch_s_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables", t.options.batch_s = &t.options.batch,
@@ -96,7 +98,8 @@ static void wrong_counts_are_refused(void **unused) {
     open_world(&t, "host");
     assert_refused(muster_function_call(t.f, t.in, 1, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "inputs: function 'f' takes 2, received 1");
     assert_refused(muster_function_call(t.f, NULL, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "received NULL for 2");
-    assert_refused(muster_function_call(NULL, t.in, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "function: expected a function, received NULL");
+    assert_refused(muster_function_call(NULL, t.in, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
+                   "function: expected a function, received NULL");
     expect_refusal(&t, muster_function_call(t.f, t.in, 2, t.out, 0, NULL), MUSTER_INVALID_ARGUMENT, "outputs: function 'f' gives 1");
 }
 
@@ -121,13 +124,14 @@ static void names_are_checked(void **unused) {
     world t;
     open_world(&t, "host");
     const char *out_name[] = {"y"};
-    assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "q"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "has no input 'q'");
+    assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "q"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
+                   "has no input 'q'");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "x"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "input 'x' was given twice");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x"}, t.in, 1, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "input 'b' of function 'f' is missing");
-    expect_refusal(&t, muster_function_call_named(t.f, (const char *[]){"x", NULL}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "input name 1: expected a text, received NULL");
+    expect_refusal(&t, muster_function_call_named(t.f, (const char *[]){"x", NULL}, t.in, 2, out_name, t.out, 1, NULL),
+                   MUSTER_INVALID_ARGUMENT, "input name 1: expected a text, received NULL");
 }
 
 static void descriptions_are_checked(void **unused) {
@@ -142,7 +146,8 @@ static void descriptions_are_checked(void **unused) {
     assert_null(g);
     assert_ok(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     assert_refused(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT, "'x' is there already");
-    assert_refused(muster_function_input(f, "s", MUSTER_F32, 0, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT, "expected at least 1, received 0");
+    assert_refused(muster_function_input(f, "s", MUSTER_F32, 0, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT,
+                   "expected at least 1, received 0");
     assert_refused(muster_function_input(f, "n", MUSTER_F32, 9, MUSTER_BROADCAST), MUSTER_INVALID_ARGUMENT, "expected 0 to 8, received 9");
     assert_refused(muster_function_input(f, "d", 99, 1, MUSTER_BROADCAST), MUSTER_INVALID_ARGUMENT, "expected a muster_dtype, received 99");
     assert_refused(muster_function_input(f, "m", MUSTER_F32, 1, 9), MUSTER_INVALID_ARGUMENT, "mode of 'm'");

@@ -1,7 +1,8 @@
-/* The reproducible mode: what a call collects is, to the bit, what as many devices as there are logical shards would give, on every number of devices
- * that divides it. So the reference is that many devices without the mode, and everything else is compared with it byte by byte. */
-#include "function_fixture.h"
+/* The reproducible mode: what a call collects is, to the bit, what as many devices as there are
+ * logical shards would give, on every number of devices that divides it. So the reference is that
+ * many devices without the mode, and everything else is compared with it byte by byte. */
 #include "base_machine.h"
+#include "function_fixture.h"
 #include "tensor_impl.h"
 
 #include <string.h>
@@ -40,12 +41,14 @@ static int64_t selected(const example *e) {
     return batch->kind == MUSTER_ALL ? e->rows : batch->stop - batch->start;
 }
 
-/* What the body sees of itself. With as many devices as shards and without the mode it sees the same. */
+/* What the body sees of itself. With as many devices as shards and without the mode it sees the
+ * same. */
 static muster_status write_numbers(muster_worker *w, muster_tensor row) {
     int64_t first, rows;
     MUSTER_TRY(muster_worker_shard_rows(w, 0, &first, &rows));
-    int64_t numbers[NUMBERS] = {muster_worker_shard(w), muster_worker_shards(w), muster_worker_shards_here(w), muster_worker_first_row(w), rows,
-                                muster_worker_total_rows(w), muster_worker_slice(w)};
+    int64_t numbers[NUMBERS] = {
+        muster_worker_shard(w),      muster_worker_shards(w), muster_worker_shards_here(w), muster_worker_first_row(w), rows,
+        muster_worker_total_rows(w), muster_worker_slice(w)};
     if (first != 0 || rows != muster_worker_rows(w)) return muster_fail(MUSTER_USER, "the rows of the shard are not those of the worker");
     return muster_worker_write(w, muster_tensor_make(MUSTER_I64, numbers, 2, (int64_t[]){1, NUMBERS}), row);
 }
@@ -56,14 +59,16 @@ enum { SUM, AVG, MAX, MIN, PROD, MASTER, NOISY, NUMBER_ROWS, OUTPUTS };
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const example *e = *(const example *const *)user;
     muster_tensor row;
-    if (e->weights) MUSTER_TRY(muster_worker_set_weight(w, 0.1 + 1.7 * (double)(muster_worker_shard(w) % 3) + 0.3 * (double)muster_worker_slice(w)));
+    if (e->weights)
+        MUSTER_TRY(muster_worker_set_weight(w, 0.1 + 1.7 * (double)(muster_worker_shard(w) % 3) + 0.3 * (double)muster_worker_slice(w)));
     MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[SUM]));
     MUSTER_TRY(muster_reduce(w, MUSTER_AVG, in[0], 0, out[AVG]));
     MUSTER_TRY(muster_reduce(w, MUSTER_MAX, in[0], 0, out[MAX]));
     MUSTER_TRY(muster_reduce(w, MUSTER_MIN, in[0], 0, out[MIN]));
     MUSTER_TRY(muster_reduce(w, MUSTER_PROD, in[1], 0, out[PROD]));
     if (out[MASTER].dtype) MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, out[MASTER]));
-    muster_tensor noise = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape), noisy = muster_worker_scratch(w, in[0].dtype, 2, in[0].shape);
+    muster_tensor noise = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape),
+                  noisy = muster_worker_scratch(w, in[0].dtype, 2, in[0].shape);
     MUSTER_TRY(muster_random_normal(w, 7, (uint64_t)muster_worker_first_row(w) * COLUMNS, 0, 1, noise));
     MUSTER_TRY(muster_copy(w, noise, noisy));
     MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, in[0], noisy, out[NOISY]));
@@ -72,14 +77,21 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
 }
 
 static muster_function *make(muster_runtime *runtime, muster_dtype dtype, const example *const *current) {
-    const struct { const char *name; muster_dtype dtype; int32_t ndim; muster_collect_mode mode; } outputs[OUTPUTS] = {
-        {"sum", dtype, 1, MUSTER_SUM}, {"avg", dtype, 1, MUSTER_AVG},       {"max", dtype, 1, MUSTER_MAX},      {"min", dtype, 1, MUSTER_MIN},
-        {"prod", dtype, 1, MUSTER_PROD}, {"master", dtype, 1, MUSTER_MASTER}, {"noisy", dtype, 2, MUSTER_GATHER}, {"numbers", MUSTER_I64, 2, MUSTER_GATHER}};
+    const struct {
+        const char *name;
+        muster_dtype dtype;
+        int32_t ndim;
+        muster_collect_mode mode;
+    } outputs[OUTPUTS] = {{"sum", dtype, 1, MUSTER_SUM},      {"avg", dtype, 1, MUSTER_AVG},
+                          {"max", dtype, 1, MUSTER_MAX},      {"min", dtype, 1, MUSTER_MIN},
+                          {"prod", dtype, 1, MUSTER_PROD},    {"master", dtype, 1, MUSTER_MASTER},
+                          {"noisy", dtype, 2, MUSTER_GATHER}, {"numbers", MUSTER_I64, 2, MUSTER_GATHER}};
     muster_function *f;
     assert_ok(muster_function_create(runtime, "f", body, (void *)current, &f));
     assert_ok(muster_function_input(f, "x", dtype, 2, MUSTER_SCATTER));
     assert_ok(muster_function_input(f, "near", dtype, 2, MUSTER_MINIBATCH));
-    for (int i = 0; i < OUTPUTS; i++) assert_ok(muster_function_output(f, outputs[i].name, outputs[i].dtype, outputs[i].ndim, outputs[i].mode));
+    for (int i = 0; i < OUTPUTS; i++)
+        assert_ok(muster_function_output(f, outputs[i].name, outputs[i].dtype, outputs[i].ndim, outputs[i].mode));
     return f;
 }
 
@@ -112,12 +124,13 @@ typedef struct result {
     _Alignas(64) char bytes[OUTPUTS][RESULT_BYTES];
 } result;
 
-typedef muster_status (*call_kind)(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                   int32_t output_count, const muster_call_options *options);
+typedef muster_status (*call_kind)(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
 
 /* Everything that the call collects, into `r`, which is 0 where nothing is written. */
 static void collect(muster_function *f, call_kind call, const example *e, muster_dtype dtype, int shards, void *x, void *near, result *r) {
-    const int64_t n = selected(e), wide[] = {COLUMNS}, rows[] = {n, COLUMNS}, given[] = {e->rows, COLUMNS}, numbers[] = {pieces(e, shards), NUMBERS};
+    const int64_t n = selected(e), wide[] = {COLUMNS}, rows[] = {n, COLUMNS}, given[] = {e->rows, COLUMNS},
+                  numbers[] = {pieces(e, shards), NUMBERS};
     muster_call_options options;
     muster_tensor outputs[OUTPUTS];
     memset(r, 0, sizeof *r);
@@ -132,11 +145,12 @@ static void collect(muster_function *f, call_kind call, const example *e, muster
     assert_ok(call(f, inputs, 2, outputs, OUTPUTS, &options));
 }
 
-static void compare(const result *expected, const result *received, const char *backend, int devices, int shards, muster_dtype dtype, const example *e,
-                    const char *kind) {
+static void compare(const result *expected, const result *received, const char *backend, int devices, int shards, muster_dtype dtype,
+                    const example *e, const char *kind) {
     for (int i = 0; i < OUTPUTS; i++)
         if (memcmp(expected->bytes[i], received->bytes[i], RESULT_BYTES))
-            fail_msg("%s %s, %d devices, %d shards, %s, %s: output %d differs", backend, kind, devices, shards, muster_dtype_name(dtype), e->name, i);
+            fail_msg("%s %s, %d devices, %d shards, %s, %s: output %d differs", backend, kind, devices, shards, muster_dtype_name(dtype),
+                     e->name, i);
 }
 
 enum { EXAMPLES = sizeof examples / sizeof *examples };
@@ -193,7 +207,8 @@ static void without_the_mode_the_bits_differ(void **unused) {
     static _Alignas(64) char x[ROWS * COLUMNS * 8], near[ROWS * COLUMNS * 8];
     const example *current = &examples[0];
     for (size_t t = 0; t < 4; t++) {
-        fill(x, near, floats[t], 1 + (uint64_t)floats[t]); /* the same numbers always: few digits might agree by chance */
+        /* the same numbers always: few digits might agree by chance */
+        fill(x, near, floats[t], 1 + (uint64_t)floats[t]);
         for (int d = 0; d < 4; d++) {
             muster_runtime *runtime = fixture_open("host", devices[d]);
             collect(make(runtime, floats[t], &current), muster_function_call, current, floats[t], devices[d], x, near, &r[d]);
@@ -203,7 +218,8 @@ static void without_the_mode_the_bits_differ(void **unused) {
         for (int a = 0; a < 4; a++) {
             for (int b = 0; b < a; b++) {
                 assert_memory_not_equal(r[a].bytes[SUM], r[b].bytes[SUM], COLUMNS * (size_t)muster_dtype_size(floats[t]));
-                assert_memory_equal(r[a].bytes[NOISY], r[b].bytes[NOISY], RESULT_BYTES); /* random numbers go by the global index */
+                /* random numbers go by the global index */
+                assert_memory_equal(r[a].bytes[NOISY], r[b].bytes[NOISY], RESULT_BYTES);
             }
         }
     }
@@ -212,8 +228,7 @@ static void without_the_mode_the_bits_differ(void **unused) {
 int main(void) {
 #define ENTRY(DTYPE) cmocka_unit_test(every_number_of_devices_gives_the_bits_of_its_shards_##DTYPE)
     const struct CMUnitTest tests[] = {
-        ENTRY(F16), ENTRY(BF16), ENTRY(F32), ENTRY(F64),
-        cmocka_unit_test(without_the_mode_the_bits_differ),
+        ENTRY(F16), ENTRY(BF16), ENTRY(F32), ENTRY(F64), cmocka_unit_test(without_the_mode_the_bits_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The reproducible mode beside its plain case: large and strided outputs, functions without inputs, shards without rows, memory. */
+/* The reproducible mode beside its plain case: large and strided outputs, functions without inputs,
+ * shards without rows, memory. */
 #include "function_fixture.h"
 
 #include "device_far.h"
@@ -36,7 +37,8 @@ static void call_wide(muster_runtime *runtime, const uint16_t *x, wide_result *r
     assert_ok(muster_function_output(f, "strided", MUSTER_BF16, 1, MUSTER_SUM));
     const muster_tensor outputs[] = {muster_tensor_make(MUSTER_BF16, r->sum, 1, (int64_t[]){WIDE}),
                                      muster_tensor_make(MUSTER_BF16, r->avg, 1, (int64_t[]){WIDE}), strided};
-    assert_ok(muster_function_call(f, (muster_tensor[]){muster_tensor_make(MUSTER_BF16, (void *)x, 2, (int64_t[]){WIDE_ROWS, WIDE})}, 1, outputs, 3, NULL));
+    assert_ok(muster_function_call(f, (muster_tensor[]){muster_tensor_make(MUSTER_BF16, (void *)x, 2, (int64_t[]){WIDE_ROWS, WIDE})}, 1,
+                                   outputs, 3, NULL));
 }
 
 static void outputs_that_all_workers_combine_have_the_same_bits(void **unused) {
@@ -70,12 +72,13 @@ static muster_status draw_body(muster_worker *w, const muster_tensor *in, muster
     MUSTER_TRY(muster_sum(w, numbers, out[0]));
     MUSTER_TRY(muster_sum(w, numbers, out[1]));
     MUSTER_TRY(muster_worker_output_rows(w, 2, 1, &row));
-    int64_t numbers_of_shard[NUMBERS] = {muster_worker_shard(w), muster_worker_first_row(w), muster_worker_rows(w), muster_worker_total_rows(w)};
+    int64_t numbers_of_shard[NUMBERS] = {muster_worker_shard(w), muster_worker_first_row(w), muster_worker_rows(w),
+                                         muster_worker_total_rows(w)};
     return muster_worker_write(w, muster_tensor_make(MUSTER_I64, numbers_of_shard, 2, (int64_t[]){1, NUMBERS}), row);
 }
 
-typedef muster_status (*call_kind)(muster_function *function, const muster_tensor *inputs, int32_t input_count, const muster_tensor *outputs,
-                                   int32_t output_count, const muster_call_options *options);
+typedef muster_status (*call_kind)(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
 
 typedef struct drawn {
     float sum, avg;
@@ -89,7 +92,8 @@ static void draw(muster_runtime *runtime, call_kind call, int shards, drawn *r) 
     assert_ok(muster_function_output(f, "sum", MUSTER_F32, 0, MUSTER_SUM));
     assert_ok(muster_function_output(f, "avg", MUSTER_F32, 0, MUSTER_AVG));
     assert_ok(muster_function_output(f, "numbers", MUSTER_I64, 2, MUSTER_GATHER));
-    assert_ok(call(f, NULL, 0, (muster_tensor[]){muster_f32(&r->sum), muster_f32(&r->avg), muster_i64(r->numbers, shards, NUMBERS)}, 3, NULL));
+    assert_ok(
+        call(f, NULL, 0, (muster_tensor[]){muster_f32(&r->sum), muster_f32(&r->avg), muster_i64(r->numbers, shards, NUMBERS)}, 3, NULL));
     assert_ok(muster_function_destroy(f));
 }
 

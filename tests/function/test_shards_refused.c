@@ -1,4 +1,5 @@
-/* What the reproducible mode refuses, since its bits would depend on the number of devices; each refused function works without the mode. */
+/* What the reproducible mode refuses, since its bits would depend on the number of devices; each
+ * refused function works without the mode. */
 #include "function_fixture.h"
 
 #include <stdbool.h>
@@ -41,8 +42,10 @@ static muster_status try_call(int shards, plan p, muster_runtime **runtime) {
 static void expect(plan p, const char *part) {
     muster_runtime *runtime;
     const muster_status status = try_call(8, p, &runtime);
-    if (part) assert_refused(status, MUSTER_UNSUPPORTED, part);
-    else assert_ok(status);
+    if (part)
+        assert_refused(status, MUSTER_UNSUPPORTED, part);
+    else
+        assert_ok(status);
     fixture_close(runtime);
     assert_ok(try_call(0, p, &runtime));
     fixture_close(runtime);
@@ -57,7 +60,8 @@ static void updates_that_accumulate_floats_are_refused(void **unused) {
         expect((plan){floats[t], MUSTER_MAX, MUSTER_AVG, .together = false}, "update of variable 'v' by function 'f': the avg of");
         expect((plan){floats[t], MUSTER_MAX, MUSTER_MAX, .together = false}, NULL);
         expect((plan){floats[t], MUSTER_MAX, MUSTER_MASTER, .together = false}, NULL);
-        expect((plan){floats[t], MUSTER_MAX, MUSTER_SUM, .together = true}, NULL); /* one run for each device: nothing accumulates */
+        /* one run for each device: nothing accumulates */
+        expect((plan){floats[t], MUSTER_MAX, MUSTER_SUM, .together = true}, NULL);
     }
     expect((plan){MUSTER_I64, MUSTER_SUM, MUSTER_SUM, .together = false}, NULL);
 }
@@ -82,7 +86,8 @@ static void float_reductions_over_shards_taken_together_are_refused(void **unuse
     expect((plan){MUSTER_I32, MUSTER_SUM, .together = true}, NULL);
 }
 
-/* The refusal comes at the first call and leaves the description open: what is refused can be put right. */
+/* The refusal comes at the first call and leaves the description open: what is refused can be put
+ * right. */
 static void a_refused_function_can_be_put_right(void **unused) {
     (void)unused;
     muster_runtime *runtime = fixture_open_shards("host", 2, 4);
@@ -117,9 +122,12 @@ static void slices_of_shards_taken_together_are_refused(void **unused) {
         assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
         assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_MAX));
         assert_ok(muster_function_set_shards_together(f, 1));
-        const muster_status status = muster_function_call(f, (muster_tensor[]){muster_f32(x, 4)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options);
-        if (shards) assert_refused(status, MUSTER_UNSUPPORTED, "slices: function 'f' runs its shards together");
-        else assert_ok(status);
+        const muster_status status =
+            muster_function_call(f, (muster_tensor[]){muster_f32(x, 4)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options);
+        if (shards)
+            assert_refused(status, MUSTER_UNSUPPORTED, "slices: function 'f' runs its shards together");
+        else
+            assert_ok(status);
         fixture_close(runtime);
     }
 }

@@ -1,4 +1,5 @@
-/* Bodies that meet: with logical shards they run once per device, with all its shards, and combine one value per shard in the order of the shards. */
+/* Bodies that meet: with logical shards they run once per device, with all its shards, and combine
+ * one value per shard in the order of the shards. */
 #include "function_fixture.h"
 #include "tensor_impl.h"
 
@@ -26,8 +27,10 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         muster_tensor part = muster_tensor_slice(parts, k, k + 1);
         part = muster_tensor_make(part.dtype, muster_tensor_address(part), 1, row);
         part.device = muster_worker_rank(w);
-        if (rows) MUSTER_TRY(muster_reduce(w, s->op, muster_tensor_slice(in[0], first, first + rows), 0, part));
-        else MUSTER_TRY(muster_fill(w, s->op == MUSTER_PROD ? 1 : 0, part));
+        if (rows)
+            MUSTER_TRY(muster_reduce(w, s->op, muster_tensor_slice(in[0], first, first + rows), 0, part));
+        else
+            MUSTER_TRY(muster_fill(w, s->op == MUSTER_PROD ? 1 : 0, part));
     }
     MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, s->op, parts, whole));
     if (s->total) MUSTER_TRY(muster_axpy(w, 1, whole, muster_worker_variable(w, s->total)));
@@ -88,22 +91,22 @@ static void check_dtype(const char *backend, muster_dtype dtype, int shards, int
             for (int single = 0; single < 2; single++) {
                 const result received = run(backend, devices, shards, dtype, ops[o], rows, single);
                 if (memcmp(expected.reduced, received.reduced, sizeof expected.reduced))
-                    fail_msg("%s %s, %d devices, %d shards, %lld rows, op %d, single %d: the bits differ", backend, muster_dtype_name(dtype), devices, shards,
-                             (long long)rows, (int)ops[o], single);
+                    fail_msg("%s %s, %d devices, %d shards, %lld rows, op %d, single %d: the bits differ", backend,
+                             muster_dtype_name(dtype), devices, shards, (long long)rows, (int)ops[o], single);
             }
         }
     }
 }
 
-#define TEST(DTYPE)                                                                                   \
-    static void shards_taken_together_give_the_bits_of_as_many_devices_##DTYPE(void **unused) {       \
-        (void)unused;                                                                                 \
-        for_each_backend(backend) {                                                                   \
-            check_dtype(backend, MUSTER_##DTYPE, 8, ROWS);                                            \
-            check_dtype(backend, MUSTER_##DTYPE, 6, ROWS - 1);                                        \
-            check_dtype(backend, MUSTER_##DTYPE, 12, ROWS);                                           \
-            check_dtype(backend, MUSTER_##DTYPE, 8, 3);                                               \
-        }                                                                                             \
+#define TEST(DTYPE)                                                                             \
+    static void shards_taken_together_give_the_bits_of_as_many_devices_##DTYPE(void **unused) { \
+        (void)unused;                                                                           \
+        for_each_backend(backend) {                                                             \
+            check_dtype(backend, MUSTER_##DTYPE, 8, ROWS);                                      \
+            check_dtype(backend, MUSTER_##DTYPE, 6, ROWS - 1);                                  \
+            check_dtype(backend, MUSTER_##DTYPE, 12, ROWS);                                     \
+            check_dtype(backend, MUSTER_##DTYPE, 8, 3);                                         \
+        }                                                                                       \
     }
 TEST(F16)
 TEST(BF16)
@@ -145,7 +148,8 @@ static muster_status rows_body(muster_worker *w, const muster_tensor *in, muster
     muster_tensor place;
     for (int32_t k = 0; k < here; k++) {
         MUSTER_TRY(muster_worker_shard_rows(w, k, &first, &rows));
-        memcpy(numbers[k], ((int64_t[]){muster_worker_shard(w) + k, muster_worker_first_row(w) + first, rows, muster_worker_total_rows(w)}), sizeof numbers[k]);
+        memcpy(numbers[k], ((int64_t[]){muster_worker_shard(w) + k, muster_worker_first_row(w) + first, rows, muster_worker_total_rows(w)}),
+               sizeof numbers[k]);
     }
     if (muster_worker_rows(w) != here || muster_worker_weight(w) != here) return MUSTER_USER;
     MUSTER_TRY(muster_worker_output_rows(w, 0, here, &place));
@@ -166,7 +170,8 @@ static void without_scattered_inputs_the_shards_are_the_rows(void **unused) {
             assert_ok(muster_function_set_shards_together(f, 1));
             for (int single = 0; single < 2; single++) {
                 memset(numbers, 0, sizeof numbers);
-                assert_ok((single ? muster_function_call_single : muster_function_call)(f, NULL, 0, (muster_tensor[]){muster_i64(numbers, 6, 4)}, 1, NULL));
+                assert_ok((single ? muster_function_call_single
+                                  : muster_function_call)(f, NULL, 0, (muster_tensor[]){muster_i64(numbers, 6, 4)}, 1, NULL));
                 for (int s = 0; s < 6; s++) assert_memory_equal(numbers[s], ((int64_t[]){s, s, 1, 6}), sizeof numbers[s]);
             }
             fixture_close(runtime);
@@ -196,7 +201,8 @@ static void a_body_that_runs_once_per_shard_cannot_reduce(void **unused) {
         assert_ok(muster_function_output(together, "y", MUSTER_F32, 0, MUSTER_MAX));
         assert_ok(muster_function_set_shards_together(together, 1));
         assert_refused(muster_function_call(apart, NULL, 0, &out, 1, NULL), MUSTER_BAD_STATE, "the body runs once per logical shard");
-        assert_refused(muster_function_call_single(apart, NULL, 0, &out, 1, NULL), MUSTER_BAD_STATE, "the body runs once per logical shard");
+        assert_refused(muster_function_call_single(apart, NULL, 0, &out, 1, NULL), MUSTER_BAD_STATE,
+                       "the body runs once per logical shard");
         assert_ok(muster_function_call(together, NULL, 0, &out, 1, NULL)); /* nothing is left of the refusal */
         assert_float_equal(y, devices, 0);
         fixture_close(runtime);
@@ -206,7 +212,10 @@ static void a_body_that_runs_once_per_shard_cannot_reduce(void **unused) {
 int main(void) {
 #define ENTRY(DTYPE) cmocka_unit_test(shards_taken_together_give_the_bits_of_as_many_devices_##DTYPE)
     const struct CMUnitTest tests[] = {
-        ENTRY(F16), ENTRY(BF16), ENTRY(F32), ENTRY(F64),
+        ENTRY(F16),
+        ENTRY(BF16),
+        ENTRY(F32),
+        ENTRY(F64),
         cmocka_unit_test(a_variable_written_in_place_has_the_same_bits_everywhere),
         cmocka_unit_test(without_scattered_inputs_the_shards_are_the_rows),
         cmocka_unit_test(a_body_that_runs_once_per_shard_cannot_reduce),

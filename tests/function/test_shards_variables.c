@@ -1,4 +1,5 @@
-/* The reproducible mode and variables: as many devices as shards, without the mode, are the reference. */
+/* The reproducible mode and variables: as many devices as shards, without the mode, are the
+ * reference. */
 #include "function_fixture.h"
 
 #include <string.h>
@@ -11,7 +12,8 @@ typedef struct world {
     muster_variable *first, *largest, *counted, *table;
 } world;
 
-/* first: the shard's own number; largest and counted: over its rows; y: of the rows of the table that go with this piece. */
+/* first: the shard's own number; largest and counted: over its rows; y: of the rows of the table
+ * that go with this piece. */
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const world *t = user;
     muster_tensor count = muster_worker_update(w, t->counted), product = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
@@ -58,7 +60,8 @@ static result run(const char *backend, int devices, int shards, int64_t slices, 
     options.slices = slices;
     options.batch_s = batch_s;
     options.batch_s_count = batch_s_count;
-    assert_ok(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&r.y), muster_f32(&r.z)}, 2, &options));
+    assert_ok(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&r.y), muster_f32(&r.z)}, 2,
+                                   &options));
     assert_ok(muster_variables_reduce(&t.largest, 1, MUSTER_MAX));
     assert_ok(muster_variables_reduce(&t.counted, 1, MUSTER_SUM));
     assert_ok(muster_variable_get(t.first, 0, muster_f32(&r.first)));
@@ -109,7 +112,8 @@ static void batch_s_for_each_device_is_refused(void **unused) {
     muster_call_options_init(&options);
     options.batch_s = each;
     options.batch_s_count = 2;
-    assert_refused(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y), muster_f32(&z)}, 2, &options),
+    assert_refused(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y), muster_f32(&z)},
+                                        2, &options),
                    MUSTER_INVALID_ARGUMENT, "one for each of the 8 shards, received 2");
     fixture_close(t.runtime);
 }

@@ -2,7 +2,7 @@
 #include "function_fixture.h"
 
 typedef struct setting {
-    double weight; /* set by the body; negative: left alone */
+    double weight;        /* set by the body; negative: left alone */
     int64_t update_until; /* the update is written in the slices before this one */
     muster_variable *variable;
 } setting;
@@ -83,7 +83,8 @@ static void weights_whose_sum_overflows_or_is_zero_are_refused(void **unused) {
     }
 }
 
-/* The value of a scalar variable that began as 1, after one call with 2 rows on one device in `slices` slices. */
+/* The value of a scalar variable that began as 1, after one call with 2 rows on one device in
+ * `slices` slices. */
 static float updated(const char *backend, muster_collect_mode mode, setting s, int64_t slices) {
     muster_runtime *runtime = fixture_open(backend, 1);
     float start = 1, y, value;
@@ -107,15 +108,14 @@ static void an_averaged_update_counts_the_slices_that_wrote_it(void **unused) {
 
 static void an_averaged_update_of_no_weight_keeps_the_value(void **unused) {
     (void)unused;
-    for_each_backend(backend)
-        for (int64_t slices = 1; slices <= 2; slices++)
-            assert_float_equal(updated(backend, MUSTER_AVG, (setting){.weight = 0, .update_until = 9}, slices), 1, 0);
+    for_each_backend(backend) for (int64_t slices = 1; slices <= 2; slices++)
+        assert_float_equal(updated(backend, MUSTER_AVG, (setting){.weight = 0, .update_until = 9}, slices), 1, 0);
 }
 
 static void a_slice_without_rows_leaves_nothing_in_an_update(void **unused) {
     (void)unused;
-    for_each_backend(backend) /* rows in slices 1 and 3 of 4; the last write of all is that of slice 2, which has none */
-        assert_float_equal(updated(backend, MUSTER_MASTER, (setting){.weight = -1, .update_until = 3}, 4), 10, 0);
+    /* rows in slices 1 and 3 of 4; the last write of all is that of slice 2, which has none */
+    for_each_backend(backend) assert_float_equal(updated(backend, MUSTER_MASTER, (setting){.weight = -1, .update_until = 3}, 4), 10, 0);
 }
 
 static muster_status sum_variable(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {

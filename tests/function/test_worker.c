@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* A sanitizer ends the program when too much memory is asked for, unless it is told that NULL is an answer. */
+/* A sanitizer ends the program when too much memory is asked for, unless it is told that NULL is an
+ * answer. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 __attribute__((visibility("default"))) const char *__tsan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
@@ -39,7 +40,8 @@ static void no_worker_can_do_nothing(void **unused) {
     assert_refused(muster_worker_read(NULL, t, t), MUSTER_INVALID_ARGUMENT, "muster_worker_read: worker: expected");
     assert_refused(muster_worker_write(NULL, t, t), MUSTER_INVALID_ARGUMENT, "muster_worker_write: worker: expected");
     assert_refused(muster_worker_output_rows(NULL, 0, 1, &rows), MUSTER_INVALID_ARGUMENT, "muster_worker_output_rows: worker: expected");
-    assert_refused(muster_worker_all_reduce(NULL, NULL, MUSTER_SUM, t, t), MUSTER_INVALID_ARGUMENT, "muster_worker_all_reduce: worker: expected");
+    assert_refused(muster_worker_all_reduce(NULL, NULL, MUSTER_SUM, t, t), MUSTER_INVALID_ARGUMENT,
+                   "muster_worker_all_reduce: worker: expected");
     assert_refused(muster_worker_broadcast(NULL, NULL, 0, t, t), MUSTER_INVALID_ARGUMENT, "muster_worker_broadcast: worker: expected");
     assert_refused(muster_worker_barrier(NULL, NULL), MUSTER_INVALID_ARGUMENT, "muster_worker_barrier: worker: expected");
 }
@@ -129,7 +131,8 @@ static void more_rows_than_memory_holds_are_refused(void **unused) {
         const int64_t live = mst_memory_live();
         assert_refused(gather_rows(runtime, INT64_MAX / 4), MUSTER_OUT_OF_MEMORY, "out of memory");
         assert_refused(gather_rows(runtime, INT64_MAX), MUSTER_OVERFLOW, "muster_worker_output_rows: rows:");
-        assert_refused(gather_rows(runtime, -1), MUSTER_INVALID_ARGUMENT, "muster_worker_output_rows: rows: expected 0 or more, received -1");
+        assert_refused(gather_rows(runtime, -1), MUSTER_INVALID_ARGUMENT,
+                       "muster_worker_output_rows: rows: expected 0 or more, received -1");
         assert_refused(gather_rows(runtime, 1), MUSTER_SHAPE_MISMATCH, "the caller's tensor has 2 rows, the workers gave 1");
         assert_ok(gather_rows(runtime, 2));
         assert_int_equal(mst_memory_live(), live);

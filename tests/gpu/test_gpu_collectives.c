@@ -1,14 +1,16 @@
-/* Every collective through the public interface alone, on the devices that MUSTER_DEVICES names, against plain loops. Links the shared library, so that it is the same program on
- * the simulated machine and on a GPU. MUSTER_TEST_BACKEND, if set, is the backend that all of these devices must have: no other may pass for it. MUSTER_TEST_SHORT=1: a few cells of
- * each collective, for tools that make a run a hundred times slower. */
+/* Every collective through the public interface alone, on the devices that MUSTER_DEVICES names,
+ * against plain loops. Links the shared library, so that it is the same program on the simulated
+ * machine and on a GPU. MUSTER_TEST_BACKEND, if set, is the backend that all of these devices must
+ * have: no other may pass for it. MUSTER_TEST_SHORT=1: a few cells of each collective, for tools
+ * that make a run a hundred times slower. */
 #include <muster/muster.h>
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,14 +18,15 @@
 
 #include <cmocka.h>
 
-#define assert_ok(expression)                                                                                        \
-    do {                                                                                                             \
-        muster_status status_ = (expression);                                                                        \
+#define assert_ok(expression)                                                                                            \
+    do {                                                                                                                 \
+        muster_status status_ = (expression);                                                                            \
         if (status_ != MUSTER_OK) fail_msg("%s: %s: %s", #expression, muster_status_name(status_), muster_last_error()); \
     } while (0)
 
 typedef enum { ALL_REDUCE, REDUCE, BROADCAST, ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER, ALL_TO_ALL, RING, KINDS } kind;
-static const char *const kind_names[] = {"all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter", "reduce_scatter", "all_to_all", "send and recv"};
+static const char *const kind_names[] = {"all_reduce", "reduce",         "broadcast",  "all_gather",   "gather",
+                                         "scatter",    "reduce_scatter", "all_to_all", "send and recv"};
 static const bool reduces[KINDS] = {[ALL_REDUCE] = true, [REDUCE] = true, [REDUCE_SCATTER] = true};
 static const bool rooted[KINDS] = {[REDUCE] = true, [BROADCAST] = true, [GATHER] = true, [SCATTER] = true};
 
@@ -48,10 +51,14 @@ static void encode(muster_dtype dtype, double value, void *at) {
     int64_t whole = (int64_t)value;
     float real = (float)value;
     uint16_t half = dtype == MUSTER_F16 ? muster_f32_to_f16(real) : muster_f32_to_bf16(real);
-    if (dtype == MUSTER_F64) memcpy(at, &value, sizeof value);
-    else if (dtype == MUSTER_F32) memcpy(at, &real, sizeof real);
-    else if (dtype == MUSTER_F16 || dtype == MUSTER_BF16) memcpy(at, &half, sizeof half);
-    else memcpy(at, &whole, (size_t)muster_dtype_size(dtype)); /* little endian */
+    if (dtype == MUSTER_F64)
+        memcpy(at, &value, sizeof value);
+    else if (dtype == MUSTER_F32)
+        memcpy(at, &real, sizeof real);
+    else if (dtype == MUSTER_F16 || dtype == MUSTER_BF16)
+        memcpy(at, &half, sizeof half);
+    else
+        memcpy(at, &whole, (size_t)muster_dtype_size(dtype)); /* little endian */
 }
 
 static double combine(const job *j, int64_t i) {
@@ -71,13 +78,22 @@ static double combine(const job *j, int64_t i) {
 static double expected(const job *j, int32_t rank, int64_t i) {
     int64_t n = j->count, own = rank * n;
     switch (j->what) {
-    case ALL_REDUCE: case REDUCE: return combine(j, i);
-    case REDUCE_SCATTER: return combine(j, own + i);
-    case BROADCAST: return value_of(j->root, i);
-    case SCATTER: return value_of(j->root, own + i);
-    case ALL_GATHER: case GATHER: return value_of((int32_t)(i / n), i % n);
-    case ALL_TO_ALL: return value_of((int32_t)(i / n), own + i % n);
-    default: return value_of((rank + size - 1) % size, i);
+    case ALL_REDUCE:
+    case REDUCE:
+        return combine(j, i);
+    case REDUCE_SCATTER:
+        return combine(j, own + i);
+    case BROADCAST:
+        return value_of(j->root, i);
+    case SCATTER:
+        return value_of(j->root, own + i);
+    case ALL_GATHER:
+    case GATHER:
+        return value_of((int32_t)(i / n), i % n);
+    case ALL_TO_ALL:
+        return value_of((int32_t)(i / n), own + i % n);
+    default:
+        return value_of((rank + size - 1) % size, i);
     }
 }
 
@@ -90,13 +106,17 @@ typedef struct places {
 static int64_t input_count(const job *j) {
     return j->what == SCATTER || j->what == REDUCE_SCATTER || j->what == ALL_TO_ALL ? j->count * size : j->count;
 }
-static int64_t output_count(const job *j) { return j->what == ALL_GATHER || j->what == GATHER || j->what == ALL_TO_ALL ? j->count * size : j->count; }
+static int64_t output_count(const job *j) {
+    return j->what == ALL_GATHER || j->what == GATHER || j->what == ALL_TO_ALL ? j->count * size : j->count;
+}
 
-/* In place they share one block, as each collective wants it; a rank that is not the root of a rooted one has its part alone. */
+/* In place they share one block, as each collective wants it; a rank that is not the root of a
+ * rooted one has its part alone. */
 static places lay_out(muster_worker *w, const job *j) {
     int32_t rank = muster_worker_rank(w);
     int64_t in = input_count(j), out = output_count(j), most = in > out ? in : out;
-    muster_tensor block = muster_worker_scratch(w, j->dtype, 1, &most), other = j->in_place ? block : muster_worker_scratch(w, j->dtype, 1, &most);
+    muster_tensor block = muster_worker_scratch(w, j->dtype, 1, &most),
+                  other = j->in_place ? block : muster_worker_scratch(w, j->dtype, 1, &most);
     int64_t in_at = 0, out_at = 0;
     if (j->in_place && in < out && (j->what == ALL_GATHER || rank == j->root)) in_at = rank * j->count;
     if (j->in_place && out < in && (j->what == REDUCE_SCATTER || rank == j->root)) out_at = rank * j->count;
@@ -107,14 +127,22 @@ static muster_status enter(muster_worker *w, const job *j, const places *p) {
     int32_t rank = muster_worker_rank(w);
     muster_tensor in = p->input, out = p->output;
     switch (j->what) {
-    case ALL_REDUCE: return muster_worker_all_reduce(w, NULL, j->op, in, out);
-    case REDUCE: return muster_worker_reduce(w, NULL, j->op, j->root, in, out);
-    case BROADCAST: return muster_worker_broadcast(w, NULL, j->root, in, out);
-    case ALL_GATHER: return muster_worker_all_gather(w, NULL, in, out);
-    case GATHER: return muster_worker_gather(w, NULL, j->root, in, out);
-    case SCATTER: return muster_worker_scatter(w, NULL, j->root, in, out);
-    case REDUCE_SCATTER: return muster_worker_reduce_scatter(w, NULL, j->op, in, out);
-    case ALL_TO_ALL: return muster_worker_all_to_all(w, NULL, in, out);
+    case ALL_REDUCE:
+        return muster_worker_all_reduce(w, NULL, j->op, in, out);
+    case REDUCE:
+        return muster_worker_reduce(w, NULL, j->op, j->root, in, out);
+    case BROADCAST:
+        return muster_worker_broadcast(w, NULL, j->root, in, out);
+    case ALL_GATHER:
+        return muster_worker_all_gather(w, NULL, in, out);
+    case GATHER:
+        return muster_worker_gather(w, NULL, j->root, in, out);
+    case SCATTER:
+        return muster_worker_scatter(w, NULL, j->root, in, out);
+    case REDUCE_SCATTER:
+        return muster_worker_reduce_scatter(w, NULL, j->op, in, out);
+    case ALL_TO_ALL:
+        return muster_worker_all_to_all(w, NULL, in, out);
     default:
         MUSTER_TRY(muster_worker_group_begin(w, NULL));
         MUSTER_TRY(muster_worker_send(w, NULL, (rank + 1) % size, 7, in));
@@ -130,8 +158,8 @@ static void compare(job *j, int32_t rank, const unsigned char *bytes) {
         unsigned char wanted[8] = {0};
         encode(j->dtype, expected(j, rank, i), wanted);
         if (memcmp(bytes + i * width, wanted, (size_t)width) != 0 && j->wrong++ == 0)
-            fprintf(stderr, "%s %s, op %d, root %d, %lld elements%s: rank %d: element %lld differs\n", kind_names[j->what], muster_dtype_name(j->dtype), j->op, j->root,
-                    (long long)j->count, j->in_place ? ", in place" : "", rank, (long long)i);
+            fprintf(stderr, "%s %s, op %d, root %d, %lld elements%s: rank %d: element %lld differs\n", kind_names[j->what],
+                    muster_dtype_name(j->dtype), j->op, j->root, (long long)j->count, j->in_place ? ", in place" : "", rank, (long long)i);
     }
 }
 
@@ -174,7 +202,8 @@ static bool has(muster_dtype dtype, muster_reduction op, int64_t count) {
 }
 
 static void check_kind(kind what) {
-    static const muster_dtype dtypes[] = {MUSTER_F16, MUSTER_BF16, MUSTER_F32, MUSTER_F64, MUSTER_I8, MUSTER_U8, MUSTER_I16, MUSTER_I32, MUSTER_I64, MUSTER_U32, MUSTER_U64};
+    static const muster_dtype dtypes[] = {MUSTER_F16, MUSTER_BF16, MUSTER_F32, MUSTER_F64, MUSTER_I8, MUSTER_U8,
+                                          MUSTER_I16, MUSTER_I32,  MUSTER_I64, MUSTER_U32, MUSTER_U64};
     static const int64_t counts[] = {0, 1, 7, 1000, 65537};
     muster_function *function;
     job shared;
@@ -185,12 +214,20 @@ static void check_kind(kind what) {
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++)
                 for (int in_place = 0; in_place <= (what != RING); in_place++)
                     if (has(dtypes[d], op, counts[n]))
-                        check(function, &shared, (job){.what = what, .dtype = dtypes[d], .op = op, .count = counts[n], .in_place = in_place,
-                                                       .root = rooted[what] ? (int32_t)((d + n) % (size_t)size) : 0});
+                        check(function, &shared,
+                              (job){.what = what,
+                                    .dtype = dtypes[d],
+                                    .op = op,
+                                    .count = counts[n],
+                                    .in_place = in_place,
+                                    .root = rooted[what] ? (int32_t)((d + n) % (size_t)size) : 0});
 }
 
-#define TEST(name, what) \
-    static void name(void **state) { (void)state; check_kind(what); }
+#define TEST(name, what)             \
+    static void name(void **state) { \
+        (void)state;                 \
+        check_kind(what);            \
+    }
 TEST(all_reduce, ALL_REDUCE)
 TEST(reduce, REDUCE)
 TEST(broadcast, BROADCAST)
@@ -226,8 +263,8 @@ static int close_runtime(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduce), cmocka_unit_test(reduce),  cmocka_unit_test(broadcast),      cmocka_unit_test(all_gather),
-                                       cmocka_unit_test(gather),     cmocka_unit_test(scatter), cmocka_unit_test(reduce_scatter), cmocka_unit_test(all_to_all),
-                                       cmocka_unit_test(send_and_recv)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduce),     cmocka_unit_test(reduce),     cmocka_unit_test(broadcast),
+                                       cmocka_unit_test(all_gather),     cmocka_unit_test(gather),     cmocka_unit_test(scatter),
+                                       cmocka_unit_test(reduce_scatter), cmocka_unit_test(all_to_all), cmocka_unit_test(send_and_recv)};
     return cmocka_run_group_tests(tests, open_runtime, close_runtime);
 }

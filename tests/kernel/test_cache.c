@@ -1,4 +1,5 @@
-/* What was compiled once is found again; what is damaged there is compiled again; several processes may compile at once. */
+/* What was compiled once is found again; what is damaged there is compiled again; several processes
+ * may compile at once. */
 #include "kernel_fixture.h"
 #include "kernel_impl.h"
 
@@ -115,7 +116,8 @@ static void what_is_damaged_is_compiled_again(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(processes_compile_at_the_same_time), /* before this process has opened what a child must not share */
+        /* before this process has opened what a child must not share */
+        cmocka_unit_test(processes_compile_at_the_same_time),
         cmocka_unit_test(what_was_compiled_is_found),
         cmocka_unit_test(what_is_damaged_is_compiled_again),
     };

@@ -77,7 +77,8 @@ static void the_schedule_keeps_to_the_limits(void **state) {
     assert_ok(muster_kernel_destroy(a.kernel));
 }
 
-/* In order with the worker's other operations, on every worker at once; outputs and operations see the result without a sync. */
+/* In order with the worker's other operations, on every worker at once; outputs and operations see
+ * the result without a sync. */
 static muster_status inc_between(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape);
     MUSTER_TRY(muster_copy(w, in[0], x));

@@ -1,4 +1,5 @@
-/* Theano's own kernels, unchanged: the identity with a diagonal anywhere, and the one of its tutorial. */
+/* Theano's own kernels, unchanged: the identity with a diagonal anywhere, and the one of its
+ * tutorial. */
 #include "kernel_fixture.h"
 
 static muster_runtime *runtime;
@@ -26,7 +27,8 @@ static muster_kernel *eye_of(muster_dtype dtype) {
     return kernel;
 }
 
-/* The text's own unsigned sums do not hold for a diagonal outside of the matrix: its caller leaves the launch out. */
+/* The text's own unsigned sums do not hold for a diagonal outside of the matrix: its caller leaves
+ * the launch out. */
 static void run_eye(muster_kernel *kernel, muster_tensor out, int64_t n, int64_t m, int64_t k, int64_t groups, int64_t threads) {
     const muster_grid grid = kernel_grid(k < m && -k < n ? groups : 0, threads);
     assert_ok(

@@ -71,7 +71,8 @@ static void grids_beyond_the_limits_are_refused_and_nothing_is_written(void **st
     for (int i = 0; i < 8; i++) assert_int_equal(out[i], 0);
     kernel_drop(&o);
     assert_ok(muster_kernel_destroy(kernel));
-    check_linear("linear_3", (muster_grid){.dims = 3, .groups = {2, 1, 1}, .threads = {4, 1, 1}}); /* the device works on */
+    /* the device works on */
+    check_linear("linear_3", (muster_grid){.dims = 3, .groups = {2, 1, 1}, .threads = {4, 1, 1}});
 }
 
 static void an_empty_grid_launches_nothing(void **state) {

@@ -70,7 +70,8 @@ static void every_bf16_becomes_the_same_float(void **state) {
     check_table("bf16_tables", MUSTER_BF16, muster_bf16_to_f32, muster_f32_to_bf16);
 }
 
-/* Each representable value, the middle to the next, and what lies closest to the middle at both sides; and bits at random. */
+/* Each representable value, the middle to the next, and what lies closest to the middle at both
+ * sides; and bits at random. */
 static void check_rounding(const char *name, muster_dtype dtype, float (*to_float)(uint16_t), uint16_t (*from_float)(float)) {
     enum { N = 4 * ALL };
     static float x[N];

@@ -44,7 +44,8 @@ static void a_call_runs_where_its_tensors_are(void **state) {
     assert_ok(muster_kernel_destroy(add));
 }
 
-/* Without tensors: on the default device; the name of one that does not exist is refused with those that do. */
+/* Without tensors: on the default device; the name of one that does not exist is refused with those
+ * that do. */
 static void without_tensors_the_default_device_serves(void **state) {
     (void)state;
     muster_kernel *kernel = kernel_make(runtime, "no_parameters");
@@ -58,7 +59,8 @@ static void without_tensors_the_default_device_serves(void **state) {
     assert_ok(muster_kernel_destroy(kernel));
 }
 
-/* Zero copy: what a kernel writes is in the caller's memory, also behind an offset of a few bytes. */
+/* Zero copy: what a kernel writes is in the caller's memory, also behind an offset of a few
+ * bytes. */
 static void host_memory_is_written_in_place(void **state) {
     (void)state;
     NOT_ON_GPUS("GPUs do not write the host's memory");

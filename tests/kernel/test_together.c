@@ -1,5 +1,5 @@
-/* Many at the same time: threads that launch one kernel with different arguments, that create the same kernel, two runtimes, eight
- * workers; equal texts with other parameters. */
+/* Many at the same time: threads that launch one kernel with different arguments, that create the
+ * same kernel, two runtimes, eight workers; equal texts with other parameters. */
 #include "kernel_fixture.h"
 
 #include <pthread.h>

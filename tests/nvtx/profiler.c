@@ -23,10 +23,12 @@ static nvtxDomainHandle_t NVTX_API create_domain(const char *name) {
 
 static int NVTX_API push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t *attributes) {
     pthread_mutex_lock(&lock);
-    all.faults += (void *)domain != &the_domain || attributes->messageType != NVTX_MESSAGE_TYPE_ASCII || attributes->payloadType != NVTX_PAYLOAD_TYPE_INT64;
+    all.faults += (void *)domain != &the_domain || attributes->messageType != NVTX_MESSAGE_TYPE_ASCII ||
+                  attributes->payloadType != NVTX_PAYLOAD_TYPE_INT64;
     if (all.pushes < PROFILER_RANGES) {
         profiler_range *range = &all.ranges[all.pushes];
-        *range = (profiler_range){.payload = attributes->payload.llValue, .category = attributes->category, .thread = syscall(SYS_gettid), .depth = depth};
+        *range = (profiler_range){
+            .payload = attributes->payload.llValue, .category = attributes->category, .thread = syscall(SYS_gettid), .depth = depth};
         snprintf(range->name, sizeof range->name, "%s", attributes->message.ascii);
     }
     all.pushes++;
@@ -54,7 +56,8 @@ int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t tables) {
     const NvtxExportTableCallbacks *callbacks = tables(NVTX_ETID_CALLBACKS);
     NvtxFunctionTable functions;
     unsigned int size;
-    if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &functions, &size) || size <= NVTX_CBID_CORE2_DomainCreateA) return 0;
+    if (!callbacks || !callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE2, &functions, &size) || size <= NVTX_CBID_CORE2_DomainCreateA)
+        return 0;
     *functions[NVTX_CBID_CORE2_DomainRangePushEx] = (NvtxFunctionPointer)push;
     *functions[NVTX_CBID_CORE2_DomainRangePop] = (NvtxFunctionPointer)pop;
     *functions[NVTX_CBID_CORE2_DomainCreateA] = (NvtxFunctionPointer)create_domain;

@@ -1,5 +1,6 @@
-/* Each event of the recorder is a range for the profiler that is attached when the runtime is opened, and for none otherwise.
- * NVTX looks for a profiler once in a process, so every test is a process of its own. */
+/* Each event of the recorder is a range for the profiler that is attached when the runtime is
+ * opened, and for none otherwise. NVTX looks for a profiler once in a process, so every test is a
+ * process of its own. */
 #include "base_check.h"
 #include "profiler.h"
 #include "runtime_impl.h"
@@ -29,7 +30,8 @@ static muster_runtime *open_two(void) {
 static muster_status record_task(muster_worker *worker, void *argument) {
     (void)argument;
     uint64_t outer = mst_record_begin(&worker->recorder, MST_EVENT_CALL, "outer", 1, 0);
-    for (int i = 0; i < 2; i++) mst_record_end(&worker->recorder, mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, "inner", (uint64_t)i, 4096));
+    for (int i = 0; i < 2; i++)
+        mst_record_end(&worker->recorder, mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, "inner", (uint64_t)i, 4096));
     mst_record_end(&worker->recorder, outer);
     return MUSTER_OK;
 }
@@ -60,12 +62,12 @@ static bool look(profiler_seen *seen) {
 }
 
 /* In the process of a test: says what is wrong and ends it. */
-#define require(condition)                                                                             \
-    do {                                                                                               \
-        if (!(condition)) {                                                                            \
-            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, muster_last_error());  \
-            _exit(1);                                                                                  \
-        }                                                                                              \
+#define require(condition)                                                                            \
+    do {                                                                                              \
+        if (!(condition)) {                                                                           \
+            fprintf(stderr, "%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, muster_last_error()); \
+            _exit(1);                                                                                 \
+        }                                                                                             \
     } while (0)
 
 static void in_own_process(void (*body)(void)) {
@@ -92,14 +94,16 @@ static void attached(void) {
     for (int32_t i = 0; i < 12; i++) {
         const profiler_range *range = &seen.ranges[i];
         outer += strcmp(range->name, "outer") == 0 && range->category == MST_EVENT_CALL && range->payload == 0 && range->depth == 0;
-        inner += strcmp(range->name, "inner") == 0 && range->category == MST_EVENT_COLLECTIVE && range->payload == 4096 && range->depth == 1;
+        inner +=
+            strcmp(range->name, "inner") == 0 && range->category == MST_EVENT_COLLECTIVE && range->payload == 4096 && range->depth == 1;
         here += range->thread == getpid(); /* rank 0 is served by the caller's thread */
     }
     require(outer == 4 && inner == 8 && here == 6);
     require(muster_runtime_close(runtime) == MUSTER_OK);
 }
 
-/* More events inside one than the ring holds: its own end is no longer recorded, but its range ends. */
+/* More events inside one than the ring holds: its own end is no longer recorded, but its range
+ * ends. */
 static muster_status overrun_task(muster_worker *worker, void *argument) {
     (void)argument;
     uint64_t outer = mst_record_begin(&worker->recorder, MST_EVENT_CALL, "outer", 1, 0);
@@ -135,13 +139,15 @@ static void attached_for_the_second_runtime(void) {
     muster_runtime *second = open_two(), *third = open_two();
     require(first && second && third && run_once(first) && run_once(second) && run_once(third) && look(&seen));
     require(seen.domains == 1 && seen.pushes == 12 && seen.pops == 12 && seen.faults == 0);
-    require(muster_runtime_close(third) == MUSTER_OK && muster_runtime_close(second) == MUSTER_OK && muster_runtime_close(first) == MUSTER_OK);
+    require(muster_runtime_close(third) == MUSTER_OK && muster_runtime_close(second) == MUSTER_OK &&
+            muster_runtime_close(first) == MUSTER_OK);
 }
 
 static void missing_profiler(void) {
     setenv("NVTX_INJECTION64_PATH", "/no/such/profiler.so", 1);
     muster_runtime *runtime = open_two();
-    require(runtime && strstr(muster_runtime_description(runtime), "\nNVTX ranges: off, the profiler of NVTX_INJECTION64_PATH does not answer\n"));
+    require(runtime &&
+            strstr(muster_runtime_description(runtime), "\nNVTX ranges: off, the profiler of NVTX_INJECTION64_PATH does not answer\n"));
     require(run_once(runtime));
     require(muster_runtime_close(runtime) == MUSTER_OK);
 }

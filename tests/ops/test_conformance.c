@@ -1,4 +1,5 @@
-/* Every operation on every device against plain loops, over dtypes and strided views, and what it refuses. */
+/* Every operation on every device against plain loops, over dtypes and strided views, and what it
+ * refuses. */
 #include "base_check.h"
 #include "device_far.h"
 #include "op_impl.h"
@@ -32,22 +33,24 @@ static ops_pair make(muster_worker *w, muster_dtype dtype, int32_t ndim, int64_t
         }
     if (layout == 2 && ndim == 2) { /* rows farther apart than twice their length */
         p.host.strides[0] = -(2 * columns + 1);
-        p.host.byte_offset = ((rows > 0 ? rows - 1 : 0) * (2 * columns + 1) + (columns > 0 ? 2 * (columns - 1) : 0)) * muster_dtype_size(dtype);
+        p.host.byte_offset =
+            ((rows > 0 ? rows - 1 : 0) * (2 * columns + 1) + (columns > 0 ? 2 * (columns - 1) : 0)) * muster_dtype_size(dtype);
     }
     ops_place(&p);
     return p;
 }
 
-#define ON_EVERY_DEVICE(body)                 \
-    static void test_##body(void **state) {   \
-        (void)state;                          \
-        assert_ok(ops_run_on("host", body, NULL));      \
-        assert_ok(ops_run_on("far", body, NULL));       \
+#define ON_EVERY_DEVICE(body)                      \
+    static void test_##body(void **state) {        \
+        (void)state;                               \
+        assert_ok(ops_run_on("host", body, NULL)); \
+        assert_ok(ops_run_on("far", body, NULL));  \
     }
 
 /* ---- BLAS ---- */
 static void one_product(muster_worker *w, muster_dtype dtype, int64_t m, int64_t n, int64_t k, int layouts, double beta) {
-    ops_pair a = make(w, dtype, 2, m, k, layouts % 3), b = make(w, dtype, 2, k, n, layouts / 3 % 3), c = make(w, dtype, 2, m, n, layouts / 9);
+    ops_pair a = make(w, dtype, 2, m, k, layouts % 3), b = make(w, dtype, 2, k, n, layouts / 3 % 3),
+             c = make(w, dtype, 2, m, n, layouts / 9);
     double expected[64];
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
@@ -71,7 +74,8 @@ static muster_status gemm_of_halves(muster_worker *w, void *argument) {
     }
     ops_pair a = make(w, MUSTER_BF16, 2, 3, 3, 0), c = make(w, MUSTER_BF16, 2, 3, 3, 0);
     if (mst_device_is_host(w->device))
-        assert_refused(muster_gemm(w, 1, a.device, a.device, 0, c.device), MUSTER_UNSUPPORTED, "muster_gemm: a: expected f32 or f64, received bf16");
+        assert_refused(muster_gemm(w, 1, a.device, a.device, 0, c.device), MUSTER_UNSUPPORTED,
+                       "muster_gemm: a: expected f32 or f64, received bf16");
     return MUSTER_OK;
 }
 
@@ -100,7 +104,8 @@ static muster_status gemv(muster_worker *w, void *argument) {
             for (int layouts = 0; layouts < 27; layouts++) {
                 int64_t n = sizes[s][0], k = sizes[s][1];
                 double beta = layouts % 2;
-                ops_pair a = make(w, dtype, 2, n, k, layouts % 3), x = make(w, dtype, 1, k, 0, layouts / 3 % 3), y = make(w, dtype, 1, n, 0, layouts / 9);
+                ops_pair a = make(w, dtype, 2, n, k, layouts % 3), x = make(w, dtype, 1, k, 0, layouts / 3 % 3),
+                         y = make(w, dtype, 1, n, 0, layouts / 9);
                 double expected[16];
                 for (int64_t i = 0; i < n; i++) {
                     expected[i] = beta * get(y.host, i, 0);
@@ -144,16 +149,26 @@ static muster_status axpy_dot_scale_add(muster_worker *w, void *argument) {
 /* ---- elementwise ---- */
 static double plain_unary(muster_unary op, double v) {
     switch (op) {
-    case MUSTER_NEG: return -v;
-    case MUSTER_ABS: return fabs(v);
-    case MUSTER_SQUARE: return v * v;
-    case MUSTER_SQRT: return sqrt(v);
-    case MUSTER_EXP: return exp(v);
-    case MUSTER_LOG: return log(v);
-    case MUSTER_TANH: return tanh(v);
-    case MUSTER_SIGMOID: return 1 / (1 + exp(-v));
-    case MUSTER_RELU: return v > 0 ? v : 0;
-    default: return 1 / v;
+    case MUSTER_NEG:
+        return -v;
+    case MUSTER_ABS:
+        return fabs(v);
+    case MUSTER_SQUARE:
+        return v * v;
+    case MUSTER_SQRT:
+        return sqrt(v);
+    case MUSTER_EXP:
+        return exp(v);
+    case MUSTER_LOG:
+        return log(v);
+    case MUSTER_TANH:
+        return tanh(v);
+    case MUSTER_SIGMOID:
+        return 1 / (1 + exp(-v));
+    case MUSTER_RELU:
+        return v > 0 ? v : 0;
+    default:
+        return 1 / v;
     }
 }
 
@@ -181,12 +196,18 @@ static muster_status unary(muster_worker *w, void *argument) {
 
 static double plain_binary(muster_binary op, double a, double b) {
     switch (op) {
-    case MUSTER_ADD: return a + b;
-    case MUSTER_SUB: return a - b;
-    case MUSTER_MUL: return a * b;
-    case MUSTER_DIV: return a / b;
-    case MUSTER_MAXIMUM: return a > b ? a : b;
-    default: return a < b ? a : b;
+    case MUSTER_ADD:
+        return a + b;
+    case MUSTER_SUB:
+        return a - b;
+    case MUSTER_MUL:
+        return a * b;
+    case MUSTER_DIV:
+        return a / b;
+    case MUSTER_MAXIMUM:
+        return a > b ? a : b;
+    default:
+        return a < b ? a : b;
     }
 }
 
@@ -195,9 +216,11 @@ static muster_status binary(muster_worker *w, void *argument) {
     for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_ADD; op <= MUSTER_MINIMUM; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
-                ops_pair a = make(w, dtype, 2, 4, 5, layouts % 3), b = make(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 5, layouts / 9);
+                ops_pair a = make(w, dtype, 2, 4, 5, layouts % 3), b = make(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
+                         y = make(w, dtype, 2, 4, 5, layouts / 9);
                 if (dtype == MUSTER_BOOL) {
-                    assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED, "a: expected a number dtype, received bool");
+                    assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED,
+                                   "a: expected a number dtype, received bool");
                     continue;
                 }
                 assert_ok(muster_binary_op(w, op, a.device, b.device, y.device));
@@ -260,7 +283,8 @@ static muster_status bias_relu(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
         for (int layouts = 0; layouts < 27; layouts++) {
-            ops_pair x = make(w, dtype, 2, 4, 6, layouts % 3), bias = make(w, dtype, 1, 6, 0, layouts / 3 % 3), y = make(w, dtype, 2, 4, 6, layouts / 9);
+            ops_pair x = make(w, dtype, 2, 4, 6, layouts % 3), bias = make(w, dtype, 1, 6, 0, layouts / 3 % 3),
+                     y = make(w, dtype, 2, 4, 6, layouts / 9);
             assert_ok(muster_bias_relu(w, x.device, bias.device, y.device));
             assert_ok(muster_relu_gradient(w, y.device, x.device, x.device));
             ops_fetch(w, &y);
@@ -299,7 +323,8 @@ static muster_status reduce(muster_worker *w, void *argument) {
                     for (int64_t r = 0; r < (axis < 0 ? 1 : axis == 0 ? 3 : 2); r++) {
                         double expected = op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? -INFINITY : op == MUSTER_MIN ? INFINITY : 0;
                         for (int64_t i = 0; i < 6; i++)
-                            if (axis < 0 || (axis == 0 ? i % 3 : i / 3) == r) expected = plain_reduce(op, expected, get(x.host, i / 3, i % 3));
+                            if (axis < 0 || (axis == 0 ? i % 3 : i / 3) == r)
+                                expected = plain_reduce(op, expected, get(x.host, i / 3, i % 3));
                         if (op == MUSTER_AVG) expected /= axis < 0 ? 6 : axis == 0 ? 2 : 3;
                         if (dtype == MUSTER_I8 || dtype == MUSTER_U8) { /* products wrap */
                             int64_t whole = (int64_t)expected & 255;
@@ -319,7 +344,8 @@ static muster_status reduce_of_nothing(muster_worker *w, void *argument) {
     ops_fetch(w, &y);
     ops_fetch(w, &s);
     assert_true(get(y.host, 1, 0) == 0 && get(s.host, 0, 0) == 1);
-    assert_refused(muster_reduce(w, MUSTER_MAX, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: x: expected at least one element to take the max of, received shape (0, 3)");
+    assert_refused(muster_reduce(w, MUSTER_MAX, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT,
+                   "muster_reduce: x: expected at least one element to take the max of, received shape (0, 3)");
     assert_refused(muster_mean(w, x.device, s.device), MUSTER_INVALID_ARGUMENT, "muster_mean: x: expected at least one element");
     assert_refused(muster_reduce(w, MUSTER_SUM, x.device, 2, y.device), MUSTER_OUT_OF_RANGE, "muster_reduce: axis:");
     return MUSTER_OK;
@@ -365,7 +391,8 @@ static muster_status argmax(muster_worker *w, void *argument) {
             }
         }
     ops_pair x = make(w, MUSTER_F32, 2, 4, 0, 0), index = make(w, MUSTER_I64, 1, 4, 0, 0);
-    assert_refused(muster_argmax(w, x.device, index.device), MUSTER_INVALID_ARGUMENT, "expected at least one column, received shape (4, 0)");
+    assert_refused(muster_argmax(w, x.device, index.device), MUSTER_INVALID_ARGUMENT,
+                   "expected at least one column, received shape (4, 0)");
     return MUSTER_OK;
 }
 
@@ -375,7 +402,8 @@ static muster_status softmax(muster_worker *w, void *argument) {
     static const muster_dtype label_dtypes[] = {MUSTER_U8, MUSTER_I32, MUSTER_I64};
     for (int dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
         for (int layout = 0; layout < LAYOUTS; layout++) {
-            ops_pair z = make(w, dtype, 2, 6, 7, layout), g = make(w, dtype, 2, 6, 7, (layout + 1) % 3), labels = make(w, label_dtypes[layout], 1, 6, 0, layout);
+            ops_pair z = make(w, dtype, 2, 6, 7, layout), g = make(w, dtype, 2, 6, 7, (layout + 1) % 3),
+                     labels = make(w, label_dtypes[layout], 1, 6, 0, layout);
             ops_pair loss = make(w, dtype, 0, 0, 0, 0), correct = make(w, MUSTER_I64, 0, 0, 0, 0);
             assert_ok(muster_unary_op(w, MUSTER_ABS, labels.device, labels.device));
             ops_fetch(w, &labels);
@@ -388,7 +416,8 @@ static muster_status softmax(muster_worker *w, void *argument) {
                 for (int64_t j = 0; j < 7; j++) sum += exp(get(z.host, i, j));
                 for (int64_t j = 1; j < 7; j++)
                     if (get(z.host, i, j) > get(z.host, i, best)) best = j;
-                for (int64_t j = 0; j < 7; j++) ops_assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), 1e-6);
+                for (int64_t j = 0; j < 7; j++)
+                    ops_assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), 1e-6);
                 expected += log(sum) - get(z.host, i, label);
                 hits += best == label;
             }
@@ -437,8 +466,10 @@ static muster_status random_numbers(muster_worker *w, void *argument) {
             ops_pair all = make(w, dtype, 2, 6, 5, 0), part = make(w, dtype, 2, 3, 5, 2);
             for (int i = 0; i < 2; i++) {
                 muster_tensor y = i ? part.device : all.device;
-                if (normal) assert_ok(muster_random_normal(w, 42, i ? 15 : 0, 1, 2, y));
-                else assert_ok(muster_random_uniform(w, 42, i ? 15 : 0, y));
+                if (normal)
+                    assert_ok(muster_random_normal(w, 42, i ? 15 : 0, 1, 2, y));
+                else
+                    assert_ok(muster_random_uniform(w, 42, i ? 15 : 0, y));
             }
             ops_fetch(w, &all);
             ops_fetch(w, &part);
@@ -446,7 +477,8 @@ static muster_status random_numbers(muster_worker *w, void *argument) {
             uint32_t block[4];
             muster_philox4x32((const uint32_t[]){0, 0, 0, 0}, (const uint32_t[]){42, 0}, block);
             if (!normal && dtype == MUSTER_F32) assert_true(get(all.host, 0, 3) == (block[3] >> 8) * 0x1p-24);
-            if (!normal && dtype == MUSTER_F64) assert_true(get(all.host, 0, 1) == (double)(((uint64_t)block[3] << 32 | block[2]) >> 11) * 0x1p-53);
+            if (!normal && dtype == MUSTER_F64)
+                assert_true(get(all.host, 0, 1) == (double)(((uint64_t)block[3] << 32 | block[2]) >> 11) * 0x1p-53);
         }
     return MUSTER_OK;
 }
@@ -454,26 +486,33 @@ static muster_status random_numbers(muster_worker *w, void *argument) {
 /* ---- refusals ---- */
 static muster_status refusals(muster_worker *w, void *argument) {
     (void)argument;
-    ops_pair a = make(w, MUSTER_F32, 2, 3, 4, 0), x = make(w, MUSTER_F32, 1, 4, 0, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0), d = make(w, MUSTER_F64, 1, 3, 0, 0);
+    ops_pair a = make(w, MUSTER_F32, 2, 3, 4, 0), x = make(w, MUSTER_F32, 1, 4, 0, 0), y = make(w, MUSTER_F32, 1, 3, 0, 0),
+             d = make(w, MUSTER_F64, 1, 3, 0, 0);
     ops_pair half = make(w, MUSTER_F16, 2, 3, 4, 0);
-    assert_refused(muster_gemv(NULL, 1, a.device, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_gemv: worker: expected the worker of a running function, received NULL");
-    assert_refused(muster_gemv(w, 1, a.device, muster_tensor_none(), 0, y.device), MUSTER_INVALID_ARGUMENT, "muster_gemv: x: expected a tensor, received no tensor");
-    assert_refused(muster_gemv(w, 1, a.device, x.device, 0, x.device), MUSTER_SHAPE_MISMATCH, "muster_gemv: y: expected shape (3,), received (4,)");
-    assert_refused(muster_gemv(w, 1, a.device, x.device, 0, d.device), MUSTER_DTYPE_MISMATCH, "muster_gemv: y: expected the dtype of a, f32, received f64");
-    assert_refused(muster_gemv(w, 1, half.device, x.device, 0, y.device), MUSTER_UNSUPPORTED, "muster_gemv: a: expected f32 or f64, received f16");
+    assert_refused(muster_gemv(NULL, 1, a.device, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT,
+                   "muster_gemv: worker: expected the worker of a running function, received NULL");
+    assert_refused(muster_gemv(w, 1, a.device, muster_tensor_none(), 0, y.device), MUSTER_INVALID_ARGUMENT,
+                   "muster_gemv: x: expected a tensor, received no tensor");
+    assert_refused(muster_gemv(w, 1, a.device, x.device, 0, x.device), MUSTER_SHAPE_MISMATCH,
+                   "muster_gemv: y: expected shape (3,), received (4,)");
+    assert_refused(muster_gemv(w, 1, a.device, x.device, 0, d.device), MUSTER_DTYPE_MISMATCH,
+                   "muster_gemv: y: expected the dtype of a, f32, received f64");
+    assert_refused(muster_gemv(w, 1, half.device, x.device, 0, y.device), MUSTER_UNSUPPORTED,
+                   "muster_gemv: a: expected f32 or f64, received f16");
     assert_refused(muster_gemv(w, 1, x.device, x.device, 0, y.device), MUSTER_SHAPE_MISMATCH, "muster_gemv: a: expected 2 dimensions");
     assert_refused(muster_axpy(w, 1, x.device, y.device), MUSTER_SHAPE_MISMATCH, "muster_axpy: x: expected the shape of y");
-    assert_refused(muster_copy(w, y.device, x.device), MUSTER_SHAPE_MISMATCH, "muster_copy: x: expected a shape that broadcasts to that of y");
+    assert_refused(muster_copy(w, y.device, x.device), MUSTER_SHAPE_MISMATCH,
+                   "muster_copy: x: expected a shape that broadcasts to that of y");
     assert_refused(muster_unary_op(w, 99, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
     assert_refused(muster_binary_op(w, 0, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
     assert_refused(muster_reduce(w, 9, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     assert_refused(muster_random_normal(w, 1, 0, 0, -1, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
     assert_refused(mst_reduction_check(MUSTER_AVG, MUSTER_I32, "muster_function_output"), MUSTER_UNSUPPORTED,
                    "muster_function_output: avg of i32 is refused: an integer average is not exact; use sum and divide");
-    if (!mst_device_is_host(w->device))
-        assert_refused(muster_fill(w, 0, x.host), MUSTER_INVALID_ARGUMENT, "received host memory");
+    if (!mst_device_is_host(w->device)) assert_refused(muster_fill(w, 0, x.host), MUSTER_INVALID_ARGUMENT, "received host memory");
     if (!mst_blas_get()->sgemm)
-        assert_refused(muster_gemm(w, 1, a.device, a.device, 0, a.device), MUSTER_SHAPE_MISMATCH, "muster_gemm: b: expected shape (4, 4), received (3, 4)");
+        assert_refused(muster_gemm(w, 1, a.device, a.device, 0, a.device), MUSTER_SHAPE_MISMATCH,
+                       "muster_gemm: b: expected shape (4, 4), received (3, 4)");
     muster_tensor none = muster_worker_scratch(w, MUSTER_F32, 1, (int64_t[]){-1});
     assert_int_equal(muster_fill(w, 0, none), w->scratch_status);
     assert_int_not_equal(w->scratch_status, MUSTER_OK);
@@ -509,11 +548,25 @@ ON_EVERY_DEVICE(no_blas)
 int main(void) {
     if (mst_far_register() != MUSTER_OK) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_no_blas), cmocka_unit_test(test_gemm), cmocka_unit_test(test_gemm_of_halves), cmocka_unit_test(test_gemv), cmocka_unit_test(test_axpy_dot_scale_add),
-        cmocka_unit_test(test_unary), cmocka_unit_test(test_binary), cmocka_unit_test(test_integers_wrap), cmocka_unit_test(test_fill_and_copy),
-        cmocka_unit_test(test_bias_relu), cmocka_unit_test(test_reduce), cmocka_unit_test(test_reduce_of_nothing), cmocka_unit_test(test_combine),
-        cmocka_unit_test(test_argmax), cmocka_unit_test(test_softmax), cmocka_unit_test(test_a_label_out_of_range_ends_the_call),
-        cmocka_unit_test(test_philox_published_vectors), cmocka_unit_test(test_random_numbers), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_no_blas),
+        cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_gemm_of_halves),
+        cmocka_unit_test(test_gemv),
+        cmocka_unit_test(test_axpy_dot_scale_add),
+        cmocka_unit_test(test_unary),
+        cmocka_unit_test(test_binary),
+        cmocka_unit_test(test_integers_wrap),
+        cmocka_unit_test(test_fill_and_copy),
+        cmocka_unit_test(test_bias_relu),
+        cmocka_unit_test(test_reduce),
+        cmocka_unit_test(test_reduce_of_nothing),
+        cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_a_label_out_of_range_ends_the_call),
+        cmocka_unit_test(test_philox_published_vectors),
+        cmocka_unit_test(test_random_numbers),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,13 +36,18 @@ static muster_status reduce(muster_worker *w, const muster_tensor *t) { return m
 static muster_status mean(muster_worker *w, const muster_tensor *t) { return muster_mean(w, t[0], t[1]); }
 static muster_status sum(muster_worker *w, const muster_tensor *t) { return muster_sum(w, t[0], t[1]); }
 static muster_status argmax(muster_worker *w, const muster_tensor *t) { return muster_argmax(w, t[0], t[1]); }
-static muster_status softmax(muster_worker *w, const muster_tensor *t) { return muster_softmax_cross_entropy(w, t[0], t[1], 1, t[2], t[3], t[4]); }
+static muster_status softmax(muster_worker *w, const muster_tensor *t) {
+    return muster_softmax_cross_entropy(w, t[0], t[1], 1, t[2], t[3], t[4]);
+}
 static muster_status uniform(muster_worker *w, const muster_tensor *t) { return muster_random_uniform(w, 1, 0, t[0]); }
 static muster_status normal(muster_worker *w, const muster_tensor *t) { return muster_random_normal(w, 1, 0, 0, 1, t[0]); }
 
-#define MATRIX(name) {name, MUSTER_F32, 2}
-#define VECTOR(name) {name, MUSTER_F32, 1}
-#define SCALAR(name) {name, MUSTER_F32, 0}
+#define MATRIX(name) \
+    { name, MUSTER_F32, 2 }
+#define VECTOR(name) \
+    { name, MUSTER_F32, 1 }
+#define SCALAR(name) \
+    { name, MUSTER_F32, 0 }
 static const operation operations[] = {
     {"muster_gemm", gemm, {MATRIX("a"), MATRIX("b"), MATRIX("c")}},
     {"muster_gemv", gemv, {MATRIX("a"), VECTOR("x"), VECTOR("y")}},
@@ -59,7 +64,8 @@ static const operation operations[] = {
     {"muster_mean", mean, {MATRIX("x"), SCALAR("y")}},
     {"muster_sum", sum, {MATRIX("x"), SCALAR("y")}},
     {"muster_argmax", argmax, {MATRIX("x"), {"index", MUSTER_I64, 1}}},
-    {"muster_softmax_cross_entropy", softmax,
+    {"muster_softmax_cross_entropy",
+     softmax,
      {MATRIX("logits"), {"labels", MUSTER_U8, 1}, SCALAR("loss"), MATRIX("gradient"), {"correct", MUSTER_I64, 0}}},
     {"muster_random_uniform", uniform, {MATRIX("y")}},
     {"muster_random_normal", normal, {VECTOR("y")}},
@@ -84,8 +90,10 @@ static void assert_device_refused(muster_worker *w, const operation *op, const m
     wrong[at].device = device;
     snprintf(expected, sizeof expected, "%s: %s: expected ", op->name, op->arguments[at].name);
     assert_refused(op->call(w, wrong), MUSTER_INVALID_ARGUMENT, expected);
-    if (device == MUSTER_DEVICE_HOST) snprintf(expected, sizeof expected, "rank 0), received host memory");
-    else snprintf(expected, sizeof expected, "rank 0), received memory of rank %d", (int)device);
+    if (device == MUSTER_DEVICE_HOST)
+        snprintf(expected, sizeof expected, "rank 0), received host memory");
+    else
+        snprintf(expected, sizeof expected, "rank 0), received memory of rank %d", (int)device);
     assert_non_null(strstr(muster_last_error(), expected));
 }
 
@@ -129,8 +137,8 @@ static void test_host_memory_is_good_on_the_host_backend(void **state) {
 
 /* ---- memory that runs out ---- */
 
-/* Each lets an operation ask for more scratch memory than there is, and reads one number of the result, whose value is `expected`. Every operand
- * holds 1. */
+/* Each lets an operation ask for more scratch memory than there is, and reads one number of the
+ * result, whose value is `expected`. Every operand holds 1. */
 enum { LONG = 150 };
 typedef struct hungry {
     muster_status (*call)(muster_worker *w, const muster_tensor *t);
@@ -205,7 +213,8 @@ static void fail_every_allocation(const char *backend, const hungry *h) {
         assert_int_equal(mst_far_live(), 0);
     }
     if (on_gpus()) return; /* scratch is a part of the memory that the device has reserved */
-    if (h->call == gemm || !a.by_code) assert_true(a.k > h->least); /* device code reduces a few elements without scratch */
+    /* device code reduces a few elements without scratch */
+    if (h->call == gemm || !a.by_code) assert_true(a.k > h->least);
 }
 
 static void test_a_failed_allocation_fails_the_operation_and_nothing_else(void **state) {

@@ -1,5 +1,5 @@
-/* Every operation on random shapes and random layouts, strides 0 and broadcasting included, against plain loops. Whatever lies between the elements
- * of a result keeps what it held. */
+/* Every operation on random shapes and random layouts, strides 0 and broadcasting included, against
+ * plain loops. Whatever lies between the elements of a result keeps what it held. */
 #include "base_check.h"
 #include "device_far.h"
 #include "op_impl.h"
@@ -57,7 +57,8 @@ static void fill_with_nan(muster_worker *w, ops_pair *p) {
     ops_send(w, p);
 }
 
-/* `value` as the dtype holds it; integers keep their low bits. Those of 64 bits only wrap below 0: what is beyond 2^53 has lost its low bits already. */
+/* `value` as the dtype holds it; integers keep their low bits. Those of 64 bits only wrap below 0:
+ * what is beyond 2^53 has lost its low bits already. */
 static double held(muster_dtype dtype, double value) {
     if (mst_dtype_is_float(dtype) || dtype == MUSTER_BOOL) {
         uint64_t bits = 0;
@@ -72,7 +73,8 @@ static double held(muster_dtype dtype, double value) {
     return (above < 0 ? above + range : above) + low;
 }
 
-/* The result on the device is `expected`, in row-major order, and nothing else in its storage has changed. */
+/* The result on the device is `expected`, in row-major order, and nothing else in its storage has
+ * changed. */
 static void check(muster_worker *w, const ops_pair *y, const double *expected, double tolerance) {
     static char before[MOST * 64];
     const size_t bytes = (size_t)mst_tensor_bytes(y->host_storage);
@@ -93,12 +95,12 @@ static void check(muster_worker *w, const ops_pair *y, const double *expected, d
 static double results[MOST * 64];
 
 /* results[i] = EXPRESSION for every element of y, whose index is `index`. */
-#define FOR_EVERY(y, EXPRESSION)                                                                            \
-    do {                                                                                                    \
-        int64_t index[MUSTER_MAX_DIMS] = {0}, result_ = 0;                                                  \
-        if (muster_tensor_count((y).host) > 0)                                                              \
-            do results[result_++] = (EXPRESSION);                                                           \
-            while (ops_next((y).host.ndim, (y).host.shape, index));                                         \
+#define FOR_EVERY(y, EXPRESSION)                                    \
+    do {                                                            \
+        int64_t index[MUSTER_MAX_DIMS] = {0}, result_ = 0;          \
+        if (muster_tensor_count((y).host) > 0) do                   \
+                results[result_++] = (EXPRESSION);                  \
+            while (ops_next((y).host.ndim, (y).host.shape, index)); \
     } while (0)
 #define OF(p) ops_element((p).host, y.host.ndim, index)
 
@@ -110,16 +112,26 @@ static muster_dtype any_dtype(void) { return 1 + (muster_dtype)ops_random(MUSTER
 
 static double plain_unary(muster_unary op, double v) {
     switch (op) {
-    case MUSTER_NEG: return -v;
-    case MUSTER_ABS: return fabs(v);
-    case MUSTER_SQUARE: return v * v;
-    case MUSTER_SQRT: return sqrt(v);
-    case MUSTER_EXP: return exp(v);
-    case MUSTER_LOG: return log(v);
-    case MUSTER_TANH: return tanh(v);
-    case MUSTER_SIGMOID: return 1 / (1 + exp(-v));
-    case MUSTER_RELU: return v > 0 ? v : 0;
-    default: return 1 / v;
+    case MUSTER_NEG:
+        return -v;
+    case MUSTER_ABS:
+        return fabs(v);
+    case MUSTER_SQUARE:
+        return v * v;
+    case MUSTER_SQRT:
+        return sqrt(v);
+    case MUSTER_EXP:
+        return exp(v);
+    case MUSTER_LOG:
+        return log(v);
+    case MUSTER_TANH:
+        return tanh(v);
+    case MUSTER_SIGMOID:
+        return 1 / (1 + exp(-v));
+    case MUSTER_RELU:
+        return v > 0 ? v : 0;
+    default:
+        return 1 / v;
     }
 }
 
@@ -141,12 +153,18 @@ static void unary(muster_worker *w) {
 
 static double plain_binary(muster_binary op, bool integer, double a, double b) {
     switch (op) {
-    case MUSTER_ADD: return a + b;
-    case MUSTER_SUB: return a - b;
-    case MUSTER_MUL: return a * b;
-    case MUSTER_DIV: return !integer ? a / b : b == 0 ? 0 : trunc(a / b);
-    case MUSTER_MAXIMUM: return a > b ? a : b;
-    default: return a < b ? a : b;
+    case MUSTER_ADD:
+        return a + b;
+    case MUSTER_SUB:
+        return a - b;
+    case MUSTER_MUL:
+        return a * b;
+    case MUSTER_DIV:
+        return !integer ? a / b : b == 0 ? 0 : trunc(a / b);
+    case MUSTER_MAXIMUM:
+        return a > b ? a : b;
+    default:
+        return a < b ? a : b;
     }
 }
 
@@ -154,7 +172,8 @@ static void binary(muster_worker *w) {
     muster_binary op = 1 + (muster_binary)ops_random(MUSTER_MINIMUM);
     muster_dtype dtype = 1 + (muster_dtype)ops_random(MUSTER_BOOL - 1);
     shape s = random_shape();
-    ops_pair y = output(w, dtype, s), a = ops_random(4) ? input(w, dtype, random_repeated(&s)) : y, b = ops_random(4) ? input(w, dtype, random_repeated(&s)) : y;
+    ops_pair y = output(w, dtype, s), a = ops_random(4) ? input(w, dtype, random_repeated(&s)) : y,
+             b = ops_random(4) ? input(w, dtype, random_repeated(&s)) : y;
     FOR_EVERY(y, plain_binary(op, !mst_dtype_is_float(dtype), OF(a), OF(b)));
     assert_ok(muster_binary_op(w, op, a.device, b.device, y.device));
     check(w, &y, results, ops_precision(dtype));
@@ -207,7 +226,8 @@ static void bias_relu(muster_worker *w) {
 static void relu_gradient(muster_worker *w) {
     muster_dtype dtype = any_float();
     shape s = random_shape();
-    ops_pair y = output(w, dtype, s), dy = ops_random(4) ? input(w, dtype, s) : y, forward = input(w, dtype, s); /* y: dx */
+    /* y: dx */
+    ops_pair y = output(w, dtype, s), dy = ops_random(4) ? input(w, dtype, s) : y, forward = input(w, dtype, s);
     FOR_EVERY(y, OF(forward) > 0 ? OF(dy) : 0);
     assert_ok(muster_relu_gradient(w, forward.device, dy.device, y.device));
     check(w, &y, results, 0);
@@ -292,8 +312,10 @@ static void reduce(muster_worker *w) {
     int32_t axis = (int32_t)ops_random(s.ndim + 1) - 1;
     int64_t length = 1;
     for (int32_t d = 0; d < s.ndim; d++) {
-        if (axis >= 0 && d != axis) rest.size[rest.ndim++] = s.size[d];
-        else length *= s.size[d];
+        if (axis >= 0 && d != axis)
+            rest.size[rest.ndim++] = s.size[d];
+        else
+            length *= s.size[d];
     }
     ops_pair x = input(w, dtype, s), y = output(w, dtype, rest);
     if (ops_refused(op, dtype)) return;
@@ -337,7 +359,8 @@ static void softmax(muster_worker *w) {
     muster_dtype dtype = blas_dtype();
     int64_t n = random_size(9), k = 1 + ops_random(20), hits = 0;
     bool in_place = ops_random(4) == 0;
-    ops_pair gradient = matrix(w, dtype, n, k, false), z = in_place ? gradient : matrix(w, dtype, n, k, true), labels = labels_below(w, n, k);
+    ops_pair gradient = matrix(w, dtype, n, k, false), z = in_place ? gradient : matrix(w, dtype, n, k, true),
+             labels = labels_below(w, n, k);
     ops_pair loss = scalar(w, dtype), correct = scalar(w, MUSTER_I64);
     double total = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -395,10 +418,10 @@ static void on_every_device(void (*operation)(muster_worker *w)) {
     }
 }
 
-#define TEST(operation)                           \
-    static void test_##operation(void **state) {  \
-        (void)state;                              \
-        on_every_device(operation);               \
+#define TEST(operation)                          \
+    static void test_##operation(void **state) { \
+        (void)state;                             \
+        on_every_device(operation);              \
     }
 TEST(unary)
 TEST(binary)
@@ -419,10 +442,11 @@ int main(void) {
     if (mst_far_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
     ops_seed();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_unary),    cmocka_unit_test(test_binary),        cmocka_unit_test(test_fill), cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_scale_add), cmocka_unit_test(test_bias_relu),    cmocka_unit_test(test_relu_gradient), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemv),     cmocka_unit_test(test_dot),           cmocka_unit_test(test_reduce), cmocka_unit_test(test_argmax),
-        cmocka_unit_test(test_softmax),  cmocka_unit_test(test_random_numbers),
+        cmocka_unit_test(test_unary),         cmocka_unit_test(test_binary),         cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_copy),          cmocka_unit_test(test_scale_add),      cmocka_unit_test(test_bias_relu),
+        cmocka_unit_test(test_relu_gradient), cmocka_unit_test(test_gemm),           cmocka_unit_test(test_gemv),
+        cmocka_unit_test(test_dot),           cmocka_unit_test(test_reduce),         cmocka_unit_test(test_argmax),
+        cmocka_unit_test(test_softmax),       cmocka_unit_test(test_random_numbers),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     mst_blas_close();

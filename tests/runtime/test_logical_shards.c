@@ -55,8 +55,9 @@ static void test_environment(void **state) {
     assert_shards("host:2", 0, 6, "\nlogical shards: 6, 3 on each device\n");
     assert_shards("host:2", 4, 4, "\nlogical shards: 4, 2 on each device\n"); /* the option goes first */
     assert_shards("host:4", -1, 0, "\nlogical shards: off\n");
-    assert_refused(open_with("host:4", 0, &runtime), MUSTER_INVALID_ARGUMENT,
-                   "the environment's MUSTER_LOGICAL_SHARDS: expected a multiple of the number of devices, received 6 logical shards for 4 devices");
+    assert_refused(
+        open_with("host:4", 0, &runtime), MUSTER_INVALID_ARGUMENT,
+        "the environment's MUSTER_LOGICAL_SHARDS: expected a multiple of the number of devices, received 6 logical shards for 4 devices");
     setenv("MUSTER_LOGICAL_SHARDS", "0", 1);
     assert_shards("host:2", 0, 0, "\nlogical shards: off\n");
     setenv("MUSTER_LOGICAL_SHARDS", "", 1);
@@ -64,7 +65,8 @@ static void test_environment(void **state) {
     static const char *const bad[] = {"x", "8x", "-8", " 8", "+8", "8 ", "2147483648", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("MUSTER_LOGICAL_SHARDS", bad[i], 1);
-        assert_refused(open_with("host:2", 0, &runtime), MUSTER_INVALID_ARGUMENT, "MUSTER_LOGICAL_SHARDS: expected a number from 0 to 2147483647, received '");
+        assert_refused(open_with("host:2", 0, &runtime), MUSTER_INVALID_ARGUMENT,
+                       "MUSTER_LOGICAL_SHARDS: expected a number from 0 to 2147483647, received '");
         assert_shards("host:2", 8, 8, "\nlogical shards: 8, 4 on each device\n"); /* not asked */
     }
     unsetenv("MUSTER_LOGICAL_SHARDS");

@@ -29,8 +29,11 @@ static void assert_text_refused(const char *devices, muster_status code, const c
 
 static void test_device_texts(void **state) {
     (void)state;
-    static const struct { const char *text; int32_t size; } cases[] = {{"host:1", 1}, {"host:4", 4}, {"far", 1}, {"far:2", 2}, {"host:2,far:3", 5},
-        {"far@7", 1}, {"far@0+0+0+0", 4}, {"far@2+1,host:1,far:2", 5}};
+    static const struct {
+        const char *text;
+        int32_t size;
+    } cases[] = {{"host:1", 1},       {"host:4", 4}, {"far", 1},         {"far:2", 2},
+                 {"host:2,far:3", 5}, {"far@7", 1},  {"far@0+0+0+0", 4}, {"far@2+1,host:1,far:2", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].text);
         assert_int_equal(muster_runtime_size(runtime), cases[i].size);
@@ -65,8 +68,10 @@ static void test_ids_name_devices(void **state) {
     assert_text_refused("far@0+", MUSTER_INVALID_ARGUMENT, "at position 6");
     assert_text_refused("far@0,,", MUSTER_INVALID_ARGUMENT, "at position 6");
     assert_text_refused("host@0", MUSTER_INVALID_ARGUMENT, "expected a count of host devices, which have no ids");
-    assert_text_refused("far@0000:3b:00.0", MUSTER_INVALID_ARGUMENT, "received \"far:0000:3b:00.0\""); /* the backend's to read, with its colons */
-    assert_text_refused("far@0000000000000000000000000000000000000000000000000000000000000000", MUSTER_INVALID_ARGUMENT, "at most 63 characters");
+    /* the backend's to read, with its colons */
+    assert_text_refused("far@0000:3b:00.0", MUSTER_INVALID_ARGUMENT, "received \"far:0000:3b:00.0\"");
+    assert_text_refused("far@0000000000000000000000000000000000000000000000000000000000000000", MUSTER_INVALID_ARGUMENT,
+                        "at most 63 characters");
 }
 
 /* Without a choice the devices are GPUs, or hosts and the reason. */
@@ -91,7 +96,10 @@ static void test_default_devices(void **state) {
 
 static void test_registering_memory(void **state) {
     (void)state;
-    static const struct { const char *devices; int64_t locks; } cases[] = {{"host:2", 0}, {"far:1", 1}, {"far:2,host:1", 2}};
+    static const struct {
+        const char *devices;
+        int64_t locks;
+    } cases[] = {{"host:2", 0}, {"far:1", 1}, {"far:2,host:1", 2}};
     static char memory[4096];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].devices);
@@ -146,7 +154,10 @@ static void test_environment_names_devices(void **state) {
 
 static void test_options_of_other_sizes(void **state) {
     (void)state;
-    struct { muster_runtime_options known; int64_t later; } newer = {.later = 0};
+    struct {
+        muster_runtime_options known;
+        int64_t later;
+    } newer = {.later = 0};
     muster_runtime *runtime;
     muster_runtime_options_init(&newer.known);
     newer.known.devices = "host:2";
@@ -214,7 +225,9 @@ static void test_every_failing_allocation_of_open(void **state) {
     assert_true(refused >= 8);
 }
 
-static muster_status close_task(muster_worker *worker, void *argument) { return worker->rank == 0 ? muster_runtime_close(argument) : MUSTER_OK; }
+static muster_status close_task(muster_worker *worker, void *argument) {
+    return worker->rank == 0 ? muster_runtime_close(argument) : MUSTER_OK;
+}
 
 static void test_close_inside_a_run_is_refused(void **state) {
     (void)state;
@@ -243,7 +256,8 @@ static void test_a_child_cannot_dump(void **state) {
     pid_t child = fork();
     if (child == 0) {
         const muster_status status = muster_runtime_dump(runtime, 10);
-        _exit(status == MUSTER_BAD_STATE && strstr(muster_last_error(), "muster_runtime_dump: the runtime was opened before fork()") ? 0 : 1);
+        _exit(status == MUSTER_BAD_STATE && strstr(muster_last_error(), "muster_runtime_dump: the runtime was opened before fork()") ? 0
+                                                                                                                                     : 1);
     }
     int result;
     assert_int_equal(waitpid(child, &result, 0), child);

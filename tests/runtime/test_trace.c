@@ -1,4 +1,5 @@
-/* The trace of a runtime: by call, by the environment, while others run, and what the environment may say. */
+/* The trace of a runtime: by call, by the environment, while others run, and what the environment
+ * may say. */
 #include "base_check.h"
 #include "runtime_impl.h"
 #include "scheduler_trace_check.h"
@@ -64,10 +65,12 @@ static void a_trace_has_a_track_for_each_worker(void **state) {
     muster_runtime *runtime = open_two();
     record_events(runtime, 3);
     assert_ok(muster_runtime_trace(runtime, p.path));
-    assert_trace(p.path, "all([e['name'] for e in of(r)] == ['outer', 'inner'] * 3 and all(e['ph'] == 'X' for e in of(r)) for r in (0, 1))");
+    assert_trace(p.path,
+                 "all([e['name'] for e in of(r)] == ['outer', 'inner'] * 3 and all(e['ph'] == 'X' for e in of(r)) for r in (0, 1))");
     assert_trace(p.path, "[of(r)[1]['args'] for r in (0, 1)] == [{'sequence': 0, 'bytes': r, 'kind': 'collective'} for r in (0, 1)]");
     for (int r = 0; r < 2; r++) {
-        snprintf(expression, sizeof expression, "meta(%d, 'thread_name') == [{'name': 'rank %d %s'}]", r, r, muster_runtime_device(runtime, r));
+        snprintf(expression, sizeof expression, "meta(%d, 'thread_name') == [{'name': 'rank %d %s'}]", r, r,
+                 muster_runtime_device(runtime, r));
         assert_trace(p.path, expression);
     }
     snprintf(expression, sizeof expression, "{e['pid'] for e in trace['traceEvents']} == {%d}", (int)getpid());
@@ -80,9 +83,12 @@ static void a_trace_that_cannot_be_written_is_refused(void **state) {
     (void)state;
     muster_runtime *runtime = open_two();
     int64_t live = mst_memory_live();
-    assert_refused(muster_runtime_trace(NULL, "x"), MUSTER_INVALID_ARGUMENT, "muster_runtime_trace: runtime: expected a runtime, received NULL");
-    assert_refused(muster_runtime_trace(runtime, NULL), MUSTER_INVALID_ARGUMENT, "muster_runtime_trace: path: expected the path of a file, received NULL");
-    assert_refused(muster_runtime_trace(runtime, "/no/such/folder/x"), MUSTER_SYSTEM, "received '/no/such/folder/x': No such file or directory");
+    assert_refused(muster_runtime_trace(NULL, "x"), MUSTER_INVALID_ARGUMENT,
+                   "muster_runtime_trace: runtime: expected a runtime, received NULL");
+    assert_refused(muster_runtime_trace(runtime, NULL), MUSTER_INVALID_ARGUMENT,
+                   "muster_runtime_trace: path: expected the path of a file, received NULL");
+    assert_refused(muster_runtime_trace(runtime, "/no/such/folder/x"), MUSTER_SYSTEM,
+                   "received '/no/such/folder/x': No such file or directory");
     for (int64_t k = 1; k <= 2; k++) {
         mst_memory_fail_at(k);
         muster_status status = muster_runtime_trace(runtime, "/tmp/never");
@@ -161,8 +167,9 @@ static void a_trace_beside_calls_holds_whole_events(void **state) {
     atomic_store(&c.stop, true);
     pthread_join(thread, NULL);
     for (int i = 0; i < TRACES; i++) {
-        assert_trace(paths[i], "all(e['name'] == ('outer' if e['args']['kind'] == 'call' else 'inner') and e.get('dur', 0) >= 0 for e in events) and "
-                             "all(e['args']['bytes'] == (e['tid'] if e['name'] == 'inner' else 0) for e in events)");
+        assert_trace(paths[i],
+                     "all(e['name'] == ('outer' if e['args']['kind'] == 'call' else 'inner') and e.get('dur', 0) >= 0 for e in events) and "
+                     "all(e['args']['bytes'] == (e['tid'] if e['name'] == 'inner' else 0) for e in events)");
     }
     assert_ok(muster_runtime_close(c.runtime));
     mst_trace_folder_remove(p.folder);
@@ -188,7 +195,8 @@ static void names_outlive_what_they_named(void **state) {
     mst_trace_folder_remove(p.folder);
 }
 
-/* The environment's count of traced runtimes belongs to the process, so these tests have one of their own. */
+/* The environment's count of traced runtimes belongs to the process, so these tests have one of
+ * their own. */
 static void in_own_process(void (*body)(const place *p)) {
     place p = make_place();
     pid_t child = fork();
@@ -334,7 +342,8 @@ static void lengths_that_are_no_powers_of_two_are_refused(void **state) {
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char message[200];
         setenv("MUSTER_RECORDER_EVENTS", wrong[i], 1);
-        snprintf(message, sizeof message, "MUSTER_RECORDER_EVENTS: expected 0, or a power of two from 16 to 16777216, received '%s'", wrong[i]);
+        snprintf(message, sizeof message, "MUSTER_RECORDER_EVENTS: expected 0, or a power of two from 16 to 16777216, received '%s'",
+                 wrong[i]);
         assert_refused(try_open(&runtime), MUSTER_INVALID_ARGUMENT, message);
     }
     unsetenv("MUSTER_RECORDER_EVENTS");

@@ -1,5 +1,6 @@
-/* Another library on the worker's GPU: its stream and the worker's are ordered by events, its memory becomes a tensor. With the argument
- * "unordered" the program leaves the order out, for ThreadSanitizer to report, which knows what order the machine's streams have. */
+/* Another library on the worker's GPU: its stream and the worker's are ordered by events, its
+ * memory becomes a tensor. With the argument "unordered" the program leaves the order out, for
+ * ThreadSanitizer to report, which knows what order the machine's streams have. */
 #include "muster/cuda.h"
 
 #include "../device/cuda_fixture.h"
@@ -77,8 +78,8 @@ static muster_status let_wait(muster_worker *worker, const exchange *e, mst_cu_s
     return e->unordered ? MUSTER_OK : muster_worker_cuda_before(worker, stream);
 }
 
-/* The library fills its memory; the worker copies that to its own; the library copies it back to the second half of its memory, which
- * the worker brings out. */
+/* The library fills its memory; the worker copies that to its own; the library copies it back to
+ * the second half of its memory, which the worker brings out. */
 static muster_status pass_it_on(muster_worker *worker, void *argument) {
     const exchange *e = argument;
     const library *l = &e->libraries[worker->rank];

@@ -1,4 +1,5 @@
-/* What a body that launches CUDA work of its own asks of its worker, on several GPUs and on virtual devices. */
+/* What a body that launches CUDA work of its own asks of its worker, on several GPUs and on virtual
+ * devices. */
 #include "muster/cuda.h"
 
 #include "../device/cuda_fixture.h"

@@ -15,8 +15,8 @@ enum { MILLISECOND = 1000000 };
 typedef struct meeting {
     mst_party *party;
     int32_t late;
-    int64_t events;   /* that the late rank records, one in two milliseconds, before it arrives */
-    int64_t busy_ns;  /* that it computes before it arrives */
+    int64_t events;  /* that the late rank records, one in two milliseconds, before it arrives */
+    int64_t busy_ns; /* that it computes before it arrives */
 } meeting;
 
 static void pass_time(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
@@ -83,7 +83,8 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
     }
 }
 
-/* The late rank takes longer than the deadline. Longer deadlines for machines on which a thread that wants to run does not for so long. */
+/* The late rank takes longer than the deadline. Longer deadlines for machines on which a thread
+ * that wants to run does not for so long. */
 static void must_be_given_time(bool computing) {
     muster_status status = MUSTER_TIMEOUT;
     for (int64_t deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= 3200LL * MILLISECOND; deadline *= 2) {
@@ -118,7 +119,8 @@ static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
     assert_non_null(strstr(plain_log(), "in all_reduce #1 for rank 1"));
-    assert_non_null(strstr(plain_log(), "muster:   worker 1 on plain: ")); /* what it did last depends on how far it has come */
+    /* what it did last depends on how far it has come */
+    assert_non_null(strstr(plain_log(), "muster:   worker 1 on plain: "));
     close_meeting(pool, &m);
 }
 

@@ -1,4 +1,5 @@
-/* Mailboxes: a message is a rendezvous of two; what one side cannot finish ends with the run, never with a hang. */
+/* Mailboxes: a message is a rendezvous of two; what one side cannot finish ends with the run, never
+ * with a hang. */
 #include "party_impl.h"
 #include "scheduler_device.h"
 
@@ -45,7 +46,8 @@ static muster_status ring_task(muster_worker *worker, void *argument) {
         if (worker->rank == 0) {
             MUSTER_TRY(send_number(o, worker, next, &number));
             MUSTER_TRY(receive_number(o, worker, before, &number));
-            if (number != turn + worker->size - 1) return mst_error(MUSTER_INTERNAL, "turn %lld: received %lld", (long long)turn, (long long)number);
+            if (number != turn + worker->size - 1)
+                return mst_error(MUSTER_INTERNAL, "turn %lld: received %lld", (long long)turn, (long long)number);
         } else {
             MUSTER_TRY(receive_number(o, worker, before, &number));
             number++;
@@ -101,7 +103,8 @@ static void a_peer_that_returns_is_named_with_the_tag(void **state) {
     post_office o = {0};
     assert_int_equal(mst_party_create(pool, NULL, 0, &o.party), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, lonely_sender, &o), MUSTER_INVALID_ARGUMENT);
-    assert_non_null(strstr(muster_last_error(), "rank 1 returned without receiving the message of send with tag 7, for which rank 0 waits"));
+    assert_non_null(
+        strstr(muster_last_error(), "rank 1 returned without receiving the message of send with tag 7, for which rank 0 waits"));
     assert_int_equal(mst_pool_run(pool, lonely_receiver, &o), MUSTER_INVALID_ARGUMENT);
     assert_non_null(strstr(muster_last_error(), "rank 0 returned without sending the message of recv with tag 7, for which rank 1 waits"));
     mst_party_destroy(o.party);

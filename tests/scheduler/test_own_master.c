@@ -1,4 +1,5 @@
-/* Rank 0 with a thread of its own: the same runs, failures and ends; and jobs that no thread waits for. */
+/* Rank 0 with a thread of its own: the same runs, failures and ends; and jobs that no thread waits
+ * for. */
 #include "scheduler_device.h"
 
 #include "pool_state_impl.h"

@@ -17,7 +17,7 @@ typedef struct exchange {
     mst_party *party;
     int64_t values[PLAIN_DEVICES]; /* each rank's own memory, read by its peers */
     int64_t base;
-    int32_t failing;  /* rank that fails in round `round`; -1: none */
+    int32_t failing; /* rank that fails in round `round`; -1: none */
     int32_t round;
     _Atomic int32_t inside; /* for the leave test */
 } exchange;
@@ -162,7 +162,8 @@ static void a_peer_that_returns_without_arriving_is_named(void **state) {
     }
 }
 
-/* Rank 0 reads slowly; rank 1 poisons the run and leaves. It must not come out while rank 0 is inside. */
+/* Rank 0 reads slowly; rank 1 poisons the run and leaves. It must not come out while rank 0 is
+ * inside. */
 static muster_status slow_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     uint64_t tag = mst_party_tag(x->party, worker);
@@ -263,7 +264,8 @@ static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void
     mst_pool_destroy(pool);
 }
 
-/* Two workers in a party of their own, the third in none: tags and lines go by member, not by rank. */
+/* Two workers in a party of their own, the third in none: tags and lines go by member, not by
+ * rank. */
 static muster_status pair_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     int32_t member = mst_party_member(x->party, worker);

@@ -249,7 +249,8 @@ static void every_failing_allocation_is_an_error_without_leak(void **state) {
         muster_status status = life(devices, 3, &ignored);
         mst_memory_fail_at(0);
         errors += status != MUSTER_OK;
-        /* Joining a worker's scratch blocks into one is not needed for the answer, so that its failure is no error. */
+        /* Joining a worker's scratch blocks into one is not needed for the answer, so that its
+         * failure is no error. */
         if (k <= created) assert_true(status != MUSTER_OK);
         assert_int_equal(mst_memory_live(), before);
         assert_int_equal(plain_live(), 0);

@@ -131,7 +131,8 @@ static void *open_the_gate(void *argument) {
     return NULL;
 }
 
-/* Rank 1 gives up in time, and the run ends when the kernel has. The other opens the gate only when the run is lost. */
+/* Rank 1 gives up in time, and the run ends when the kernel has. The other opens the gate only when
+ * the run is lost. */
 static muster_status wait_too_long(muster_worker *worker, void *argument) {
     work *w = argument;
     if (worker->rank == 1) {
@@ -176,13 +177,15 @@ static void the_loss_of_a_run_ends_waits_for_programs(void **state) {
         int32_t go = 0;
         work w = {.go = &go, .fails = -1};
         const muster_status status = mst_pool_run(pool, wait_while_another_fails, &w);
-        assert_true(status == MUSTER_USER || status == MUSTER_INTERNAL); /* the kernel may have ended before rank 1 looked */
+        /* the kernel may have ended before rank 1 looked */
+        assert_true(status == MUSTER_USER || status == MUSTER_INTERNAL);
         assert_false(devices[1]->queued);
         assert_int_equal(w.a[1][0], 1);
     }
 }
 
-/* A kernel that does not end: the device is lost, every later run is refused with its name, and its memory is the kernel's. */
+/* A kernel that does not end: the device is lost, every later run is refused with its name, and its
+ * memory is the kernel's. */
 static muster_status never_ends(muster_worker *worker, void *argument) {
     return worker->rank == 1 ? launch_gated(worker, argument) : MUSTER_OK;
 }
@@ -195,7 +198,8 @@ static void a_program_that_never_ends_costs_the_device(void **state) {
     assert_true(devices[1]->lost);
     assert_refused(mst_pool_run(pool, launch_and_leave, &w), MUSTER_DEVICE_LOST, "host cpu 1");
     open_the_gate(&go);
-    while (__atomic_load_n(&w.a[1][63], __ATOMIC_SEQ_CST) == 0) mst_pause(); /* this function's memory, which the kernel uses */
+    /* this function's memory, which the kernel uses */
+    while (__atomic_load_n(&w.a[1][63], __ATOMIC_SEQ_CST) == 0) mst_pause();
 }
 
 int main(void) {

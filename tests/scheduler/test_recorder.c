@@ -45,7 +45,8 @@ static void a_message_tells_its_peer_and_tag(void **state) {
     mst_recorder *recorder = new_recorder();
     char text[160];
     uint64_t event = mst_record_message_begin(recorder, "send", 12, 4096, 3, 7);
-    const char running[] = "message send #12 with worker 3, tag 7, 4096 bytes, since ", ended[] = "message send #12 with worker 3, tag 7, 4096 bytes, took ";
+    const char running[] = "message send #12 with worker 3, tag 7, 4096 bytes, since ",
+               ended[] = "message send #12 with worker 3, tag 7, 4096 bytes, took ";
     assert_memory_equal(mst_recorder_last(recorder, text, sizeof(text)), running, sizeof(running) - 1);
     mst_record_end(recorder, event);
     assert_memory_equal(mst_recorder_last(recorder, text, sizeof(text)), ended, sizeof(ended) - 1);
@@ -62,7 +63,8 @@ static void a_message_keeps_the_largest_and_the_smallest_numbers(void **state) {
     assert_int_equal(mst_recorder_read(recorder, events, 2, NULL), 2);
     assert_true(events[0].kind == MST_EVENT_MESSAGE && events[0].sequence == (1 << 25) - 1 && events[0].bytes == bytes);
     assert_true(events[0].peer == 4095 && events[0].tag == INT32_MAX);
-    assert_true(events[1].kind == MST_EVENT_MESSAGE && events[1].sequence == 1 && events[1].bytes == 0 && events[1].peer == 0 && events[1].tag == 0);
+    assert_true(events[1].kind == MST_EVENT_MESSAGE && events[1].sequence == 1 && events[1].bytes == 0 && events[1].peer == 0 &&
+                events[1].tag == 0);
     mst_free(recorder);
 }
 
@@ -94,8 +96,10 @@ static void take_line(void *user, const char *line) {
     int64_t bytes;
     int rank;
     if (sscanf(line, "rank %d: collective c #%" SCNu64 ", %" SCNd64 " bytes", &rank, &sequence, &bytes) != 3) return;
-    if (d->lines == 0) d->first = sequence;
-    else if (sequence <= d->last) d->ordered = false;
+    if (d->lines == 0)
+        d->first = sequence;
+    else if (sequence <= d->last)
+        d->ordered = false;
     if ((uint64_t)bytes != sequence * 3) d->matching = false;
     d->last = sequence;
     d->rank = rank;
@@ -184,7 +188,8 @@ static void events_overwritten_during_a_dump_are_left_out(void **state) {
     overtaking o = {.recorder = new_recorder(), .dump = {.ordered = true, .matching = true}};
     for (uint64_t i = 1; i <= 1000; i++) record(o.recorder, "c", i, (int64_t)i * 3);
     mst_recorder_dump(o.recorder, 7, 1000, record_behind_the_first_line, &o);
-    /* Of 746 to 1000: the first, then those that 1001 to 1200 have not replaced; the place of 945 is the next to be written. */
+    /* Of 746 to 1000: the first, then those that 1001 to 1200 have not replaced; the place of 945
+     * is the next to be written. */
     assert_int_equal(o.lines, 1 + 1000 - 945);
     assert_int_equal(o.dump.first, 746);
     assert_int_equal(o.dump.last, 1000);

@@ -1,4 +1,5 @@
-/* The recorders as a trace file: JSON, nesting, names, rings that wrap, writers beside, paths that fail. */
+/* The recorders as a trace file: JSON, nesting, names, rings that wrap, writers beside, paths that
+ * fail. */
 #include "base_check.h"
 #include "scheduler_trace_check.h"
 #include "trace_impl.h"
@@ -50,7 +51,8 @@ static void workers_that_did_nothing_have_empty_tracks(void **state) {
     bench b = open_bench();
     write_trace(&b);
     assert_trace(b.path, "events == []");
-    assert_trace(b.path, "meta(0, 'thread_name') == [{'name': 'rank 0 host cpu 3'}] and meta(1, 'thread_name') == [{'name': 'rank 1 host cpu 7'}]");
+    assert_trace(b.path,
+                 "meta(0, 'thread_name') == [{'name': 'rank 0 host cpu 3'}] and meta(1, 'thread_name') == [{'name': 'rank 1 host cpu 7'}]");
     assert_trace(b.path, "[meta(r, 'thread_sort_index')[0]['sort_index'] for r in (0, 1)] == [0, 1]");
     assert_trace(b.path, "len(meta(None, 'process_name')) == 1 and len({e['pid'] for e in trace['traceEvents']}) == 1");
     close_bench(&b);
@@ -61,7 +63,8 @@ static void an_event_keeps_all_that_was_recorded(void **state) {
     bench b = open_bench();
     record(b.recorders[1], "all_reduce", 12, 4096);
     write_trace(&b);
-    assert_trace(b.path, "len(events) == 1 and of(1)[0]['name'] == 'all_reduce' and of(1)[0]['ph'] == 'X' and of(1)[0]['cat'] == 'collective'");
+    assert_trace(b.path,
+                 "len(events) == 1 and of(1)[0]['name'] == 'all_reduce' and of(1)[0]['ph'] == 'X' and of(1)[0]['cat'] == 'collective'");
     assert_trace(b.path, "events[0]['args'] == {'sequence': 12, 'bytes': 4096, 'kind': 'collective'}");
     close_bench(&b);
 }
@@ -87,7 +90,8 @@ static void times_are_microseconds_of_the_monotonic_clock(void **state) {
     mst_record_end(b.recorders[0], event);
     int64_t after = mst_now_ns();
     write_trace(&b);
-    /* Half of what it must be and twice what it may be: the tick rate is measured, the unit is what is tested. */
+    /* Half of what it must be and twice what it may be: the tick rate is measured, the unit is what
+     * is tested. */
     snprintf(expression, sizeof expression, "10000 <= events[0]['dur'] <= %lld and abs(events[0]['ts'] - %lld) < 1e6",
              (long long)(after - before) / 500, (long long)before / 1000);
     assert_trace(b.path, expression);
@@ -124,15 +128,25 @@ static void an_unfinished_event_only_begins(void **state) {
 static void names_of_any_bytes_are_escaped(void **state) {
     (void)state;
     bench b = open_bench();
-    static const char *const names[] = {"a\"b\\c/d", "line\nbreak\ttab\x01", "\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80", "", "bad \xFF\xC3(",
-                                        "long \xC0\xAF\xE0\x80\xAF", "surrogate \xED\xA0\x80", "beyond \xF4\x90\x80\x80", "cut \xE2\x82"};
+    static const char *const names[] = {"a\"b\\c/d",
+                                        "line\nbreak\ttab\x01",
+                                        "\xC3\xA9t\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80",
+                                        "",
+                                        "bad \xFF\xC3(",
+                                        "long \xC0\xAF\xE0\x80\xAF",
+                                        "surrogate \xED\xA0\x80",
+                                        "beyond \xF4\x90\x80\x80",
+                                        "cut \xE2\x82"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) record(b.recorders[0], names[i], i, 0);
     record(b.recorders[0], NULL, 99, 0);
     b.tracks[1].device = "\"quoted\"\n";
     write_trace(&b);
-    assert_trace(b.path, "[e['name'] for e in events][:4] == ['a\"b\\\\c/d', 'line\\nbreak\\ttab\\x01', '\\xe9t\\xe9 \\u20ac \\U0001f600', '']");
+    assert_trace(b.path,
+                 "[e['name'] for e in events][:4] == ['a\"b\\\\c/d', 'line\\nbreak\\ttab\\x01', '\\xe9t\\xe9 \\u20ac \\U0001f600', '']");
     assert_trace(b.path, "[e['name'] for e in events][4:6] == ['bad \\ufffd\\ufffd(', 'long ' + 5 * '\\ufffd']");
-    assert_trace(b.path, "[e['name'] for e in events][6:] == ['surrogate ' + 3 * '\\ufffd', 'beyond ' + 4 * '\\ufffd', 'cut ' + 2 * '\\ufffd', '?']");
+    assert_trace(
+        b.path,
+        "[e['name'] for e in events][6:] == ['surrogate ' + 3 * '\\ufffd', 'beyond ' + 4 * '\\ufffd', 'cut ' + 2 * '\\ufffd', '?']");
     assert_trace(b.path, "meta(1, 'thread_name')[0]['name'] == 'rank 1 \"quoted\"\\n'");
     close_bench(&b);
 }
@@ -195,9 +209,11 @@ static void a_trace_beside_busy_workers_holds_whole_events(void **state) {
         pthread_join(threads[r], NULL);
     }
     for (int i = 0; i < TRACES; i++) {
-        assert_trace(paths[i], "all(e['args']['bytes'] == 3 * e['args']['sequence'] and e['ph'] in 'XB' and e.get('dur', 0) >= 0 for e in events) and "
-                             "all(e['args']['kind'] == ('call' if e['name'] == 'outer' else 'collective') for e in events) and "
-                             "all(a['args']['sequence'] <= b['args']['sequence'] and a['ts'] <= b['ts'] for r in (0, 1) for a, b in zip(of(r), of(r)[1:]))");
+        assert_trace(
+            paths[i],
+            "all(e['args']['bytes'] == 3 * e['args']['sequence'] and e['ph'] in 'XB' and e.get('dur', 0) >= 0 for e in events) and "
+            "all(e['args']['kind'] == ('call' if e['name'] == 'outer' else 'collective') for e in events) and "
+            "all(a['args']['sequence'] <= b['args']['sequence'] and a['ts'] <= b['ts'] for r in (0, 1) for a, b in zip(of(r), of(r)[1:]))");
     }
     close_bench(&b);
 }
@@ -234,12 +250,15 @@ static void paths_that_cannot_be_written_are_refused(void **state) {
     bench b = open_bench();
     int64_t live = mst_memory_live();
     char missing[300], *longest = mst_alloc(9000);
-    assert_refused(mst_trace_write(b.tracks, 2, NULL, "test"), MUSTER_INVALID_ARGUMENT, "test: path: expected the path of a file, received NULL");
+    assert_refused(mst_trace_write(b.tracks, 2, NULL, "test"), MUSTER_INVALID_ARGUMENT,
+                   "test: path: expected the path of a file, received NULL");
     assert_refused(mst_trace_write(b.tracks, 2, "", "test"), MUSTER_INVALID_ARGUMENT, "received ''");
     assert_refused(mst_trace_write(b.tracks, 2, b.folder, "test"), MUSTER_INVALID_ARGUMENT, "which is something else");
-    assert_refused(mst_trace_write(b.tracks, 2, "/dev/null", "test"), MUSTER_INVALID_ARGUMENT, "received '/dev/null', which is something else");
+    assert_refused(mst_trace_write(b.tracks, 2, "/dev/null", "test"), MUSTER_INVALID_ARGUMENT,
+                   "received '/dev/null', which is something else");
     snprintf(missing, sizeof missing, "%s/none/trace.json", b.folder);
-    assert_refused(mst_trace_write(b.tracks, 2, missing, "test"), MUSTER_SYSTEM, "test: path: expected a file that can be written, received '");
+    assert_refused(mst_trace_write(b.tracks, 2, missing, "test"), MUSTER_SYSTEM,
+                   "test: path: expected a file that can be written, received '");
     assert_refused(mst_trace_write(b.tracks, 2, missing, "test"), MUSTER_SYSTEM, "No such file or directory");
     memset(longest, 'x', 8999);
     assert_refused(mst_trace_write(b.tracks, 2, longest, "test"), MUSTER_SYSTEM, "File name too long");

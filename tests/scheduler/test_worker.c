@@ -20,9 +20,10 @@ static void run_alone(single_task task, void *argument, muster_status expected) 
 
 static muster_status view_task(muster_worker *worker, void *argument) {
     (void)argument;
-    bool right = muster_worker_size(worker) == 3 && muster_worker_first_row(worker) == muster_worker_rank(worker) && muster_worker_rows(worker) == 1 &&
-                 muster_worker_total_rows(worker) == 3 && muster_worker_slice(worker) == 0 && muster_worker_slices(worker) == 1 &&
-                 muster_worker_cancelled(worker) == 0 && strcmp(muster_worker_backend(worker), "plain") == 0;
+    bool right = muster_worker_size(worker) == 3 && muster_worker_first_row(worker) == muster_worker_rank(worker) &&
+                 muster_worker_rows(worker) == 1 && muster_worker_total_rows(worker) == 3 && muster_worker_slice(worker) == 0 &&
+                 muster_worker_slices(worker) == 1 && muster_worker_cancelled(worker) == 0 &&
+                 strcmp(muster_worker_backend(worker), "plain") == 0;
     return right ? MUSTER_OK : muster_fail(MUSTER_USER, "wrong view");
 }
 
@@ -56,7 +57,8 @@ static muster_status scratch_task(muster_worker *worker, void *argument) {
     muster_tensor tensors[20];
     for (int32_t i = 0; i < 20; i++) {
         tensors[i] = muster_worker_scratch(worker, MUSTER_F32, 2, shape);
-        if (tensors[i].dtype != MUSTER_F32 || tensors[i].ndim != 2 || tensors[i].device != worker->rank) return muster_fail(MUSTER_USER, "wrong tensor");
+        if (tensors[i].dtype != MUSTER_F32 || tensors[i].ndim != 2 || tensors[i].device != worker->rank)
+            return muster_fail(MUSTER_USER, "wrong tensor");
         if ((uintptr_t)muster_tensor_address(tensors[i]) % 64 != 0) return muster_fail(MUSTER_USER, "not aligned");
         memset(muster_tensor_address(tensors[i]), i, 28000);
     }
@@ -85,7 +87,8 @@ static muster_status bad_scratch_task(muster_worker *worker, void *argument) {
     (void)argument;
     muster_tensor none = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, -1});
     float value = 0;
-    if (none.dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_INVALID_ARGUMENT) return muster_fail(MUSTER_INTERNAL, "accepted");
+    if (none.dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_INVALID_ARGUMENT)
+        return muster_fail(MUSTER_INTERNAL, "accepted");
     return muster_worker_read(worker, none, muster_f32(&value));
 }
 
@@ -142,7 +145,8 @@ static void copies_that_do_not_fit_are_refused(void **state) {
     (void)state;
     double values[8] = {0};
     muster_tensor wide = muster_tensor_make(MUSTER_F64, values, 2, (int64_t[]){2, 3}), few = muster_f32(values, 5);
-    muster_tensor turned = muster_tensor_transpose(muster_tensor_make(MUSTER_F32, values, 2, (int64_t[]){3, 2})), away = muster_f32(values, 6);
+    muster_tensor turned = muster_tensor_transpose(muster_tensor_make(MUSTER_F32, values, 2, (int64_t[]){3, 2})),
+                  away = muster_f32(values, 6);
     away.device = 1;
     run_alone(mismatch_task, &wide, MUSTER_DTYPE_MISMATCH);
     assert_non_null(strstr(muster_last_error(), "muster_worker_read: host_tensor: expected f32"));

@@ -53,8 +53,10 @@ static inline double server_get(muster_tensor tensor, int64_t i) {
 }
 static inline void server_fill(muster_tensor tensor, double number) {
     for (int64_t i = 0; i < muster_tensor_count(tensor); i++) {
-        if (tensor.dtype == MUSTER_F64) ((double *)tensor.data)[i] = number;
-        else ((float *)tensor.data)[i] = (float)number;
+        if (tensor.dtype == MUSTER_F64)
+            ((double *)tensor.data)[i] = number;
+        else
+            ((float *)tensor.data)[i] = (float)number;
     }
 }
 

@@ -1,5 +1,5 @@
-/* A rule that keeps its shard until it is let go: for what happens to operations that find it busy. No test depends on how long that
- * takes. */
+/* A rule that keeps its shard until it is let go: for what happens to operations that find it busy.
+ * No test depends on how long that takes. */
 #ifndef SERVER_HOLD_H
 #define SERVER_HOLD_H
 
@@ -41,7 +41,8 @@ static inline void *server_hold_main(void *self) {
     return NULL;
 }
 
-/* A thread with a client of its own holds shard 0 of value 0 (f32, of count elements) when this returns. */
+/* A thread with a client of its own holds shard 0 of value 0 (f32, of count elements) when this
+ * returns. */
 static inline void server_hold_begin(server_hold *hold, muster_server *server, int64_t count) {
     memset(hold, 0, sizeof *hold);
     hold->server = server;

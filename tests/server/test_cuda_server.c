@@ -1,5 +1,5 @@
-/* Tensors in the memory of GPUs: sent and received through page-locked memory, in the order of the worker's operations, without stopping
- * its stream. On the simulated machine. */
+/* Tensors in the memory of GPUs: sent and received through page-locked memory, in the order of the
+ * worker's operations, without stopping its stream. On the simulated machine. */
 #include "base_machine.h"
 #include "muster/ops.h"
 #include "server_fixture.h"
@@ -115,7 +115,8 @@ static muster_status mix_memory(muster_worker *w, void *user) {
     MUSTER_TRY(muster_client_send(client, 0, MUSTER_RULE_ADD, 0, muster_f32(host, N), MUSTER_SEND_COPY, &requests[1]));
     memset(host, 0xff, sizeof host);
     MUSTER_TRY(muster_client_receive(client, 0, muster_f32(seen, N), &requests[2]));
-    MUSTER_TRY(muster_client_send(client, 0, MUSTER_RULE_ADD, 0, mine, 0, &requests[3])); /* waits for the slot of the first */
+    /* waits for the slot of the first */
+    MUSTER_TRY(muster_client_send(client, 0, MUSTER_RULE_ADD, 0, mine, 0, &requests[3]));
     MUSTER_TRY(muster_client_receive(client, 0, got, &requests[4]));
     MUSTER_TRY(muster_requests_wait_all(requests, 5));
     MUSTER_TRY(all_are(seen, 6));

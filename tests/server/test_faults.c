@@ -1,5 +1,6 @@
-/* What goes wrong comes to whoever caused it, and harms nobody else: rules that fail, deadlines, lost calls, bodies that leave what they
- * have begun, the end of a server that is busy, and the order of those who wait. */
+/* What goes wrong comes to whoever caused it, and harms nobody else: rules that fail, deadlines,
+ * lost calls, bodies that leave what they have begun, the end of a server that is busy, and the
+ * order of those who wait. */
 #include "base_machine.h"
 #include "muster/ops.h"
 #include "server_hold.h"

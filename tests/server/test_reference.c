@@ -1,5 +1,6 @@
-/* The reference cases of the parameter server, for 1, 2, 3, 4 and 8 workers, in f32 and f64: the initial patchwork, the rules, sums over
- * all workers, the rule of the shards, atomicity of each shard, the order of one client, refusals, and initial values. */
+/* The reference cases of the parameter server, for 1, 2, 3, 4 and 8 workers, in f32 and f64: the
+ * initial patchwork, the rules, sums over all workers, the rule of the shards, atomicity of each
+ * shard, the order of one client, refusals, and initial values. */
 #include "server_fixture.h"
 
 enum { N1 = 1024, N2 = 911 * 101, REPEATS = 100 };
@@ -28,8 +29,8 @@ static void close_world(world *t) {
     fixture_close(t->runtime);
 }
 
-#define for_each_world(t, n)                                                    \
-    for (int k_ = 0; k_ < 2 * SERVER_SIZES; k_++)                               \
+#define for_each_world(t, n)                      \
+    for (int k_ = 0; k_ < 2 * SERVER_SIZES; k_++) \
         for (int once_ = (open_world(t, server_sizes[k_ / 2], dtypes[k_ % 2], n), 1); once_; once_ = (close_world(t), 0))
 
 static double least(muster_tensor tensor) {
@@ -46,9 +47,9 @@ static double most(muster_tensor tensor) {
 
 static bool all_are(muster_tensor tensor, double number) { return least(tensor) == number && most(tensor) == number; }
 
-#define expect(condition)                                                                      \
-    do {                                                                                       \
-        if (!(condition)) return muster_fail(MUSTER_USER, "expected " #condition);             \
+#define expect(condition)                                                          \
+    do {                                                                           \
+        if (!(condition)) return muster_fail(MUSTER_USER, "expected " #condition); \
     } while (0)
 
 /* ---- PS-1 ---- */
@@ -258,8 +259,10 @@ static muster_status fill_by_place(void *user, int32_t index, muster_dtype dtype
     const muster_tensor part = muster_tensor_make(dtype, value, 1, &count);
     (void)user;
     for (int64_t i = 0; i < count; i++) {
-        if (part.dtype == MUSTER_F64) ((double *)part.data)[i] = (double)(index * 10000 + first + i);
-        else ((float *)part.data)[i] = (float)(index * 10000 + first + i);
+        if (part.dtype == MUSTER_F64)
+            ((double *)part.data)[i] = (double)(index * 10000 + first + i);
+        else
+            ((float *)part.data)[i] = (float)(index * 10000 + first + i);
     }
     return MUSTER_OK;
 }

@@ -1,5 +1,5 @@
-/* Arguments that are refused, with the sentence that says why; allocations that fail, one by one; the element types; the trace; and
- * servers made and ended many times. */
+/* Arguments that are refused, with the sentence that says why; allocations that fail, one by one;
+ * the element types; the trace; and servers made and ended many times. */
 #include "server_hold.h"
 
 #include <sys/wait.h>

@@ -1,7 +1,9 @@
-/* Clients that do a hundred thousand mixed operations each, seeded. Client i adds 2^(16 (i mod 4)) to the elements e with e mod 2 = i /
- * 4, so that each shard that is received tells how many sends of each client it holds; and that has to be a state which some order
- * allows: of one's own sends exactly those before the receive, of the others' at least those that were done before it began and at most
- * those that had begun when it was done, and never fewer than before. */
+/* Clients that do a hundred thousand mixed operations each, seeded. Client i adds 2^(16 (i mod 4))
+ * to the elements e with e mod 2 = i / 4, so that each shard that is received tells how many sends
+ * of each client it holds; and that has to be a state which some order
+ * allows: of one's own sends exactly those before the receive, of the others' at least those that
+ * were done before it began and at most those that had begun when it was done, and never fewer than
+ * before. */
 #include "server_fixture.h"
 
 #include <pthread.h>
@@ -32,7 +34,7 @@ typedef struct actor {
     world *t;
     int32_t index;
     muster_client *client;
-    int64_t sent, finished; /* sends: begun; done in order */
+    int64_t sent, finished;   /* sends: begun; done in order */
     int64_t seen[MOST][MOST]; /* by shard and client */
     int64_t one[ELEMENTS];
     flight flights[IN_FLIGHT]; /* a ring, the oldest at `first` */
@@ -116,19 +118,27 @@ static muster_status test_oldest(actor *a) {
     return a->count ? muster_request_test(&a->flights[a->first].request, &done) : MUSTER_OK;
 }
 
-/* A receive that is waited for at once may not overtake sends in flight: everything in the ring lands in order. */
+/* A receive that is waited for at once may not overtake sends in flight: everything in the ring
+ * lands in order. */
 static muster_status act(actor *a) {
     uint64_t random = a->t->seed * 1000 + (uint64_t)a->index;
     for (int64_t k = 0; k < OPERATIONS; k++) {
         const uint32_t choice = fixture_random(&random, 100);
         while (a->count == IN_FLIGHT) MUSTER_TRY(land(a));
-        if (choice < 20) MUSTER_TRY(send_one(a, true, 0));
-        else if (choice < 30) MUSTER_TRY(send_one(a, false, 0));
-        else if (choice < 35) MUSTER_TRY(send_one(a, false, MUSTER_SEND_COPY));
-        else if (choice < 70) MUSTER_TRY(receive_one(a, true));
-        else if (choice < 95) MUSTER_TRY(receive_one(a, false));
-        else MUSTER_TRY(test_oldest(a));
-        if (choice % 3 == 0) while (a->count) MUSTER_TRY(land(a));
+        if (choice < 20)
+            MUSTER_TRY(send_one(a, true, 0));
+        else if (choice < 30)
+            MUSTER_TRY(send_one(a, false, 0));
+        else if (choice < 35)
+            MUSTER_TRY(send_one(a, false, MUSTER_SEND_COPY));
+        else if (choice < 70)
+            MUSTER_TRY(receive_one(a, true));
+        else if (choice < 95)
+            MUSTER_TRY(receive_one(a, false));
+        else
+            MUSTER_TRY(test_oldest(a));
+        if (choice % 3 == 0)
+            while (a->count) MUSTER_TRY(land(a));
     }
     while (a->count) MUSTER_TRY(land(a));
     return MUSTER_OK;
@@ -205,12 +215,30 @@ static void stress(int32_t workers, int32_t hosts, int32_t shards, int32_t progr
     fixture_close(t.runtime);
 }
 
-static void one_client(void **state) { (void)state; stress(1, 0, 3, -1); }
-static void two_workers(void **state) { (void)state; stress(2, 0, 2, -1); }
-static void three_clients_of_both_kinds(void **state) { (void)state; stress(1, 2, 4, -1); }
-static void two_clients_and_a_progress_thread(void **state) { (void)state; stress(2, 0, 3, 1); }
-static void four_workers(void **state) { (void)state; stress(4, 0, 4, -1); }
-static void eight_clients_of_both_kinds(void **state) { (void)state; stress(4, 4, 8, -1); }
+static void one_client(void **state) {
+    (void)state;
+    stress(1, 0, 3, -1);
+}
+static void two_workers(void **state) {
+    (void)state;
+    stress(2, 0, 2, -1);
+}
+static void three_clients_of_both_kinds(void **state) {
+    (void)state;
+    stress(1, 2, 4, -1);
+}
+static void two_clients_and_a_progress_thread(void **state) {
+    (void)state;
+    stress(2, 0, 3, 1);
+}
+static void four_workers(void **state) {
+    (void)state;
+    stress(4, 0, 4, -1);
+}
+static void eight_clients_of_both_kinds(void **state) {
+    (void)state;
+    stress(4, 4, 8, -1);
+}
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,4 +1,5 @@
-/* What the tests of drivers share: a server of f32 or f64 values that are each filled with one number, and bodies on every worker. */
+/* What the tests of drivers share: a server of f32 or f64 values that are each filled with one
+ * number, and bodies on every worker. */
 #ifndef TEST_UPDATE_H
 #define TEST_UPDATE_H
 
@@ -35,7 +36,8 @@ static inline muster_server *open_server(muster_runtime *runtime, muster_dtype d
     return server;
 }
 
-/* How far the elements of a value may be apart, relative to 1: shards in which clients came in different orders are rounded differently. */
+/* How far the elements of a value may be apart, relative to 1: shards in which clients came in
+ * different orders are rounded differently. */
 static double allowed_spread = 0;
 
 static inline double element(muster_dtype dtype, const void *values, int64_t at) {

@@ -104,7 +104,8 @@ static void the_first_send_holds_the_gradients_since_the_delay(void **unused) {
     }
 }
 
-/* Sends are not waited for before the next step; their memory must be left alone all the same: each gradient arrives once, and whole. */
+/* Sends are not waited for before the next step; their memory must be left alone all the same: each
+ * gradient arrives once, and whole. */
 static muster_status local_steps(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_update_options options = make_options(4, 0, 0, 1);

@@ -57,7 +57,8 @@ static muster_status easgd_body(muster_worker *w, const muster_tensor *in, muste
     for (int32_t i = 0; i < VALUES && !e->apart; i++) {
         MUSTER_TRY(full_of(w, parameters[i], &number));
         if (i == 0) e->x[rank] = number;
-        MUST(fabs(number - i - e->x[rank]) < 1e-5 * (1 + fabs(number))); /* the values differ by what they began with */
+        /* the values differ by what they began with */
+        MUST(fabs(number - i - e->x[rank]) < 1e-5 * (1 + fabs(number)));
     }
     return muster_update_destroy(update);
 }
@@ -87,7 +88,8 @@ static void workers_and_server_are_drawn_to_each_other(void **unused) {
     for_each_backend(backend) for_each_count(n) for_each_dtype(dtype) {
         easgd e = {.dtype = dtype, .beta = 0.9, .fetch = fetch_together, .rounds = 1, .frequency = 1};
         const double centre = run_easgd(backend, n, &e), mean = (n + 1) / 2.0;
-        assert_true(e.alpha == 0.9 / n); /* for n = 4: 0.225, workers at 0.775, 1.55, 2.325 and 3.1, the server at 2.25 */
+        /* for n = 4: 0.225, workers at 0.775, 1.55, 2.325 and 3.1, the server at 2.25 */
+        assert_true(e.alpha == 0.9 / n);
         for (int r = 0; r < n; r++) assert_true(near(e.x[r], (1 - 0.9 / n) * (r + 1), dtype));
         assert_true(near(centre, 0.9 * mean, dtype));
     }
@@ -150,7 +152,8 @@ typedef struct both {
     muster_dtype dtype;
 } both;
 
-/* delta = alpha (x - c); x = x - delta; c = c + the sum of all deltas: everybody keeps a copy of c. */
+/* delta = alpha (x - c); x = x - delta; c = c + the sum of all deltas: everybody keeps a copy of
+ * c. */
 static muster_status reduced_step(muster_worker *w, double alpha, muster_tensor x, muster_tensor c, muster_tensor delta) {
     MUSTER_TRY(muster_copy(w, x, delta));
     MUSTER_TRY(muster_axpy(w, -1, c, delta));
@@ -184,7 +187,8 @@ static muster_status both_body(muster_worker *w, const muster_tensor *in, muster
         double by_server, by_reduction;
         MUSTER_TRY(muster_update_step(update, w, step, x, NULL, VALUES, NULL));
         for (int32_t i = 0; i < VALUES; i++) {
-            MUSTER_TRY(muster_client_receive(muster_update_client(update), i, held[i], NULL)); /* behind the own send */
+            /* behind the own send */
+            MUSTER_TRY(muster_client_receive(muster_update_client(update), i, held[i], NULL));
             MUSTER_TRY(reduced_step(w, 0.9 / size, y[i], c[i], delta[i]));
             MUSTER_TRY(full_of(w, x[i], &by_server));
             MUSTER_TRY(full_of(w, y[i], &by_reduction));

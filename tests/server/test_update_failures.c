@@ -126,7 +126,8 @@ static muster_status failing_update(muster_worker *w, int32_t index, muster_tens
     return muster_scale_add(w, -1, accumulated, 0, accumulated);
 }
 
-/* The local update of value 1 fails once: whether the step is called again or left behind, every gradient arrives once. */
+/* The local update of value 1 fails once: whether the step is called again or left behind, every
+ * gradient arrives once. */
 static muster_status gradients_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
@@ -154,7 +155,8 @@ static void no_gradient_is_lost_or_sent_twice_when_a_local_update_fails(void **u
         muster_runtime *runtime = fixture_open(backend, 1);
         scene s = {.server = open_server(runtime, MUSTER_F32, 0), .failures = failures};
         assert_ok(run_body(runtime, gradients_body, &s));
-        for (int32_t i = 0; i < VALUES; i++) assert_true(server_value(s.server, MUSTER_F32, i) == i - (512 - 2)); /* steps 1 to 8 */
+        /* steps 1 to 8 */
+        for (int32_t i = 0; i < VALUES; i++) assert_true(server_value(s.server, MUSTER_F32, i) == i - (512 - 2));
         fixture_close(runtime);
     }
 }
@@ -251,7 +253,8 @@ static void a_driver_lives_on_between_calls_and_ends_outside_them(void **unused)
         scene s = {.server = open_server(runtime, MUSTER_F32, 0), .create = kind ? muster_easgd_create : muster_downpour_create};
         assert_ok(run_body(runtime, begin_body, &s));
         assert_ok(run_body(runtime, go_on_body, &s));
-        for (int r = 0; r < 2; r++) assert_ok(muster_update_destroy(s.kept[r])); /* with operations that nobody has waited for */
+        /* with operations that nobody has waited for */
+        for (int r = 0; r < 2; r++) assert_ok(muster_update_destroy(s.kept[r]));
         if (!kind) assert_true(server_value(s.server, MUSTER_F32, 0) == -16);
         fixture_close(runtime);
     }
@@ -303,7 +306,8 @@ static void another_worker_cannot_destroy_it(void **unused) {
     fixture_close(runtime);
 }
 
-/* A worker's body fails while the others' drivers are busy: each can be ended afterwards, and the server goes on. */
+/* A worker's body fails while the others' drivers are busy: each can be ended afterwards, and the
+ * server goes on. */
 static muster_status lost_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     MUSTER_TRY(begin_body(w, in, out, user));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
@@ -320,7 +324,8 @@ static void drivers_survive_a_call_that_is_lost(void **unused) {
         assert_refused(run_body(runtime, lost_body, &s), MUSTER_USER, "rank 1 has had enough");
         assert_ok(run_body(runtime, go_on_body, &s));
         for (int r = 0; r < 3; r++) assert_ok(muster_update_destroy(s.kept[r]));
-        const double last = server_value(s.server, MUSTER_F32, 0); /* of each worker one send may have been under way */
+        /* of each worker one send may have been under way */
+        const double last = server_value(s.server, MUSTER_F32, 0);
         assert_true(last >= -24 && last <= -21);
         allowed_spread = 0;
         fixture_close(runtime);

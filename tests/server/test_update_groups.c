@@ -1,4 +1,5 @@
-/* Groups of workers that train one model together: rank 0 of each speaks with the server, and all have what it has. */
+/* Groups of workers that train one model together: rank 0 of each speaks with the server, and all
+ * have what it has. */
 #include "test_update.h"
 
 enum { GROUP = 3 };
@@ -38,7 +39,8 @@ static muster_status read_all(muster_worker *w, muster_tensor tensor, double mem
     return muster_worker_read(w, tensor, muster_tensor_make(tensor.dtype, memory, 1, &count));
 }
 
-/* Everybody in the group has the same, bit for bit; elements of different shards may be of different times. first: that of value 0. */
+/* Everybody in the group has the same, bit for bit; elements of different shards may be of
+ * different times. first: that of value 0. */
 static muster_status expect_equal_members(muster_worker *w, muster_communicator *group, const muster_tensor *parameters, double *first) {
     double mine[MOST], highest[MOST];
     for (int32_t i = 0; i < VALUES; i++) {
@@ -153,7 +155,8 @@ static void a_groups_gradient_is_sent_once(void **unused) {
         muster_runtime *runtime = fixture_open(backend, n);
         groups g = {.server = open_server(runtime, MUSTER_F32, 0), .dtype = MUSTER_F32};
         assert_ok(run_body(runtime, downpour_body, &g));
-        assert_true(server_value(g.server, MUSTER_F32, 0) == -20 * n); /* each worker is in one group, whose sum has its part */
+        /* each worker is in one group, whose sum has its part */
+        assert_true(server_value(g.server, MUSTER_F32, 0) == -20 * n);
         fixture_close(runtime);
     }
 }

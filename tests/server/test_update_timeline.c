@@ -1,4 +1,5 @@
-/* When a driver fetches, integrates and sends: the documented steps, made-up steps, and parts that a program replaces. */
+/* When a driver fetches, integrates and sends: the documented steps, made-up steps, and parts that
+ * a program replaces. */
 #include "test_update.h"
 
 enum { LOG = 4096 };
@@ -179,7 +180,8 @@ static void the_same_step_again_does_nothing_more(void **unused) {
 
 /* ---- how old what is integrated is ---- */
 
-/* The worker writes the number of each step to the server before it calls the driver, so that what was fetched tells its step. */
+/* The worker writes the number of each step to the server before it calls the driver, so that what
+ * was fetched tells its step. */
 static muster_status age_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     trace *t = user;

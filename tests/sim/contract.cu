@@ -1,5 +1,5 @@
-#include "mst_device.cuh"
 #include "contract_parameters.h"
+#include "mst_device.cuh"
 
 MST_KERNEL(contract_scale, contract_parameters) {
     const float *from = MST_ADDRESS(const float, p.from);

@@ -1,5 +1,6 @@
-/* What the contract tests share: they say of every symbol what a caller may rely on, and hold for the simulated libraries and for the
- * real ones alike. The libraries are those of the folder MUSTER_CUDA_LIBRARIES, or else the system's. */
+/* What the contract tests share: they say of every symbol what a caller may rely on, and hold for
+ * the simulated libraries and for the real ones alike. The libraries are those of the folder
+ * MUSTER_CUDA_LIBRARIES, or else the system's. */
 #ifndef MUSTER_SIM_CONTRACT_SUPPORT_H
 #define MUSTER_SIM_CONTRACT_SUPPORT_H
 
@@ -12,15 +13,17 @@ extern mst_cuda_api cu;
 extern mst_cublas_api blas;
 extern mst_nvrtc_api nvrtc;
 
-/* Each opens one library and fills its functions; false, and a line on stderr: it is not there, or lacks a symbol. */
+/* Each opens one library and fills its functions; false, and a line on stderr: it is not there, or
+ * lacks a symbol. */
 bool contract_open_cuda(void);
 bool contract_open_cublas(void);
 bool contract_open_nvrtc(void);
 
-/* contract.cu, compiled for the option ("--gpu-architecture=sm_90"). Freed by free. Fails the test. */
+/* contract.cu, compiled for the option ("--gpu-architecture=sm_90"). Freed by free. Fails the
+ * test. */
 char *contract_compile(const char *option);
 mst_nvrtc_program contract_program(const char *text); /* with all headers that a kernel text may include */
-void contract_show_log(mst_nvrtc_program program); /* on stderr */
+void contract_show_log(mst_nvrtc_program program);    /* on stderr */
 char *contract_read(const char *path);                /* a file of the source tree, malloced */
 
 /* cuInit, the primary context of device 0 retained and current, a stream. For a group of tests. */
@@ -33,10 +36,10 @@ extern contract_device gpu;
 int contract_setup(void **state);
 int contract_teardown(void **state);
 
-#define assert_code(expression, code)                                                                                       \
-    do {                                                                                                                    \
-        unsigned code_ = (unsigned)(expression);                                                                            \
-        if (code_ != (unsigned)(code)) fail_msg("%s: expected %u, received %u", #expression, (unsigned)(code), code_);      \
+#define assert_code(expression, code)                                                                                  \
+    do {                                                                                                               \
+        unsigned code_ = (unsigned)(expression);                                                                       \
+        if (code_ != (unsigned)(code)) fail_msg("%s: expected %u, received %u", #expression, (unsigned)(code), code_); \
     } while (0)
 #define assert_done(expression) assert_code(expression, 0)
 

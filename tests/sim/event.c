@@ -1,5 +1,5 @@
-/* Events. A record has a number; a wait or a query is about the last record at the moment it is issued, and learns from that record
- * alone that it has happened. */
+/* Events. A record has a number; a wait or a query is about the last record at the moment it is
+ * issued, and learns from that record alone that it has happened. */
 #include "state_impl.h"
 
 #include <stdlib.h>
@@ -99,7 +99,9 @@ static sim_result push(const mark *what, sim_stream *stream, sim_entry *entry) {
 /* ---- what callers do ---- */
 sim_result sim_event_record(sim_event *event, sim_stream *stream) {
     mark record = {event, atomic_load_explicit(&event->recorded, memory_order_relaxed) + 1, stream};
-    event->touched++; /* no two threads record one event, or one records while another waits, unless something else orders them */
+    /* no two threads record one event, or one records while another waits, unless something else
+     * orders them */
+    event->touched++;
     atomic_store_explicit(&event->marks[record.number % SIM_MARKS].stream, stream, memory_order_relaxed);
     sim_result result = push(&record, stream, &(sim_entry){.what = "cuEventRecord", .drop = drop_record});
     if (!result) atomic_store_explicit(&event->recorded, record.number, memory_order_release);

@@ -1,6 +1,6 @@
-/* Threads sleep on futexes: a mutex and a condition variable would order what the real machine does not. A bump that comes between the
- * look and the sleep is seen by the kernel's compare; the short sleep covers the processors on which relaxed accesses may pass each
- * other. */
+/* Threads sleep on futexes: a mutex and a condition variable would order what the real machine does
+ * not. A bump that comes between the look and the sleep is seen by the kernel's compare; the short
+ * sleep covers the processors on which relaxed accesses may pass each other. */
 #include "state_impl.h"
 
 #include <linux/futex.h>

@@ -9,8 +9,10 @@ enum { LIBRARIES = 8, ARMED_MAX = 256 };
 typedef enum { FAIL, LOSE, STALL, QUEUE_STALL } kind;
 
 typedef struct trap {
-    const char *symbol; /* NULL: any; points into the table of symbols, or is a copy that lives as long as the process */
-    uint64_t left;      /* calls until it springs */
+    /* NULL: any; points into the table of symbols, or is a copy that lives as long as the
+     * process */
+    const char *symbol;
+    uint64_t left; /* calls until it springs */
     kind kind;
     int code;
     uint32_t milliseconds;

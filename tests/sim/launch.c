@@ -76,7 +76,8 @@ static void drop(void *data) {
     free(what);
 }
 
-/* Whatever among the parameters lies in an allocation is taken for an address that the kernel uses. */
+/* Whatever among the parameters lies in an allocation is taken for an address that the kernel
+ * uses. */
 int sim_launch_users(const void *parameters, size_t bytes, atomic_int **users) {
     int count = 0;
     for (size_t offset = 0; offset + 8 <= bytes && count < SIM_LAUNCH_USERS; offset += 8) {

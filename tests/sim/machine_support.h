@@ -1,4 +1,5 @@
-/* A fresh machine for each test of the machine itself, with device 0's context current, a stream and a page of memory. */
+/* A fresh machine for each test of the machine itself, with device 0's context current, a stream
+ * and a page of memory. */
 #ifndef MUSTER_SIM_MACHINE_SUPPORT_H
 #define MUSTER_SIM_MACHINE_SUPPORT_H
 

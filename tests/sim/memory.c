@@ -1,7 +1,8 @@
-/* Device memory. One reserved range of addresses that nobody can touch holds all devices, and at a constant distance lies its alias,
- * which the threads of streams use. The alias is a private mapping of a file of garbage: what is not allocated reads as garbage, an
- * allocation costs nothing, and what was written is thrown away when it is freed. What the machine itself writes goes past the
- * sanitizers, which shall see only what the program does. */
+/* Device memory. One reserved range of addresses that nobody can touch holds all devices, and at a
+ * constant distance lies its alias, which the threads of streams use. The alias is a private
+ * mapping of a file of garbage: what is not allocated reads as garbage, an allocation costs
+ * nothing, and what was written is thrown away when it is freed. What the machine itself writes
+ * goes past the sanitizers, which shall see only what the program does. */
 #include "state_impl.h"
 
 #include <stdio.h>
@@ -19,8 +20,9 @@
 #endif
 
 enum { ALIGNMENT = 256, FENCE = 256, FENCE_BYTE = 0xFD, PAGE = 4096 };
-static const uint64_t device_stride = (uint64_t)8 << 30; /* twice the largest memory: holes between blocks never make it too small */
-static const uint64_t garbage_bytes = 16 << 20;          /* of the file, which is mapped again and again */
+/* twice the largest memory: holes between blocks never make it too small */
+static const uint64_t device_stride = (uint64_t)8 << 30;
+static const uint64_t garbage_bytes = 16 << 20; /* of the file, which is mapped again and again */
 
 typedef struct sim_heap {
     pthread_rwlock_t lock; /* written by what allocates and frees only */

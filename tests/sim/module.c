@@ -1,6 +1,7 @@
-/* Modules: the "cubin" of the simulated NVRTC names kernels, and the texts that they come from with a hash of each; the kernels
- * themselves were compiled into this library with the shim. A launch runs one on the stream's thread. Of a program of the user's it holds
- * the compiled object itself. */
+/* Modules: the "cubin" of the simulated NVRTC names kernels, and the texts that they come from with
+ * a hash of each; the kernels themselves were compiled into this library with the shim. A launch
+ * runs one on the stream's thread. Of a program of the user's it holds the compiled object
+ * itself. */
 #include "shim/mst_shim.h"
 #include "state_impl.h"
 

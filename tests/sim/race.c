@@ -1,10 +1,12 @@
-/* Programs that forget to wait, for ThreadSanitizer to report; each ends with 0 where it has nothing to say. By the first argument:
+/* Programs that forget to wait, for ThreadSanitizer to report; each ends with 0 where it has
+ * nothing to say. By the first argument:
  *   read      page-locked memory is read while a copy to it may be queued
  *   write     page-locked memory is written while a copy from it may be queued
  *   streams   two streams use one allocation without an event between them
  *   kernels   the same by kernels of the user's
  *   waited    the same with all that is needed: no race
- * The streams have long done their work when the mistake is made: it is the order that is missing, not the time. */
+ * The streams have long done their work when the mistake is made: it is the order that is missing,
+ * not the time. */
 #include "contract_program.h"
 #include "machine_support.h"
 

@@ -1,8 +1,10 @@
-/* Does on a real GPU what a trace of the simulated machine says (MUSTER_SIM_TRACE), and compares every copy to the host with what the simulated
- * machine found.
- *   replay TRACE      the driver, cuBLAS and NVRTC are the system's, or those of the folder MUSTER_CUDA_LIBRARIES
- * Devices of the trace beyond those of the machine share the latter. A copy is "equal", or "near" where all its f32 differ by rounding only
- * (kernels call functions whose last bits differ), else "different", and the exit status is 1. */
+/* Does on a real GPU what a trace of the simulated machine says (MUSTER_SIM_TRACE), and compares
+ * every copy to the host with what the simulated machine found.
+ *   replay TRACE the driver, cuBLAS and NVRTC are the system's, or those of the folder
+ *   MUSTER_CUDA_LIBRARIES
+ * Devices of the trace beyond those of the machine share the latter. A copy is "equal", or "near"
+ * where all its f32 differ by rounding only (kernels call functions whose last bits differ), else
+ * "different", and the exit status is 1. */
 #include "code_impl.h"
 #include "contract_support.h"
 
@@ -25,7 +27,8 @@ enum { DEVICES = 8, STREAM, EVENT, BLOCK, LINE = 1 << 14 };
 static int line_number, device_count, equal_count, near_count, different_count;
 static mst_cublas_handle handles[DEVICES];
 static mst_cu_context contexts[DEVICES];
-static mst_cu_module modules[DEVICES][2]; /* of the contract's text, and of all others: compiled when one of those is asked for */
+/* of the contract's text, and of all others: compiled when one of those is asked for */
+static mst_cu_module modules[DEVICES][2];
 
 /* ---- what the trace calls things by, and what they are here ---- */
 typedef struct thing {
@@ -167,7 +170,8 @@ static void open_device(int device) {
     NEED(cu.cuDevicePrimaryCtxRetain(&contexts[device], device));
     NEED(cu.cuCtxSetCurrent(contexts[device]));
     if (blas.cublasCreate_v2) NEED(blas.cublasCreate_v2(&handles[device]));
-    for (int i = 0; i < device; i++) { /* as far as the machine can: what cannot is no error before a kernel needs it */
+    /* as far as the machine can: what cannot is no error before a kernel needs it */
+    for (int i = 0; i < device; i++) {
         cu.cuCtxEnablePeerAccess(contexts[i], 0);
         cu.cuCtxSetCurrent(contexts[i]);
         cu.cuCtxEnablePeerAccess(contexts[device], 0);

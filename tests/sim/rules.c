@@ -1,4 +1,5 @@
-/* The rules that are about who calls what, and when. Counts and owners are relaxed: the checker itself must order nothing. */
+/* The rules that are about who calls what, and when. Counts and owners are relaxed: the checker
+ * itself must order nothing. */
 #include "state_impl.h"
 
 #include <sched.h>
@@ -44,7 +45,8 @@ static void disown(atomic_ulong *owner) {
 }
 
 void sim_issue_begin(sim_stream *stream, const char *symbol) {
-    if (!own(&stream->issuer)) sim_hazard("%s: device %d: two threads issue in one stream at the same time", symbol, sim_stream_device(stream));
+    if (!own(&stream->issuer))
+        sim_hazard("%s: device %d: two threads issue in one stream at the same time", symbol, sim_stream_device(stream));
 }
 
 void sim_issue_end(sim_stream *stream) { disown(&stream->issuer); }
@@ -56,9 +58,10 @@ void sim_nccl_begin(int device, const char *symbol) {
 
 void sim_nccl_end(int device) { disown(&sim_state.devices[device].nccl_issuer); }
 
-/* ---- the order of communicators ---- For two devices: what one of them has used that the other has not yet, of the communicators that
- * have ranks on both. Only one side of a pair is ever ahead. ThreadSanitizer does not look into these functions, and so takes their
- * lock for no order between the issuing threads, which NCCL does not give either. */
+/* ---- the order of communicators ---- For two devices: what one of them has used that the other
+ * has not yet, of the communicators that have ranks on both. Only one side of a pair is ever ahead.
+ * ThreadSanitizer does not look into these functions, and so takes their lock for no order between
+ * the issuing threads, which NCCL does not give either. */
 #define UNSEEN __attribute__((no_sanitize("thread"), noinline))
 enum { AHEAD_MAX = 4096 };
 typedef struct lead {

@@ -1,7 +1,8 @@
-/* The simulated GPU machine as a test controls it: what machine there is, what goes wrong in it and when, and what its checker saw.
- * Link the target muster_sim; the library under test opens the driver, cuBLAS, NVRTC and NCCL of the same machine when
- * MUSTER_CUDA_LIBRARIES names the folder of these libraries. Every function may be called by any thread, but for reset and check_leaks:
- * no other thread may be in a call then. */
+/* The simulated GPU machine as a test controls it: what machine there is, what goes wrong in it and
+ * when, and what its checker saw. Link the target muster_sim; the library under test opens the
+ * driver, cuBLAS, NVRTC and NCCL of the same machine when MUSTER_CUDA_LIBRARIES names the folder of
+ * these libraries. Every function may be called by any thread, but for reset and check_leaks: no
+ * other thread may be in a call then. */
 #ifndef MUSTER_SIM_H
 #define MUSTER_SIM_H
 
@@ -17,56 +18,65 @@ extern "C" {
 
 enum { MUSTER_SIM_DEVICES_MAX = 8 };
 
-/* Zero means the default. The environment gives the defaults of the first machine of a process: MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY
- * (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay in microseconds), MUSTER_SIM_PEERS=0. */
+/* Zero means the default. The environment gives the defaults of the first machine of a process:
+ * MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay
+ * in microseconds), MUSTER_SIM_PEERS=0. */
 typedef struct muster_sim_options {
-    int devices;            /* 1 to 8; 2 */
-    uint64_t memory;        /* bytes of each device, at most 4 GiB; 256 MiB */
-    uint64_t seed;          /* of every random choice; 1 */
-    uint32_t longest_delay; /* microseconds that a queue waits at most before each entry; none */
-    int multiprocessors;    /* of each device; 4 */
-    bool no_peers;          /* no device may read another's memory */
+    int devices;     /* 1 to 8; 2 */
+    uint64_t memory; /* bytes of each device, at most 4 GiB; 256 MiB */
+    uint64_t seed;   /* of every random choice; 1 */
+    /* microseconds that a queue waits at most before each entry; none */
+    uint32_t longest_delay;
+    int multiprocessors;                          /* of each device; 4 */
+    bool no_peers;                                /* no device may read another's memory */
     uint8_t hidden_peers[MUSTER_SIM_DEVICES_MAX]; /* bit j of element i: device i may not read device j's memory */
 } muster_sim_options;
 
-/* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets handles, injections, counts and
- * reports, and makes a new one. NULL: the environment's. */
+/* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets
+ * handles, injections, counts and reports, and makes a new one. NULL: the environment's. */
 MUSTER_SIM_API void muster_sim_reset(const muster_sim_options *options);
 
-/* ---- injection. symbol: the exported name ("cuMemAlloc_v2"), or NULL for any symbol. kth: 1 is the next call from now on. Each is
- * done once. ---- */
-/* The call does nothing and returns `code` of its library (what frees or destroys does its work all the same). A code after which a
- * context cannot be used (700, 719, ...) stays with the context of the call. */
+/* ---- injection. symbol: the exported name ("cuMemAlloc_v2"), or NULL for any symbol. kth: 1 is
+ * the next call from now on. Each is done once. ---- */
+/* The call does nothing and returns `code` of its library (what frees or destroys does its work all
+ * the same). A code after which a context cannot be used (700, 719, ...) stays with the context of
+ * the call. */
 MUSTER_SIM_API void muster_sim_inject(const char *symbol, uint64_t kth, int code);
-/* The device of the call (of its stream or its current context) is lost: this and every later call on it fails, what is queued is
- * dropped. */
+/* The device of the call (of its stream or its current context) is lost: this and every later call
+ * on it fails, what is queued is dropped. */
 MUSTER_SIM_API void muster_sim_inject_lost(const char *symbol, uint64_t kth);
 /* The call stands still for so long, 0: until muster_sim_release. */
 MUSTER_SIM_API void muster_sim_inject_stall(const char *symbol, uint64_t kth, uint32_t milliseconds);
-/* The queues of the call's device stand still in front of what the call, and whatever comes after it, puts into them. */
+/* The queues of the call's device stand still in front of what the call, and whatever comes after
+ * it, puts into them. */
 MUSTER_SIM_API void muster_sim_inject_queue_stall(const char *symbol, uint64_t kth, uint32_t milliseconds);
-/* Every call from now on fails with this probability, with one of some codes that its library returns; probability 0 ends it. */
+/* Every call from now on fails with this probability, with one of some codes that its library
+ * returns; probability 0 ends it. */
 MUSTER_SIM_API void muster_sim_inject_random(uint64_t seed, double probability);
-MUSTER_SIM_API void muster_sim_release(void);      /* all that stands still goes on */
-MUSTER_SIM_API void muster_sim_inject_clear(void); /* forgets what was not done yet, and releases */
-MUSTER_SIM_API uint64_t muster_sim_injected(void); /* how many were done since the last reset */
+MUSTER_SIM_API void muster_sim_release(void);           /* all that stands still goes on */
+MUSTER_SIM_API void muster_sim_inject_clear(void);      /* forgets what was not done yet, and releases */
+MUSTER_SIM_API uint64_t muster_sim_injected(void);      /* how many were done since the last reset */
 MUSTER_SIM_API void muster_sim_lose_device(int device); /* now */
 
 /* ---- counts ---- */
 MUSTER_SIM_API uint64_t muster_sim_calls(const char *symbol); /* since the last reset; NULL: of all */
-/* The symbols of the libraries that are open so far, by index; NULL after the last. library: "cuda", "cublas", "nvrtc" or "nccl". */
+/* The symbols of the libraries that are open so far, by index; NULL after the last. library:
+ * "cuda", "cublas", "nvrtc" or "nccl". */
 MUSTER_SIM_API const char *muster_sim_symbol(int index, const char **library);
-/* Calls that waited in the host for what was queued: cuMemFree, copies to pageable memory, cuStreamSynchronize, ... */
+/* Calls that waited in the host for what was queued: cuMemFree, copies to pageable memory,
+ * cuStreamSynchronize, ... */
 MUSTER_SIM_API uint64_t muster_sim_waits(void);
 MUSTER_SIM_API uint64_t muster_sim_memory_used(int device);
 MUSTER_SIM_API uint64_t muster_sim_launches(const char *kernel); /* that have run; NULL: of all */
 
 /* ---- reports ---- */
-/* One line for each broken rule, in the order they were seen; "" when there is none. Valid until the next call of it. */
+/* One line for each broken rule, in the order they were seen; "" when there is none. Valid until
+ * the next call of it. */
 MUSTER_SIM_API const char *muster_sim_hazards(void);
 MUSTER_SIM_API int muster_sim_hazard_count(void);
 MUSTER_SIM_API void muster_sim_hazards_clear(void);
-/* Reports each handle that is still there, by kind and device; their number. What belongs to a lost device is not counted. */
+/* Reports each handle that is still there, by kind and device; their number. What belongs to a lost
+ * device is not counted. */
 MUSTER_SIM_API int muster_sim_check_leaks(void);
 
 #ifdef __cplusplus

@@ -1,9 +1,12 @@
-/* The inside of the simulated machine (libmuster-sim.so), for the libraries that stand on it: the driver's, cuBLAS's, NVRTC's and NCCL's.
+/* The inside of the simulated machine (libmuster-sim.so), for the libraries that stand on it: the
+ * driver's, cuBLAS's, NVRTC's and NCCL's.
  *
- * ThreadSanitizer must see the order that a real machine gives, and no more of it: a program that forgets to wait for a copy has a data race
- * here. So what the issuing thread and a stream's thread share is ordered one way only (release by the one who issues, acquire by the stream; the
- * other way only through an event or a query that said "done"), all counts are relaxed, threads sleep on futexes (which order nothing), and no
- * lock is taken by an issuing thread that a stream's thread takes, but for the read side of a lock that only allocation writes. */
+ * ThreadSanitizer must see the order that a real machine gives, and no more of it: a program that
+ * forgets to wait for a copy has a data race here. So what the issuing thread and a stream's thread
+ * share is ordered one way only (release by the one who issues, acquire by the stream; the other
+ * way only through an event or a query that said "done"), all counts are relaxed, threads sleep on
+ * futexes (which order nothing), and no lock is taken by an issuing thread that a stream's thread
+ * takes, but for the read side of a lock that only allocation writes. */
 #ifndef MUSTER_SIM_IMPL_H
 #define MUSTER_SIM_IMPL_H
 
@@ -54,42 +57,49 @@ typedef struct sim_symbol {
     atomic_ullong calls;
 } sim_symbol;
 
-/* From a constructor of the library: its symbols (static, only their names set) and the codes that a random failure is chosen from. */
+/* From a constructor of the library: its symbols (static, only their names set) and the codes that
+ * a random failure is chosen from. */
 SIM_EXPORT void sim_symbols_add(const char *library, sim_symbol *symbols, int count, const int *codes, int code_count);
 
-/* Counts the call, stands still where a stall is due, and returns the code that it shall fail with, 0: none. device: where the call
- * goes, for what is injected into a device; -1: that of the current context. A lost device is not reported here: the call finds it by
- * sim_device_error. */
+/* Counts the call, stands still where a stall is due, and returns the code that it shall fail with,
+ * 0: none. device: where the call goes, for what is injected into a device; -1: that of the current
+ * context. A lost device is not reported here: the call finds it by sim_device_error. */
 SIM_EXPORT unsigned sim_enter(sim_symbol *symbol, int device);
 /* Only counts: for functions that cannot fail. */
 static inline void sim_count(sim_symbol *symbol) { atomic_fetch_add_explicit(&symbol->calls, 1, memory_order_relaxed); }
 
-/* ---- what a thread waits on: bumped whenever something that someone may wait for has happened; orders nothing ---- */
+/* ---- what a thread waits on: bumped whenever something that someone may wait for has happened;
+ * orders nothing ---- */
 typedef struct sim_gate {
     _Atomic uint32_t word;
 } sim_gate;
 static inline uint32_t sim_gate_look(sim_gate *gate) { return atomic_load_explicit(&gate->word, memory_order_relaxed); }
 SIM_EXPORT void sim_gate_bump(sim_gate *gate);
-/* Returns once the gate was bumped after the look that gave `seen`, or after 20 ms: the caller looks again at what it waits for (for a
- * stream, sim_stream_ended too). */
+/* Returns once the gate was bumped after the look that gave `seen`, or after 20 ms: the caller
+ * looks again at what it waits for (for a stream, sim_stream_ended too). */
 SIM_EXPORT void sim_gate_wait(sim_gate *gate, uint32_t seen);
 
 /* ---- contexts and devices ---- */
-SIM_EXPORT int sim_device_count(void);        /* 0 before cuInit */
-SIM_EXPORT int sim_current_device(void);      /* of the thread's current context, -1: none */
-SIM_EXPORT sim_context *sim_current(void);    /* NULL: none */
+SIM_EXPORT int sim_device_count(void);     /* 0 before cuInit */
+SIM_EXPORT int sim_current_device(void);   /* of the thread's current context, -1: none */
+SIM_EXPORT sim_context *sim_current(void); /* NULL: none */
 SIM_EXPORT int sim_context_device(const sim_context *context);
-SIM_EXPORT sim_result sim_device_error(int device);                   /* what every call on it returns from now on, 0: it is well */
-SIM_EXPORT void sim_device_fail(int device, sim_result code);         /* keeps the first */
-SIM_EXPORT bool sim_reaches(int device, int peer);                    /* may kernels of the one use memory of the other: the same, or enabled */
-SIM_EXPORT const char *sim_device_pci(int device);                    /* "00000000:01:00.0" */
+/* what every call on it returns from now on, 0: it is well */
+SIM_EXPORT sim_result sim_device_error(int device);
+SIM_EXPORT void sim_device_fail(int device, sim_result code); /* keeps the first */
+/* may kernels of the one use memory of the other: the same, or enabled */
+SIM_EXPORT bool sim_reaches(int device, int peer);
+SIM_EXPORT const char *sim_device_pci(int device); /* "00000000:01:00.0" */
 
 /* ---- memory ---- */
-/* Where an entry of a stream finds device memory: the alias of [address, address + bytes), which must lie in one allocation of
- * `device`, -1: of any. NULL: it does not. Only threads of streams use what it returns. */
+/* Where an entry of a stream finds device memory: the alias of [address, address + bytes), which
+ * must lie in one allocation of `device`, -1: of any. NULL: it does not. Only threads of streams
+ * use what it returns. */
 SIM_EXPORT void *sim_memory_alias(int device, const void *address, size_t bytes);
-SIM_EXPORT int sim_memory_device(const void *address); /* the device whose allocation holds the address, -1: no device memory */
-SIM_EXPORT bool sim_memory_locked(int device, const void *host, size_t bytes); /* all of it page-locked for this device */
+/* the device whose allocation holds the address, -1: no device memory */
+SIM_EXPORT int sim_memory_device(const void *address);
+/* all of it page-locked for this device */
+SIM_EXPORT bool sim_memory_locked(int device, const void *host, size_t bytes);
 
 /* ---- streams ---- */
 typedef struct sim_use {
@@ -99,9 +109,10 @@ typedef struct sim_use {
 
 enum { SIM_USES_MAX = 16 };
 
-/* What a stream does. run: on the stream's thread, in order; returns 0 or the code that its context has from now on. It may block,
- * through a gate, as long as sim_stream_ended says false. drop: after run, or instead of it where the device is lost or the machine
- * ended; exactly once; frees data. Both may be NULL. uses: memory that must not be freed before the entry is done. */
+/* What a stream does. run: on the stream's thread, in order; returns 0 or the code that its context
+ * has from now on. It may block, through a gate, as long as sim_stream_ended says false. drop:
+ * after run, or instead of it where the device is lost or the machine ended; exactly once; frees
+ * data. Both may be NULL. uses: memory that must not be freed before the entry is done. */
 typedef struct sim_entry {
     const char *what; /* for reports, static: "ncclAllReduce" */
     sim_result (*run)(void *data, sim_stream *stream);
@@ -111,7 +122,8 @@ typedef struct sim_entry {
     sim_use uses[SIM_USES_MAX];
 } sim_entry;
 
-/* The stream of a handle, NULL the current context's default stream. NULL: no such stream (a destroyed one is reported). */
+/* The stream of a handle, NULL the current context's default stream. NULL: no such stream (a
+ * destroyed one is reported). */
 SIM_EXPORT sim_stream *sim_stream_of(void *handle);
 SIM_EXPORT int sim_stream_device(const sim_stream *stream);
 SIM_EXPORT sim_context *sim_stream_context(const sim_stream *stream);
@@ -122,30 +134,37 @@ SIM_EXPORT bool sim_stream_ended(const sim_stream *stream);
 
 /* ---- the checker ---- */
 SIM_EXPORT void sim_hazard(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A collective is in flight from its issue until the rank's entry has run or was dropped. While one is, sim_hazard_creation reports. */
+/* A collective is in flight from its issue until the rank's entry has run or was dropped. While one
+ * is, sim_hazard_creation reports. */
 SIM_EXPORT void sim_collective_begin(int device, const char *what);
 SIM_EXPORT void sim_collective_end(int device);
 SIM_EXPORT bool sim_collective_flies(void);
-/* Called by whatever allocates, frees, page-locks or makes a context, stream, event, module or communicator. */
+/* Called by whatever allocates, frees, page-locks or makes a context, stream, event, module or
+ * communicator. */
 SIM_EXPORT void sim_hazard_creation(const char *symbol);
-SIM_EXPORT void sim_hazard_waits(const char *symbol);    /* called by whatever waits in the host for queued work */
-/* Around a call that issues in a stream; reports when another thread is in one of that stream. Virtual devices of one GPU have a thread each, and a stream each. */
+SIM_EXPORT void sim_hazard_waits(const char *symbol); /* called by whatever waits in the host for queued work */
+/* Around a call that issues in a stream; reports when another thread is in one of that stream.
+ * Virtual devices of one GPU have a thread each, and a stream each. */
 SIM_EXPORT void sim_issue_begin(sim_stream *stream, const char *symbol);
 SIM_EXPORT void sim_issue_end(sim_stream *stream);
-/* Around an NCCL group, or a call outside of one, of a communicator of the device: another thread that is between the two is reported. */
+/* Around an NCCL group, or a call outside of one, of a communicator of the device: another thread
+ * that is between the two is reported. */
 SIM_EXPORT void sim_nccl_begin(int device, const char *symbol);
 SIM_EXPORT void sim_nccl_end(int device);
-/* An operation of `communicator` (its number, the same for all its ranks) was issued on `device`; bit i of `devices`: it has a rank on
- * device i. Reports when two devices saw the communicators that both are in in different orders. */
+/* An operation of `communicator` (its number, the same for all its ranks) was issued on `device`;
+ * bit i of `devices`: it has a rank on device i. Reports when two devices saw the communicators
+ * that both are in in different orders. */
 SIM_EXPORT void sim_communicator_used(uint64_t communicator, int device, uint32_t devices);
-SIM_EXPORT void sim_communicator_aborted(uint64_t communicator); /* some rank has: what others have issued on it alone is no order any more */
+/* some rank has: what others have issued on it alone is no order any more */
+SIM_EXPORT void sim_communicator_aborted(uint64_t communicator);
 
-/* Handles of the libraries above ("NCCL communicator", "cuBLAS handle"): what is not gone at muster_sim_check_leaks is reported. kind:
- * static. */
+/* Handles of the libraries above ("NCCL communicator", "cuBLAS handle"): what is not gone at
+ * muster_sim_check_leaks is reported. kind: static. */
 SIM_EXPORT void sim_handle_made(const char *kind, int device);
 SIM_EXPORT void sim_handle_gone(const char *kind, int device);
 
-/* Called by muster_sim_reset after all streams have stopped; a library forgets its own. From a constructor. */
+/* Called by muster_sim_reset after all streams have stopped; a library forgets its own. From a
+ * constructor. */
 SIM_EXPORT void sim_on_reset(void (*forget)(void));
 
 /* ---- chance: from the machine's seed ---- */

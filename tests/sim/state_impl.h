@@ -6,9 +6,17 @@
 
 #include <pthread.h>
 
-enum { SIM_DEVICES = MUSTER_SIM_DEVICES_MAX, SIM_STREAMS = 4096, SIM_EVENTS = 32768, SIM_MODULES = 1024, SIM_FUNCTIONS = 16384, SIM_MARKS = 8 };
+enum {
+    SIM_DEVICES = MUSTER_SIM_DEVICES_MAX,
+    SIM_STREAMS = 4096,
+    SIM_EVENTS = 32768,
+    SIM_MODULES = 1024,
+    SIM_FUNCTIONS = 16384,
+    SIM_MARKS = 8
+};
 
-/* A handle's life. Its place is taken again only when all others were, so that the use of a destroyed one is seen. */
+/* A handle's life. Its place is taken again only when all others were, so that the use of a
+ * destroyed one is seen. */
 typedef enum { SIM_NEVER, SIM_ALIVE, SIM_DESTROYED } sim_life;
 
 struct CUctx_st { /* the primary context of a device; there are no others */
@@ -41,9 +49,9 @@ typedef struct sim_machine {
 extern SIM_EXPORT sim_machine sim_state;
 extern SIM_EXPORT pthread_mutex_t sim_state_lock; /* what is made and destroyed; never taken by a stream's thread */
 SIM_EXPORT bool sim_peer_possible(int device, int peer);
-void sim_machine_prepare(void);                    /* the first machine of the process, if there is none yet */
-SIM_EXPORT sim_result sim_initialize(void);        /* cuInit */
-void sim_memory_end(void);                         /* parts of muster_sim_reset */
+void sim_machine_prepare(void);             /* the first machine of the process, if there is none yet */
+SIM_EXPORT sim_result sim_initialize(void); /* cuInit */
+void sim_memory_end(void);                  /* parts of muster_sim_reset */
 void sim_streams_end(void);
 void sim_events_end(void);
 void sim_modules_end(void);
@@ -77,8 +85,8 @@ SIM_EXPORT uint64_t sim_memory_used(int device);
 /* The allocation that holds [address, address + bytes); device -1: any. */
 SIM_EXPORT sim_block *sim_memory_find(int device, uint64_t address, size_t bytes);
 bool sim_memory_is_device_range(uint64_t address);
-void *sim_memory_anywhere(uint64_t address);         /* the alias of an address of the range, allocated or not */
-uint64_t sim_memory_unalias(const void *alias);      /* 0: it is none */
+void *sim_memory_anywhere(uint64_t address);    /* the alias of an address of the range, allocated or not */
+uint64_t sim_memory_unalias(const void *alias); /* 0: it is none */
 int sim_memory_count(int device);
 
 typedef struct sim_locked {
@@ -98,7 +106,7 @@ int sim_locked_release_all(int device); /* of a context that is destroyed */
 typedef struct sim_node sim_node;
 struct CUstream_st {
     atomic_int life;
-    atomic_bool used; /* its thread has not ended yet */
+    atomic_bool used;             /* its thread has not ended yet */
     sim_context *_Atomic context; /* atomic, as the two below: read by whoever looks through all streams */
     atomic_int device;
     atomic_bool blocking;
@@ -106,7 +114,8 @@ struct CUstream_st {
     atomic_ulong issuer;   /* the thread in a call that issues here */
     sim_node *tail, *head; /* of the issuers, and of the stream's thread */
     atomic_ullong issued, done;
-    atomic_ullong ending; /* entries whose work is done: what they tell others may be seen a moment before `done` is */
+    /* entries whose work is done: what they tell others may be seen a moment before `done` is */
+    atomic_ullong ending;
     atomic_bool closing; /* ends when it is empty */
     sim_gate inbox, progress;
     uint64_t chance;
@@ -123,8 +132,8 @@ int sim_streams_destroy_all(int device);
 /* As sim_stream_push, with counts of users (already raised) to be lowered when it is done. */
 sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count);
 SIM_EXPORT void sim_wake_all(void); /* whoever waits looks again */
-/* inject.c: stands still until so much time has passed (0: no end), until a release after the one that `since` counts, or until the
- * stream's end. */
+/* inject.c: stands still until so much time has passed (0: no end), until a release after the one
+ * that `since` counts, or until the stream's end. */
 void sim_stall(uint32_t milliseconds, unsigned since, const sim_stream *stream);
 unsigned sim_releases(void);
 
@@ -163,9 +172,10 @@ struct CUmod_st {
 };
 struct CUfunc_st {
     atomic_int life;
-    sim_module *_Atomic module; /* atomic, as the contexts of events and modules: read by whoever looks through all of them */
+    /* atomic, as the contexts of events and modules: read by whoever looks through all of them */
+    sim_module *_Atomic module;
     const char *name;
-    const struct mst_shim_entry *kernel;   /* one of the two */
+    const struct mst_shim_entry *kernel; /* one of the two */
     const struct mst_program_kernel *user;
 };
 SIM_EXPORT sim_result sim_module_load(sim_context *context, const char *image, sim_module **module);
@@ -173,9 +183,10 @@ SIM_EXPORT void sim_module_unload(sim_module *module);
 SIM_EXPORT sim_module *sim_module_of(void *handle);
 SIM_EXPORT sim_result sim_module_function(sim_module *module, const char *name, sim_function **function);
 SIM_EXPORT sim_function *sim_function_of(void *handle);
-/* A kernel of the user's, with its parameters as cuLaunchKernel has them (user.c, user_launch.c, user_block.c). */
-SIM_EXPORT sim_result sim_program_launch(sim_function *function, sim_stream *stream, const unsigned grid[3], const unsigned block[3], unsigned shared,
-                                         void **parameters, void **extra);
+/* A kernel of the user's, with its parameters as cuLaunchKernel has them (user.c, user_launch.c,
+ * user_block.c). */
+SIM_EXPORT sim_result sim_program_launch(sim_function *function, sim_stream *stream, const unsigned grid[3], const unsigned block[3],
+                                         unsigned shared, void **parameters, void **extra);
 sim_result sim_program_open(const char *line, sim_program **program); /* line: of an image, "object ..." */
 void sim_program_release(sim_program *program);
 void sim_program_attach(sim_program *program);

@@ -1,5 +1,6 @@
-/* Streams: a queue, and a thread that does what is in it, in order, after a random delay. The queue is a list with one reader; an entry
- * is published by the store of its predecessor's next, so that nothing flows back to who issues. */
+/* Streams: a queue, and a thread that does what is in it, in order, after a random delay. The queue
+ * is a list with one reader; an entry is published by the store of its predecessor's next, so that
+ * nothing flows back to who issues. */
 #include "state_impl.h"
 
 #include <sched.h>
@@ -254,7 +255,8 @@ static sim_result join(sim_stream *stream, sim_stream *other) {
     return SIM_OK;
 }
 
-/* The legacy default stream: ordered with all streams of its context but those made with CU_STREAM_NON_BLOCKING. */
+/* The legacy default stream: ordered with all streams of its context but those made with
+ * CU_STREAM_NON_BLOCKING. */
 static sim_result join_default(sim_stream *stream) {
     sim_stream *defaults = atomic_load_explicit(&stream->context->default_stream, memory_order_acquire);
     if (!defaults) return SIM_OK;
@@ -295,7 +297,8 @@ sim_result sim_stream_push(sim_stream *stream, const sim_entry *entry) {
 }
 
 /* ---- waiting in the host ---- */
-/* Whoever has seen the record at the end of the queue happen finds the queue empty: for the rest of that entry it waits. */
+/* Whoever has seen the record at the end of the queue happen finds the queue empty: for the rest of
+ * that entry it waits. */
 bool sim_stream_idle(const sim_stream *stream) {
     uint64_t issued = atomic_load_explicit(&stream->issued, memory_order_relaxed);
     bool done;

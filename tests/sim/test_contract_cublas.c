@@ -95,7 +95,8 @@ static mst_cublas_status multiply(const type *of, unsigned ta, unsigned tb, cons
 
 static void check(const type *of, unsigned ta, unsigned tb, const matrices *x, double alpha, double beta) {
     unsigned char raw[ELEMENTS * 8];
-    assert_done(cu.cuMemcpyDtoHAsync_v2(raw, x->c, ELEMENTS * of->bytes, gpu.stream)); /* the same stream: after the product */
+    /* the same stream: after the product */
+    assert_done(cu.cuMemcpyDtoHAsync_v2(raw, x->c, ELEMENTS * of->bytes, gpu.stream));
     for (int j = 0; j < LD; j++)
         for (int i = 0; i < LD; i++) {
             double expected = x->host_c[i + j * LD];
@@ -157,7 +158,8 @@ static void nothing_is_read_where_beta_is_zero(void **state) {
     release(&x);
 }
 
-/* Large enough for whatever a library does only then; whole numbers small enough to be summed exactly. */
+/* Large enough for whatever a library does only then; whole numbers small enough to be summed
+ * exactly. */
 static void large_products_are_exact_too(void **state) {
     (void)state;
     enum { ROWS = 120, COLUMNS = 96, DEPTH = 80, A = DEPTH * ROWS, B = DEPTH * COLUMNS, C = ROWS * COLUMNS };

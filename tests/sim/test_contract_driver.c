@@ -296,7 +296,8 @@ static void events_tell_whether_their_record_has_happened(void **state) {
     mst_cu_result result;
     while ((result = cu.cuEventQuery(event)) == MST_CU_NOT_READY) usleep(10);
     assert_done(result);
-    while ((result = cu.cuStreamQuery(gpu.stream)) == MST_CU_NOT_READY) usleep(10); /* that the record too is done, the event does not say */
+    /* that the record too is done, the event does not say */
+    while ((result = cu.cuStreamQuery(gpu.stream)) == MST_CU_NOT_READY) usleep(10);
     assert_done(result);
     assert_done(cu.cuEventDestroy_v2(event));
     assert_done(cu.cuMemFree_v2(address));

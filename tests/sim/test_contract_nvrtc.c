@@ -114,7 +114,9 @@ static void a_text_includes_what_comes_with_it(void **state) {
     const char *header = "typedef float number;\n", *name = "parts/part.h";
     size_t bytes = 0;
     (void)state;
-    assert_done(nvrtc.nvrtcCreateProgram(&program, "#include \"parts/part.h\"\nextern \"C\" __global__ void k(number *to) { to[threadIdx.x] = 1; }\n", "mine.cu", 1, &header, &name));
+    assert_done(nvrtc.nvrtcCreateProgram(&program,
+                                         "#include \"parts/part.h\"\nextern \"C\" __global__ void k(number *to) { to[threadIdx.x] = 1; }\n",
+                                         "mine.cu", 1, &header, &name));
     assert_done(nvrtc.nvrtcCompileProgram(program, 1, (const char *const[]){"--gpu-architecture=sm_90"}));
     assert_done(nvrtc.nvrtcGetCUBINSize(program, &bytes));
     assert_true(bytes > 0);

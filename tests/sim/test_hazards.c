@@ -13,8 +13,8 @@ static void assert_nothing_reported(void) {
     if (muster_sim_hazard_count()) fail_msg("reported:\n%s", muster_sim_hazards());
 }
 
-/* All queues of device 0 stand still until the rule that the test breaks next has been reported: the call that breaks it may wait for
- * them. */
+/* All queues of device 0 stand still until the rule that the test breaks next has been reported:
+ * the call that breaks it may wait for them. */
 static pthread_t releaser;
 static void *release_when_reported(void *unused) {
     for (int i = 0; i < 10000 && !muster_sim_hazard_count(); i++) usleep(1000);

@@ -1,4 +1,5 @@
-/* The machine itself: what it injects, counts and refuses, and that a missing synchronisation shows. */
+/* The machine itself: what it injects, counts and refuses, and that a missing synchronisation
+ * shows. */
 #include "machine_support.h"
 
 #include <pthread.h>
@@ -103,7 +104,8 @@ static void any_symbol_can_be_meant(void **state) {
     assert_done(cu.cuDriverGetVersion(&version));
 }
 
-/* What fails where by chance is the same for the same seed, and is 1 in 4 as far as 400 calls can tell. */
+/* What fails where by chance is the same for the same seed, and is 1 in 4 as far as 400 calls can
+ * tell. */
 static void chance_is_seeded(void **state) {
     int version, failures[2] = {0};
     bool failed[400];
@@ -145,7 +147,8 @@ static void a_lost_device_is_lost_alone(void **state) {
     allocate(256);
 }
 
-/* Whichever of the two has said that the work is done: the other says so too, and the event may go. */
+/* Whichever of the two has said that the work is done: the other says so too, and the event may
+ * go. */
 static void an_event_and_its_queue_agree(void **state) {
     mst_cu_event event;
     mst_cu_stream stream;
@@ -272,7 +275,8 @@ static void kernels_do_not_reach_other_devices(void **state) {
     assert_code(read_peer(false), MST_CU_ILLEGAL_ADDRESS);
 }
 
-/* ---- a missing synchronisation shows: under ThreadSanitizer by its report, which race.c is about ---- */
+/* ---- a missing synchronisation shows: under ThreadSanitizer by its report, which race.c is about
+ * ---- */
 #ifndef __SANITIZE_THREAD__
 static void a_copy_to_page_locked_memory_is_done_later(void **state) {
     unsigned char *host;

@@ -1,5 +1,5 @@
-/* Kernels of the user's on the machine: what it finds wrong in them, and that modules, devices and queues keep apart. What holds on real
- * GPUs, too, is in test_contract_program.c. */
+/* Kernels of the user's on the machine: what it finds wrong in them, and that modules, devices and
+ * queues keep apart. What holds on real GPUs, too, is in test_contract_program.c. */
 #include "contract_program.h"
 #include "machine_support.h"
 

@@ -1,6 +1,7 @@
-/* The trace of what the driver and cuBLAS were told: MUSTER_SIM_TRACE=FILE. One line for each call that changes something, in an order
- * in which one thread could issue them; FILE.data holds what copies from the host brought, and what copies to it found, by the number
- * of the copy. tests/sim/replay.c reads both. */
+/* The trace of what the driver and cuBLAS were told: MUSTER_SIM_TRACE=FILE. One line for each call
+ * that changes something, in an order in which one thread could issue them; FILE.data holds what
+ * copies from the host brought, and what copies to it found, by the number of the copy.
+ * tests/sim/replay.c reads both. */
 #include "state_impl.h"
 
 #include <stdarg.h>
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 
 static pthread_mutex_t lock =
-    PTHREAD_MUTEX_INITIALIZER; /* orders threads that nothing else orders: no trace is written where races are looked for */
+    /* orders threads that nothing else orders: no trace is written where races are looked for */
+    PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t opened = PTHREAD_ONCE_INIT;
 static FILE *lines, *contents;
 static atomic_ullong copies;

@@ -1,4 +1,5 @@
-/* A program of the user's: the shared object of its image, loaded by itself, so that two modules have nothing in common. */
+/* A program of the user's: the shared object of its image, loaded by itself, so that two modules
+ * have nothing in common. */
 #include "user_impl.h"
 
 #include <dlfcn.h>

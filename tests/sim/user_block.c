@@ -1,7 +1,8 @@
-/* Runs a block of a kernel of the user's. Its threads are fibers of one thread of the operating system: one after another runs until it
- * ends or comes to a barrier, and where none does, all of them run on one fiber. So a barrier that is missing shows in every run: the
- * first thread is at its end before the second begins. Compiled without sanitizers, which know nothing of the fibers' stacks; nothing that
- * they watch is on a fiber's stack while it stands still. */
+/* Runs a block of a kernel of the user's. Its threads are fibers of one thread of the operating
+ * system: one after another runs until it ends or comes to a barrier, and where none does, all of
+ * them run on one fiber. So a barrier that is missing shows in every run: the first thread is at
+ * its end before the second begins. Compiled without sanitizers, which know nothing of the fibers'
+ * stacks; nothing that they watch is on a fiber's stack while it stands still. */
 #include "user_impl.h"
 #include "user_switch.h"
 
@@ -128,7 +129,8 @@ static bool all_at_barrier(const team *t) {
     return any;
 }
 
-/* Are all that live of those that it waits for there? The fibers are in the order of the threads. */
+/* Are all that live of those that it waits for there? The fibers are in the order of the
+ * threads. */
 static bool warp_is_there(const team *t, int place_of) {
     const fiber *self = &t->fibers[place_of];
     for (int i = place_of; i >= 0 && t->fibers[i].thread / WARP == self->thread / WARP; i--)

@@ -1,4 +1,5 @@
-/* Programs of the user's in the machine: loaded (user.c), launched (user_launch.c), run block by block (user_block.c). */
+/* Programs of the user's in the machine: loaded (user.c), launched (user_launch.c), run block by
+ * block (user_block.c). */
 #ifndef MUSTER_SIM_USER_IMPL_H
 #define MUSTER_SIM_USER_IMPL_H
 

@@ -1,4 +1,5 @@
-/* A launch of a kernel of the user's: its parameters by their declared types, its accesses to memory, and the threads that run its blocks.
+/* A launch of a kernel of the user's: its parameters by their declared types, its accesses to
+ * memory, and the threads that run its blocks.
  * */
 #include "user_impl.h"
 
@@ -53,7 +54,8 @@ sim_result user_access(user_launch *what, mst_program_here *here, const void *ad
 }
 
 /* ---- parameters ---- */
-/* Device addresses become what the stream's threads use; whether they are in an allocation shows when they are used. */
+/* Device addresses become what the stream's threads use; whether they are in an allocation shows
+ * when they are used. */
 static void translate(user_launch *what) {
     for (int i = 0; i < what->kernel->parameter_count; i++) {
         unsigned char *place = what->packed + what->kernel->parameters[i].offset;
@@ -78,7 +80,8 @@ static bool pack(const mst_program_kernel *kernel, void **parameters, void **ext
     const void *buffer = NULL;
     size_t bytes = 0;
     if (kernel->parameter_count == 0) return true;
-    for (int i = 0; extra && extra[i] != NULL; i += 2) { /* CU_LAUNCH_PARAM_END is NULL, BUFFER_POINTER 1, BUFFER_SIZE 2 */
+    /* CU_LAUNCH_PARAM_END is NULL, BUFFER_POINTER 1, BUFFER_SIZE 2 */
+    for (int i = 0; extra && extra[i] != NULL; i += 2) {
         if (extra[i] == (void *)1)
             buffer = extra[i + 1];
         else if (extra[i] == (void *)2)
@@ -102,8 +105,9 @@ static void *help(void *what) {
     return NULL;
 }
 
-/* Blocks of a large launch run in several threads, so that what they do to one address races as on a GPU. Not under ThreadSanitizer, which
- * would report what is legal there: the same value written twice. */
+/* Blocks of a large launch run in several threads, so that what they do to one address races as on
+ * a GPU. Not under ThreadSanitizer, which would report what is legal there: the same value written
+ * twice. */
 enum { HELPERS = 2, HELPED_THREADS = 2048 };
 static sim_result run(void *data, sim_stream *stream) {
     user_launch *what = data;

@@ -26,7 +26,8 @@ asm(".pushsection .text\n"
     ".size user_stack_switch, . - user_stack_switch\n"
     ".popsection\n");
 
-/* So that the first switch to it calls `begin`, which never returns. The end of the memory is a multiple of 16. */
+/* So that the first switch to it calls `begin`, which never returns. The end of the memory is a
+ * multiple of 16. */
 static inline bool user_stack_make(user_stack *made, char *memory, size_t bytes, void (*begin)(void)) {
     void **end = (void **)(memory + bytes);
     end[-1] = NULL;

@@ -1,5 +1,6 @@
-/* Stands in for cmocka where it cannot be installed (a GPU machine without a network): the part of its interface that these tests use, in one header for
- * one test program. Output as cmocka's. Chosen by -DMUSTER_CMOCKA_STAND_IN=ON; tests are written for cmocka. */
+/* Stands in for cmocka where it cannot be installed (a GPU machine without a network): the part of
+ * its interface that these tests use, in one header for one test program. Output as cmocka's.
+ * Chosen by -DMUSTER_CMOCKA_STAND_IN=ON; tests are written for cmocka. */
 #ifndef STAND_IN_CMOCKA_H
 #define STAND_IN_CMOCKA_H
 
@@ -19,11 +20,13 @@ struct CMUnitTest {
     void *initial_state;
 };
 
-#define cmocka_unit_test_setup_teardown(f, setup, teardown) {#f, f, setup, teardown, NULL}
+#define cmocka_unit_test_setup_teardown(f, setup, teardown) \
+    { #f, f, setup, teardown, NULL }
 #define cmocka_unit_test_setup(f, setup) cmocka_unit_test_setup_teardown(f, setup, NULL)
 #define cmocka_unit_test_teardown(f, teardown) cmocka_unit_test_setup_teardown(f, NULL, teardown)
 #define cmocka_unit_test(f) cmocka_unit_test_setup_teardown(f, NULL, NULL)
-#define cmocka_unit_test_prestate_setup_teardown(f, setup, teardown, state) {#f, f, setup, teardown, state}
+#define cmocka_unit_test_prestate_setup_teardown(f, setup, teardown, state) \
+    { #f, f, setup, teardown, state }
 
 enum { STAND_IN_FAILED = 1, STAND_IN_SKIPPED = 2 };
 extern jmp_buf stand_in_way_out; /* weak, as all that follows: the files of a program share one */
@@ -46,22 +49,22 @@ __attribute__((noreturn, format(printf, 3, 4), unused)) static void stand_in_fai
 #define fail() fail_msg("failed")
 #define skip() longjmp(stand_in_way_out, STAND_IN_SKIPPED)
 
-#define STAND_IN_CHECK(holds, ...) \
-    do {                           \
+#define STAND_IN_CHECK(holds, ...)           \
+    do {                                     \
         if (!(holds)) fail_msg(__VA_ARGS__); \
     } while (0)
-#define STAND_IN_INTEGERS(a, b, comparison)                                                                        \
-    do {                                                                                                           \
-        uintmax_t a_ = (uintmax_t)(a), b_ = (uintmax_t)(b);                                                        \
-        if (!(a_ comparison b_)) fail_msg("%s %s %s: 0x%jx, 0x%jx", #a, #comparison, #b, a_, b_);                  \
+#define STAND_IN_INTEGERS(a, b, comparison)                                                       \
+    do {                                                                                          \
+        uintmax_t a_ = (uintmax_t)(a), b_ = (uintmax_t)(b);                                       \
+        if (!(a_ comparison b_)) fail_msg("%s %s %s: 0x%jx, 0x%jx", #a, #comparison, #b, a_, b_); \
     } while (0)
-#define STAND_IN_TEXTS(a, b, comparison)                                                                           \
-    do {                                                                                                           \
-        const char *a_ = (a), *b_ = (b);                                                                           \
-        if (!(strcmp(a_, b_) comparison 0)) fail_msg("\"%s\" %s \"%s\" does not hold", a_, #comparison, b_);       \
+#define STAND_IN_TEXTS(a, b, comparison)                                                                     \
+    do {                                                                                                     \
+        const char *a_ = (a), *b_ = (b);                                                                     \
+        if (!(strcmp(a_, b_) comparison 0)) fail_msg("\"%s\" %s \"%s\" does not hold", a_, #comparison, b_); \
     } while (0)
-#define STAND_IN_BYTES(a, b, n, comparison)                                                                        \
-    do {                                                                                                           \
+#define STAND_IN_BYTES(a, b, n, comparison)                                                                                  \
+    do {                                                                                                                     \
         if (!(memcmp((a), (b), (size_t)(n)) comparison 0)) fail_msg("bytes of %s %s %s does not hold", #a, #comparison, #b); \
     } while (0)
 
@@ -73,15 +76,16 @@ __attribute__((noreturn, format(printf, 3, 4), unused)) static void stand_in_fai
 #define assert_ptr_not_equal(a, b) STAND_IN_CHECK((const void *)(a) != (const void *)(b), "%s and %s are equal", #a, #b)
 #define assert_int_equal(a, b) STAND_IN_INTEGERS(a, b, ==)
 #define assert_int_not_equal(a, b) STAND_IN_INTEGERS(a, b, !=)
-#define assert_in_range(v, least, most) STAND_IN_CHECK((uintmax_t)(v) >= (uintmax_t)(least) && (uintmax_t)(v) <= (uintmax_t)(most), "%s is not in range", #v)
+#define assert_in_range(v, least, most) \
+    STAND_IN_CHECK((uintmax_t)(v) >= (uintmax_t)(least) && (uintmax_t)(v) <= (uintmax_t)(most), "%s is not in range", #v)
 #define assert_string_equal(a, b) STAND_IN_TEXTS(a, b, ==)
 #define assert_string_not_equal(a, b) STAND_IN_TEXTS(a, b, !=)
 #define assert_memory_equal(a, b, n) STAND_IN_BYTES(a, b, n, ==)
 #define assert_memory_not_equal(a, b, n) STAND_IN_BYTES(a, b, n, !=)
-#define assert_float_equal(a, b, epsilon)                                                                                  \
-    do {                                                                                                                   \
-        double a_ = (double)(a), b_ = (double)(b), apart_ = a_ > b_ ? a_ - b_ : b_ - a_;                                   \
-        if (!(apart_ <= (double)(epsilon))) fail_msg("%s is %.9g, %s is %.9g", #a, a_, #b, b_);                            \
+#define assert_float_equal(a, b, epsilon)                                                       \
+    do {                                                                                        \
+        double a_ = (double)(a), b_ = (double)(b), apart_ = a_ > b_ ? a_ - b_ : b_ - a_;        \
+        if (!(apart_ <= (double)(epsilon))) fail_msg("%s is %.9g, %s is %.9g", #a, a_, #b, b_); \
     } while (0)
 
 /* 0: passed; else as longjmp brought it. */
@@ -101,7 +105,8 @@ static inline int stand_in_run(const struct CMUnitTest *test, void *group_state)
     return before ? before : after;
 }
 
-static inline int stand_in_group(const char *group, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup, CMFixtureFunction teardown) {
+static inline int stand_in_group(const char *group, const struct CMUnitTest *tests, size_t count, CMFixtureFunction setup,
+                                 CMFixtureFunction teardown) {
     static void *state; /* static: survives longjmp */
     static int failed, skipped;
     printf("[==========] %s: Running %zu test(s).\n", group, count);
@@ -127,7 +132,8 @@ static inline int stand_in_group(const char *group, const struct CMUnitTest *tes
     printf("[==========] %zu test(s) run, %d failed, %d skipped.\n", count, failed, skipped);
     return failed;
 }
-#define cmocka_run_group_tests_name(name, tests, setup, teardown) stand_in_group(name, tests, sizeof(tests) / sizeof(tests)[0], setup, teardown)
+#define cmocka_run_group_tests_name(name, tests, setup, teardown) \
+    stand_in_group(name, tests, sizeof(tests) / sizeof(tests)[0], setup, teardown)
 #define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 
 #endif

@@ -13,9 +13,9 @@
 #include "memory_impl.h"
 
 /* The call succeeds, or the test fails with the library's own words. */
-#define assert_ok(expression)                                                                                        \
-    do {                                                                                                             \
-        muster_status status_ = (expression);                                                                        \
+#define assert_ok(expression)                                                                                            \
+    do {                                                                                                                 \
+        muster_status status_ = (expression);                                                                            \
         if (status_ != MUSTER_OK) fail_msg("%s: %s: %s", #expression, muster_status_name(status_), muster_last_error()); \
     } while (0)
 
@@ -24,7 +24,7 @@
     do {                                                                                                                  \
         muster_status status_ = (expression);                                                                             \
         if (status_ != (code)) fail_msg("%s: expected %s, received %s", #expression, #code, muster_status_name(status_)); \
-        if (!strstr(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);                \
+        if (!strstr(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);               \
     } while (0)
 
 #endif

@@ -1,4 +1,5 @@
-/* Tests that also run on GPUs: the environment's MUSTER_TEST_DEVICES=cuda asks for it. What they see of the simulated machine, if it is one. */
+/* Tests that also run on GPUs: the environment's MUSTER_TEST_DEVICES=cuda asks for it. What they
+ * see of the simulated machine, if it is one. */
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
@@ -6,16 +7,17 @@
 
 bool on_gpus(void);
 
-/* Fails the test if the machine has seen a broken rule since the last check or, where all is closed, if anything is left in it. */
+/* Fails the test if the machine has seen a broken rule since the last check or, where all is
+ * closed, if anything is left in it. */
 void machine_check(bool all_closed);
 
 /* For a case, or the rest of one, that is about the devices it names; says why. */
-#define NOT_ON_GPUS(reason) \
-    do { \
-        if (on_gpus()) { \
+#define NOT_ON_GPUS(reason)                             \
+    do {                                                \
+        if (on_gpus()) {                                \
             print_message("not on GPUs: %s\n", reason); \
-            return; \
-        } \
+            return;                                     \
+        }                                               \
     } while (0)
 
 #endif

@@ -44,7 +44,8 @@ static muster_status reference_updates(muster_worker *worker, const batch *b, mu
     MUSTER_TRY(keep(worker, b, y, b->updated));
     MUSTER_TRY(write_vector(worker, b, CELL_RANKS, y));
     MUSTER_TRY(muster_fill(worker, 0, z));
-    for (int i = 0; i < SHOT_STEPS; i++) MUSTER_TRY(muster_worker_all_reduce_momentum(worker, b->communicators[0], SHOT_ALPHA, x, SHOT_BETA, z, y));
+    for (int i = 0; i < SHOT_STEPS; i++)
+        MUSTER_TRY(muster_worker_all_reduce_momentum(worker, b->communicators[0], SHOT_ALPHA, x, SHOT_BETA, z, y));
     return keep(worker, b, y, b->stepped);
 }
 
@@ -63,8 +64,8 @@ static muster_status reference_task(muster_worker *worker, void *argument) {
 static void check_reference(const batch *b, const char *what, int64_t differs, const char *received) {
     const cell *c = b->cells;
     if (differs < 0) return;
-    fail_msg("%s%s of %s on %d ranks: element %lld is %.17g", what, mst_reduction_name(c->op), muster_dtype_name(c->dtype), c->ranks, (long long)differs,
-             oracle_value(c->dtype, received, differs));
+    fail_msg("%s%s of %s on %d ranks: element %lld is %.17g", what, mst_reduction_name(c->op), muster_dtype_name(c->dtype), c->ranks,
+             (long long)differs, oracle_value(c->dtype, received, differs));
 }
 
 static void check_references(const batch *b) {
@@ -73,8 +74,10 @@ static void check_references(const batch *b) {
     const oracle_steps steps = {SHOT_ALPHA, SHOT_BETA, SHOT_STEPS};
     check_reference(b, "", oracle_float(c->op, c->dtype, vectors, c->ranks, NULL, 0, b->combined, b->length), b->combined);
     if (c->op != MUSTER_SUM) return;
-    check_reference(b, "update by the ", oracle_float(c->op, c->dtype, vectors, c->ranks, vectors[CELL_RANKS], SHOT_ALPHA, b->updated, b->length), b->updated);
-    check_reference(b, "steps with momentum by the ", oracle_momentum(c->dtype, vectors, c->ranks, vectors[CELL_RANKS], &steps, b->stepped, b->length), b->stepped);
+    check_reference(b, "update by the ",
+                    oracle_float(c->op, c->dtype, vectors, c->ranks, vectors[CELL_RANKS], SHOT_ALPHA, b->updated, b->length), b->updated);
+    check_reference(b, "steps with momentum by the ",
+                    oracle_momentum(c->dtype, vectors, c->ranks, vectors[CELL_RANKS], &steps, b->stepped, b->length), b->stepped);
 }
 
 static void set_expected(batch *b, collectives_pool *pool) {

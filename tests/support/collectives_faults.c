@@ -1,4 +1,5 @@
-/* What one rank does in a run: it enters collectives and compares what it gets, and one rank of the run does something wrong. */
+/* What one rank does in a run: it enters collectives and compares what it gets, and one rank of the
+ * run does something wrong. */
 #include "collectives_faults_kinds.h"
 
 #include <math.h>
@@ -19,17 +20,25 @@ static void nap(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns %
 
 static void dawdle(uint64_t *state) {
     switch (faults_random(state, 8)) {
-    case 0: nap(1000 * (int64_t)faults_random(state, 100)); break;
-    case 1: case 2: sched_yield(); break;
-    case 3: for (uint32_t i = faults_random(state, 2000); i > 0; i--) mst_pause(); break;
-    default: break;
+    case 0:
+        nap(1000 * (int64_t)faults_random(state, 100));
+        break;
+    case 1:
+    case 2:
+        sched_yield();
+        break;
+    case 3:
+        for (uint32_t i = faults_random(state, 2000); i > 0; i--) mst_pause();
+        break;
+    default:
+        break;
     }
 }
 
 static faults_plan *_Atomic running; /* for the hook */
 
-/* Every wait of a worker comes by here. With a failing allocation, the rank at fault lets the others go once it waits for them: what it allocates
- * before is what it allocates by itself. */
+/* Every wait of a worker comes by here. With a failing allocation, the rank at fault lets the
+ * others go once it waits for them: what it allocates before is what it allocates by itself. */
 static void hook(void) {
     static _Thread_local uint64_t state, seeded;
     const muster_worker *worker = mst_current_worker();
@@ -48,19 +57,30 @@ void faults_install_hook(void) { mst_gate_test_hook = hook; }
 
 static void put(muster_dtype dtype, void *memory, int64_t i, double number) {
     switch (dtype) {
-    case MUSTER_F32: ((float *)memory)[i] = (float)number; break;
-    case MUSTER_F64: ((double *)memory)[i] = number; break;
-    case MUSTER_I32: ((int32_t *)memory)[i] = (int32_t)number; break;
-    default: ((int64_t *)memory)[i] = (int64_t)number;
+    case MUSTER_F32:
+        ((float *)memory)[i] = (float)number;
+        break;
+    case MUSTER_F64:
+        ((double *)memory)[i] = number;
+        break;
+    case MUSTER_I32:
+        ((int32_t *)memory)[i] = (int32_t)number;
+        break;
+    default:
+        ((int64_t *)memory)[i] = (int64_t)number;
     }
 }
 
 static double take(muster_dtype dtype, const void *memory, int64_t i) {
     switch (dtype) {
-    case MUSTER_F32: return ((const float *)memory)[i];
-    case MUSTER_F64: return ((const double *)memory)[i];
-    case MUSTER_I32: return ((const int32_t *)memory)[i];
-    default: return (double)((const int64_t *)memory)[i];
+    case MUSTER_F32:
+        return ((const float *)memory)[i];
+    case MUSTER_F64:
+        return ((const double *)memory)[i];
+    case MUSTER_I32:
+        return ((const int32_t *)memory)[i];
+    default:
+        return (double)((const int64_t *)memory)[i];
     }
 }
 
@@ -69,7 +89,8 @@ static double *host_memory(int32_t rank) {
     return memory[rank];
 }
 
-/* Half of the tensors on host devices are of the body's own memory, which it frees as soon as the collective has returned: whoever reads it then is found out. */
+/* Half of the tensors on host devices are of the body's own memory, which it frees as soon as the
+ * collective has returned: whoever reads it then is found out. */
 static bool owns_memory(const faults_seat *s) { return mst_device_is_host(s->worker->device) && s->call.salt % 2; }
 
 static muster_status make_tensor(const faults_seat *s, int64_t count, bool is_input, muster_tensor *tensor) {
@@ -78,7 +99,8 @@ static muster_status make_tensor(const faults_seat *s, int64_t count, bool is_in
     *tensor = owns_memory(s) ? muster_tensor_make(s->call.dtype, malloc((size_t)(count * muster_dtype_size(s->call.dtype) + 1)), 1, &count)
                              : muster_worker_scratch(s->worker, s->call.dtype, 1, &count);
     if (tensor->dtype == MUSTER_DTYPE_NONE) return s->worker->scratch_status;
-    for (int64_t i = 0; i < count; i++) put(s->call.dtype, host, i, is_input ? faults_value(s, s->rank, i) : parameters ? faults_parameter(i) : -7);
+    for (int64_t i = 0; i < count; i++)
+        put(s->call.dtype, host, i, is_input ? faults_value(s, s->rank, i) : parameters ? faults_parameter(i) : -7);
     return muster_worker_write(s->worker, muster_tensor_make(s->call.dtype, host, 1, &count), *tensor);
 }
 
@@ -116,8 +138,8 @@ static muster_status compare(const faults_seat *s) {
         double got = take(s->call.dtype, host, i), wanted = row->expected(s, i);
         if (fabs(got - wanted) <= (s->call.op == MUSTER_AVG ? 1e-5 * wanted : 0)) continue;
         outcome->wrong = true;
-        snprintf(outcome->message, sizeof outcome->message, "%s: rank %d: element %lld of %lld is %g, not %g", row->name, s->rank, (long long)i, (long long)count, got,
-                 wanted);
+        snprintf(outcome->message, sizeof outcome->message, "%s: rank %d: element %lld of %lld is %g, not %g", row->name, s->rank,
+                 (long long)i, (long long)count, got, wanted);
         return MUSTER_OK;
     }
     return MUSTER_OK;
@@ -159,12 +181,22 @@ static faults_call other_call(faults_call call) {
 /* What the rank at fault asks for. */
 static faults_call twisted(const faults_plan *plan, faults_call call) {
     switch (plan->fault) {
-    case FAULT_COUNT: call.extra = call.kind == FAULTS_ALL_TO_ALL ? plan->size : 1; break;
-    case FAULT_DTYPE: call.dtype = call.dtype == MUSTER_F32 ? MUSTER_F64 : MUSTER_F32; break;
-    case FAULT_OP: call.op = call.op == MUSTER_MAX ? MUSTER_SUM : MUSTER_MAX; break;
-    case FAULT_ROOT: call.root = (call.root + 1) % plan->size; break;
-    case FAULT_OTHER: return other_call(call);
-    default: break;
+    case FAULT_COUNT:
+        call.extra = call.kind == FAULTS_ALL_TO_ALL ? plan->size : 1;
+        break;
+    case FAULT_DTYPE:
+        call.dtype = call.dtype == MUSTER_F32 ? MUSTER_F64 : MUSTER_F32;
+        break;
+    case FAULT_OP:
+        call.op = call.op == MUSTER_MAX ? MUSTER_SUM : MUSTER_MAX;
+        break;
+    case FAULT_ROOT:
+        call.root = (call.root + 1) % plan->size;
+        break;
+    case FAULT_OTHER:
+        return other_call(call);
+    default:
+        break;
     }
     return call;
 }
@@ -185,12 +217,15 @@ static muster_status step_at_fault(faults_seat *s, bool *over) {
     case FAULT_FAILS:
         snprintf(words, sizeof words, "the dog of rank %d ate it", s->worker->rank);
         return muster_fail(MUSTER_USER, words);
-    case FAULT_RETURNS: *over = true; return MUSTER_OK;
+    case FAULT_RETURNS:
+        *over = true;
+        return MUSTER_OK;
     case FAULT_STAYS_AWAY:
         MUSTER_TRY(stay_away(s));
         *over = !plan->late_entry;
         return plan->late_entry ? enter(s, false) : MUSTER_OK;
-    default: return enter(s, true);
+    default:
+        return enter(s, true);
     }
 }
 
@@ -213,8 +248,10 @@ static muster_status run_steps(faults_seat *s) {
         bool fault_here = plan->fault != FAULT_NONE && i == plan->step;
         muster_status status = fault_here && s->worker->rank == plan->rank ? step_at_fault(s, &over) : enter(s, fault_here);
         if (outcome->wrong) return mst_error(MUSTER_USER, "%s", outcome->message);
-        if (status == MUSTER_OK) outcome->steps++;
-        else if (first == MUSTER_OK) first = status;
+        if (status == MUSTER_OK)
+            outcome->steps++;
+        else if (first == MUSTER_OK)
+            first = status;
         if (status != MUSTER_OK && !plan->stubborn) break;
     }
     return first;

@@ -1,4 +1,5 @@
-/* What must be told of a run in which one rank did something wrong; and the watch that ends a test that hangs. */
+/* What must be told of a run in which one rank did something wrong; and the watch that ends a test
+ * that hangs. */
 #include "collectives_faults.h"
 
 #include "base_check.h"
@@ -32,19 +33,21 @@ static const char *lacks(const char *message, const char *format, ...) {
     return strstr(message, wanted) ? NULL : complain("\"%s\" lacks \"%s\"", message, wanted);
 }
 
-#define CHECK(complaint)                        \
-    do {                                        \
-        const char *complaint_ = (complaint);   \
-        if (complaint_) return complaint_;      \
+#define CHECK(complaint)                      \
+    do {                                      \
+        const char *complaint_ = (complaint); \
+        if (complaint_) return complaint_;    \
     } while (0)
 
 static const char *is_status(muster_status status, muster_status wanted, const char *message) {
-    return status == wanted ? NULL : complain("expected %s, received %s \"%s\"", muster_status_name(wanted), muster_status_name(status), message);
+    return status == wanted ? NULL
+                            : complain("expected %s, received %s \"%s\"", muster_status_name(wanted), muster_status_name(status), message);
 }
 
 static bool has_messages(const faults_plan *plan) { return faults_sends(plan->calls[plan->step].kind); }
 
-/* In messages, and in the parts of a split, a rank can be behind the others, so that a later failure finds it there; so it can where it waits for its own device. */
+/* In messages, and in the parts of a split, a rank can be behind the others, so that a later
+ * failure finds it there; so it can where it waits for its own device. */
 static bool may_be_behind(const faults_plan *plan) {
     for (int32_t i = 0; i < plan->step; i++) {
         if (faults_sends(plan->calls[i].kind) || plan->calls[i].kind == FAULTS_SPLIT) return true;
@@ -52,17 +55,21 @@ static bool may_be_behind(const faults_plan *plan) {
     return false;
 }
 
-/* Of the ranks that did nothing wrong: they were told that another failed, or found it out themselves with the status `found`. A rank may have
- * finished with messages before anything went wrong with them, but no rank finishes a collective that another has not entered. */
+/* Of the ranks that did nothing wrong: they were told that another failed, or found it out
+ * themselves with the status `found`. A rank may have finished with messages before anything went
+ * wrong with them, but no rank finishes a collective that another has not entered. */
 static const char *others_waited(const faults_plan *plan, muster_status found) {
     for (int32_t r = 0; r < plan->size; r++) {
         const faults_outcome *o = &plan->outcomes[r];
         if (r == plan->rank || o->status == found) continue;
         if (o->status == MUSTER_OK && has_messages(plan)) continue;
-        if (o->status != MUSTER_ABORTED) return complain("rank %d: expected ABORTED, received %s \"%s\"", r, muster_status_name(o->status), o->message);
+        if (o->status != MUSTER_ABORTED)
+            return complain("rank %d: expected ABORTED, received %s \"%s\"", r, muster_status_name(o->status), o->message);
         const bool behind = may_be_behind(plan) || (strstr(o->message, "gave up waiting for its device") && o->steps < plan->step);
-        if (!has_messages(plan) && !behind && o->steps != plan->step) return complain("rank %d did %d steps, not %d: \"%s\"", r, o->steps, plan->step, o->message);
-        bool told = strstr(o->message, "gave up because rank") || strstr(o->message, "gave up waiting for its device") || strstr(o->message, "after the call was lost");
+        if (!has_messages(plan) && !behind && o->steps != plan->step)
+            return complain("rank %d did %d steps, not %d: \"%s\"", r, o->steps, plan->step, o->message);
+        bool told = strstr(o->message, "gave up because rank") || strstr(o->message, "gave up waiting for its device") ||
+                    strstr(o->message, "after the call was lost");
         if (!told) return complain("rank %d was told nothing: \"%s\"", r, o->message);
     }
     return NULL;
@@ -71,7 +78,8 @@ static const char *others_waited(const faults_plan *plan, muster_status found) {
 static const char *all_right(const faults_plan *plan, muster_status status, const char *message) {
     CHECK(is_status(status, MUSTER_OK, message));
     for (int32_t r = 0; r < plan->size; r++) {
-        if (plan->outcomes[r].steps != plan->steps) return complain("rank %d did %d steps, not %d", r, plan->outcomes[r].steps, plan->steps);
+        if (plan->outcomes[r].steps != plan->steps)
+            return complain("rank %d did %d steps, not %d", r, plan->outcomes[r].steps, plan->steps);
     }
     return NULL;
 }
@@ -105,8 +113,10 @@ static const char *agreed(const faults_plan *plan, muster_status status, const c
     for (int32_t r = 0; r < plan->size; r++) {
         const faults_outcome *o = &plan->outcomes[r];
         if (o->status != status)
-            return complain("rank %d: expected %s as the caller, received %s \"%s\"", r, muster_status_name(status), muster_status_name(o->status), o->message);
-        if (strncmp(o->message, message, strlen(o->message)) != 0) return complain("rank %d: expected the caller's \"%s\", received \"%s\"", r, message, o->message);
+            return complain("rank %d: expected %s as the caller, received %s \"%s\"", r, muster_status_name(status),
+                            muster_status_name(o->status), o->message);
+        if (strncmp(o->message, message, strlen(o->message)) != 0)
+            return complain("rank %d: expected the caller's \"%s\", received \"%s\"", r, message, o->message);
         if (o->steps != plan->step) return complain("rank %d did %d steps, not %d: \"%s\"", r, o->steps, plan->step, o->message);
     }
     return NULL;
@@ -121,7 +131,8 @@ static const char *both_named(const faults_plan *plan, const char *message) {
     first += strlen(one);
     size_t length = (size_t)(second - first);
     second += strlen(", rank 0 entered ");
-    if (length == (size_t)(end - second) && strncmp(first, second, length) == 0) return complain("\"%s\" names the same call twice", message);
+    if (length == (size_t)(end - second) && strncmp(first, second, length) == 0)
+        return complain("\"%s\" names the same call twice", message);
     return NULL;
 }
 
@@ -133,7 +144,8 @@ static const char *mismatched(const faults_plan *plan, muster_status status, con
         CHECK(lacks(message, ", the sum of all ranks' "));
     } else if (plan->fault == FAULT_COUNT && kind == FAULTS_ALL_TO_ALL_UNEVEN) {
         CHECK(is_status(status, MUSTER_SHAPE_MISMATCH, message));
-        CHECK(lacks(message, "rank %d sends %lld elements to rank 0, which expects ", plan->rank, (long long)(plan->calls[plan->step].count + plan->rank % 3 + 1)));
+        CHECK(lacks(message, "rank %d sends %lld elements to rank 0, which expects ", plan->rank,
+                    (long long)(plan->calls[plan->step].count + plan->rank % 3 + 1)));
     } else {
         CHECK(is_status(status, MUSTER_INVALID_ARGUMENT, message));
         CHECK(both_named(plan, message));
@@ -149,13 +161,15 @@ static const char *wrong_message(const faults_plan *plan, muster_status status, 
     char wanted[2][40];
     snprintf(wanted[0], sizeof wanted[0], "recv: rank %d expected ", plan->rank);
     snprintf(wanted[1], sizeof wanted[1], " from rank %d, which waits to send ", plan->rank);
-    if (!strstr(message, wanted[0]) && !strstr(message, wanted[1])) return complain("\"%s\" lacks \"%s\" or \"%s\"", message, wanted[0], wanted[1]);
+    if (!strstr(message, wanted[0]) && !strstr(message, wanted[1]))
+        return complain("\"%s\" lacks \"%s\" or \"%s\"", message, wanted[0], wanted[1]);
     return others_waited(plan, MUSTER_INVALID_ARGUMENT);
 }
 
 static const char *out_of_memory(const faults_plan *plan, muster_status status, const char *message) {
     if (plan->allocations < plan->allocation) return all_right(plan, status, message);
-    if (status == MUSTER_OK) return complain("allocation %lld of %lld failed and nobody noticed", (long long)plan->allocation, (long long)plan->allocations);
+    if (status == MUSTER_OK)
+        return complain("allocation %lld of %lld failed and nobody noticed", (long long)plan->allocation, (long long)plan->allocations);
     CHECK(is_status(status, MUSTER_OUT_OF_MEMORY, message));
     CHECK(lacks(message, "out of memory, "));
     bool may_finish = has_messages(plan) || plan->calls[plan->step].kind == FAULTS_SPLIT; /* the other part */
@@ -175,10 +189,14 @@ const char *faults_judge(const faults_plan *plan, muster_status status, const ch
     if (plan->fault == FAULT_MEMORY) return out_of_memory(plan, status, message);
     if (plan->stubborn) return status == MUSTER_OK ? complain("expected a failure, received OK") : NULL;
     switch (plan->fault) {
-    case FAULT_FAILS: return failed(plan, status, message);
-    case FAULT_RETURNS: return returned(plan, status, message);
-    case FAULT_STAYS_AWAY: return stayed_away(plan, status, message);
-    default: return has_messages(plan) ? wrong_message(plan, status, message) : mismatched(plan, status, message);
+    case FAULT_FAILS:
+        return failed(plan, status, message);
+    case FAULT_RETURNS:
+        return returned(plan, status, message);
+    case FAULT_STAYS_AWAY:
+        return stayed_away(plan, status, message);
+    default:
+        return has_messages(plan) ? wrong_message(plan, status, message) : mismatched(plan, status, message);
     }
 }
 
@@ -200,7 +218,9 @@ const char *faults_try(mst_pool *pool, faults_plan *plan, int64_t *repeated) {
 
 const char *faults_all_kinds(mst_pool *pool) {
     for (faults_kind kind = 0; kind < FAULTS_KINDS; kind++) {
-        faults_plan plan = {.calls = {{.kind = kind, .op = MUSTER_SUM, .dtype = MUSTER_F32, .count = 17, .salt = kind}}, .steps = 1, .size = mst_pool_size(pool)};
+        faults_plan plan = {.calls = {{.kind = kind, .op = MUSTER_SUM, .dtype = MUSTER_F32, .count = 17, .salt = kind}},
+                            .steps = 1,
+                            .size = mst_pool_size(pool)};
         muster_status status = faults_run(pool, &plan, 0);
         CHECK(faults_judge(&plan, status, muster_last_error()));
     }
@@ -234,7 +254,8 @@ static void give_up(void) {
     fprintf(stderr, "nothing has ended for %d s: %s\n", PATIENCE_S, watched.words);
     for (int32_t r = 0; watched.pool && r < mst_pool_size(watched.pool); r++) {
         char last[160];
-        fprintf(stderr, "  rank %d did last: %s\n", r, mst_recorder_last(&mst_pool_worker((mst_pool *)watched.pool, r)->recorder, last, sizeof last));
+        fprintf(stderr, "  rank %d did last: %s\n", r,
+                mst_recorder_last(&mst_pool_worker((mst_pool *)watched.pool, r)->recorder, last, sizeof last));
     }
     abort();
 }
@@ -283,7 +304,8 @@ extern void __ubsan_handle_add_overflow(void) __attribute__((weak)); /* there on
 bool faults_whole(void) {
     const char *text = getenv("MUSTER_TEST_FULL");
     if (text && *text == '1') return true;
-    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) return false; /* each GPU of the simulated machine is several threads */
+    /* each GPU of the simulated machine is several threads */
+    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) return false;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return false;
 #else

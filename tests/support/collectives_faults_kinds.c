@@ -3,7 +3,9 @@
 
 #include <math.h>
 
-double faults_value(const faults_seat *s, int32_t rank, int64_t i) { return (double)((i * 7 + rank * 5 + s->call.salt * 3 + i / 97) % 5 + 1); }
+double faults_value(const faults_seat *s, int32_t rank, int64_t i) {
+    return (double)((i * 7 + rank * 5 + s->call.salt * 3 + i / 97) % 5 + 1);
+}
 
 static double combined(const faults_seat *s, int32_t first, int32_t stride, int64_t i) {
     double result = faults_value(s, first, i);
@@ -11,16 +13,25 @@ static double combined(const faults_seat *s, int32_t first, int32_t stride, int6
     for (int32_t r = first + stride; r < s->size; r += stride, number++) {
         double next = faults_value(s, r, i);
         switch (s->call.op) {
-        case MUSTER_PROD: result *= next; break;
-        case MUSTER_MAX: result = fmax(result, next); break;
-        case MUSTER_MIN: result = fmin(result, next); break;
-        default: result += next;
+        case MUSTER_PROD:
+            result *= next;
+            break;
+        case MUSTER_MAX:
+            result = fmax(result, next);
+            break;
+        case MUSTER_MIN:
+            result = fmin(result, next);
+            break;
+        default:
+            result += next;
         }
     }
     return s->call.op == MUSTER_AVG ? result / number : result;
 }
 
-static muster_tensor part_of(muster_tensor tensor, int64_t begin, int64_t count) { return muster_tensor_slice(tensor, begin, begin + count); }
+static muster_tensor part_of(muster_tensor tensor, int64_t begin, int64_t count) {
+    return muster_tensor_slice(tensor, begin, begin + count);
+}
 
 static int64_t sum_below(const faults_seat *s, int64_t (*part)(const faults_seat *, int32_t), int32_t rank) {
     int64_t sum = 0;
@@ -40,8 +51,11 @@ static int32_t owner(const faults_seat *s, int64_t (*part)(const faults_seat *, 
 static int64_t with_extra(const faults_seat *s) { return s->call.count + s->call.extra; }
 static bool is_root(const faults_seat *s) { return s->rank == s->call.root; }
 
-/* The collectives proper. "inputs" and "outputs" of ranks that have none are no tensors at all, as the interface allows. */
-static muster_status all_reduce(faults_seat *s) { return muster_worker_all_reduce(s->worker, s->communicator, s->call.op, s->input, s->output); }
+/* The collectives proper. "inputs" and "outputs" of ranks that have none are no tensors at all, as
+ * the interface allows. */
+static muster_status all_reduce(faults_seat *s) {
+    return muster_worker_all_reduce(s->worker, s->communicator, s->call.op, s->input, s->output);
+}
 static double all_reduced(const faults_seat *s, int64_t i) { return combined(s, 0, 1, i); }
 
 static int64_t shards_of(int32_t rank) { return 1 + rank % 2; }
@@ -56,11 +70,16 @@ static double shards_reduced(const faults_seat *s, int64_t i) {
     for (int32_t r = 0; r < s->size; r++) {
         for (int64_t shard = 0; shard < shards_of(r); shard++, number++) {
             double next = faults_value(s, r, shard * s->call.count + i);
-            if (number == 0) result = next;
-            else if (s->call.op == MUSTER_PROD) result *= next;
-            else if (s->call.op == MUSTER_MAX) result = fmax(result, next);
-            else if (s->call.op == MUSTER_MIN) result = fmin(result, next);
-            else result += next;
+            if (number == 0)
+                result = next;
+            else if (s->call.op == MUSTER_PROD)
+                result *= next;
+            else if (s->call.op == MUSTER_MAX)
+                result = fmax(result, next);
+            else if (s->call.op == MUSTER_MIN)
+                result = fmin(result, next);
+            else
+                result += next;
         }
     }
     return s->call.op == MUSTER_AVG ? result / (double)number : result;
@@ -68,12 +87,18 @@ static double shards_reduced(const faults_seat *s, int64_t i) {
 
 double faults_parameter(int64_t i) { return (double)(i % 4); }
 /* The op of an axpy is always a sum: another "op" is another alpha. */
-static muster_status axpy(faults_seat *s) { return muster_worker_all_reduce_axpy(s->worker, s->communicator, s->call.op == MUSTER_SUM ? 2 : 3, s->input, s->output); }
+static muster_status axpy(faults_seat *s) {
+    return muster_worker_all_reduce_axpy(s->worker, s->communicator, s->call.op == MUSTER_SUM ? 2 : 3, s->input, s->output);
+}
 static double axpy_done(const faults_seat *s, int64_t i) { return faults_parameter(i) + 2 * combined(s, 0, 1, i); }
 
 static int64_t root_with_extra(const faults_seat *s) { return is_root(s) ? with_extra(s) : 0; }
-static muster_status reduce(faults_seat *s) { return muster_worker_reduce(s->worker, s->communicator, s->call.op, s->call.root, s->input, s->output); }
-static muster_status broadcast(faults_seat *s) { return muster_worker_broadcast(s->worker, s->communicator, s->call.root, s->input, s->output); }
+static muster_status reduce(faults_seat *s) {
+    return muster_worker_reduce(s->worker, s->communicator, s->call.op, s->call.root, s->input, s->output);
+}
+static muster_status broadcast(faults_seat *s) {
+    return muster_worker_broadcast(s->worker, s->communicator, s->call.root, s->input, s->output);
+}
 static double broadcasted(const faults_seat *s, int64_t i) { return faults_value(s, s->call.root, i); }
 
 static int64_t whole_even(const faults_seat *s) { return s->size * with_extra(s); }
@@ -91,12 +116,16 @@ static double gathered_uneven(const faults_seat *s, int64_t i) {
     return faults_value(s, from, i);
 }
 
-static muster_status scatter(faults_seat *s) { return muster_worker_scatter(s->worker, s->communicator, s->call.root, s->input, s->output); }
+static muster_status scatter(faults_seat *s) {
+    return muster_worker_scatter(s->worker, s->communicator, s->call.root, s->input, s->output);
+}
 static double scattered(const faults_seat *s, int64_t i) { return faults_value(s, s->call.root, sum_below(s, uneven, s->rank) + i); }
 
 static int64_t whole_with_extra(const faults_seat *s) { return whole_uneven(s) + s->call.extra; }
 static int64_t own_exactly(const faults_seat *s) { return uneven(s, s->rank); }
-static muster_status reduce_scatter(faults_seat *s) { return muster_worker_reduce_scatter(s->worker, s->communicator, s->call.op, s->input, s->output); }
+static muster_status reduce_scatter(faults_seat *s) {
+    return muster_worker_reduce_scatter(s->worker, s->communicator, s->call.op, s->input, s->output);
+}
 static double reduced_part(const faults_seat *s, int64_t i) { return combined(s, 0, 1, sum_below(s, uneven, s->rank) + i); }
 
 static muster_status all_to_all(faults_seat *s) { return muster_worker_all_to_all(s->worker, s->communicator, s->input, s->output); }
@@ -213,7 +242,8 @@ bool faults_rooted(faults_kind kind) { return faults_rows[kind].rooted; }
 bool faults_sends(faults_kind kind) { return kind == FAULTS_MESSAGES || kind == FAULTS_RING; }
 
 const char *faults_fault_name(faults_fault fault) {
-    static const char *const names[FAULTS] = {"none", "fails", "returns", "away", "count", "dtype", "op", "root", "order", "other", "memory", "delays"};
+    static const char *const names[FAULTS] = {"none", "fails", "returns", "away",  "count",  "dtype",
+                                              "op",   "root",  "order",   "other", "memory", "delays"};
     return names[fault];
 }
 

@@ -1,4 +1,5 @@
-/* The collectives that the fault tests enter, as one rank sees them: between collectives_faults.c and collectives_faults_kinds.c only. */
+/* The collectives that the fault tests enter, as one rank sees them: between collectives_faults.c
+ * and collectives_faults_kinds.c only. */
 #ifndef COLLECTIVES_FAULTS_KINDS_H
 #define COLLECTIVES_FAULTS_KINDS_H
 
@@ -23,7 +24,8 @@ typedef struct faults_row {
 } faults_row;
 
 extern const faults_row faults_rows[FAULTS_KINDS];
-/* Element i of a rank's input, and of a parameter before the collective. Small whole numbers, whose sums and products are exact in every dtype used. */
+/* Element i of a rank's input, and of a parameter before the collective. Small whole numbers, whose
+ * sums and products are exact in every dtype used. */
 double faults_value(const faults_seat *s, int32_t rank, int64_t i);
 double faults_parameter(int64_t i);
 

@@ -7,11 +7,13 @@
 #include <string.h>
 
 static const char *const kind_names[CELL_KINDS] = {
-    "all_reduce", "all_reduce_shards", "all_reduce_axpy", "all_reduce_momentum", "reduce", "broadcast", "all_gather", "uneven all_gather", "gather", "uneven gather", "scatter",
-    "uneven scatter", "reduce_scatter", "uneven reduce_scatter", "all_to_all", "uneven all_to_all", "barrier"};
+    "all_reduce",     "all_reduce_shards",     "all_reduce_axpy", "all_reduce_momentum", "reduce",  "broadcast",
+    "all_gather",     "uneven all_gather",     "gather",          "uneven gather",       "scatter", "uneven scatter",
+    "reduce_scatter", "uneven reduce_scatter", "all_to_all",      "uneven all_to_all",   "barrier"};
 
 const char *cell_algorithm(int index) {
-    static const char *const names[CELL_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CELL_ALGORITHMS] = {"reference", "p2p", "nccl", NULL};
+    static const char *const names[CELL_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CELL_ALGORITHMS] = {
+                                                                                                   "reference", "p2p", "nccl", NULL};
     return (collectives_devices() == COLLECTIVES_HOST_AND_FAR ? names : of_gpus)[index];
 }
 
@@ -43,7 +45,8 @@ static bool occurs(const cell *c) {
     return mst_reduction_check(c->op, c->dtype, "cell") == MUSTER_OK;
 }
 
-/* The largest size on many ranks, above all by the reference algorithm, with which each rank computes every element. */
+/* The largest size on many ranks, above all by the reference algorithm, with which each rank
+ * computes every element. */
 static bool is_heavy(const cell *c) { return c->count == CELL_COUNTS - 1 && c->ranks > 3; }
 
 /* ---- enumeration ---- */
@@ -51,7 +54,8 @@ static bool is_heavy(const cell *c) { return c->count == CELL_COUNTS - 1 && c->r
 /* Fields in order, with their first value and the number of values. */
 enum { FIELDS = sizeof(cell) };
 static const uint8_t first_value[FIELDS] = {0, 1, 1, 1, 0, 0, 0, 0};
-static const uint8_t values[FIELDS] = {CELL_DEVICES, CELL_RANKS, MUSTER_DTYPE_COUNT - 1, MUSTER_AVG, CELL_KINDS, CELL_ALGORITHMS, CELL_COUNTS, 2};
+static const uint8_t values[FIELDS] = {CELL_DEVICES, CELL_RANKS, MUSTER_DTYPE_COUNT - 1, MUSTER_AVG, CELL_KINDS, CELL_ALGORITHMS,
+                                       CELL_COUNTS,  2};
 
 static bool advance(cell *c, int32_t devices) {
     uint8_t *field = (uint8_t *)c;
@@ -65,7 +69,8 @@ static bool advance(cell *c, int32_t devices) {
 static cell *enumerate(int32_t devices, bool light, int64_t *count) {
     cell *cells = NULL, c;
     int64_t room = 0;
-    for (*count = 0;; room = *count, cells = mst_alloc((size_t)room * sizeof *cells), *count = 0) { /* first only counts */
+    /* first only counts */
+    for (*count = 0;; room = *count, cells = mst_alloc((size_t)room * sizeof *cells), *count = 0) {
         memcpy(&c, first_value, sizeof c);
         do {
             if (!occurs(&c) || (light && is_heavy(&c))) continue;
@@ -150,8 +155,8 @@ cell *cell_pairwise(uint64_t seed, bool light, int64_t *count) {
 const char *cell_text(const cell *c, char text[CELL_TEXT]) {
     static const char *const devices[CELL_DEVICES] = {"host", "far", "host and far"};
     const char *algorithm = cell_algorithm(c->algorithm);
-    snprintf(text, CELL_TEXT, "%s %s %s, %s, %d ranks, %lld elements%s, %s devices", kind_names[c->kind], cell_reduces(c) ? mst_reduction_name(c->op) : "of",
-             muster_dtype_name(c->dtype), algorithm ? algorithm : "selected", c->ranks, (long long)cell_count(c), c->in_place ? ", in place" : "",
-             devices[c->devices]);
+    snprintf(text, CELL_TEXT, "%s %s %s, %s, %d ranks, %lld elements%s, %s devices", kind_names[c->kind],
+             cell_reduces(c) ? mst_reduction_name(c->op) : "of", muster_dtype_name(c->dtype), algorithm ? algorithm : "selected", c->ranks,
+             (long long)cell_count(c), c->in_place ? ", in place" : "", devices[c->devices]);
     return text;
 }

@@ -5,7 +5,8 @@
 
 /* ---- inputs ---- */
 
-/* splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
+/* splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA
+ * 2014). */
 static uint64_t random_bits(uint64_t which, int64_t i) {
     uint64_t z = (which + 1) * 0xd1342543de82ef95u + (uint64_t)i * 0x9e3779b97f4a7c15u;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -22,12 +23,19 @@ static uint64_t float_bits(uint64_t bits, int exponent_bits, int fraction_bits) 
 static uint64_t element_bits(muster_dtype dtype, uint64_t which, int64_t i) {
     uint64_t bits = random_bits(which, i);
     switch (dtype) {
-    case MUSTER_F16: return float_bits(bits, 5, 10);
-    case MUSTER_BF16: return float_bits(bits, 8, 7);
-    case MUSTER_F32: return float_bits(bits, 8, 23);
-    case MUSTER_F64: return float_bits(bits, 11, 52);
-    case MUSTER_BOOL: return (bits >> 32) % 8 < (i % 2 ? 7u : 1u); /* so that both "and" and "or" over many ranks give both values */
-    default: return i % 4 ? bits | 1 : bits; /* products of odd numbers do not vanish */
+    case MUSTER_F16:
+        return float_bits(bits, 5, 10);
+    case MUSTER_BF16:
+        return float_bits(bits, 8, 7);
+    case MUSTER_F32:
+        return float_bits(bits, 8, 23);
+    case MUSTER_F64:
+        return float_bits(bits, 11, 52);
+    /* so that both "and" and "or" over many ranks give both values */
+    case MUSTER_BOOL:
+        return (bits >> 32) % 8 < (i % 2 ? 7u : 1u);
+    default:
+        return i % 4 ? bits | 1 : bits; /* products of odd numbers do not vanish */
     }
 }
 
@@ -54,10 +62,14 @@ static int64_t whole_value(muster_dtype dtype, const void *vector, int64_t i) {
 static int64_t whole_combine(muster_reduction op, bool is_unsigned, int64_t a, int64_t v) {
     bool larger = is_unsigned ? (uint64_t)v > (uint64_t)a : v > a;
     switch (op) {
-    case MUSTER_SUM: return (int64_t)((uint64_t)a + (uint64_t)v);
-    case MUSTER_PROD: return (int64_t)((uint64_t)a * (uint64_t)v);
-    case MUSTER_MAX: return larger ? v : a;
-    default: return larger ? a : v;
+    case MUSTER_SUM:
+        return (int64_t)((uint64_t)a + (uint64_t)v);
+    case MUSTER_PROD:
+        return (int64_t)((uint64_t)a * (uint64_t)v);
+    case MUSTER_MAX:
+        return larger ? v : a;
+    default:
+        return larger ? a : v;
     }
 }
 
@@ -75,34 +87,45 @@ void oracle_whole(muster_reduction op, muster_dtype dtype, void *const *vectors,
 static double half_value(uint16_t bits, int exponent_bits) {
     int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
     int exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1), fraction = bits & ((1 << fraction_bits) - 1);
-    double size = exponent ? ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits) : ldexp(fraction, 1 - bias - fraction_bits);
+    double size =
+        exponent ? ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits) : ldexp(fraction, 1 - bias - fraction_bits);
     if (exponent == (1 << exponent_bits) - 1) size = fraction ? NAN : INFINITY;
     return bits >> 15 ? -size : size;
 }
 
 double oracle_value(muster_dtype dtype, const void *vector, int64_t i) {
     switch (dtype) {
-    case MUSTER_F16: return half_value(((const uint16_t *)vector)[i], 5);
-    case MUSTER_BF16: return half_value(((const uint16_t *)vector)[i], 8);
-    case MUSTER_F32: return (double)((const float *)vector)[i];
-    default: return ((const double *)vector)[i];
+    case MUSTER_F16:
+        return half_value(((const uint16_t *)vector)[i], 5);
+    case MUSTER_BF16:
+        return half_value(((const uint16_t *)vector)[i], 8);
+    case MUSTER_F32:
+        return (double)((const float *)vector)[i];
+    default:
+        return ((const double *)vector)[i];
     }
 }
 
 static double float_combine(muster_reduction op, double a, double v) {
     switch (op) {
-    case MUSTER_PROD: return a * v;
-    case MUSTER_MAX: return v > a ? v : a;
-    case MUSTER_MIN: return v < a ? v : a;
-    default: return a + v;
+    case MUSTER_PROD:
+        return a * v;
+    case MUSTER_MAX:
+        return v > a ? v : a;
+    case MUSTER_MIN:
+        return v < a ? v : a;
+    default:
+        return a + v;
     }
 }
 
-/* Of a number that is stored, relative to it; of what is computed, relative to the largest number in it. */
+/* Of a number that is stored, relative to it; of what is computed, relative to the largest number
+ * in it. */
 static double stored_rounding(muster_dtype dtype) { return dtype == MUSTER_F16 ? 0x1p-11 : dtype == MUSTER_BF16 ? 0x1p-8 : 0; }
 static double computed_rounding(muster_dtype dtype) { return dtype == MUSTER_F64 ? 1e-13 : 1e-5; }
 
-int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, double alpha, const void *received, int64_t count) {
+int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, double alpha,
+                     const void *received, int64_t count) {
     double rounding = stored_rounding(dtype), arithmetic = computed_rounding(dtype);
     if (op == MUSTER_MAX || op == MUSTER_MIN) rounding = arithmetic = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -117,10 +140,12 @@ int64_t oracle_float(muster_reduction op, muster_dtype dtype, void *const *vecto
     return -1;
 }
 
-int64_t oracle_momentum(muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, const oracle_steps *steps, const void *received, int64_t count) {
+int64_t oracle_momentum(muster_dtype dtype, void *const *vectors, int32_t size, const void *parameter, const oracle_steps *steps,
+                        const void *received, int64_t count) {
     double rounding = stored_rounding(dtype), arithmetic = computed_rounding(dtype) * (2.0 * size + 2) * steps->steps;
     for (int64_t i = 0; i < count; i++) {
-        double sum = 0, velocity = 0, wanted = oracle_value(dtype, parameter, i), of_velocity = 0, of_wanted = 0; /* how far they may be off */
+        /* how far they may be off */
+        double sum = 0, velocity = 0, wanted = oracle_value(dtype, parameter, i), of_velocity = 0, of_wanted = 0;
         for (int32_t r = 0; r < size; r++) sum += oracle_value(dtype, vectors[r], i);
         for (int32_t s = 0; s < steps->steps; s++) {
             velocity = steps->beta * velocity + steps->alpha * sum;

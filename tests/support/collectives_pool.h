@@ -1,5 +1,6 @@
-/* A pool with a communicator over "host" or "far" devices, without a runtime; or, where the environment's MUSTER_TEST_DEVICES says so, over GPUs instead of all of these:
- * "cuda": one each, "cuda-virtual": all on the first. */
+/* A pool with a communicator over "host" or "far" devices, without a runtime; or, where the
+ * environment's MUSTER_TEST_DEVICES says so, over GPUs instead of all of these: "cuda": one each,
+ * "cuda-virtual": all on the first. */
 #ifndef COLLECTIVES_POOL_H
 #define COLLECTIVES_POOL_H
 

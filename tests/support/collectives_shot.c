@@ -13,16 +13,16 @@ typedef struct shot {
     const cell *c;
     int32_t rank, root;
     int64_t element, input_count, output_count, input_at, output_at;
-    int64_t begin, end; /* of what is written, between guards */
+    int64_t begin, end;                /* of what is written, between guards */
     int64_t velocity_at, velocity_end; /* the same of momentum */
-    const char *given;  /* the input's values */
+    const char *given;                 /* the input's values */
 } shot;
 
 /* ---- who has which part ---- */
 
 static bool is_uneven(const cell *c) {
-    return c->kind == CELL_ALL_GATHER_UNEVEN || c->kind == CELL_GATHER_UNEVEN || c->kind == CELL_SCATTER_UNEVEN || c->kind == CELL_REDUCE_SCATTER_UNEVEN ||
-           c->kind == CELL_ALL_TO_ALL_UNEVEN;
+    return c->kind == CELL_ALL_GATHER_UNEVEN || c->kind == CELL_GATHER_UNEVEN || c->kind == CELL_SCATTER_UNEVEN ||
+           c->kind == CELL_REDUCE_SCATTER_UNEVEN || c->kind == CELL_ALL_TO_ALL_UNEVEN;
 }
 
 /* Where part r begins. Even parts are rounded up; of the uneven ones every third is empty. */
@@ -59,15 +59,37 @@ static void set_counts(shot *s) {
     bool root = s->rank == s->root;
     s->input_count = s->output_count = count;
     switch (c->kind) {
-    case CELL_ALL_REDUCE_SHARDS: s->input_count = shards(c, s->rank) * count; break;
-    case CELL_REDUCE: s->output_count = root ? count : -1; break;
-    case CELL_BROADCAST: s->input_count = root ? count : -1; break;
-    case CELL_ALL_GATHER: case CELL_ALL_GATHER_UNEVEN: s->input_count = part(c, s->rank), s->output_count = total(c); break;
-    case CELL_GATHER: case CELL_GATHER_UNEVEN: s->input_count = part(c, s->rank), s->output_count = root ? total(c) : -1; break;
-    case CELL_SCATTER: case CELL_SCATTER_UNEVEN: s->input_count = root ? total(c) : -1, s->output_count = part(c, s->rank); break;
-    case CELL_REDUCE_SCATTER: case CELL_REDUCE_SCATTER_UNEVEN: s->input_count = total(c), s->output_count = part(c, s->rank); break;
-    case CELL_ALL_TO_ALL: case CELL_ALL_TO_ALL_UNEVEN: s->input_count = s->output_count = total(c); break;
-    default: break;
+    case CELL_ALL_REDUCE_SHARDS:
+        s->input_count = shards(c, s->rank) * count;
+        break;
+    case CELL_REDUCE:
+        s->output_count = root ? count : -1;
+        break;
+    case CELL_BROADCAST:
+        s->input_count = root ? count : -1;
+        break;
+    case CELL_ALL_GATHER:
+    case CELL_ALL_GATHER_UNEVEN:
+        s->input_count = part(c, s->rank), s->output_count = total(c);
+        break;
+    case CELL_GATHER:
+    case CELL_GATHER_UNEVEN:
+        s->input_count = part(c, s->rank), s->output_count = root ? total(c) : -1;
+        break;
+    case CELL_SCATTER:
+    case CELL_SCATTER_UNEVEN:
+        s->input_count = root ? total(c) : -1, s->output_count = part(c, s->rank);
+        break;
+    case CELL_REDUCE_SCATTER:
+    case CELL_REDUCE_SCATTER_UNEVEN:
+        s->input_count = total(c), s->output_count = part(c, s->rank);
+        break;
+    case CELL_ALL_TO_ALL:
+    case CELL_ALL_TO_ALL_UNEVEN:
+        s->input_count = s->output_count = total(c);
+        break;
+    default:
+        break;
     }
 }
 
@@ -117,10 +139,12 @@ static muster_status separate_input(const seat *seat, shot *s, muster_tensor *in
     int64_t bytes = s->input_count * s->element, vector = cell_count(s->c) * s->element;
     if (sharded) {
         int64_t of_rank = shards(s->c, s->rank), shape[] = {of_rank, cell_count(s->c)};
-        for (int64_t i = 0; i < of_rank; i++) memcpy(seat->host + i * vector, seat->batch->vectors[first_shard(s->rank) + i], (size_t)vector);
+        for (int64_t i = 0; i < of_rank; i++)
+            memcpy(seat->host + i * vector, seat->batch->vectors[first_shard(s->rank) + i], (size_t)vector);
         *input = muster_tensor_reshape(tensor_at(seat, s, 0, s->input_count), 2, shape);
     }
-    if (seat->far) return muster_worker_write(seat->worker, bytes_of(sharded ? seat->host : (char *)s->given, bytes), whole(seat, 0, bytes));
+    if (seat->far)
+        return muster_worker_write(seat->worker, bytes_of(sharded ? seat->host : (char *)s->given, bytes), whole(seat, 0, bytes));
     if (!sharded) *input = muster_tensor_make(s->c->dtype, (char *)s->given, 1, &s->input_count);
     return MUSTER_OK;
 }
@@ -128,12 +152,14 @@ static muster_status separate_input(const seat *seat, shot *s, muster_tensor *in
 /* Bytes [begin, end) with their guards, from the copy to the device. */
 static muster_status to_device(const seat *seat, int64_t begin, int64_t end) {
     if (!seat->far) return MUSTER_OK;
-    return muster_worker_write(seat->worker, bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD), whole(seat, begin - GUARD, end + GUARD));
+    return muster_worker_write(seat->worker, bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD),
+                               whole(seat, begin - GUARD, end + GUARD));
 }
 
 static muster_status from_device(const seat *seat, int64_t begin, int64_t end) {
     if (!seat->far) return MUSTER_OK;
-    return muster_worker_read(seat->worker, whole(seat, begin - GUARD, end + GUARD), bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD));
+    return muster_worker_read(seat->worker, whole(seat, begin - GUARD, end + GUARD),
+                              bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD));
 }
 
 static muster_status prepare_velocity(const seat *seat, const shot *s) {
@@ -144,8 +170,10 @@ static muster_status prepare_velocity(const seat *seat, const shot *s) {
 
 static muster_status prepare(const seat *seat, shot *s, muster_tensor *input, muster_tensor *output) {
     *output = tensor_at(seat, s, s->output_at, s->output_count);
-    if (in_place(s)) *input = tensor_at(seat, s, s->input_at, s->input_count);
-    else MUSTER_TRY(separate_input(seat, s, input));
+    if (in_place(s))
+        *input = tensor_at(seat, s, s->input_at, s->input_count);
+    else
+        MUSTER_TRY(separate_input(seat, s, input));
     memset(seat->host + s->begin - GUARD, FILL, (size_t)(s->end - s->begin + 2 * GUARD));
     if (in_place(s)) memcpy(seat->host + s->input_at, s->given, (size_t)(s->input_count * s->element));
     if (cell_updates(s->c)) memcpy(seat->host + s->output_at, seat->batch->vectors[CELL_RANKS], (size_t)(s->output_count * s->element));
@@ -153,7 +181,8 @@ static muster_status prepare(const seat *seat, shot *s, muster_tensor *input, mu
     return to_device(seat, s->begin, s->end);
 }
 
-static muster_status exchange_uneven(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor input, muster_tensor output) {
+static muster_status exchange_uneven(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor input,
+                                     muster_tensor output) {
     int64_t sent[CELL_RANKS], received[CELL_RANKS];
     for (int32_t r = 0; r < s->c->ranks; r++) {
         sent[r] = parcel(s->c, s->rank, r);
@@ -162,7 +191,8 @@ static muster_status exchange_uneven(const seat *seat, const shot *s, muster_com
     return muster_worker_all_to_all_uneven(seat->worker, communicator, input, sent, output, received);
 }
 
-static muster_status step(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor gradient, muster_tensor parameter) {
+static muster_status step(const seat *seat, const shot *s, muster_communicator *communicator, muster_tensor gradient,
+                          muster_tensor parameter) {
     muster_tensor velocity = tensor_at(seat, s, s->velocity_at, s->output_count);
     for (int i = 0; i < SHOT_STEPS; i++) {
         MUSTER_TRY(muster_worker_all_reduce_momentum(seat->worker, communicator, SHOT_ALPHA, gradient, SHOT_BETA, velocity, parameter));
@@ -174,18 +204,34 @@ static muster_status enter(const seat *seat, const shot *s, muster_tensor input,
     muster_communicator *communicator = seat->batch->communicators[s->c->algorithm];
     muster_worker *w = seat->worker;
     switch (s->c->kind) {
-    case CELL_ALL_REDUCE: return muster_worker_all_reduce(w, communicator, s->c->op, input, output);
-    case CELL_ALL_REDUCE_SHARDS: return muster_worker_all_reduce_shards(w, communicator, s->c->op, input, output);
-    case CELL_ALL_REDUCE_AXPY: return muster_worker_all_reduce_axpy(w, communicator, SHOT_ALPHA, input, output);
-    case CELL_ALL_REDUCE_MOMENTUM: return step(seat, s, communicator, input, output);
-    case CELL_REDUCE: return muster_worker_reduce(w, communicator, s->c->op, s->root, input, output);
-    case CELL_BROADCAST: return muster_worker_broadcast(w, communicator, s->root, input, output);
-    case CELL_ALL_GATHER: case CELL_ALL_GATHER_UNEVEN: return muster_worker_all_gather(w, communicator, input, output);
-    case CELL_GATHER: case CELL_GATHER_UNEVEN: return muster_worker_gather(w, communicator, s->root, input, output);
-    case CELL_SCATTER: case CELL_SCATTER_UNEVEN: return muster_worker_scatter(w, communicator, s->root, input, output);
-    case CELL_REDUCE_SCATTER: case CELL_REDUCE_SCATTER_UNEVEN: return muster_worker_reduce_scatter(w, communicator, s->c->op, input, output);
-    case CELL_ALL_TO_ALL: return muster_worker_all_to_all(w, communicator, input, output);
-    default: return exchange_uneven(seat, s, communicator, input, output);
+    case CELL_ALL_REDUCE:
+        return muster_worker_all_reduce(w, communicator, s->c->op, input, output);
+    case CELL_ALL_REDUCE_SHARDS:
+        return muster_worker_all_reduce_shards(w, communicator, s->c->op, input, output);
+    case CELL_ALL_REDUCE_AXPY:
+        return muster_worker_all_reduce_axpy(w, communicator, SHOT_ALPHA, input, output);
+    case CELL_ALL_REDUCE_MOMENTUM:
+        return step(seat, s, communicator, input, output);
+    case CELL_REDUCE:
+        return muster_worker_reduce(w, communicator, s->c->op, s->root, input, output);
+    case CELL_BROADCAST:
+        return muster_worker_broadcast(w, communicator, s->root, input, output);
+    case CELL_ALL_GATHER:
+    case CELL_ALL_GATHER_UNEVEN:
+        return muster_worker_all_gather(w, communicator, input, output);
+    case CELL_GATHER:
+    case CELL_GATHER_UNEVEN:
+        return muster_worker_gather(w, communicator, s->root, input, output);
+    case CELL_SCATTER:
+    case CELL_SCATTER_UNEVEN:
+        return muster_worker_scatter(w, communicator, s->root, input, output);
+    case CELL_REDUCE_SCATTER:
+    case CELL_REDUCE_SCATTER_UNEVEN:
+        return muster_worker_reduce_scatter(w, communicator, s->c->op, input, output);
+    case CELL_ALL_TO_ALL:
+        return muster_worker_all_to_all(w, communicator, input, output);
+    default:
+        return exchange_uneven(seat, s, communicator, input, output);
     }
 }
 
@@ -193,7 +239,8 @@ static muster_status enter(const seat *seat, const shot *s, muster_tensor input,
 
 static muster_status wrong(const shot *s, const char *what, int64_t at) {
     char text[CELL_TEXT];
-    return mst_error(MUSTER_USER, "%s, root %d: on rank %d %s, at byte %lld of its output", cell_text(s->c, text), s->root, s->rank, what, (long long)at);
+    return mst_error(MUSTER_USER, "%s, root %d: on rank %d %s, at byte %lld of its output", cell_text(s->c, text), s->root, s->rank, what,
+                     (long long)at);
 }
 
 /* count elements of the output from `to` are those of `vector` from `from`. */
@@ -208,7 +255,8 @@ static bool near(const shot *s, const char *got, const char *want, int64_t count
 }
 
 static bool any_order(const shot *s) {
-    return collectives_devices() == COLLECTIVES_GPUS && cell_reduces(s->c) && !cell_updates(s->c) && (s->c->dtype == MUSTER_F32 || s->c->dtype == MUSTER_F64);
+    return collectives_devices() == COLLECTIVES_GPUS && cell_reduces(s->c) && !cell_updates(s->c) &&
+           (s->c->dtype == MUSTER_F32 || s->c->dtype == MUSTER_F64);
 }
 
 static muster_status same(const seat *seat, const shot *s, int64_t to, const char *vector, int64_t from, int64_t count) {
@@ -237,14 +285,27 @@ static muster_status check_values(const seat *seat, const shot *s) {
     int64_t count = s->output_count, offset = edge(s->c, s->rank);
     if (count < 0) return MUSTER_OK;
     switch (s->c->kind) {
-    case CELL_ALL_REDUCE: case CELL_ALL_REDUCE_SHARDS: case CELL_REDUCE: return same(seat, s, 0, b->combined, 0, count);
-    case CELL_ALL_REDUCE_AXPY: return same(seat, s, 0, b->updated, 0, count);
-    case CELL_ALL_REDUCE_MOMENTUM: return same(seat, s, 0, b->stepped, 0, count);
-    case CELL_BROADCAST: return same(seat, s, 0, b->vectors[s->root], 0, count);
-    case CELL_SCATTER: case CELL_SCATTER_UNEVEN: return same(seat, s, 0, b->vectors[s->root], offset, count);
-    case CELL_REDUCE_SCATTER: case CELL_REDUCE_SCATTER_UNEVEN: return same(seat, s, 0, b->combined, offset, count);
-    case CELL_ALL_TO_ALL: case CELL_ALL_TO_ALL_UNEVEN: return check_parcels(seat, s);
-    default: return check_joined(seat, s);
+    case CELL_ALL_REDUCE:
+    case CELL_ALL_REDUCE_SHARDS:
+    case CELL_REDUCE:
+        return same(seat, s, 0, b->combined, 0, count);
+    case CELL_ALL_REDUCE_AXPY:
+        return same(seat, s, 0, b->updated, 0, count);
+    case CELL_ALL_REDUCE_MOMENTUM:
+        return same(seat, s, 0, b->stepped, 0, count);
+    case CELL_BROADCAST:
+        return same(seat, s, 0, b->vectors[s->root], 0, count);
+    case CELL_SCATTER:
+    case CELL_SCATTER_UNEVEN:
+        return same(seat, s, 0, b->vectors[s->root], offset, count);
+    case CELL_REDUCE_SCATTER:
+    case CELL_REDUCE_SCATTER_UNEVEN:
+        return same(seat, s, 0, b->combined, offset, count);
+    case CELL_ALL_TO_ALL:
+    case CELL_ALL_TO_ALL_UNEVEN:
+        return check_parcels(seat, s);
+    default:
+        return check_joined(seat, s);
     }
 }
 
@@ -266,8 +327,13 @@ static muster_status check(const seat *seat, const shot *s) {
 }
 
 muster_status seat_take(seat *seat, muster_worker *worker, batch *b) {
-    int64_t vector = b->length * muster_dtype_size(b->cells->dtype), input = 2 * vector, output = vector + SHOT_SLACK * 8 + 2 * GUARD, bytes = input + 2 * output;
-    *seat = (struct seat){.worker = worker, .batch = b, .far = !mst_device_is_host(worker->device), .output_at = input + GUARD, .velocity_at = input + output + GUARD};
+    int64_t vector = b->length * muster_dtype_size(b->cells->dtype), input = 2 * vector, output = vector + SHOT_SLACK * 8 + 2 * GUARD,
+            bytes = input + 2 * output;
+    *seat = (struct seat){.worker = worker,
+                          .batch = b,
+                          .far = !mst_device_is_host(worker->device),
+                          .output_at = input + GUARD,
+                          .velocity_at = input + output + GUARD};
     seat->arena = muster_worker_scratch(worker, MUSTER_U8, 1, &bytes);
     if (seat->arena.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
     seat->host = seat->far ? mst_alloc_uninitialised((size_t)bytes) : muster_tensor_address(seat->arena);
@@ -287,7 +353,8 @@ static muster_status run_barrier(const seat *seat, const cell *c) {
     int64_t mine = atomic_fetch_add(&b->entered[rank], 1) + 1;
     MUSTER_TRY(muster_worker_barrier(seat->worker, b->communicators[c->algorithm]));
     for (int32_t r = 0; r < c->ranks; r++) {
-        if (atomic_load(&b->entered[r]) < mine) return mst_error(MUSTER_USER, "barrier of %d ranks: rank %d passed before rank %d came", c->ranks, rank, r);
+        if (atomic_load(&b->entered[r]) < mine)
+            return mst_error(MUSTER_USER, "barrier of %d ranks: rank %d passed before rank %d came", c->ranks, rank, r);
     }
     return MUSTER_OK;
 }

@@ -1,4 +1,5 @@
-/* One cell of the conformance suite as one rank meets it: places its tensors, enters, and compares what came out. */
+/* One cell of the conformance suite as one rank meets it: places its tensors, enters, and compares
+ * what came out. */
 #ifndef COLLECTIVES_SHOT_H
 #define COLLECTIVES_SHOT_H
 
@@ -6,7 +7,7 @@
 
 #include <stdatomic.h>
 
-enum { SHOT_SLACK = 16 }; /* even parts are rounded up: elements beyond a cell's count */
+enum { SHOT_SLACK = 16 };  /* even parts are rounded up: elements beyond a cell's count */
 #define SHOT_ALPHA (-0.37) /* of axpy and momentum */
 #define SHOT_BETA 0.75
 enum { SHOT_STEPS = 2 }; /* of momentum: the second one has a velocity */

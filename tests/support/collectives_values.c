@@ -33,7 +33,8 @@ muster_status values_expect_part(muster_worker *w, muster_tensor tensor, int64_t
     for (int64_t i = begin; i < end && status == MUSTER_OK; i++) {
         int64_t value = ((int64_t *)bytes)[i], wanted = first + (i - begin) * step;
         if (value != wanted)
-            status = mst_error(MUSTER_USER, "rank %d of %d: element %lld: expected %lld, received %lld", w->rank, w->size, (long long)i, (long long)wanted, (long long)value);
+            status = mst_error(MUSTER_USER, "rank %d of %d: element %lld: expected %lld, received %lld", w->rank, w->size, (long long)i,
+                               (long long)wanted, (long long)value);
     }
     mst_free(bytes);
     return status;
@@ -90,7 +91,8 @@ void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail
 muster_status values_refused(muster_status received, muster_status expected, const char *text, const char *call) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    if (received != expected) return mst_error(MUSTER_USER, "%.200s: expected %s, received %s", call, muster_status_name(expected), muster_status_name(received));
+    if (received != expected)
+        return mst_error(MUSTER_USER, "%.200s: expected %s, received %s", call, muster_status_name(expected), muster_status_name(received));
     if (!strstr(message, text)) return mst_error(MUSTER_USER, "\"%.300s\" lacks \"%.200s\"", message, text);
     return MUSTER_OK;
 }

@@ -1,4 +1,5 @@
-/* Short tests of collectives: tensors whose values are sequences, on whatever device the worker drives, and pools of every kind to run them on. */
+/* Short tests of collectives: tensors whose values are sequences, on whatever device the worker
+ * drives, and pools of every kind to run them on. */
 #ifndef COLLECTIVES_VALUES_H
 #define COLLECTIVES_VALUES_H
 
@@ -20,13 +21,15 @@ muster_status values_same(muster_worker *w, muster_tensor tensor, muster_tensor 
 void values_run_on_all(mst_task task, void *argument, int32_t least);
 /* On this many host devices. */
 void values_run_on(mst_task task, void *argument, int32_t host);
-/* It fails on host devices with `code` and a message that holds `text`; after which the pool works. */
+/* It fails on host devices with `code` and a message that holds `text`; after which the pool
+ * works. */
 void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail_after_ns, muster_status code, const char *text);
 
 /* Inside a task: an error with the condition as its sentence. */
-#define VALUES_REQUIRE(condition)                                                                                                        \
-    do {                                                                                                                                 \
-        if (!(condition)) return mst_error(MUSTER_USER, "%s:%d: rank %d: not so: %s", __FILE__, __LINE__, muster_worker_rank(w), #condition); \
+#define VALUES_REQUIRE(condition)                                                                                               \
+    do {                                                                                                                        \
+        if (!(condition))                                                                                                       \
+            return mst_error(MUSTER_USER, "%s:%d: rank %d: not so: %s", __FILE__, __LINE__, muster_worker_rank(w), #condition); \
     } while (0)
 /* The call is refused with `code` and a message that holds `text`. */
 #define VALUES_REFUSED(call, code, text) MUSTER_TRY(values_refused(call, code, text, #call))

@@ -24,7 +24,8 @@ typedef struct far_block {
     int64_t offset, bytes, span; /* span: bytes, rounding and fence */
 } far_block;
 
-/* One piece of work: a copy, a kernel with its own parameters, or a wait for what a mark remembers. Addresses are already those of the alias. */
+/* One piece of work: a copy, a kernel with its own parameters, or a wait for what a mark remembers.
+ * Addresses are already those of the alias. */
 typedef struct far_work {
     mst_host_kernel kernel;
     struct far_device *awaited; /* a wait, for position `bytes` of its queue `awaited_queue` */
@@ -37,7 +38,8 @@ typedef struct far_work {
 
 enum { QUEUES = 2 };
 
-/* Served by a thread of its own. Under the device's lock, but for works[issued], which belongs to the issuing thread. */
+/* Served by a thread of its own. Under the device's lock, but for works[issued], which belongs to
+ * the issuing thread. */
 typedef struct far_queue {
     struct far_device *far;
     pthread_t thread;
@@ -55,10 +57,10 @@ typedef struct far_device {
     mst_device head;
     mst_device *previous; /* whose context the thread had before enter */
     int32_t ordinal;
-    int64_t reserved; /* bytes that an allocation in flight may have */
+    int64_t reserved;          /* bytes that an allocation in flight may have */
     far_mark marks[MST_MARKS]; /* the issuing thread's */
-    char *base;  /* what the program sees: PROT_NONE */
-    char *alias; /* the same pages, for the device's own thread */
+    char *base;                /* what the program sees: PROT_NONE */
+    char *alias;               /* the same pages, for the device's own thread */
     pid_t process;
     atomic_flag issuing;
 
@@ -114,7 +116,8 @@ static muster_status end_issue(far_device *far, muster_status status) {
 
 /* ---- the device's own thread ---- */
 
-/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016). */
+/* xorshift64* (Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled",
+ * 2016). */
 static void wait_a_little(far_queue *queue) {
     const far_device *far = queue->far;
     if (far->longest_us <= 0) return;
@@ -165,7 +168,8 @@ static void run_next(far_queue *queue, const far_work *work, bool dropped) {
     }
 }
 
-/* After a failure the rest of the queues is dropped until the next sync, as a host device would not have been given it. */
+/* After a failure the rest of the queues is dropped until the next sync, as a host device would not
+ * have been given it. */
 static void *serve(void *argument) {
     far_queue *queue = argument;
     far_device *far = queue->far;
@@ -183,7 +187,8 @@ static void *serve(void *argument) {
     return NULL;
 }
 
-/* With the lock: sleeps for a millisecond or until something changes, then lets whoever watches the wait end it. */
+/* With the lock: sleeps for a millisecond or until something changes, then lets whoever watches the
+ * wait end it. */
 static muster_status wait_for_change(far_device *far) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -197,7 +202,8 @@ static muster_status wait_for_change(far_device *far) {
     return status;
 }
 
-/* The next free place of the queue; waits while it is full. Only the issuing thread fills it, so that no lock is held meanwhile. */
+/* The next free place of the queue; waits while it is full. Only the issuing thread fills it, so
+ * that no lock is held meanwhile. */
 static muster_status next_work(far_device *far, mst_queue which, far_work **work) {
     far_queue *queue = &far->queues[which];
     muster_status status = MUSTER_OK;
@@ -293,8 +299,8 @@ static void choose_delays(far_device *far, const char *argument) {
     bool chosen = atomic_load(&chosen_delay_us) >= 0;
     far->longest_us = chosen ? atomic_load(&chosen_delay_us) : delay ? atoi(delay) : 0;
     uint64_t start = chosen ? atomic_load(&chosen_seed) : seed ? strtoull(seed, NULL, 10) : 0;
-    for (uint64_t q = 0; q < QUEUES; q++)
-        far->queues[q].random = ((start + strtoull(argument, NULL, 10) + 1) * 0x9E3779B97F4A7C15u ^ q << 32) | 1; /* never 0 */
+    for (uint64_t q = 0; q < QUEUES; q++) /* never 0 */
+        far->queues[q].random = ((start + strtoull(argument, NULL, 10) + 1) * 0x9E3779B97F4A7C15u ^ q << 32) | 1;
 }
 
 static muster_status start(far_device *far, const char *argument) {
@@ -316,14 +322,17 @@ static muster_status start(far_device *far, const char *argument) {
 
 static muster_status far_open(const mst_device_table *table, const char *argument, mst_device **device) {
     if (argument[0] == '\0' || strspn(argument, "0123456789") != strlen(argument)) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected far:<ordinal>, received \"far:%.100s\"", argument);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected far:<ordinal>, received \"far:%.100s\"",
+                         argument);
     }
     far_device *far = mst_alloc(sizeof *far);
     if (!far) return mst_out_of_memory("far device", sizeof *far);
     far->head.table = table;
     muster_status status = start(far, argument);
-    if (status == MUSTER_OK) *device = &far->head;
-    else mst_free(far);
+    if (status == MUSTER_OK)
+        *device = &far->head;
+    else
+        mst_free(far);
     return status;
 }
 
@@ -357,7 +366,8 @@ static bool find_gap(const far_device *far, int64_t span, int64_t *position, int
 
 static muster_status allocate(far_device *far, int64_t bytes, void **address) {
     int64_t position, offset, span;
-    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected at least 0, received %lld", far->head.name, (long long)bytes);
+    if (bytes < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected at least 0, received %lld", far->head.name, (long long)bytes);
     if (far->head.in_flight && atomic_load(&strict_in_flight)) {
         if (bytes > far->reserved) return mst_out_of_memory(far->head.name, bytes);
         far->reserved -= bytes;
@@ -422,8 +432,8 @@ static muster_status translate(far_device *far, const void *address, int64_t byt
             return MUSTER_OK;
         }
     }
-    return mst_error(MUSTER_INTERNAL, "%s: address: expected %lld bytes inside an allocated block of this device, received %p", far->head.name,
-                     (long long)bytes, address);
+    return mst_error(MUSTER_INTERNAL, "%s: address: expected %lld bytes inside an allocated block of this device, received %p",
+                     far->head.name, (long long)bytes, address);
 }
 
 /* ---- work ---- */
@@ -480,8 +490,8 @@ static muster_status far_copy(mst_device *device, void *to_device, const void *f
     return end_issue(far, copy(far, to_device, from_device, bytes));
 }
 
-static muster_status launch(far_device *far, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes, const int32_t *offsets,
-                            int32_t offset_count) {
+static muster_status launch(far_device *far, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
+                            const int32_t *offsets, int32_t offset_count) {
     if (parameter_bytes < 0 || parameter_bytes > MST_LAUNCH_MAX) {
         return mst_error(MUSTER_INTERNAL, "%s: parameters: expected at most %d bytes, received %lld", far->head.name, MST_LAUNCH_MAX,
                          (long long)parameter_bytes);

@@ -12,7 +12,8 @@
 
 #include "muster/function.h"
 
-/* A silent runtime of `count` devices of `backend` ("host" or "far"). Fails the test if it does not open. */
+/* A silent runtime of `count` devices of `backend` ("host" or "far"). Fails the test if it does not
+ * open. */
 muster_runtime *fixture_open(const char *backend, int count);
 /* The same with logical shards; 0: off. */
 muster_runtime *fixture_open_shards(const char *backend, int count, int shards);
@@ -27,13 +28,12 @@ void fixture_assert_ok(muster_status status, const char *what, const char *file,
 void fixture_assert_refused(muster_status status, muster_status code, const char *part, const char *what, const char *file, int line);
 
 /* Runs the body of a test for both kinds of devices. */
-#define for_each_backend(name) \
-    for (const char *const *name##_at = fixture_backends, *name = *name##_at; name; name = *++name##_at)
+#define for_each_backend(name) for (const char *const *name##_at = fixture_backends, *name = *name##_at; name; name = *++name##_at)
 extern const char *const fixture_backends[];
 
 /* A small repeatable generator: value in [0, bound). */
 uint32_t fixture_random(uint64_t *state, uint32_t bound);
-uint64_t fixture_seed(void); /* MUSTER_SEED, else fixed; printed once */
+uint64_t fixture_seed(void);             /* MUSTER_SEED, else fixed; printed once */
 int fixture_rounds(int usual, int full); /* full with MUSTER_TEST_FULL */
 
 #endif

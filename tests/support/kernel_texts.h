@@ -1,4 +1,5 @@
-/* The texts of the tests' kernels, in one place, so that the real compiler of every device can be given all of them. */
+/* The texts of the tests' kernels, in one place, so that the real compiler of every device can be
+ * given all of them. */
 #ifndef KERNEL_TEXTS_H
 #define KERNEL_TEXTS_H
 

@@ -82,8 +82,9 @@ static void shuffle(int32_t *order, int32_t count) {
     }
 }
 
-/* Innermost axis first; an axis begins where those inside it end, so that no two elements share a place unless it `repeats`. A stride along a single
- * element means nothing and may be any number. */
+/* Innermost axis first; an axis begins where those inside it end, so that no two elements share a
+ * place unless it `repeats`. A stride along a single element means nothing and may be any
+ * number. */
 ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, bool repeats) {
     int64_t strides[MUSTER_MAX_DIMS], extent = 1, first = ops_random(4);
     int32_t order[MUSTER_MAX_DIMS];
@@ -93,7 +94,8 @@ ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const
         int32_t axis = plain ? ndim - 1 - i : order[i];
         int64_t stride = plain ? extent : extent * (1 + ops_random(2)) + ops_random(2);
         strides[axis] = !plain && ops_random(3) == 0 ? -stride : stride;
-        if (!plain && repeats && ops_random(6) == 0) strides[axis] = stride = 1 + ops_random(extent); /* windows that overlap */
+        /* windows that overlap */
+        if (!plain && repeats && ops_random(6) == 0) strides[axis] = stride = 1 + ops_random(extent);
         if (!plain && repeats && ops_random(4) == 0) strides[axis] = 0;
         if (!plain && shape[axis] == 1) strides[axis] = ops_random(2001) - 1000;
         if (shape[axis] <= 1) continue;
@@ -108,8 +110,12 @@ ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const
     return pair;
 }
 
-void ops_send(muster_worker *worker, const ops_pair *pair) { assert_ok(muster_worker_write(worker, pair->host_storage, pair->device_storage)); }
-void ops_fetch(muster_worker *worker, const ops_pair *pair) { assert_ok(muster_worker_read(worker, pair->device_storage, pair->host_storage)); }
+void ops_send(muster_worker *worker, const ops_pair *pair) {
+    assert_ok(muster_worker_write(worker, pair->host_storage, pair->device_storage));
+}
+void ops_fetch(muster_worker *worker, const ops_pair *pair) {
+    assert_ok(muster_worker_read(worker, pair->device_storage, pair->host_storage));
+}
 
 double ops_element(muster_tensor tensor, int32_t ndim, const int64_t *index) {
     double value = 0;
@@ -136,9 +142,13 @@ bool ops_refused(muster_reduction op, muster_dtype dtype) {
     return (op == MUSTER_AVG && !mst_dtype_is_float(dtype)) || (op == MUSTER_SUM && dtype == MUSTER_BOOL);
 }
 
-double ops_precision(muster_dtype dtype) { return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : dtype == MUSTER_F32 ? 1e-6 : 1e-12; }
+double ops_precision(muster_dtype dtype) {
+    return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : dtype == MUSTER_F32 ? 1e-6 : 1e-12;
+}
 
 void ops_assert_near(double value, double expected, double tolerance) {
-    bool near = isfinite(expected) ? fabs(value - expected) <= tolerance * (1 + fabs(expected)) : isnan(expected) ? isnan(value) : value == expected;
+    bool near = isfinite(expected) ? fabs(value - expected) <= tolerance * (1 + fabs(expected))
+                : isnan(expected)  ? isnan(value)
+                                   : value == expected;
     if (!near) fail_msg("expected %.9g, received %.9g", expected, value);
 }

@@ -1,4 +1,5 @@
-/* What tests of operations share: a worker without a runtime, tensors on its device with mirrors on the host, and random layouts. */
+/* What tests of operations share: a worker without a runtime, tensors on its device with mirrors on
+ * the host, and random layouts. */
 #ifndef OPS_FIXTURE_H
 #define OPS_FIXTURE_H
 
@@ -12,25 +13,30 @@ typedef struct ops_pair {
 /* Runs body(worker, argument) on one device of the backend, in this thread. */
 muster_status ops_run_on(const char *backend, mst_task body, void *argument);
 
-/* A small repeatable generator: value in [0, below). seed: MUSTER_SEED, else fixed; printed. rounds: `full` with MUSTER_TEST_FULL. */
+/* A small repeatable generator: value in [0, below). seed: MUSTER_SEED, else fixed; printed.
+ * rounds: `full` with MUSTER_TEST_FULL. */
 void ops_seed(void);
 int64_t ops_random(int64_t below);
 int ops_rounds(int usual, int full);
 
-/* A pair over `storage` elements, small whole numbers; its views are the caller's to lay out: first apply the strides and the offset to `host`, then
- * call ops_place. The mirrors of the last 16 pairs are kept. */
+/* A pair over `storage` elements, small whole numbers; its views are the caller's to lay out: first
+ * apply the strides and the offset to `host`, then call ops_place. The mirrors of the last 16 pairs
+ * are kept. */
 ops_pair ops_make(muster_worker *worker, muster_dtype dtype, int64_t storage);
 void ops_place(ops_pair *pair);
-/* A pair in a random layout: axes in any order, with gaps, backwards; repeats: also with strides 0 and rows that overlap. */
+/* A pair in a random layout: axes in any order, with gaps, backwards; repeats: also with strides 0
+ * and rows that overlap. */
 ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, bool repeats);
 
 /* The whole storage, from the host to the device and back. */
 void ops_send(muster_worker *worker, const ops_pair *pair);
 void ops_fetch(muster_worker *worker, const ops_pair *pair);
 
-/* The element at `index` of a host tensor, where a tensor of `ndim` axes has it: aligned right, size 1 repeats. */
+/* The element at `index` of a host tensor, where a tensor of `ndim` axes has it: aligned right,
+ * size 1 repeats. */
 double ops_element(muster_tensor tensor, int32_t ndim, const int64_t *index);
-/* The next index in row-major order; false after the last. Begin with zeros, on a shape without a 0. */
+/* The next index in row-major order; false after the last. Begin with zeros, on a shape without a
+ * 0. */
 bool ops_next(int32_t ndim, const int64_t *shape, int64_t *index);
 
 bool ops_is_unsigned(muster_dtype dtype);

@@ -46,8 +46,10 @@ static bool translate(const char *devices, char *text) {
         const int host = count_in(entry, "host"), far = count_in(entry, "far");
         if (host < 0 && far < 0) return false;
         if (entry != devices) strcat(text, ",");
-        if (host > 0 && mixed) sprintf(text + strlen(text), "host:%d", host);
-        else put_gpus(text, host > 0 ? host : far, host < 0 && !mixed);
+        if (host > 0 && mixed)
+            sprintf(text + strlen(text), "host:%d", host);
+        else
+            put_gpus(text, host > 0 ? host : far, host < 0 && !mixed);
     }
     return true;
 }
@@ -56,7 +58,8 @@ muster_status __wrap_muster_runtime_open(const muster_runtime_options *options, 
     char text[TEXT];
     muster_runtime_options other;
     muster_status status;
-    if (on_gpus() && options && options->struct_size == sizeof other && options->devices && strlen(options->devices) < 64 && translate(options->devices, text)) {
+    if (on_gpus() && options && options->struct_size == sizeof other && options->devices && strlen(options->devices) < 64 &&
+        translate(options->devices, text)) {
         other = *options;
         other.devices = text;
         status = __real_muster_runtime_open(&other, runtime);

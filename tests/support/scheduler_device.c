@@ -4,8 +4,8 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -45,10 +45,10 @@ static muster_status plain_sync(mst_device *device) {
     return atomic_load(&sync_fails[index]) ? mst_error(MUSTER_DEVICE_LOST, "plain device %d: sync failed", (int)index) : MUSTER_OK;
 }
 
-#define PLAIN_TABLE(has_flags)                                                                                                      \
-    {                                                                                                                               \
-        .backend = "plain", .flags = has_flags, .allocate = plain_allocate, .release = plain_release, .copy_in = plain_copy,       \
-        .copy_out = plain_copy, .copy = plain_copy, .sync = plain_sync                                                             \
+#define PLAIN_TABLE(has_flags)                                                                                               \
+    {                                                                                                                        \
+        .backend = "plain", .flags = has_flags, .allocate = plain_allocate, .release = plain_release, .copy_in = plain_copy, \
+        .copy_out = plain_copy, .copy = plain_copy, .sync = plain_sync                                                       \
     }
 static const mst_device_table tables[2] = {PLAIN_TABLE(0), PLAIN_TABLE(MST_DEVICE_HOST_MEMORY)};
 

@@ -1,4 +1,5 @@
-/* The least device there is: host memory, counted, every call can be made to fail. For tests of the pool alone. */
+/* The least device there is: host memory, counted, every call can be made to fail. For tests of the
+ * pool alone. */
 #ifndef SCHEDULER_DEVICE_H
 #define SCHEDULER_DEVICE_H
 
@@ -14,7 +15,8 @@ int64_t plain_syncs(void);
 void plain_fail_sync(int32_t device, bool fail);
 void plain_fail_allocations(bool fail);
 
-/* A pool over `count` plain devices; spin_ns as given, deadlines as given (negative: never), log lines kept for plain_log. Asserts success. */
+/* A pool over `count` plain devices; spin_ns as given, deadlines as given (negative: never), log
+ * lines kept for plain_log. Asserts success. */
 mst_pool *plain_pool(int32_t count, int64_t spin_ns, int64_t warn_ns, int64_t fail_ns);
 const char *plain_log(void); /* all lines since the last plain_pool, each ended by a newline */
 /* A gate hook: random short delays, yields and sleeps before waits. */

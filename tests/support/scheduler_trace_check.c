@@ -17,7 +17,8 @@ static const char program[] =
     "sys.exit(0 if eval(sys.argv[2]) else 1)\n";
 
 bool mst_trace_holds(const char *path, const char *expression) {
-    /* Nothing of the environment or of the machine's Python packages: they are not what is tested, and finding them takes longest. */
+    /* Nothing of the environment or of the machine's Python packages: they are not what is tested,
+     * and finding them takes longest. */
     char *arguments[] = {"python3", "-IS", "-c", (char *)program, (char *)path, (char *)expression, NULL};
     char *environment[] = {"PATH=/usr/bin:/usr/local/bin:/bin", NULL};
     pid_t child;

@@ -5,12 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The file is JSON and the Python expression is true of it. The expression sees trace (all of it), events (those of the workers),
- * of(rank) (those of one) and meta(rank, name) (the arguments of that metadata event). Python's words go to standard error. */
+/* The file is JSON and the Python expression is true of it. The expression sees trace (all of it),
+ * events (those of the workers), of(rank) (those of one) and meta(rank, name) (the arguments of
+ * that metadata event). Python's words go to standard error. */
 bool mst_trace_holds(const char *path, const char *expression);
 
-#define assert_trace(path, expression) \
-    do { \
+#define assert_trace(path, expression)                                                                       \
+    do {                                                                                                     \
         if (!mst_trace_holds(path, expression)) fail_msg("%s: not true of the trace: %s", path, expression); \
     } while (0)
 

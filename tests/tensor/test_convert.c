@@ -6,18 +6,19 @@
 #define COUNT_OF(array) ((int64_t)(sizeof(array) / sizeof *(array)))
 
 /* Converts an array and compares the bytes with the expected ones. */
-#define CHECK(to, expected_type, from, from_type, from_values, ...)                                        \
-    do {                                                                                                   \
-        const from_type values_[] = from_values;                                                          \
-        const expected_type expected_[] = __VA_ARGS__;                                                     \
-        expected_type result_[COUNT_OF(expected_)];                                                        \
-        assert_int_equal(COUNT_OF(values_), COUNT_OF(expected_));                                          \
-        mst_convert(to, result_, from, values_, COUNT_OF(values_));                                        \
-        for (int64_t i_ = 0; i_ < COUNT_OF(values_); i_++) {                                               \
-            if (result_[i_] != expected_[i_]) fail_msg("%s to %s: element %d", #from, #to, (int)i_);       \
-        }                                                                                                  \
+#define CHECK(to, expected_type, from, from_type, from_values, ...)                                  \
+    do {                                                                                             \
+        const from_type values_[] = from_values;                                                     \
+        const expected_type expected_[] = __VA_ARGS__;                                               \
+        expected_type result_[COUNT_OF(expected_)];                                                  \
+        assert_int_equal(COUNT_OF(values_), COUNT_OF(expected_));                                    \
+        mst_convert(to, result_, from, values_, COUNT_OF(values_));                                  \
+        for (int64_t i_ = 0; i_ < COUNT_OF(values_); i_++) {                                         \
+            if (result_[i_] != expected_[i_]) fail_msg("%s to %s: element %d", #from, #to, (int)i_); \
+        }                                                                                            \
     } while (0)
-#define VALUES(...) {__VA_ARGS__}
+#define VALUES(...) \
+    { __VA_ARGS__ }
 
 static void floats_go_to_integers_towards_zero_and_saturate(void **state) {
     (void)state;
@@ -37,7 +38,8 @@ static void doubles_go_to_integers_at_the_very_edges(void **state) {
     CHECK(MUSTER_I16, int16_t, MUSTER_F64, double, VALUES(32767.5, 32768, -32768.5, -40000), {32767, 32767, -32768, -32768});
     CHECK(MUSTER_I64, int64_t, MUSTER_F64, double, VALUES(0x1p63, 0x1.fffffffffffffp62, -0x1p63, -0x1p64),
           {INT64_MAX, 0x7ffffffffffffc00, INT64_MIN, INT64_MIN});
-    CHECK(MUSTER_U64, uint64_t, MUSTER_F64, double, VALUES(0x1p64, 0x1.fffffffffffffp63, 0x1p63), {UINT64_MAX, 0xfffffffffffff800, UINT64_C(1) << 63});
+    CHECK(MUSTER_U64, uint64_t, MUSTER_F64, double, VALUES(0x1p64, 0x1.fffffffffffffp63, 0x1p63),
+          {UINT64_MAX, 0xfffffffffffff800, UINT64_C(1) << 63});
 }
 
 static void integers_of_64_bits_stay_exact(void **state) {
@@ -103,7 +105,8 @@ static void small_values_survive_every_pair(void **state) {
             mst_convert(b, to, a, from, N);
             mst_convert(MUSTER_F64, last, b, to, N);
             for (int i = 0; i < N; i++) {
-                if (last[i] != (flat ? i != 0 : i)) fail_msg("%s to %s: %d gives %g", muster_dtype_name(a), muster_dtype_name(b), i, last[i]);
+                if (last[i] != (flat ? i != 0 : i))
+                    fail_msg("%s to %s: %d gives %g", muster_dtype_name(a), muster_dtype_name(b), i, last[i]);
             }
         }
     }

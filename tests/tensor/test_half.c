@@ -1,11 +1,13 @@
-/* f16 and bf16 against the definition, evaluated in double, and against the compiler's own type where it has one. */
+/* f16 and bf16 against the definition, evaluated in double, and against the compiler's own type
+ * where it has one. */
 #include "base_check.h"
 #include "half_impl.h"
 #include "tensor_impl.h"
 
 #include <math.h>
 
-/* The value of a pattern with `exponent_bits` and `fraction_bits`, from the definition of IEEE 754 section 3.4. */
+/* The value of a pattern with `exponent_bits` and `fraction_bits`, from the definition of IEEE 754
+ * section 3.4. */
 static double value_of(uint16_t bits, int exponent_bits, int fraction_bits) {
     int bias = (1 << (exponent_bits - 1)) - 1, exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
     double fraction = ldexp(bits & ((1 << fraction_bits) - 1), -fraction_bits), sign = bits & 0x8000 ? -1 : 1;
@@ -18,7 +20,8 @@ static void every_f16_has_its_value(void **state) {
     for (uint32_t bits = 0; bits < 65536; bits++) {
         double expected = value_of((uint16_t)bits, 5, 10);
         float value = muster_f16_to_f32((uint16_t)bits);
-        if (isnan(expected) ? !isnan(value) : value != expected || !signbit(value) != !signbit(expected)) fail_msg("%04x gives %g", bits, value);
+        if (isnan(expected) ? !isnan(value) : value != expected || !signbit(value) != !signbit(expected))
+            fail_msg("%04x gives %g", bits, value);
     }
 }
 
@@ -27,7 +30,8 @@ static void every_bf16_has_its_value(void **state) {
     for (uint32_t bits = 0; bits < 65536; bits++) {
         double expected = value_of((uint16_t)bits, 8, 7);
         float value = muster_bf16_to_f32((uint16_t)bits);
-        if (isnan(expected) ? !isnan(value) : value != expected || !signbit(value) != !signbit(expected)) fail_msg("%04x gives %g", bits, value);
+        if (isnan(expected) ? !isnan(value) : value != expected || !signbit(value) != !signbit(expected))
+            fail_msg("%04x gives %g", bits, value);
     }
 }
 
@@ -110,7 +114,8 @@ static void the_compiler_rounds_alike(void **state) {
 
 static void doubles_round_once(void **state) {
     (void)state;
-    /* just above a tie of f16 by less than f32 can see: two ordinary roundings would go down to the even neighbour */
+    /* just above a tie of f16 by less than f32 can see: two ordinary roundings would go down to the
+     * even neighbour */
     double value = 1 + 0x1p-11 + 0x1p-40;
     uint16_t half;
     mst_convert(MUSTER_F16, &half, MUSTER_F64, &value, 1);

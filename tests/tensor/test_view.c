@@ -7,7 +7,11 @@ static muster_tensor matrix(int64_t rows, int64_t columns) { return muster_f32(d
 
 static void dtypes_have_sizes_and_names(void **state) {
     (void)state;
-    static const struct { muster_dtype dtype; int size; const char *name; } expected[] = {
+    static const struct {
+        muster_dtype dtype;
+        int size;
+        const char *name;
+    } expected[] = {
         {MUSTER_F16, 2, "f16"}, {MUSTER_BF16, 2, "bf16"}, {MUSTER_F32, 4, "f32"}, {MUSTER_F64, 8, "f64"},
         {MUSTER_I8, 1, "i8"},   {MUSTER_U8, 1, "u8"},     {MUSTER_I16, 2, "i16"}, {MUSTER_I32, 4, "i32"},
         {MUSTER_I64, 8, "i64"}, {MUSTER_U32, 4, "u32"},   {MUSTER_U64, 8, "u64"}, {MUSTER_BOOL, 1, "bool"},
@@ -115,7 +119,8 @@ static void what_cannot_be_made_is_refused_with_its_reason(void **state) {
     int64_t shape[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 9, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received 9");
     assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, -2, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received -2");
-    assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 2, NULL), "f", "x"), MUSTER_INVALID_ARGUMENT, "a shape, received NULL");
+    assert_refused(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 2, NULL), "f", "x"), MUSTER_INVALID_ARGUMENT,
+                   "a shape, received NULL");
     assert_refused(mst_tensor_check(muster_tensor_make(77, data, 1, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received number 77");
     assert_refused(mst_tensor_check(matrix(3, -1), "f", "x"), MUSTER_INVALID_ARGUMENT, "shape (3, -1)");
     assert_refused(mst_tensor_check(muster_f32(NULL, 2), "f", "x"), MUSTER_INVALID_ARGUMENT, "expected data for shape (2,), received NULL");

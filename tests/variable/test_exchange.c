@@ -1,4 +1,5 @@
-/* Collectives between the replicas, each against what it means when written down plainly: on every number and kind of device, with any number of rows. */
+/* Collectives between the replicas, each against what it means when written down plainly: on every
+ * number and kind of device, with any number of rows. */
 #include "base_check.h"
 #include "device_far.h"
 #include "variable_impl.h"
@@ -19,8 +20,8 @@ static muster_runtime *open_text(const char *devices, int32_t logical_shards) {
     return runtime;
 }
 
-static const char *const texts[] = {"host:1", "host:2", "host:3", "host:4", "host:5", "far:1", "far:2", "far:3", "far:4", "far:5",
-                                    "host:1,far:1", "far:1,host:2", "host:2,far:2", "host:1,far:4"};
+static const char *const texts[] = {"host:1", "host:2", "host:3", "host:4",       "host:5",       "far:1",        "far:2",
+                                    "far:3",  "far:4",  "far:5",  "host:1,far:1", "far:1,host:2", "host:2,far:2", "host:1,far:4"};
 enum { MACHINES = sizeof texts / sizeof *texts };
 
 typedef struct machine {
@@ -85,11 +86,13 @@ static replicas small_numbers(int32_t size, int64_t rows) {
 }
 
 static void append(replicas *to, int32_t rank, const replicas *from, int32_t source, int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i++) memcpy(to->values[rank][to->rows[rank]++], from->values[source][i], sizeof from->values[source][i]);
+    for (int64_t i = begin; i < end; i++)
+        memcpy(to->values[rank][to->rows[rank]++], from->values[source][i], sizeof from->values[source][i]);
 }
 
 static void put(muster_variable *v, const replicas *r) {
-    for (int32_t rank = 0; rank < r->size; rank++) assert_ok(muster_variable_set(v, rank, muster_f32(r->values[rank], r->rows[rank], COLUMNS)));
+    for (int32_t rank = 0; rank < r->size; rank++)
+        assert_ok(muster_variable_set(v, rank, muster_f32(r->values[rank], r->rows[rank], COLUMNS)));
 }
 
 static void assert_replicas(muster_variable *v, const replicas *expected) {
@@ -105,7 +108,8 @@ static void assert_replicas(muster_variable *v, const replicas *expected) {
     }
 }
 
-/* Lengths by rank: none; all fewer than devices; as many; some devices without rows; one device with all; uneven. */
+/* Lengths by rank: none; all fewer than devices; as many; some devices without rows; one device
+ * with all; uneven. */
 enum { LENGTHS = 7 };
 static void lengths_of(int kind, int32_t size, int64_t rows[RANKS]) {
     for (int32_t r = 0; r < size; r++) {
@@ -140,7 +144,8 @@ static replicas after_broadcast_from(const replicas *before, int32_t root) {
 
 static replicas after_scatter_from(const replicas *before, int32_t root) {
     replicas after = {.size = before->size};
-    for (int32_t r = 0; r < after.size; r++) append(&after, r, before, root, before->rows[root] * r / after.size, before->rows[root] * (r + 1) / after.size);
+    for (int32_t r = 0; r < after.size; r++)
+        append(&after, r, before, root, before->rows[root] * r / after.size, before->rows[root] * (r + 1) / after.size);
     return after;
 }
 
@@ -156,10 +161,18 @@ static float combined(muster_reduction op, const replicas *before, int64_t row, 
     for (int32_t r = 1; r < before->size; r++) {
         float value = before->values[r][row][column];
         switch (op) {
-        case MUSTER_PROD: result *= value; break;
-        case MUSTER_MAX: result = value > result ? value : result; break;
-        case MUSTER_MIN: result = value < result ? value : result; break;
-        default: result += value; break;
+        case MUSTER_PROD:
+            result *= value;
+            break;
+        case MUSTER_MAX:
+            result = value > result ? value : result;
+            break;
+        case MUSTER_MIN:
+            result = value < result ? value : result;
+            break;
+        default:
+            result += value;
+            break;
         }
     }
     return op == MUSTER_AVG ? result / (float)before->size : result;
@@ -317,7 +330,8 @@ static void large_replicas_take_the_direct_way(void **state) {
         assert_ok(muster_variables_all_to_all(&v, 1));
         for (int32_t r = 0; r < 3; r++) {
             assert_ok(muster_variable_get(v, r, muster_f32(received, 3, LARGE)));
-            for (int32_t from = 0; from < 3; from++) assert_memory_equal(received + from * LARGE, large[from] + r * LARGE, LARGE * sizeof(float));
+            for (int32_t from = 0; from < 3; from++)
+                assert_memory_equal(received + from * LARGE, large[from] + r * LARGE, LARGE * sizeof(float));
         }
         for (int32_t r = 0; r < 3; r++) assert_ok(muster_variable_set(v, r, muster_tensor_make(MUSTER_F32, large[r], 2, shape)));
         assert_ok(muster_variables_reduce_scatter(&v, 1, MUSTER_SUM));
@@ -331,9 +345,9 @@ static void large_replicas_take_the_direct_way(void **state) {
 
 typedef struct several {
     muster_variable *list[3];
-    int64_t counts[6];    /* (6) */
-    double blocks[4][6];  /* (4, 3, 2) */
-    float scalar;         /* () */
+    int64_t counts[6];   /* (6) */
+    double blocks[4][6]; /* (4, 3, 2) */
+    float scalar;        /* () */
 } several;
 
 static several create_several(muster_runtime *runtime) {
@@ -428,10 +442,12 @@ static void unequal_trailing_dimensions_are_refused(void **state) {
     float zero[8] = {0};
     assert_ok(muster_variable_create(c.runtime, "w", muster_f32(zero, 4, 2), &c.list[1]));
     assert_ok(muster_variable_set(c.list[1], 1, muster_f32(zero, 4, 1)));
-    assert_refused(muster_variables_all_to_all(c.list, 2), MUSTER_SHAPE_MISMATCH,
-                   "muster_variables_all_to_all: variable 'w': rank 1 has shape (4, 1), rank 0 has (4, 2): all but the first size must be equal");
-    assert_refused(muster_variables_gather_at(c.list, 2, 0), MUSTER_SHAPE_MISMATCH,
-                   "muster_variables_gather_at: variable 'w': rank 1 has shape (4, 1), rank 0 has (4, 2): all but the first size must be equal");
+    assert_refused(
+        muster_variables_all_to_all(c.list, 2), MUSTER_SHAPE_MISMATCH,
+        "muster_variables_all_to_all: variable 'w': rank 1 has shape (4, 1), rank 0 has (4, 2): all but the first size must be equal");
+    assert_refused(
+        muster_variables_gather_at(c.list, 2, 0), MUSTER_SHAPE_MISMATCH,
+        "muster_variables_gather_at: variable 'w': rank 1 has shape (4, 1), rank 0 has (4, 2): all but the first size must be equal");
     end_refusals(&c);
 }
 
@@ -440,20 +456,28 @@ static void scalars_have_no_rows_to_move(void **state) {
     refusal_case c = begin_refusals();
     float zero = 0;
     assert_ok(muster_variable_create(c.runtime, "s", muster_f32(&zero), &c.list[1]));
-    assert_refused(muster_variables_reduce_scatter(c.list, 2, MUSTER_SUM), MUSTER_SHAPE_MISMATCH, "variable 's': expected at least 1 dimension to scatter along");
-    assert_refused(muster_variables_all_to_all(c.list, 2), MUSTER_SHAPE_MISMATCH, "variable 's': expected at least 1 dimension to exchange along");
-    assert_refused(muster_variables_scatter_from(c.list, 2, 0), MUSTER_SHAPE_MISMATCH, "variable 's': expected at least 1 dimension to scatter along");
-    assert_refused(muster_variables_gather_at(c.list, 2, 0), MUSTER_SHAPE_MISMATCH, "variable 's': expected at least 1 dimension to concatenate along");
+    assert_refused(muster_variables_reduce_scatter(c.list, 2, MUSTER_SUM), MUSTER_SHAPE_MISMATCH,
+                   "variable 's': expected at least 1 dimension to scatter along");
+    assert_refused(muster_variables_all_to_all(c.list, 2), MUSTER_SHAPE_MISMATCH,
+                   "variable 's': expected at least 1 dimension to exchange along");
+    assert_refused(muster_variables_scatter_from(c.list, 2, 0), MUSTER_SHAPE_MISMATCH,
+                   "variable 's': expected at least 1 dimension to scatter along");
+    assert_refused(muster_variables_gather_at(c.list, 2, 0), MUSTER_SHAPE_MISMATCH,
+                   "variable 's': expected at least 1 dimension to concatenate along");
     end_refusals(&c);
 }
 
 static void ranks_that_do_not_exist_are_refused(void **state) {
     (void)state;
     refusal_case c = begin_refusals();
-    assert_refused(muster_variables_broadcast_from(c.list, 1, 2), MUSTER_OUT_OF_RANGE, "muster_variables_broadcast_from: rank: expected 0 to 1, received 2");
-    assert_refused(muster_variables_scatter_from(c.list, 1, -1), MUSTER_OUT_OF_RANGE, "muster_variables_scatter_from: rank: expected 0 to 1, received -1");
-    assert_refused(muster_variables_reduce_at(c.list, 1, MUSTER_SUM, 2), MUSTER_OUT_OF_RANGE, "muster_variables_reduce_at: rank: expected 0 to 1, received 2");
-    assert_refused(muster_variables_gather_at(c.list, 1, -1), MUSTER_OUT_OF_RANGE, "muster_variables_gather_at: rank: expected 0 to 1, received -1");
+    assert_refused(muster_variables_broadcast_from(c.list, 1, 2), MUSTER_OUT_OF_RANGE,
+                   "muster_variables_broadcast_from: rank: expected 0 to 1, received 2");
+    assert_refused(muster_variables_scatter_from(c.list, 1, -1), MUSTER_OUT_OF_RANGE,
+                   "muster_variables_scatter_from: rank: expected 0 to 1, received -1");
+    assert_refused(muster_variables_reduce_at(c.list, 1, MUSTER_SUM, 2), MUSTER_OUT_OF_RANGE,
+                   "muster_variables_reduce_at: rank: expected 0 to 1, received 2");
+    assert_refused(muster_variables_gather_at(c.list, 1, -1), MUSTER_OUT_OF_RANGE,
+                   "muster_variables_gather_at: rank: expected 0 to 1, received -1");
     end_refusals(&c);
 }
 
@@ -505,7 +529,8 @@ static replicas expect_reduce_at(const replicas *before) { return after_reduce_a
 static muster_status run_gather_at(muster_variable *const *list) { return muster_variables_gather_at(list, 2, 1); }
 static replicas expect_gather_at(const replicas *before) { return after_gather_at(before, 1); }
 
-/* Two variables of three replicas; with the k-th allocation failing nothing changes, and the next call does what it should. true: there was no k-th. */
+/* Two variables of three replicas; with the k-th allocation failing nothing changes, and the next
+ * call does what it should. true: there was no k-th. */
 static bool fail_allocation(const char *devices, const operation_case *operation, const int64_t rows[3], int64_t k) {
     const replicas before = numbered(3, rows), after = operation->expected(&before);
     muster_runtime *runtime = open_text(devices, -1);
@@ -535,9 +560,12 @@ static bool fail_allocation(const char *devices, const operation_case *operation
 static void failing_allocations_change_nothing(void **state) {
     (void)state;
     static const operation_case operations[] = {
-        {"reduce_scatter", run_reduce_scatter, expect_reduce_scatter}, {"all_to_all", run_all_to_all, after_all_to_all},
-        {"broadcast_from", run_broadcast_from, expect_broadcast_from}, {"scatter_from", run_scatter_from, expect_scatter_from},
-        {"reduce_at", run_reduce_at, expect_reduce_at},                {"gather_at", run_gather_at, expect_gather_at},
+        {"reduce_scatter", run_reduce_scatter, expect_reduce_scatter},
+        {"all_to_all", run_all_to_all, after_all_to_all},
+        {"broadcast_from", run_broadcast_from, expect_broadcast_from},
+        {"scatter_from", run_scatter_from, expect_scatter_from},
+        {"reduce_at", run_reduce_at, expect_reduce_at},
+        {"gather_at", run_gather_at, expect_gather_at},
     };
     static const char *const devices[] = {"host:3", "far:3", "host:1,far:2"};
     const int64_t equal[] = {4, 4, 4}, uneven[] = {2, 5, 7};
@@ -579,7 +607,8 @@ static void edges_are_edges_of_the_logical_shards(void **state) {
     }
 }
 
-/* Floats whose sum depends on the order: ((1e8 + 1) - 1e8) + 1 is 1, in pairs it is 0, and exactly it is 2. */
+/* Floats whose sum depends on the order: ((1e8 + 1) - 1e8) + 1 is 1, in pairs it is 0, and exactly
+ * it is 2. */
 static void reductions_go_in_rank_order_with_and_without_logical_shards(void **state) {
     (void)state;
     const float values[4] = {1e8f, 1, -1e8f, 1};

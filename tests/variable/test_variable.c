@@ -1,4 +1,5 @@
-/* Variables: every operation on every number and kind of device, every refusal, and what a failed allocation leaves. */
+/* Variables: every operation on every number and kind of device, every refusal, and what a failed
+ * allocation leaves. */
 #include "base_check.h"
 #include "device_far.h"
 #include "variable_impl.h"
@@ -55,7 +56,8 @@ static void test_create_set_get(void **state) {
         assert_int_equal(muster_variable_ndim(w), 2);
         assert_int_equal(muster_variable_dtype(w), MUSTER_F32);
         assert_ok(muster_variable_destroy(w));
-        assert_ok(muster_variable_create(runtime, "w", muster_f32(values), &w)); /* the name is free again; closed with the runtime */
+        /* the name is free again; closed with the runtime */
+        assert_ok(muster_variable_create(runtime, "w", muster_f32(values), &w));
         assert_ok(muster_runtime_close(runtime));
     }
     assert_int_equal(mst_far_live(), 0);
@@ -135,7 +137,9 @@ static void test_scatter(void **state) {
     (void)state;
     float x[20];
     const int64_t list[] = {9, 0, 0, 4, 7};
-    const muster_selection selections[] = {{0}, {.kind = MUSTER_COUNT, .stop = 7}, {.kind = MUSTER_RANGE, .start = 3, .stop = 10},
+    const muster_selection selections[] = {{0},
+                                           {.kind = MUSTER_COUNT, .stop = 7},
+                                           {.kind = MUSTER_RANGE, .start = 3, .stop = 10},
                                            {.kind = MUSTER_LIST, .indices = list, .index_count = 5}};
     const int64_t counts[] = {10, 7, 7, 5};
     for (int i = 0; i < 20; i++) x[i] = (float)(i / 2);
@@ -172,7 +176,11 @@ static void test_refused_selections(void **state) {
     const int64_t high[] = {1, 10}, negative[] = {1, 2, -1};
     muster_tensor value = muster_f32(x, 10, 2);
     muster_variable *w = create_f32(runtime, "w", x, 10, 2);
-    const struct { muster_selection selection; muster_status code; const char *message; } cases[] = {
+    const struct {
+        muster_selection selection;
+        muster_status code;
+        const char *message;
+    } cases[] = {
         {{.kind = MUSTER_LIST, .indices = high, .index_count = 2}, MUSTER_OUT_OF_RANGE, "below the 10 rows, received 10 at position 1"},
         {{.kind = MUSTER_LIST, .indices = negative, .index_count = 3}, MUSTER_OUT_OF_RANGE, "received a negative one: -1 at position 2"},
         {{.kind = MUSTER_LIST, .indices = high, .index_count = 0}, MUSTER_INVALID_ARGUMENT, "received an empty list"},
@@ -222,7 +230,8 @@ static void test_refused_arguments(void **state) {
     muster_variable *w = create_f32(runtime, "w", zero, 2, 2), *other = create_f32(second, "w", zero, 2, 2), *none, *scalar, *count;
     muster_variable *twice[] = {w, w}, *both[] = {w, other}, *hole[] = {w, NULL};
     muster_tensor value = muster_f32(zero, 2, 2), wide = muster_f64(zero, 2, 2), flat = muster_f32(zero, 4), small = muster_f32(zero, 1, 2);
-    assert_refused(muster_variable_create(runtime, "w", value, &none), MUSTER_INVALID_ARGUMENT, "expected a name that no variable of this runtime has, received 'w'");
+    assert_refused(muster_variable_create(runtime, "w", value, &none), MUSTER_INVALID_ARGUMENT,
+                   "expected a name that no variable of this runtime has, received 'w'");
     assert_refused(muster_variable_create(runtime, "", value, &none), MUSTER_INVALID_ARGUMENT, "received \"\"");
     assert_refused(muster_variable_create(runtime, NULL, value, &none), MUSTER_INVALID_ARGUMENT, "received NULL");
     assert_refused(muster_variable_create(NULL, "x", value, &none), MUSTER_INVALID_ARGUMENT, "runtime");
@@ -238,7 +247,8 @@ static void test_refused_arguments(void **state) {
     assert_refused(muster_variable_lengths(w, 1, sizes), MUSTER_INVALID_ARGUMENT, "expected room for 2 lengths, received 1");
     assert_refused(muster_variables_all_reduce(twice, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "received 'w' again");
     assert_refused(muster_variables_all_reduce(both, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "of another");
-    assert_refused(muster_variables_all_reduce(hole, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "variables[1]: expected a variable, received NULL");
+    assert_refused(muster_variables_all_reduce(hole, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT,
+                   "variables[1]: expected a variable, received NULL");
     assert_refused(muster_variables_all_reduce(NULL, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "received NULL");
     assert_refused(muster_variables_all_reduce(&w, -1, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "received -1");
     assert_refused(muster_variables_all_reduce(&w, 1, 99), MUSTER_INVALID_ARGUMENT, "muster_variables_all_reduce");
@@ -290,23 +300,32 @@ static muster_status do_create(operation_case *c) {
     return status == MUSTER_OK ? muster_variable_destroy(made) : status;
 }
 static muster_status do_set(operation_case *c) { return muster_variable_set(c->w, 1, muster_f32(c->room, 40, 2)); }
-static muster_status do_broadcast(operation_case *c) { return muster_variables_broadcast(&c->w, (muster_tensor[]){muster_f32(c->room, 40, 2)}, 1); }
-static muster_status do_scatter(operation_case *c) { return muster_variables_scatter(&c->w, (muster_tensor[]){muster_f32(c->room, 90, 2)}, 1, NULL); }
+static muster_status do_broadcast(operation_case *c) {
+    return muster_variables_broadcast(&c->w, (muster_tensor[]){muster_f32(c->room, 40, 2)}, 1);
+}
+static muster_status do_scatter(operation_case *c) {
+    return muster_variables_scatter(&c->w, (muster_tensor[]){muster_f32(c->room, 90, 2)}, 1, NULL);
+}
 static muster_status do_all_reduce(operation_case *c) { return muster_variables_all_reduce(&c->w, 1, MUSTER_SUM); }
 static muster_status do_reduce(operation_case *c) { return muster_variables_reduce(&c->w, 1, MUSTER_SUM); }
 static muster_status do_all_gather(operation_case *c) { return muster_variables_all_gather(&c->w, 1); }
-static muster_status do_reduce_to(operation_case *c) { return muster_variables_reduce_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM); }
-static muster_status do_stack(operation_case *c) { return muster_variables_stack(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 3, 2)}, 1); }
+static muster_status do_reduce_to(operation_case *c) {
+    return muster_variables_reduce_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM);
+}
+static muster_status do_stack(operation_case *c) {
+    return muster_variables_stack(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 3, 2)}, 1);
+}
 
-/* Fetches into every second element, so that a device with memory of its own needs host memory on the way. What a fetch that succeeds brings is what
- * set_by_rank has set. */
+/* Fetches into every second element, so that a device with memory of its own needs host memory on
+ * the way. What a fetch that succeeds brings is what set_by_rank has set. */
 static muster_tensor apart(operation_case *c, int32_t ndim, const int64_t *shape) {
     muster_tensor tensor = muster_tensor_make(MUSTER_F32, c->room, ndim, shape);
     for (int32_t d = 0; d < ndim; d++) tensor.strides[d] *= 2;
     return tensor;
 }
 static muster_status fetched(const operation_case *c, muster_status status, int32_t first_rank, int32_t ranks, int step) {
-    for (int32_t i = 0; status == MUSTER_OK && i < 6 * ranks; i++) assert_float_equal(c->room[i * step], (float)(first_rank + i / 6 + 1), 0);
+    for (int32_t i = 0; status == MUSTER_OK && i < 6 * ranks; i++)
+        assert_float_equal(c->room[i * step], (float)(first_rank + i / 6 + 1), 0);
     return status;
 }
 static muster_status do_get(operation_case *c) { return fetched(c, muster_variable_get(c->w, 1, muster_f32(c->room, 3, 2)), 1, 1, 1); }
@@ -356,8 +375,9 @@ static void fail_every_allocation(const char *machine, muster_status (*operation
 
 static void test_failing_allocations_change_nothing(void **state) {
     (void)state;
-    muster_status (*const operations[])(operation_case *) = {do_create, do_set, do_broadcast, do_scatter, do_all_reduce, do_reduce, do_all_gather, do_reduce_to, do_stack,
-                                                               do_get, do_get_apart, do_reduce_to_apart, do_stack_apart, do_concatenate, do_concatenate_apart};
+    muster_status (*const operations[])(operation_case *) = {
+        do_create, do_set, do_broadcast, do_scatter,         do_all_reduce,  do_reduce,      do_all_gather,       do_reduce_to,
+        do_stack,  do_get, do_get_apart, do_reduce_to_apart, do_stack_apart, do_concatenate, do_concatenate_apart};
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         fail_every_allocation("host:3", operations[i]);
         fail_every_allocation("far:3", operations[i]);

@@ -8,7 +8,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* A library's functions: filled under the lock by the first open that succeeds, and never changed after that. */
+/* A library's functions: filled under the lock by the first open that succeeds, and never changed
+ * after that. */
 typedef struct opened {
     const mst_foreign_library *library;
     void *functions;

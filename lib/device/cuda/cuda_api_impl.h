@@ -1,4 +1,5 @@
-/* The CUDA driver (libcuda.so.1), CUDA 12 and later: what Muster calls of it. Names, types and numbers are those of NVIDIA's cuda.h. */
+/* The CUDA driver (libcuda.so.1), CUDA 12 and later: what Muster calls of it. Names, types and
+ * numbers are those of NVIDIA's cuda.h. */
 #ifndef MST_CUDA_API_IMPL_H
 #define MST_CUDA_API_IMPL_H
 
@@ -63,29 +64,30 @@ enum {
 };
 
 enum { /* CUdevice_attribute */
-    MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
-    MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
-    MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
-    MST_CU_ATTRIBUTE_MAX_GRID_DIM_X = 5,
-    MST_CU_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
-    MST_CU_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
-    MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK = 8,
-    MST_CU_ATTRIBUTE_WARP_SIZE = 10,
-    MST_CU_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-    MST_CU_ATTRIBUTE_COMPUTE_MODE = 20,
-    MST_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-    MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_X = 2,
+       MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Y = 3,
+       MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Z = 4,
+       MST_CU_ATTRIBUTE_MAX_GRID_DIM_X = 5,
+       MST_CU_ATTRIBUTE_MAX_GRID_DIM_Y = 6,
+       MST_CU_ATTRIBUTE_MAX_GRID_DIM_Z = 7,
+       MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK = 8,
+       MST_CU_ATTRIBUTE_WARP_SIZE = 10,
+       MST_CU_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+       MST_CU_ATTRIBUTE_COMPUTE_MODE = 20,
+       MST_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
+       MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
+       MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
 };
 enum { MST_CU_COMPUTE_MODE_PROHIBITED = 2 };
 enum { /* CUpointer_attribute, CUmemorytype */
-    MST_CU_POINTER_CONTEXT = 1,
-    MST_CU_POINTER_MEMORY_TYPE = 2,
-    MST_CU_POINTER_DEVICE_ORDINAL = 9,
-    MST_CU_MEMORY_TYPE_HOST = 1,
-    MST_CU_MEMORY_TYPE_DEVICE = 2,
+       MST_CU_POINTER_CONTEXT = 1,
+       MST_CU_POINTER_MEMORY_TYPE = 2,
+       MST_CU_POINTER_DEVICE_ORDINAL = 9,
+       MST_CU_MEMORY_TYPE_HOST = 1,
+       MST_CU_MEMORY_TYPE_DEVICE = 2,
 };
-enum { MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK = 0, MST_CU_FUNCTION_SHARED_BYTES = 1, MST_CU_FUNCTION_BINARY_VERSION = 6 }; /* CUfunction_attribute */
+/* CUfunction_attribute */
+enum { MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK = 0, MST_CU_FUNCTION_SHARED_BYTES = 1, MST_CU_FUNCTION_BINARY_VERSION = 6 };
 enum {
     MST_CU_STREAM_NON_BLOCKING = 1,
     MST_CU_EVENT_DISABLE_TIMING = 2,
@@ -93,64 +95,66 @@ enum {
     MST_CU_HOST_REGISTER_PORTABLE = 1,
 };
 
-#define MST_CUDA_SYMBOLS(X)                                                                                                                            \
-    X(mst_cu_result, cuInit, (unsigned int flags))                                                                                                     \
-    X(mst_cu_result, cuDriverGetVersion, (int *version))                                                                                               \
-    X(mst_cu_result, cuGetErrorName, (mst_cu_result error, const char **name))                                                                         \
-    X(mst_cu_result, cuGetErrorString, (mst_cu_result error, const char **text))                                                                       \
-    X(mst_cu_result, cuDeviceGetCount, (int *count))                                                                                                   \
-    X(mst_cu_result, cuDeviceGet, (mst_cu_device *device, int ordinal))                                                                                \
-    X(mst_cu_result, cuDeviceGetName, (char *name, int length, mst_cu_device device))                                                                  \
-    X(mst_cu_result, cuDeviceGetUuid_v2, (mst_cu_uuid *uuid, mst_cu_device device))                                                                    \
-    X(mst_cu_result, cuDeviceGetPCIBusId, (char *id, int length, mst_cu_device device))                                                                \
-    X(mst_cu_result, cuDeviceGetByPCIBusId, (mst_cu_device *device, const char *id))                                                                   \
-    X(mst_cu_result, cuDeviceGetAttribute, (int *value, unsigned int attribute, mst_cu_device device))                                                 \
-    X(mst_cu_result, cuDeviceTotalMem_v2, (size_t *bytes, mst_cu_device device))                                                                       \
-    X(mst_cu_result, cuDevicePrimaryCtxRetain, (mst_cu_context *context, mst_cu_device device))                                                        \
-    X(mst_cu_result, cuDevicePrimaryCtxRelease_v2, (mst_cu_device device))                                                                             \
-    X(mst_cu_result, cuCtxPushCurrent_v2, (mst_cu_context context))                                                                                    \
-    X(mst_cu_result, cuCtxPopCurrent_v2, (mst_cu_context *context))                                                                                    \
-    X(mst_cu_result, cuCtxGetCurrent, (mst_cu_context *context))                                                                                       \
-    X(mst_cu_result, cuCtxSetCurrent, (mst_cu_context context))                                                                                        \
-    X(mst_cu_result, cuDeviceCanAccessPeer, (int *can, mst_cu_device device, mst_cu_device peer))                                                      \
-    X(mst_cu_result, cuCtxEnablePeerAccess, (mst_cu_context peer, unsigned int flags))                                                                 \
-    X(mst_cu_result, cuMemAlloc_v2, (mst_cu_address *address, size_t bytes))                                                                           \
-    X(mst_cu_result, cuMemFree_v2, (mst_cu_address address))                                                                                           \
-    X(mst_cu_result, cuMemGetInfo_v2, (size_t *free_bytes, size_t *total_bytes))                                                                       \
-    X(mst_cu_result, cuMemHostAlloc, (void **address, size_t bytes, unsigned int flags))                                                               \
-    X(mst_cu_result, cuMemFreeHost, (void *address))                                                                                                   \
-    X(mst_cu_result, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags))                                                          \
-    X(mst_cu_result, cuMemHostUnregister, (void *address))                                                                                             \
-    X(mst_cu_result, cuPointerGetAttribute, (void *value, unsigned int attribute, mst_cu_address address))                                             \
-    X(mst_cu_result, cuMemcpyHtoDAsync_v2, (mst_cu_address to, const void *from, size_t bytes, mst_cu_stream stream))                                  \
-    X(mst_cu_result, cuMemcpyDtoHAsync_v2, (void *to, mst_cu_address from, size_t bytes, mst_cu_stream stream))                                        \
-    X(mst_cu_result, cuMemcpyDtoDAsync_v2, (mst_cu_address to, mst_cu_address from, size_t bytes, mst_cu_stream stream))                               \
-    X(mst_cu_result, cuMemcpyPeerAsync,                                                                                                                \
-      (mst_cu_address to, mst_cu_context to_context, mst_cu_address from, mst_cu_context from_context, size_t bytes, mst_cu_stream stream))            \
-    X(mst_cu_result, cuMemsetD8Async, (mst_cu_address to, unsigned char value, size_t bytes, mst_cu_stream stream))                                    \
-    X(mst_cu_result, cuStreamCreate, (mst_cu_stream *stream, unsigned int flags))                                                                      \
-    X(mst_cu_result, cuStreamDestroy_v2, (mst_cu_stream stream))                                                                                       \
-    X(mst_cu_result, cuStreamQuery, (mst_cu_stream stream))                                                                                            \
-    X(mst_cu_result, cuStreamSynchronize, (mst_cu_stream stream)) /* for the tests: Muster polls */                                                    \
-    X(mst_cu_result, cuStreamWaitEvent, (mst_cu_stream stream, mst_cu_event event, unsigned int flags))                                                \
-    X(mst_cu_result, cuStreamGetCtx, (mst_cu_stream stream, mst_cu_context *context))                                                                  \
-    X(mst_cu_result, cuEventCreate, (mst_cu_event *event, unsigned int flags))                                                                         \
-    X(mst_cu_result, cuEventDestroy_v2, (mst_cu_event event))                                                                                          \
-    X(mst_cu_result, cuEventRecord, (mst_cu_event event, mst_cu_stream stream))                                                                        \
-    X(mst_cu_result, cuEventQuery, (mst_cu_event event))                                                                                               \
-    X(mst_cu_result, cuModuleLoadData, (mst_cu_module *module, const void *image))                                                                     \
-    X(mst_cu_result, cuModuleUnload, (mst_cu_module module))                                                                                           \
-    X(mst_cu_result, cuModuleGetFunction, (mst_cu_function *function, mst_cu_module module, const char *name))                                         \
-    X(mst_cu_result, cuFuncGetAttribute, (int *value, unsigned int attribute, mst_cu_function function))                                               \
-    X(mst_cu_result, cuLaunchKernel,                                                                                                                   \
-      (mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x, unsigned int block_y,            \
-       unsigned int block_z, unsigned int shared_bytes, mst_cu_stream stream, void **parameters, void **extra))
+#define MST_CUDA_SYMBOLS(X)                                                                                              \
+    X(mst_cu_result, cuInit, (unsigned int flags))                                                                       \
+    X(mst_cu_result, cuDriverGetVersion, (int *version))                                                                 \
+    X(mst_cu_result, cuGetErrorName, (mst_cu_result error, const char **name))                                           \
+    X(mst_cu_result, cuGetErrorString, (mst_cu_result error, const char **text))                                         \
+    X(mst_cu_result, cuDeviceGetCount, (int *count))                                                                     \
+    X(mst_cu_result, cuDeviceGet, (mst_cu_device * device, int ordinal))                                                 \
+    X(mst_cu_result, cuDeviceGetName, (char *name, int length, mst_cu_device device))                                    \
+    X(mst_cu_result, cuDeviceGetUuid_v2, (mst_cu_uuid * uuid, mst_cu_device device))                                     \
+    X(mst_cu_result, cuDeviceGetPCIBusId, (char *id, int length, mst_cu_device device))                                  \
+    X(mst_cu_result, cuDeviceGetByPCIBusId, (mst_cu_device * device, const char *id))                                    \
+    X(mst_cu_result, cuDeviceGetAttribute, (int *value, unsigned int attribute, mst_cu_device device))                   \
+    X(mst_cu_result, cuDeviceTotalMem_v2, (size_t * bytes, mst_cu_device device))                                        \
+    X(mst_cu_result, cuDevicePrimaryCtxRetain, (mst_cu_context * context, mst_cu_device device))                         \
+    X(mst_cu_result, cuDevicePrimaryCtxRelease_v2, (mst_cu_device device))                                               \
+    X(mst_cu_result, cuCtxPushCurrent_v2, (mst_cu_context context))                                                      \
+    X(mst_cu_result, cuCtxPopCurrent_v2, (mst_cu_context * context))                                                     \
+    X(mst_cu_result, cuCtxGetCurrent, (mst_cu_context * context))                                                        \
+    X(mst_cu_result, cuCtxSetCurrent, (mst_cu_context context))                                                          \
+    X(mst_cu_result, cuDeviceCanAccessPeer, (int *can, mst_cu_device device, mst_cu_device peer))                        \
+    X(mst_cu_result, cuCtxEnablePeerAccess, (mst_cu_context peer, unsigned int flags))                                   \
+    X(mst_cu_result, cuMemAlloc_v2, (mst_cu_address * address, size_t bytes))                                            \
+    X(mst_cu_result, cuMemFree_v2, (mst_cu_address address))                                                             \
+    X(mst_cu_result, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                       \
+    X(mst_cu_result, cuMemHostAlloc, (void **address, size_t bytes, unsigned int flags))                                 \
+    X(mst_cu_result, cuMemFreeHost, (void *address))                                                                     \
+    X(mst_cu_result, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags))                            \
+    X(mst_cu_result, cuMemHostUnregister, (void *address))                                                               \
+    X(mst_cu_result, cuPointerGetAttribute, (void *value, unsigned int attribute, mst_cu_address address))               \
+    X(mst_cu_result, cuMemcpyHtoDAsync_v2, (mst_cu_address to, const void *from, size_t bytes, mst_cu_stream stream))    \
+    X(mst_cu_result, cuMemcpyDtoHAsync_v2, (void *to, mst_cu_address from, size_t bytes, mst_cu_stream stream))          \
+    X(mst_cu_result, cuMemcpyDtoDAsync_v2, (mst_cu_address to, mst_cu_address from, size_t bytes, mst_cu_stream stream)) \
+    X(mst_cu_result, cuMemcpyPeerAsync,                                                                                  \
+      (mst_cu_address to, mst_cu_context to_context, mst_cu_address from, mst_cu_context from_context, size_t bytes,     \
+       mst_cu_stream stream))                                                                                            \
+    X(mst_cu_result, cuMemsetD8Async, (mst_cu_address to, unsigned char value, size_t bytes, mst_cu_stream stream))      \
+    X(mst_cu_result, cuStreamCreate, (mst_cu_stream * stream, unsigned int flags))                                       \
+    X(mst_cu_result, cuStreamDestroy_v2, (mst_cu_stream stream))                                                         \
+    X(mst_cu_result, cuStreamQuery, (mst_cu_stream stream))                                                              \
+    X(mst_cu_result, cuStreamSynchronize, (mst_cu_stream stream)) /* for the tests: Muster polls */                      \
+    X(mst_cu_result, cuStreamWaitEvent, (mst_cu_stream stream, mst_cu_event event, unsigned int flags))                  \
+    X(mst_cu_result, cuStreamGetCtx, (mst_cu_stream stream, mst_cu_context * context))                                   \
+    X(mst_cu_result, cuEventCreate, (mst_cu_event * event, unsigned int flags))                                          \
+    X(mst_cu_result, cuEventDestroy_v2, (mst_cu_event event))                                                            \
+    X(mst_cu_result, cuEventRecord, (mst_cu_event event, mst_cu_stream stream))                                          \
+    X(mst_cu_result, cuEventQuery, (mst_cu_event event))                                                                 \
+    X(mst_cu_result, cuModuleLoadData, (mst_cu_module * module, const void *image))                                      \
+    X(mst_cu_result, cuModuleUnload, (mst_cu_module module))                                                             \
+    X(mst_cu_result, cuModuleGetFunction, (mst_cu_function * function, mst_cu_module module, const char *name))          \
+    X(mst_cu_result, cuFuncGetAttribute, (int *value, unsigned int attribute, mst_cu_function function))                 \
+    X(mst_cu_result, cuLaunchKernel,                                                                                     \
+      (mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,    \
+       unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, mst_cu_stream stream, void **parameters, void **extra))
 
 typedef struct mst_cuda_api {
     MST_CUDA_SYMBOLS(MST_FOREIGN_MEMBER)
 } mst_cuda_api;
 
-/* The driver, opened by the first call that succeeds, and initialised (cuInit). Threads: any. Errors: UNAVAILABLE with the reason. */
+/* The driver, opened by the first call that succeeds, and initialised (cuInit). Threads: any.
+ * Errors: UNAVAILABLE with the reason. */
 muster_status mst_cuda_api_get(const mst_cuda_api **api);
 /* 12080 for CUDA 12.8; 0 before mst_cuda_api_get has succeeded. */
 int mst_cuda_driver_version(void);
@@ -158,8 +162,9 @@ int mst_cuda_driver_version(void);
 /* Does the error spoil its context for the rest of the process? */
 bool mst_cuda_error_is_sticky(mst_cu_result result);
 
-/* The error adapter: MUSTER_OK for success (and sets nothing), else the status with a message from the symbol's name, the error's name and text, and the device
- * ("cuda:0", or NULL where there is none yet). */
+/* The error adapter: MUSTER_OK for success (and sets nothing), else the status with a message from
+ * the symbol's name, the error's name and text, and the device ("cuda:0", or NULL where there is
+ * none yet). */
 muster_status mst_cuda_error(const mst_cuda_api *api, mst_cu_result result, const char *symbol, const char *device);
 
 #endif

@@ -1,5 +1,5 @@
-/* The built-in kernels on this device: one module, loaded with all its functions when the device opens, so that no launch loads
- * anything. */
+/* The built-in kernels on this device: one module, loaded with all its functions when the device
+ * opens, so that no launch loads anything. */
 #include "code_impl.h"
 #include "cuda_device_impl.h"
 #include "nvrtc_api_impl.h"

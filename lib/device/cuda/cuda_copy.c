@@ -1,6 +1,6 @@
-/* Copies. Locked host memory goes directly. The rest is staged through page-locked chunks, because the driver would copy it while the
- * caller waits, and wait itself for whatever it likes: inwards host memory is free again at once, outwards the last parts arrive with
- * the next sync. */
+/* Copies. Locked host memory goes directly. The rest is staged through page-locked chunks, because
+ * the driver would copy it while the caller waits, and wait itself for whatever it likes: inwards
+ * host memory is free again at once, outwards the last parts arrive with the next sync. */
 #include "cuda_device_impl.h"
 
 #include <string.h>
@@ -54,7 +54,8 @@ void mst_cuda_close_staging(mst_cuda *cuda) {
 
 /* ---- inwards ---- */
 
-/* Leaves the chunk in use, and makes the next one empty: what was transferred from it must be over. */
+/* Leaves the chunk in use, and makes the next one empty: what was transferred from it must be
+ * over. */
 static muster_status next_chunk(mst_cuda *cuda) {
     mst_cuda_chunk *full = &cuda->chunks[cuda->chunk];
     for (int queue = 0; queue < 2; queue++) {
@@ -106,7 +107,8 @@ muster_status mst_cuda_table_copy_in(mst_device *device, void *to_device, const 
     return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in(cuda, to_device, from_host, bytes) : MUSTER_OK);
 }
 
-/* The place may be memory that was released a moment ago, and work that was issued before may still use it. */
+/* The place may be memory that was released a moment ago, and work that was issued before may still
+ * use it. */
 static muster_status wait_for_released(mst_cuda *cuda) {
     if (cuda->release_unmarked) MUSTER_TRY(mst_cuda_mark_released(cuda));
     if (!cuda->release_marked) return MUSTER_OK;
@@ -146,7 +148,8 @@ static void deliver_slot(mst_cuda_slot *slot) {
 }
 
 muster_status mst_cuda_deliver(mst_cuda *cuda) {
-    for (int32_t i = 1; i <= MST_CUDA_OUT_SLOTS; i++) deliver_slot(&cuda->slots[(cuda->slot + i) % MST_CUDA_OUT_SLOTS]); /* oldest first */
+    /* oldest first */
+    for (int32_t i = 1; i <= MST_CUDA_OUT_SLOTS; i++) deliver_slot(&cuda->slots[(cuda->slot + i) % MST_CUDA_OUT_SLOTS]);
     for (int32_t i = 0; i < MST_CUDA_CHUNKS; i++) {
         cuda->chunks[i].filled = 0;
         cuda->chunks[i].waits[0] = cuda->chunks[i].waits[1] = false;

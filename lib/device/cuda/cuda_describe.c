@@ -41,7 +41,7 @@ static double mebibytes(int64_t bytes) { return (double)bytes / (1 << 20); }
 
 void mst_cuda_describe_device(const mst_device *device, char *text, size_t size) {
     const mst_cuda *cuda = mst_cuda_of(device);
-    snprintf(text, size, "%s: compute capability %d.%d, %d multiprocessors, %.4g MiB of device memory reserved and %.4g MiB for cuBLAS", cuda->label,
-             (int)cuda->architecture / 10, (int)cuda->architecture % 10, (int)cuda->processors, mebibytes(cuda->slab.total),
+    snprintf(text, size, "%s: compute capability %d.%d, %d multiprocessors, %.4g MiB of device memory reserved and %.4g MiB for cuBLAS",
+             cuda->label, (int)cuda->architecture / 10, (int)cuda->architecture % 10, (int)cuda->processors, mebibytes(cuda->slab.total),
              mebibytes((int64_t)cuda->blas_workspace_bytes));
 }

@@ -1,5 +1,6 @@
-/* The CUDA backend: a device is a GPU, or one of several virtual devices of the same GPU, with streams, memory and handles of its own in
- * the GPU's primary context, which it shares with whatever else of the program uses the GPU. */
+/* The CUDA backend: a device is a GPU, or one of several virtual devices of the same GPU, with
+ * streams, memory and handles of its own in the GPU's primary context, which it shares with
+ * whatever else of the program uses the GPU. */
 #include "cuda_device_impl.h"
 
 #include <pthread.h>
@@ -40,7 +41,8 @@ static muster_status describe(mst_cuda *cuda) {
     return MUSTER_OK;
 }
 
-/* NCCL waits for kernels of other devices, which this variable keeps from being launched by the same thread. */
+/* NCCL waits for kernels of other devices, which this variable keeps from being launched by the
+ * same thread. */
 static void notice_environment(const mst_cuda *cuda) {
     static _Atomic bool said;
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
@@ -84,7 +86,8 @@ static void say_leak(const mst_cuda *cuda, const char *why) {
     mst_cuda_add_notice(text);
 }
 
-/* Destroying what a lost or stuck device still uses could wait for ever, so that nothing of it is destroyed. */
+/* Destroying what a lost or stuck device still uses could wait for ever, so that nothing of it is
+ * destroyed. */
 static void close_context(mst_cuda *cuda) {
     mst_cuda_scope scope;
     muster_status entered = MUSTER_INTERNAL;

@@ -10,7 +10,8 @@
 enum {
     MST_CUDA_DEVICES = 64, /* ordinals; more are refused */
     MST_CUDA_CHUNK = 4 << 20,
-    MST_CUDA_PIECE = 1 << 20, /* one copy of a large staged one: the copy of the next into the chunk overlaps its transfer */
+    /* one copy of a large staged one: the copy of the next into the chunk overlaps its transfer */
+    MST_CUDA_PIECE = 1 << 20,
     MST_CUDA_CHUNKS = 2,
     MST_CUDA_OUT_SLOTS = 4,
     MST_CUDA_OUT_PARTS = 16,
@@ -24,7 +25,8 @@ typedef struct mst_cuda_physical {
     char reason[MST_MESSAGE_SIZE]; /* written before `lost` is set, never after */
 } mst_cuda_physical;
 
-/* Page-locked memory on its way to the device: filled from its start until the next one's turn comes. */
+/* Page-locked memory on its way to the device: filled from its start until the next one's turn
+ * comes. */
 typedef struct mst_cuda_chunk {
     char *base;
     int64_t filled;
@@ -60,8 +62,8 @@ typedef struct mst_cuda {
     mst_cu_event finished, joined; /* for sync; for what orders one stream behind another */
     bool copy_busy;                /* something has been issued in COPY since the last sync */
 
-    /* Memory that was released may be in use by work issued in COMPUTE before; copies beside must wait for it. Likewise the other way
-     * round. */
+    /* Memory that was released may be in use by work issued in COMPUTE before; copies beside must
+     * wait for it. Likewise the other way round. */
     mst_cu_event released;
     bool release_unmarked;             /* there was a release after `released` was recorded last */
     bool release_marked;               /* COPY has not waited for `released` yet */
@@ -111,13 +113,14 @@ static inline muster_status mst_cuda_blas_check(mst_cuda *cuda, mst_cublas_statu
 #define MST_CUBLAS(cuda, symbol, ...) mst_cuda_blas_check((cuda), (cuda)->blas_api->symbol(__VA_ARGS__), #symbol)
 
 mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal);
-/* How many devices of the process have been given up at work. One that was open then may be what that work still uses: it does not take part in what frees. */
+/* How many devices of the process have been given up at work. One that was open then may be what
+ * that work still uses: it does not take part in what frees. */
 int32_t mst_cuda_given_up(void);
 static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) { return mst_cuda_given_up() != cuda->given_up_before; }
 static inline bool mst_cuda_is_lost(const mst_cuda *cuda) { return atomic_load_explicit(&cuda->physical->lost, memory_order_acquire); }
 
-/* Around every function of the table: the device's context is the thread's, then what was there before is again. begin fails for a lost
- * device; after a failure no end. */
+/* Around every function of the table: the device's context is the thread's, then what was there
+ * before is again. begin fails for a lost device; after a failure no end. */
 typedef struct mst_cuda_scope {
     mst_cu_context before;
     bool pushed;
@@ -127,7 +130,8 @@ muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_s
 
 void mst_cuda_add_notice(const char *text);
 
-/* ---- one file each: open makes (a part may be made when it fails), close undoes what is made; both with the context current ---- */
+/* ---- one file each: open makes (a part may be made when it fails), close undoes what is made;
+ * both with the context current ---- */
 muster_status mst_cuda_open_queues(mst_cuda *cuda);
 void mst_cuda_close_queues(mst_cuda *cuda);
 muster_status mst_cuda_open_blas(mst_cuda *cuda);
@@ -161,7 +165,8 @@ muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream);
 
 /* ---- staging ---- */
 muster_status
-mst_cuda_deliver(mst_cuda *cuda);      /* COMPUTE is empty: what copy_out brought goes where it belongs, and all chunks are empty */
+/* COMPUTE is empty: what copy_out brought goes where it belongs, and all chunks are empty */
+mst_cuda_deliver(mst_cuda *cuda);
 void mst_cuda_discard(mst_cuda *cuda); /* COMPUTE is in doubt: nothing is delivered any more */
 
 /* Does the device copy from and to this host memory by itself? */

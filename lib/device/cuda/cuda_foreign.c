@@ -63,7 +63,8 @@ static muster_status check_byte(mst_cuda *cuda, const char *address, const char 
                      ordinal, (const void *)address);
 }
 
-/* Between the two ends there may be several allocations that lie as one, as some allocators map them. */
+/* Between the two ends there may be several allocations that lie as one, as some allocators map
+ * them. */
 static muster_status check_ends(mst_cuda *cuda, const char *address, int64_t bytes, const char *where) {
     MUSTER_TRY(check_byte(cuda, address, "first", where));
     return check_byte(cuda, address + bytes - 1, "last", where);

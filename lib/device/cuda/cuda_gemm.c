@@ -1,4 +1,5 @@
-/* Matrix products by cuBLAS, which counts columns first: the row-major C = A B is the column-major C' = B' A' of the same memory. */
+/* Matrix products by cuBLAS, which counts columns first: the row-major C = A B is the column-major
+ * C' = B' A' of the same memory. */
 #include "cuda_device_impl.h"
 
 #include <limits.h>
@@ -92,15 +93,26 @@ static muster_status warm_up_type(mst_cuda *cuda, int32_t dtype, const void *ope
     char before[MST_MESSAGE_SIZE];
     if (!find_type(cuda, dtype, &type)) return MUSTER_OK;
     const char *a = operands, *b = a + WARM_BYTES, *c = b + WARM_BYTES;
-    const mst_gemm g = {.dtype = dtype, .m = WARM, .n = WARM, .k = WARM, .lda = WARM, .ldb = WARM, .ldc = WARM, .alpha = 1, .a = a, .b = b, .c = (void *)(uintptr_t)c};
+    const mst_gemm g = {.dtype = dtype,
+                        .m = WARM,
+                        .n = WARM,
+                        .k = WARM,
+                        .lda = WARM,
+                        .ldb = WARM,
+                        .ldc = WARM,
+                        .alpha = 1,
+                        .a = a,
+                        .b = b,
+                        .c = (void *)(uintptr_t)c};
     mst_error_save(before);
     const muster_status status = multiply(cuda, &g, &type);
     /* A GPU may lack an element type: whoever multiplies such matrices hears of it. */
     return status == MUSTER_UNSUPPORTED ? mst_error_restore(MUSTER_OK, before) : status;
 }
 
-/* A product of each type: cuBLAS makes ready at the first what it needs for all, and loading code can wait for the device, so that it must not happen while GPUs wait
- * for each other in a collective. The operands lie behind a workspace that is smaller for now. */
+/* A product of each type: cuBLAS makes ready at the first what it needs for all, and loading code
+ * can wait for the device, so that it must not happen while GPUs wait for each other in a
+ * collective. The operands lie behind a workspace that is smaller for now. */
 static muster_status warm_up(mst_cuda *cuda) {
     const size_t left = cuda->blas_workspace_bytes - 3 * WARM_BYTES;
     const mst_cu_address operands = cuda->blas_workspace + left;
@@ -166,7 +178,8 @@ static muster_status issue(mst_cuda *cuda, const mst_gemm *g, const product_type
     return cuda->blas_api->cublasGemmEx_64 ? multiply_long(cuda, g, type) : multiply_in_pieces(cuda, g, type);
 }
 
-/* cuBLAS wants rows to be as far apart as they are long, also where there is only one, or nothing in them. */
+/* cuBLAS wants rows to be as far apart as they are long, also where there is only one, or nothing
+ * in them. */
 static int64_t stride_of(int64_t stride, int64_t rows, int64_t columns) {
     if (rows > 1 && columns > 0) return stride;
     int64_t least = columns > 1 ? columns : 1;

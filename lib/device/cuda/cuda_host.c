@@ -1,5 +1,6 @@
-/* Page-locked host memory of the process: what devices allocated, what the program asked to lock, and how often. Locked for all devices
- * at once, so that there is one list for all of them. Locking and unlocking wait for devices, and so never happen while a call is in
+/* Page-locked host memory of the process: what devices allocated, what the program asked to lock,
+ * and how often. Locked for all devices at once, so that there is one list for all of them. Locking
+ * and unlocking wait for devices, and so never happen while a call is in
  * flight: what is given back then is kept until the next time. */
 #include "cuda_device_impl.h"
 
@@ -67,7 +68,8 @@ static bool in_list(uintptr_t begin, uintptr_t end) {
     return found;
 }
 
-/* Memory that the program locked by other means. The driver refuses to speak of memory that it does not know. */
+/* Memory that the program locked by other means. The driver refuses to speak of memory that it does
+ * not know. */
 static bool driver_knows(const mst_cuda *cuda, uintptr_t address) {
     unsigned int type = 0;
     return cuda->api->cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address) == MST_CU_SUCCESS &&

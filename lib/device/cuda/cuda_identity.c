@@ -59,8 +59,9 @@ static muster_status find_ordinal(const char *id, int32_t count, int32_t *ordina
                          "(\"0000:3b:00.0\"), received \"%.100s\"",
                          id);
     if (value >= count)
-        return mst_error(MUSTER_OUT_OF_RANGE, "muster_runtime_open: devices: expected a GPU from 0 to %d, received \"%.100s\": this process sees %d", (int)count - 1, id,
-                         (int)count);
+        return mst_error(MUSTER_OUT_OF_RANGE,
+                         "muster_runtime_open: devices: expected a GPU from 0 to %d, received \"%.100s\": this process sees %d",
+                         (int)count - 1, id, (int)count);
     *ordinal = (int32_t)value;
     return MUSTER_OK;
 }
@@ -102,8 +103,8 @@ static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t c
     mst_cu_device wanted, device;
     mst_cu_result result = api->cuDeviceGetByPCIBusId(&wanted, id);
     if (result == MST_CU_INVALID_DEVICE || result == MST_CU_INVALID_VALUE)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected the PCI id of a GPU of this machine, received \"%.100s\"",
-                         id);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: devices: expected the PCI id of a GPU of this machine, received \"%.100s\"", id);
     MUSTER_TRY(mst_cuda_error(api, result, "cuDeviceGetByPCIBusId", NULL));
     for (int32_t i = 0; i < count; i++) {
         MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, i), "cuDeviceGet", NULL));
@@ -123,7 +124,8 @@ muster_status mst_cuda_find(const char *id, int32_t *ordinal) {
     MUSTER_TRY(mst_cuda_api_get(&api));
     MUSTER_TRY(count_devices(api, &count));
     if (count == 0)
-        return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: devices: expected a GPU, received \"%.100s\": the CUDA driver finds none", id);
+        return mst_error(MUSTER_UNAVAILABLE,
+                         "muster_runtime_open: devices: expected a GPU, received \"%.100s\": the CUDA driver finds none", id);
     if (strncasecmp(id, "GPU-", 4) == 0 && id[4]) return find_uuid(api, id, count, ordinal);
     if (strchr(id, ':')) return find_pci(api, id, count, ordinal);
     return find_ordinal(id, count, ordinal);

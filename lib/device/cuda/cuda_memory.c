@@ -1,5 +1,6 @@
-/* The slab of a device: segments of the driver's memory, handed out in pieces. Work is done in the order of issue, so that memory may be
- * handed out again as soon as it was released; only the copies beside need more than that. */
+/* The slab of a device: segments of the driver's memory, handed out in pieces. Work is done in the
+ * order of issue, so that memory may be handed out again as soon as it was released; only the
+ * copies beside need more than that. */
 #include "cuda_device_impl.h"
 
 #include <errno.h>
@@ -29,8 +30,8 @@ static muster_status read_size(const mst_cuda *cuda, int64_t *bytes) {
     errno = 0;
     long long value = strtoll(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || *end || errno != 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: MUSTER_DEVICE_MEMORY: expected a number of bytes, received \"%.100s\"",
-                         text);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: MUSTER_DEVICE_MEMORY: expected a number of bytes, received \"%.100s\"", text);
     *bytes = value;
     return MUSTER_OK;
 }
@@ -115,7 +116,8 @@ static muster_status take(mst_cuda *cuda, int64_t bytes, uint64_t *address) {
     return mst_slab_take(&cuda->slab, bytes, address, &found);
 }
 
-/* Copies beside may still be writing what was released, and this may be the same memory: COMPUTE goes on behind them. */
+/* Copies beside may still be writing what was released, and this may be the same memory: COMPUTE
+ * goes on behind them. */
 static muster_status order_behind_copies(mst_cuda *cuda) {
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));

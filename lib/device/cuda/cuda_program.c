@@ -1,4 +1,5 @@
-/* Programs of the user's on a GPU: a module for each, compiled for the exact device, all of whose functions are loaded when it opens. */
+/* Programs of the user's on a GPU: a module for each, compiled for the exact device, all of whose
+ * functions are loaded when it opens. */
 #include "cuda_device_impl.h"
 #include "nvrtc_api_impl.h"
 #include "program_impl.h"
@@ -45,7 +46,8 @@ static muster_status device_limit(mst_cuda *cuda, unsigned int attribute, int64_
     return MUSTER_OK;
 }
 
-/* Asking for an attribute also loads the function where the driver puts that off to its first use. */
+/* Asking for an attribute also loads the function where the driver puts that off to its first
+ * use. */
 static muster_status read_limits(mst_cuda *cuda, cuda_kernel *kernel) {
     static const unsigned int threads_in[] = {MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_X, MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Y,
                                               MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Z};
@@ -170,7 +172,8 @@ muster_status mst_cuda_table_program_limits(mst_device *device, const mst_progra
 
 /* ---- launching ---- */
 
-/* The driver reads as many arguments as the function has parameters, which may be more than were declared: those are 0. */
+/* The driver reads as many arguments as the function has parameters, which may be more than were
+ * declared: those are 0. */
 static muster_status launch(mst_cuda *cuda, const cuda_kernel *kernel, const mst_program_grid *grid, const mst_program_value *values) {
     enum { SPARE = 64 };
     static const uint64_t zeros[64];

@@ -1,5 +1,5 @@
-/* Streams and events: waiting for them, ordering them, and taking up a stream of the program's. Nothing here blocks in the driver: a
- * queue that never ends must not take the thread with it. */
+/* Streams and events: waiting for them, ordering them, and taking up a stream of the program's.
+ * Nothing here blocks in the driver: a queue that never ends must not take the thread with it. */
 #include "clock_impl.h"
 #include "cuda_device_impl.h"
 
@@ -7,8 +7,9 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 20 * 1000,      /* polls that follow each other */
-    YIELD_NS = 200 * 1000,    /* then polls that let others run: a sleep takes 50 us at least with the kernel's usual slack */
+    SPIN_NS = 20 * 1000, /* polls that follow each other */
+    /* then polls that let others run: a sleep takes 50 us at least with the kernel's usual slack */
+    YIELD_NS = 200 * 1000,
     SLEEP_NS = 5 * 1000,      /* then sleeps from here ... */
     SLEEP_MAX_NS = 50 * 1000, /* ... to here */
     DRAIN_ERRORS = 3,         /* in a row */
@@ -93,7 +94,8 @@ static void all_is_done(mst_cuda *cuda) {
     cuda->beside_begin = cuda->beside_end = 0;
 }
 
-/* After a failure nobody waits any longer for what was to be copied out: its places may not exist any more when the device is ready. */
+/* After a failure nobody waits any longer for what was to be copied out: its places may not exist
+ * any more when the device is ready. */
 static muster_status close_sync(mst_cuda *cuda, muster_status status) {
     if (status == MUSTER_OK)
         all_is_done(cuda);

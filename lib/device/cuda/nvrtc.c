@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No contraction to fused multiply-adds: results are those of the host's loops, bit for bit, wherever the formula is the same. */
+/* No contraction to fused multiply-adds: results are those of the host's loops, bit for bit,
+ * wherever the formula is the same. */
 static const char *const own_options[] = {"--std=c++17", "--fmad=false", "--device-as-default-execution-space"};
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options, OPTION_SIZE = 48, FIRST_LINES = 300 };
 
@@ -15,7 +16,8 @@ static muster_status version(const mst_code_target *target, char text[MST_CODE_V
     mst_nvrtc_result result = api->nvrtcVersion(&major, &minor);
     if (result != MST_NVRTC_SUCCESS) return mst_nvrtc_error(api, result, "nvrtcVersion", NULL);
     int length = snprintf(text, MST_CODE_VERSION_SIZE, "%d.%d%s", major, minor, mst_foreign_simulated() ? " simulated" : "");
-    for (int i = 0; i < OWN_OPTIONS; i++) length += snprintf(text + length, (size_t)(MST_CODE_VERSION_SIZE - length), " %s", own_options[i]);
+    for (int i = 0; i < OWN_OPTIONS; i++)
+        length += snprintf(text + length, (size_t)(MST_CODE_VERSION_SIZE - length), " %s", own_options[i]);
     return MUSTER_OK;
 }
 
@@ -26,7 +28,8 @@ static muster_status choose(const mst_nvrtc_api *api, int32_t architecture, int 
     mst_nvrtc_result result = api->nvrtcGetNumSupportedArchs(&count);
     if (result != MST_NVRTC_SUCCESS) return mst_nvrtc_error(api, result, "nvrtcGetNumSupportedArchs", NULL);
     if (count < 0 || count > (int)(sizeof known / sizeof *known))
-        return mst_error(MUSTER_UNSUPPORTED, "NVRTC: expected at most %d architectures, received %d", (int)(sizeof known / sizeof *known), count);
+        return mst_error(MUSTER_UNSUPPORTED, "NVRTC: expected at most %d architectures, received %d", (int)(sizeof known / sizeof *known),
+                         count);
     result = api->nvrtcGetSupportedArchs(known);
     if (result != MST_NVRTC_SUCCESS) return mst_nvrtc_error(api, result, "nvrtcGetSupportedArchs", NULL);
     for (int i = 0; i < count; i++)
@@ -74,8 +77,9 @@ static muster_status compile_program(const mst_code_target *target, mst_nvrtc_pr
     int chosen = 0, count = 0;
     MUSTER_TRY(choose(api, target->architecture, &chosen));
     if (chosen == 0)
-        return mst_error(MUSTER_UNSUPPORTED, "NVRTC: this version makes no code for devices of compute capability %d.%d any more; use an older one", (int)target->architecture / 10,
-                         (int)target->architecture % 10);
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "NVRTC: this version makes no code for devices of compute capability %d.%d any more; use an older one",
+                         (int)target->architecture / 10, (int)target->architecture % 10);
     bool binary = chosen == target->architecture;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", binary ? "sm" : "compute", chosen);
     snprintf(what, sizeof what, "compiling for %s_%d", binary ? "sm" : "compute", chosen);
@@ -92,7 +96,8 @@ static muster_status compile_program(const mst_code_target *target, mst_nvrtc_pr
 
 static muster_status compile(const mst_code_target *target, const mst_code_program *source, mst_code_image *image) {
     const mst_nvrtc_api *api = target->user;
-    const char **texts = mst_alloc((size_t)source->count * sizeof *texts), **names = texts ? mst_alloc((size_t)source->count * sizeof *names) : NULL;
+    const char **texts = mst_alloc((size_t)source->count * sizeof *texts),
+               **names = texts ? mst_alloc((size_t)source->count * sizeof *names) : NULL;
     if (!names) {
         mst_free(texts);
         return mst_out_of_memory("NVRTC: texts", (int64_t)source->count * (int64_t)sizeof *texts);
@@ -103,7 +108,8 @@ static muster_status compile(const mst_code_target *target, const mst_code_progr
     }
     mst_nvrtc_program program = NULL;
     mst_nvrtc_result result = api->nvrtcCreateProgram(&program, source->text, source->name, source->count, texts, names);
-    muster_status status = result == MST_NVRTC_SUCCESS ? compile_program(target, program, image) : mst_nvrtc_error(api, result, "nvrtcCreateProgram", NULL);
+    muster_status status =
+        result == MST_NVRTC_SUCCESS ? compile_program(target, program, image) : mst_nvrtc_error(api, result, "nvrtcCreateProgram", NULL);
     if (program) (void)api->nvrtcDestroyProgram(&program);
     mst_free(names);
     mst_free(texts);

@@ -1,4 +1,5 @@
-/* NVRTC, the compiler of CUDA C++ at run time (libnvrtc.so.13, libnvrtc.so.12): what Muster calls of it. Names, types and numbers are those of NVIDIA's nvrtc.h. */
+/* NVRTC, the compiler of CUDA C++ at run time (libnvrtc.so.13, libnvrtc.so.12): what Muster calls
+ * of it. Names, types and numbers are those of NVIDIA's nvrtc.h. */
 #ifndef MST_NVRTC_API_IMPL_H
 #define MST_NVRTC_API_IMPL_H
 
@@ -19,21 +20,21 @@ enum {
     MST_NVRTC_INTERNAL_ERROR = 11,
 };
 
-#define MST_NVRTC_SYMBOLS(X)                                                                                                                           \
-    X(mst_nvrtc_result, nvrtcVersion, (int *major, int *minor))                                                                                        \
-    X(const char *, nvrtcGetErrorString, (mst_nvrtc_result result))                                                                                    \
-    X(mst_nvrtc_result, nvrtcCreateProgram,                                                                                                            \
-      (mst_nvrtc_program * program, const char *text, const char *name, int header_count, const char *const *headers,                                  \
-       const char *const *include_names))                                                                                                              \
-    X(mst_nvrtc_result, nvrtcDestroyProgram, (mst_nvrtc_program * program))                                                                            \
-    X(mst_nvrtc_result, nvrtcCompileProgram, (mst_nvrtc_program program, int option_count, const char *const *options))                                \
-    X(mst_nvrtc_result, nvrtcGetCUBINSize, (mst_nvrtc_program program, size_t *bytes))                                                                 \
-    X(mst_nvrtc_result, nvrtcGetCUBIN, (mst_nvrtc_program program, char *cubin))                                                                       \
-    X(mst_nvrtc_result, nvrtcGetPTXSize, (mst_nvrtc_program program, size_t *bytes))                                                                   \
-    X(mst_nvrtc_result, nvrtcGetPTX, (mst_nvrtc_program program, char *ptx))                                                                           \
-    X(mst_nvrtc_result, nvrtcGetProgramLogSize, (mst_nvrtc_program program, size_t *bytes))                                                            \
-    X(mst_nvrtc_result, nvrtcGetProgramLog, (mst_nvrtc_program program, char *log))                                                                    \
-    X(mst_nvrtc_result, nvrtcGetNumSupportedArchs, (int *count))                                                                                       \
+#define MST_NVRTC_SYMBOLS(X)                                                                                            \
+    X(mst_nvrtc_result, nvrtcVersion, (int *major, int *minor))                                                         \
+    X(const char *, nvrtcGetErrorString, (mst_nvrtc_result result))                                                     \
+    X(mst_nvrtc_result, nvrtcCreateProgram,                                                                             \
+      (mst_nvrtc_program * program, const char *text, const char *name, int header_count, const char *const *headers,   \
+       const char *const *include_names))                                                                               \
+    X(mst_nvrtc_result, nvrtcDestroyProgram, (mst_nvrtc_program * program))                                             \
+    X(mst_nvrtc_result, nvrtcCompileProgram, (mst_nvrtc_program program, int option_count, const char *const *options)) \
+    X(mst_nvrtc_result, nvrtcGetCUBINSize, (mst_nvrtc_program program, size_t * bytes))                                 \
+    X(mst_nvrtc_result, nvrtcGetCUBIN, (mst_nvrtc_program program, char *cubin))                                        \
+    X(mst_nvrtc_result, nvrtcGetPTXSize, (mst_nvrtc_program program, size_t * bytes))                                   \
+    X(mst_nvrtc_result, nvrtcGetPTX, (mst_nvrtc_program program, char *ptx))                                            \
+    X(mst_nvrtc_result, nvrtcGetProgramLogSize, (mst_nvrtc_program program, size_t * bytes))                            \
+    X(mst_nvrtc_result, nvrtcGetProgramLog, (mst_nvrtc_program program, char *log))                                     \
+    X(mst_nvrtc_result, nvrtcGetNumSupportedArchs, (int *count))                                                        \
     X(mst_nvrtc_result, nvrtcGetSupportedArchs, (int *architectures))
 
 typedef struct mst_nvrtc_api {
@@ -42,7 +43,8 @@ typedef struct mst_nvrtc_api {
 
 /* As mst_cuda_api_get; needs no driver. */
 muster_status mst_nvrtc_api_get(const mst_nvrtc_api **api);
-/* The error adapter: MUSTER_OK for success, else the status with a message from the symbol's name and the error's text, and `what` was being done ("compiling for sm_90", or NULL). */
+/* The error adapter: MUSTER_OK for success, else the status with a message from the symbol's name
+ * and the error's text, and `what` was being done ("compiling for sm_90", or NULL). */
 muster_status mst_nvrtc_error(const mst_nvrtc_api *api, mst_nvrtc_result result, const char *symbol, const char *what);
 
 #endif

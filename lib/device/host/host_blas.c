@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only this soname: libopenblas64.so.0 has the same names of functions with 64-bit integers in some builds, which would read garbage from
- * our 32-bit arguments. The configuration string is looked at as well, for a library that was named by path. */
+/* Only this soname: libopenblas64.so.0 has the same names of functions with 64-bit integers in some
+ * builds, which would read garbage from our 32-bit arguments. The configuration string is looked at
+ * as well, for a library that was named by path. */
 static const char default_soname[] = "libopenblas.so.0";
 
 /* X(member, symbol) with the member's type declared in mst_blas. */
@@ -22,10 +23,10 @@ static const char default_soname[] = "libopenblas.so.0";
     X(sdot, "cblas_sdot")      \
     X(ddot, "cblas_ddot")
 
-#define CONTROL_SYMBOLS(X)                            \
-    X(get_config, "openblas_get_config")              \
-    X(get_parallel, "openblas_get_parallel")          \
-    X(get_num_threads, "openblas_get_num_threads")    \
+#define CONTROL_SYMBOLS(X)                         \
+    X(get_config, "openblas_get_config")           \
+    X(get_parallel, "openblas_get_parallel")       \
+    X(get_num_threads, "openblas_get_num_threads") \
     X(set_num_threads, "openblas_set_num_threads")
 
 typedef struct blas_control {
@@ -42,8 +43,8 @@ static blas_control control;
 static char description[256] = "BLAS is not open";
 static mst_blas blas = {.description = description};
 
-/* The handle is kept until the process ends: OpenBLAS starts threads of its own and registers fork handlers, and unloading their code while
- * one of them may still run crashes the program. */
+/* The handle is kept until the process ends: OpenBLAS starts threads of its own and registers fork
+ * handlers, and unloading their code while one of them may still run crashes the program. */
 static void *library;
 static char library_path[256];
 
@@ -53,7 +54,8 @@ static void forget_functions(void) {
     blas.description = description;
 }
 
-/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to function. */
+/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to
+ * function. */
 static const char *find_symbol(void *handle, const char *symbol, void *pointer) {
     void *address = dlsym(handle, symbol);
     memcpy(pointer, &address, sizeof address);
@@ -120,7 +122,8 @@ muster_status mst_blas_open(bool keep_threads) {
         load();
         threads_found = 0;
     }
-    /* The first open that does not decline makes the setting, so that a runtime with keep_threads does not take it from the others. */
+    /* The first open that does not decline makes the setting, so that a runtime with keep_threads
+     * does not take it from the others. */
     if (!keep_threads && threads_found == 0 && control.set_num_threads) {
         threads_found = control.get_num_threads();
         control.set_num_threads(1);

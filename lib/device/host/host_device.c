@@ -1,5 +1,6 @@
-/* The host backend: a device is a CPU core (or a group), its memory is the program's, and all work is done at once by the
- * issuing thread, but for programs, which OpenCL runs on threads of its own. */
+/* The host backend: a device is a CPU core (or a group), its memory is the program's, and all work
+ * is done at once by the issuing thread, but for programs, which OpenCL runs on threads of its
+ * own. */
 #include "opencl/opencl_impl.h"
 
 #include <errno.h>
@@ -24,7 +25,8 @@ static muster_status read_ordinal(const char *argument, int32_t *ordinal) {
     errno = 0;
     long value = strtol(argument, &end, 10);
     if (argument[0] < '0' || argument[0] > '9' || *end != '\0' || errno != 0 || value > INT32_MAX) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected host:<ordinal>, received \"host:%.100s\"", argument);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected host:<ordinal>, received \"host:%.100s\"",
+                         argument);
     }
     *ordinal = (int32_t)value;
     return MUSTER_OK;
@@ -48,7 +50,8 @@ static void host_close(mst_device *device) {
     mst_free(device);
 }
 
-/* A hint only: whole pages inside the block, and a refusal (no transparent huge pages) changes nothing but speed. */
+/* A hint only: whole pages inside the block, and a refusal (no transparent huge pages) changes
+ * nothing but speed. */
 static void advise_huge_pages(void *address, int64_t bytes) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = ((uintptr_t)address + page - 1) / page * page;
@@ -57,7 +60,8 @@ static void advise_huge_pages(void *address, int64_t bytes) {
 }
 
 static muster_status host_allocate(mst_device *device, int64_t bytes, void **address) {
-    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected at least 0, received %lld", device->name, (long long)bytes);
+    if (bytes < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected at least 0, received %lld", device->name, (long long)bytes);
     void *block = mst_alloc_uninitialised((size_t)bytes);
     if (!block) return mst_out_of_memory(device->name, bytes);
     if (bytes >= HUGE_PAGE_THRESHOLD) advise_huge_pages(block, bytes);
@@ -79,7 +83,8 @@ static muster_status host_copy(mst_device *device, void *to, const void *from, i
     return MUSTER_OK;
 }
 
-/* The addresses are readable as they are, and the kernel ends before this returns: no copy of the parameters is needed. */
+/* The addresses are readable as they are, and the kernel ends before this returns: no copy of the
+ * parameters is needed. */
 static muster_status host_launch(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                                  const int32_t *offsets, int32_t offset_count) {
     (void)parameter_bytes, (void)offsets, (void)offset_count;
@@ -117,7 +122,8 @@ static muster_status host_program_limits(mst_device *device, const mst_program *
     return mst_opencl_limits(program, kernel, limits);
 }
 
-static muster_status host_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid, const mst_program_value *values) {
+static muster_status host_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
+                                         const mst_program_value *values) {
     MUSTER_TRY(mst_opencl_launch(program, kernel, grid, values));
     device->queued = true;
     return MUSTER_OK;

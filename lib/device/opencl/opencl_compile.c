@@ -42,7 +42,8 @@ static muster_status join_options(const mst_code_target *target, char text[OPTIO
     return MUSTER_OK;
 }
 
-/* One binary for each device of the program, of which those that nothing was built for have none: they are the same for all. */
+/* One binary for each device of the program, of which those that nothing was built for have none:
+ * they are the same for all. */
 static muster_status take_binary(const mst_opencl *cl, mst_cl_program program, mst_code_image *image) {
     size_t bytes = 0;
     MUSTER_TRY(MST_CL(cl, cl->name, clGetProgramInfo, program, MST_CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes));

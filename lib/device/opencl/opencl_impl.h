@@ -1,7 +1,8 @@
-/* Programs on CPU cores, by OpenCL: for the host backend's table. One state serves the whole process: a context over one sub-device for
- * each core, which the devices of the host backend take in turn. It is made by the first program and stays until the process ends:
- * implementations keep their threads anyway, and closing a context that another library of the program may share gains nothing. A device
- * that has a program has a queue of its own. */
+/* Programs on CPU cores, by OpenCL: for the host backend's table. One state serves the whole
+ * process: a context over one sub-device for each core, which the devices of the host backend take
+ * in turn. It is made by the first program and stays until the process ends: implementations keep
+ * their threads anyway, and closing a context that another library of the program may share gains
+ * nothing. A device that has a program has a queue of its own. */
 #ifndef MST_OPENCL_IMPL_H
 #define MST_OPENCL_IMPL_H
 
@@ -9,7 +10,8 @@
 
 typedef struct mst_opencl_device mst_opencl_device;
 
-/* The device's part: NULL until its first program. All functions below are table entries, or called by them. */
+/* The device's part: NULL until its first program. All functions below are table entries, or called
+ * by them. */
 typedef struct mst_opencl_slot {
     mst_opencl_device *device;
     int32_t ordinal; /* of the host device: which core */

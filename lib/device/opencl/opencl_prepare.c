@@ -1,9 +1,11 @@
-/* No launch shall compile. PoCL makes code for each new number of threads in a group (and again for large grids) when a kernel is first
- * launched so, 50 to 100 ms each time, unless the variable POCL_WORK_GROUP_SPECIALIZATION of the environment is 0: then it uses the code
- * for any number, which it makes anyway when the program's binary is asked for. That was as fast in what we measured. PoCL asks for the
- * variable when it looks for a kernel's code, and remembers what it found. So the first kernel of all, which does nothing, runs while an
- * environment with the variable stands in the place of the program's own, for a moment; afterwards the program and its children have
- * theirs. Where the user has set the variable nothing is changed. */
+/* No launch shall compile. PoCL makes code for each new number of threads in a group (and again for
+ * large grids) when a kernel is first launched so, 50 to 100 ms each time, unless the variable
+ * POCL_WORK_GROUP_SPECIALIZATION of the environment is 0: then it uses the code for any number,
+ * which it makes anyway when the program's binary is asked for. That was as fast in what we
+ * measured. PoCL asks for the variable when it looks for a kernel's code, and remembers what it
+ * found. So the first kernel of all, which does nothing, runs while an environment with the
+ * variable stands in the place of the program's own, for a moment; afterwards the program and its
+ * children have theirs. Where the user has set the variable nothing is changed. */
 #include "opencl_state_impl.h"
 
 #include <stdlib.h>
@@ -50,8 +52,8 @@ static muster_status run(const mst_opencl *cl, const first_kernel *first) {
     return status;
 }
 
-/* setenv would free the array that getenv of another thread may be reading; this leaves the old one as it is, and never frees the new
- * one. */
+/* setenv would free the array that getenv of another thread may be reading; this leaves the old one
+ * as it is, and never frees the new one. */
 static muster_status run_in_own_environment(const mst_opencl *cl, const first_kernel *first) {
     size_t count = 0;
     char **before = environ;
@@ -65,7 +67,8 @@ static muster_status run_in_own_environment(const mst_opencl *cl, const first_ke
     kept = with;
     environ = with;
     muster_status status = run(cl, first);
-    if (environ == kept) environ = before; /* else somebody has set a variable meanwhile: that is the environment now, and ours is in it */
+    /* else somebody has set a variable meanwhile: that is the environment now, and ours is in it */
+    if (environ == kept) environ = before;
     return status;
 }
 

@@ -5,8 +5,8 @@
 
 static const int64_t GROUPS_MAX = INT32_MAX; /* in all: implementations count them in 32 bits */
 
-/* What the kernel object has been given, which a launch with the same does not give again: a third of the cost of a queued launch. The object belongs to one device,
- * on which one thread issues. */
+/* What the kernel object has been given, which a launch with the same does not give again: a third
+ * of the cost of a queued launch. The object belongs to one device, on which one thread issues. */
 typedef struct opencl_argument {
     mst_cl_buffer buffer;
     void *address;
@@ -78,7 +78,8 @@ static muster_status check_needs(const mst_device *head, const mst_opencl *cl, c
     return MUSTER_OK;
 }
 
-/* The trial tells here, and not at the first launch, whether the text has the parameters that were declared. */
+/* The trial tells here, and not at the first launch, whether the text has the parameters that were
+ * declared. */
 static muster_status try_parameters(const opencl_program *program, const opencl_kernel *kernel) {
     const mst_opencl *cl = program->device->cl;
     static const char zeros[8];
@@ -173,7 +174,8 @@ static muster_status load_image(opencl_program *program, const mst_code_image *i
     return MST_CL(cl, program->device->name, clBuildProgram, program->program, 1, &program->device->device, "", NULL, NULL);
 }
 
-/* What lies in the cache may be of no use to this implementation for a reason that its version does not tell: then it is made anew. */
+/* What lies in the cache may be of no use to this implementation for a reason that its version does
+ * not tell: then it is made anew. */
 static muster_status load(opencl_program *program, const mst_code_target *target, const mst_program_request *request,
                           mst_code_image *image) {
     muster_status status = load_image(program, image);
@@ -236,7 +238,8 @@ muster_status mst_opencl_limits(const mst_program *head, int32_t kernel, mst_pro
 
 /* ---- launching ---- */
 
-/* A buffer is the memory itself. Its size says nothing to a kernel, which gets the address, and is cut to what the implementation allows. */
+/* A buffer is the memory itself. Its size says nothing to a kernel, which gets the address, and is
+ * cut to what the implementation allows. */
 static muster_status set_buffer(const opencl_program *program, opencl_kernel *kernel, int32_t index, const mst_program_value *value) {
     const mst_opencl *cl = program->device->cl;
     opencl_argument *old = &kernel->given[index], new = {.address = value->address};
@@ -271,7 +274,8 @@ static muster_status set_arguments(const opencl_program *program, opencl_kernel 
     const mst_opencl *cl = program->device->cl;
     for (int32_t i = 0; i < kernel->count; i++) MUSTER_TRY((kernel->bytes[i] ? set_scalar : set_buffer)(program, kernel, i, &values[i]));
     if (!kernel->local) return MUSTER_OK;
-    const size_t local = grid->local_bytes > 0 ? (size_t)grid->local_bytes : 1; /* of 0 bytes there is none in OpenCL */
+    /* of 0 bytes there is none in OpenCL */
+    const size_t local = grid->local_bytes > 0 ? (size_t)grid->local_bytes : 1;
     return MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)kernel->count, local, NULL);
 }
 
@@ -280,7 +284,8 @@ static muster_status refuse_grid(const opencl_kernel *kernel, const char *what, 
                      what, (long long)received[0], (long long)(dims > 1 ? received[1] : 1), (long long)(dims > 2 ? received[2] : 1));
 }
 
-/* A launch of no threads would end the process in PoCL 3.1; more groups than it can count would not all run. */
+/* A launch of no threads would end the process in PoCL 3.1; more groups than it can count would not
+ * all run. */
 static muster_status check_grid(const opencl_kernel *kernel, const mst_program_grid *grid) {
     int64_t groups = 1, threads = 1;
     for (int d = 0; d < grid->dims; d++) {

@@ -8,16 +8,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* No polls that follow each other: the thread of the kernel may be waiting for this CPU, and a launch then took twice as long. */
+/* No polls that follow each other: the thread of the kernel may be waiting for this CPU, and a
+ * launch then took twice as long. */
 enum {
-    YIELD_NS = 200 * 1000,    /* polls that let others run: a small kernel takes 30 us, and a sleep no less than 50 us */
+    /* polls that let others run: a small kernel takes 30 us, and a sleep no less than 50 us */
+    YIELD_NS = 200 * 1000,
     SLEEP_NS = 20 * 1000,     /* then sleeps from here ... */
     SLEEP_MAX_NS = 50 * 1000, /* ... to here */
 };
 
 /* ---- the device ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all slots: several threads may open programs of one device */
+/* of all slots: several threads may open programs of one device */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static muster_status make_device(mst_device *head, int32_t ordinal, mst_opencl_device **made) {
     const mst_opencl *cl;

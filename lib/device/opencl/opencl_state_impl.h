@@ -40,8 +40,9 @@ struct mst_opencl_device {
 };
 /* Made by the first call. Threads: any. */
 muster_status mst_opencl_device_of(mst_device *head, mst_opencl_slot *slot, mst_opencl_device **device);
-/* Releasing what a kernel uses could wait for ever; and in a child of the process there is nobody who would end it. What is not released
- * is kept in sight of leak checkers, which shall find other things; NULL is ignored. */
+/* Releasing what a kernel uses could wait for ever; and in a child of the process there is nobody
+ * who would end it. What is not released is kept in sight of leak checkers, which shall find other
+ * things; NULL is ignored. */
 bool mst_opencl_may_release(const mst_opencl_device *device);
 void mst_opencl_keep(void *object);
 
@@ -54,12 +55,14 @@ extern const mst_code_compiler mst_opencl_compiler;
 /* The log of the last build for the device, by mst_alloc*; NULL: it said nothing. */
 char *mst_opencl_log(const mst_opencl *cl, mst_cl_program program, mst_cl_device device);
 
-/* Once, before any other kernel runs (opencl_prepare.c). What fails of it costs time at launches and nothing else. */
+/* Once, before any other kernel runs (opencl_prepare.c). What fails of it costs time at launches
+ * and nothing else. */
 muster_status mst_opencl_prepare(const mst_opencl *cl);
 
-/* One text of all (opencl_text.c): every line `#include "name"` whose name is among the program's texts is replaced by that text, and
- * #line puts the numbering right again. By mst_alloc*. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (texts that include each other without
- * end). */
+/* One text of all (opencl_text.c): every line `#include "name"` whose name is among the program's
+ * texts is replaced by that text, and
+ * #line puts the numbering right again. By mst_alloc*. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT
+ * (texts that include each other without end). */
 muster_status mst_opencl_expand(const mst_code_program *program, char **text);
 
 #endif

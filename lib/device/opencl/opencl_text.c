@@ -1,4 +1,5 @@
-/* OpenCL takes one text: its compilers know no texts in memory to include. This puts them where they are included. */
+/* OpenCL takes one text: its compilers know no texts in memory to include. This puts them where
+ * they are included. */
 #include "opencl_state_impl.h"
 
 #include <stdio.h>
@@ -7,7 +8,8 @@
 
 enum { DEPTH = 16, NAME = 256 };
 
-/* No contraction to fused multiply-adds, as for GPUs: results are those of plain loops, bit for bit. */
+/* No contraction to fused multiply-adds, as for GPUs: results are those of plain loops, bit for
+ * bit. */
 static const char head[] = "#pragma OPENCL FP_CONTRACT OFF\n";
 
 typedef struct output {

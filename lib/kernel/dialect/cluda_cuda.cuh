@@ -1,5 +1,6 @@
-/* The dialect of kernel texts, for CUDA. cluda_opencl.cl is the same for OpenCL: every name means the same in both. README.md has the
- * table. No header of NVIDIA's is needed. MST_SIMULATED: compiled as C++ for the host, where there is no PTX. */
+/* The dialect of kernel texts, for CUDA. cluda_opencl.cl is the same for OpenCL: every name means
+ * the same in both. README.md has the table. No header of NVIDIA's is needed. MST_SIMULATED:
+ * compiled as C++ for the host, where there is no PTX. */
 #ifndef CLUDA_H
 #define CLUDA_H
 
@@ -16,8 +17,8 @@
     extern __shared__ unsigned long long muster_dynamic_shared[]; \
     type *name = (type *)muster_dynamic_shared;
 
-/* Of the threads of a group: until all have come here. local_barrier orders what they did in local memory, MUSTER_GROUP_BARRIER in global
- * memory, too. Nothing orders two groups. */
+/* Of the threads of a group: until all have come here. local_barrier orders what they did in local
+ * memory, MUSTER_GROUP_BARRIER in global memory, too. Nothing orders two groups. */
 #define local_barrier() __syncthreads()
 #define MUSTER_GROUP_BARRIER() __syncthreads()
 
@@ -117,8 +118,8 @@ static __device__ inline float muster_float_of(ga_uint bits) {
     return both.value;
 }
 
-/* f16: to nearest, ties to even; a NaN stays one, quiet, with its sign and the upper bits of its payload. The processor's own
- * instructions, except for NaN, of which they make one and the same;
+/* f16: to nearest, ties to even; a NaN stays one, quiet, with its sign and the upper bits of its
+ * payload. The processor's own instructions, except for NaN, of which they make one and the same;
  * on the host bit arithmetic (after F. Giesen, public domain). */
 static __device__ inline float ga_half2float(ga_half value) {
     ga_uint sign = (ga_uint)(value.data & 0x8000u) << 16, magnitude = (ga_uint)(value.data & 0x7fffu) << 13;
@@ -163,12 +164,13 @@ static __device__ inline ga_bf16 ga_float2bf16(float value) {
     return result;
 }
 
-/* Atomics: atom_add_XY and atom_xchg_XY of the address and a value; X: i ga_int, I ga_uint, l ga_long, L ga_ulong, f ga_float, d
- * ga_double, e ga_half; Y: g global, l local memory. All return the old value. */
-#define MUSTER_ATOM(X, type, as, add, xchg)                                                                                              \
-    static __device__ inline type atom_add_##X##g(type *address, type value) { return (type)add((as *)address, (as)value); }              \
-    static __device__ inline type atom_add_##X##l(type *address, type value) { return (type)add((as *)address, (as)value); }              \
-    static __device__ inline type atom_xchg_##X##g(type *address, type value) { return (type)xchg((as *)address, (as)value); }            \
+/* Atomics: atom_add_XY and atom_xchg_XY of the address and a value; X: i ga_int, I ga_uint, l
+ * ga_long, L ga_ulong, f ga_float, d ga_double, e ga_half; Y: g global, l local memory. All return
+ * the old value. */
+#define MUSTER_ATOM(X, type, as, add, xchg)                                                                                    \
+    static __device__ inline type atom_add_##X##g(type *address, type value) { return (type)add((as *)address, (as)value); }   \
+    static __device__ inline type atom_add_##X##l(type *address, type value) { return (type)add((as *)address, (as)value); }   \
+    static __device__ inline type atom_xchg_##X##g(type *address, type value) { return (type)xchg((as *)address, (as)value); } \
     static __device__ inline type atom_xchg_##X##l(type *address, type value) { return (type)xchg((as *)address, (as)value); }
 
 static __device__ inline double muster_xchg_double(double *address, double value) {
@@ -211,13 +213,13 @@ MUSTER_ATOM(e, ga_half, ga_half, muster_add_half, muster_xchg_half)
 #define MUSTER_GLOBAL_SIZE_1 (GDIM_1 * LDIM_1)
 #define MUSTER_GLOBAL_SIZE_2 (GDIM_2 * LDIM_2)
 /* Every i in [0, n), each by one thread, however many there are. */
-#define MUSTER_EACH(i, n) \
+#define MUSTER_EACH(i, n)                                                                                          \
     for (ga_size i = MUSTER_GLOBAL_ID_0, muster_end_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0; i < muster_end_##i; \
          i += MUSTER_GLOBAL_SIZE_0)
 
-/* For texts that do not know their element type, ga_half and ga_bf16 among them: MUSTER_WORK(type) is the type to compute in (float for
- * those two), MUSTER_LOAD(type, x[i]) an
- * element in it, and y[i] = MUSTER_STORE(type, value) its way back. type: ga_float and so on, or a macro for one. */
+/* For texts that do not know their element type, ga_half and ga_bf16 among them: MUSTER_WORK(type)
+ * is the type to compute in (float for those two), MUSTER_LOAD(type, x[i]) an element in it, and
+ * y[i] = MUSTER_STORE(type, value) its way back. type: ga_float and so on, or a macro for one. */
 #define MUSTER_WORK(type) MUSTER_WORK_(type)
 #define MUSTER_LOAD(type, element) MUSTER_LOAD_(type, element)
 #define MUSTER_STORE(type, value) MUSTER_STORE_(type, value)

@@ -6,18 +6,18 @@ typedef struct argmax_parameters {
 } argmax_parameters;
 
 /* The first of the largest; the first NaN is larger than all. */
-#define LOOP(name, T, C, LOAD)                                                  \
-    static int64_t argmax_##name(const char *row, int64_t step, int64_t k) {    \
-        int64_t best = 0;                                                       \
-        C largest = LOAD(*(const T *)(const void *)row);                        \
-        for (int64_t j = 1; j < k && largest == largest; j++) {                 \
-            C value = LOAD(*(const T *)(const void *)(row + j * step));         \
-            if (value > largest || value != value) {                            \
-                largest = value;                                                \
-                best = j;                                                       \
-            }                                                                   \
-        }                                                                       \
-        return best;                                                            \
+#define LOOP(name, T, C, LOAD)                                               \
+    static int64_t argmax_##name(const char *row, int64_t step, int64_t k) { \
+        int64_t best = 0;                                                    \
+        C largest = LOAD(*(const T *)(const void *)row);                     \
+        for (int64_t j = 1; j < k && largest == largest; j++) {              \
+            C value = LOAD(*(const T *)(const void *)(row + j * step));      \
+            if (value > largest || value != value) {                         \
+                largest = value;                                             \
+                best = j;                                                    \
+            }                                                                \
+        }                                                                    \
+        return best;                                                         \
     }
 #define FLOAT_LOOP(NAME, name, T, C, LOAD, STORE) LOOP(name, T, C, LOAD)
 #define INTEGER_LOOP(NAME, name, T) LOOP(name, T, T, MST_LOAD_PLAIN)
@@ -42,8 +42,14 @@ static muster_status argmax_issue(muster_worker *worker, const void *parameters)
     static mst_code_kernel threads = {.name = "mst_argmax_threads"}, blocks = {.name = "mst_argmax_blocks", .blocks = true};
     enum { SHORT = 64 };
     const argmax_parameters *p = parameters;
-    mst_argmax_parameters of_code = {.x = muster_tensor_address(p->x), .index = muster_tensor_address(p->index), .n = p->x.shape[0], .k = p->x.shape[1],
-                                     .down = p->x.strides[0], .across = p->x.strides[1], .index_step = p->index.strides[0], .dtype = p->x.dtype};
+    mst_argmax_parameters of_code = {.x = muster_tensor_address(p->x),
+                                     .index = muster_tensor_address(p->index),
+                                     .n = p->x.shape[0],
+                                     .k = p->x.shape[1],
+                                     .down = p->x.strides[0],
+                                     .across = p->x.strides[1],
+                                     .index_step = p->index.strides[0],
+                                     .dtype = p->x.dtype};
     return mst_op_code(worker, of_code.k <= SHORT ? &threads : &blocks, of_code.n, &of_code, sizeof of_code);
 }
 
@@ -58,7 +64,8 @@ muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tenso
     MUSTER_TRY(mst_op_ndim(__func__, "x", &x, 2));
     MUSTER_TRY(mst_op_shape(__func__, "index", &index, 1, &x.shape[0]));
     if (x.shape[1] == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", __func__, (long long)x.shape[0]);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", __func__,
+                         (long long)x.shape[0]);
     argmax_parameters p = {x, index};
     static const int32_t offsets[] = {MST_AT(argmax_parameters, x), MST_AT(argmax_parameters, index)};
     return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);

@@ -1,16 +1,14 @@
 /* Each row by one thread (short rows) or by one block. */
-#include "tensor.cuh"
 #include "argmax_parameters_impl.h"
+#include "tensor.cuh"
 
-template <typename C>
-struct argmax_best {
+template <typename C> struct argmax_best {
     C value;
     int64_t index; /* -1: nothing yet */
 };
 
 /* The first of the largest; the first NaN is larger than all. */
-template <typename C>
-static inline argmax_best<C> argmax_better(argmax_best<C> a, argmax_best<C> b) {
+template <typename C> static inline argmax_best<C> argmax_better(argmax_best<C> a, argmax_best<C> b) {
     if (a.index < 0) return b;
     if (b.index < 0) return a;
     bool first_a = a.index < b.index;
@@ -19,18 +17,15 @@ static inline argmax_best<C> argmax_better(argmax_best<C> a, argmax_best<C> b) {
     return a.value > b.value || (a.value == b.value && first_a) ? a : b;
 }
 
-template <typename C>
-struct argmax_combiner {
+template <typename C> struct argmax_combiner {
     inline argmax_best<C> operator()(argmax_best<C> a, argmax_best<C> b) const { return argmax_better(a, b); }
 };
 
-template <typename D>
-static inline argmax_best<typename D::computed> argmax_at(const typename D::stored *row, int64_t step, int64_t j) {
+template <typename D> static inline argmax_best<typename D::computed> argmax_at(const typename D::stored *row, int64_t step, int64_t j) {
     return {D::load(row[j * step]), j};
 }
 
-template <typename D>
-static inline void argmax_threads(const mst_argmax_parameters &p) {
+template <typename D> static inline void argmax_threads(const mst_argmax_parameters &p) {
     typedef argmax_best<typename D::computed> best;
     const typename D::stored *x = MST_ADDRESS(const typename D::stored, p.x);
     int64_t *index = MST_ADDRESS(int64_t, p.index);
@@ -41,8 +36,7 @@ static inline void argmax_threads(const mst_argmax_parameters &p) {
     }
 }
 
-template <typename D>
-static inline void argmax_blocks(const mst_argmax_parameters &p) {
+template <typename D> static inline void argmax_blocks(const mst_argmax_parameters &p) {
     typedef argmax_best<typename D::computed> best;
     const typename D::stored *x = MST_ADDRESS(const typename D::stored, p.x);
     int64_t *index = MST_ADDRESS(int64_t, p.index);
@@ -53,17 +47,22 @@ static inline void argmax_blocks(const mst_argmax_parameters &p) {
     }
 }
 
-#define ARGMAX_SWITCH(function)                          \
-    switch (p.dtype) {                                   \
-        MST_EACH_FLOAT_TYPE(function)                    \
-        MST_EACH_SIGNED_TYPE(function)                   \
-        MST_EACH_UNSIGNED_TYPE(function)                 \
-        function(BOOL, bool)                             \
+#define ARGMAX_SWITCH(function)          \
+    switch (p.dtype) {                   \
+        MST_EACH_FLOAT_TYPE(function)    \
+        MST_EACH_SIGNED_TYPE(function)   \
+        MST_EACH_UNSIGNED_TYPE(function) \
+        function(BOOL, bool)             \
     }
-#define THREADS(NAME, name) case MUSTER_##NAME: return argmax_threads<mst_##name>(p);
-#define BLOCKS(NAME, name) case MUSTER_##NAME: return argmax_blocks<mst_##name>(p);
-MST_KERNEL(mst_argmax_threads, mst_argmax_parameters) { ARGMAX_SWITCH(THREADS) }
-MST_KERNEL(mst_argmax_blocks, mst_argmax_parameters) { ARGMAX_SWITCH(BLOCKS) }
+#define THREADS(NAME, name) \
+    case MUSTER_##NAME:     \
+        return argmax_threads<mst_##name>(p);
+#define BLOCKS(NAME, name) \
+    case MUSTER_##NAME:    \
+        return argmax_blocks<mst_##name>(p);
+MST_KERNEL(mst_argmax_threads, mst_argmax_parameters){ARGMAX_SWITCH(THREADS)} MST_KERNEL(mst_argmax_blocks, mst_argmax_parameters) {
+    ARGMAX_SWITCH(BLOCKS)
+}
 #undef ARGMAX_SWITCH
 #undef THREADS
 #undef BLOCKS

@@ -5,37 +5,38 @@ typedef struct binary_parameters {
     muster_binary op;
 } binary_parameters;
 
-#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                              \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                              \
-        (void)context;                                                                                                         \
-        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {                 \
-            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                              \
-            T *y = (T *)(void *)at[2];                                                                                         \
-            MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                                                  \
-                C a = (C)LOAD(p[i]), b = (C)LOAD(q[i]);                                                                        \
-                y[i] = (T)STORE(EXPRESSION);                                                                                   \
-            }                                                                                                                  \
-            return;                                                                                                            \
-        }                                                                                                                      \
-        for (int64_t i = 0; i < n; i++) {                                                                                      \
+#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                             \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                             \
+        (void)context;                                                                                                        \
+        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {                \
+            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                             \
+            T *y = (T *)(void *)at[2];                                                                                        \
+            MST_INDEPENDENT                                                                                                   \
+            for (int64_t i = 0; i < n; i++) {                                                                                 \
+                C a = (C)LOAD(p[i]), b = (C)LOAD(q[i]);                                                                       \
+                y[i] = (T)STORE(EXPRESSION);                                                                                  \
+            }                                                                                                                 \
+            return;                                                                                                           \
+        }                                                                                                                     \
+        for (int64_t i = 0; i < n; i++) {                                                                                     \
             C a = (C)LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = (C)LOAD(*(const T *)(void *)(at[1] + i * step[1])); \
-            *(T *)(void *)(at[2] + i * step[2]) = (T)STORE(EXPRESSION);                                                        \
-        }                                                                                                                      \
+            *(T *)(void *)(at[2] + i * step[2]) = (T)STORE(EXPRESSION);                                                       \
+        }                                                                                                                     \
     }
 
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                             \
-    LOOP(add_##name, T, C, LOAD, STORE, a + b)                                 \
-    LOOP(sub_##name, T, C, LOAD, STORE, a - b)                                 \
-    LOOP(mul_##name, T, C, LOAD, STORE, a *b)                                  \
-    LOOP(div_##name, T, C, LOAD, STORE, a / b)                                 \
-    LOOP(maximum_##name, T, C, LOAD, STORE, (a > b || a != a) ? a : b)         \
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                     \
+    LOOP(add_##name, T, C, LOAD, STORE, a + b)                         \
+    LOOP(sub_##name, T, C, LOAD, STORE, a - b)                         \
+    LOOP(mul_##name, T, C, LOAD, STORE, a *b)                          \
+    LOOP(div_##name, T, C, LOAD, STORE, a / b)                         \
+    LOOP(maximum_##name, T, C, LOAD, STORE, (a > b || a != a) ? a : b) \
     LOOP(minimum_##name, T, C, LOAD, STORE, (a < b || a != a) ? a : b)
 /* Integers wrap: computed as uint64_t, of which the low bits are kept. */
-#define COMMON_LOOPS(name, T)                                                              \
-    LOOP(add_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a + b)                  \
-    LOOP(sub_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a - b)                  \
-    LOOP(mul_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a *b)                   \
-    LOOP(maximum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a > b ? a : b)             \
+#define COMMON_LOOPS(name, T)                                                  \
+    LOOP(add_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a + b)      \
+    LOOP(sub_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a - b)      \
+    LOOP(mul_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a *b)       \
+    LOOP(maximum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a > b ? a : b) \
     LOOP(minimum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a < b ? a : b)
 #define SIGNED_LOOPS(NAME, name, T) \
     COMMON_LOOPS(name, T)           \
@@ -48,8 +49,8 @@ MST_EACH_SIGNED(SIGNED_LOOPS)
 MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 
 /* The table of operation x dtype; an empty place (bool) is refused. */
-#define ROWS(NAME, name, ...)                                                                                                     \
-    [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name,                   \
+#define ROWS(NAME, name, ...)                                                                                   \
+    [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
                        [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
 enum { OPERATIONS = MUSTER_MINIMUM + 1 };
 static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
@@ -65,14 +66,16 @@ static muster_status binary_kernel(const void *parameters) {
 static muster_status binary_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_binary"};
     const binary_parameters *p = parameters;
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3,
+                           (const muster_tensor *[]){&p->a, &p->b, &p->y});
 }
 
 static const mst_kernel kernel = {.host = binary_kernel, .issue = binary_issue};
 
 muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b, muster_tensor y) {
     MST_OP_WORKER(worker);
-    if (op <= 0 || op >= OPERATIONS) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", __func__, op);
+    if (op <= 0 || op >= OPERATIONS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", __func__, op);
     MST_OP_TENSOR(worker, a);
     MST_OP_TENSOR(worker, b);
     MST_OP_TENSOR(worker, y);

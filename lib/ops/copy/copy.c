@@ -17,10 +17,18 @@ static void move_elements(char *to, int64_t to_step, const char *from, int64_t f
         return;
     }
     switch (size) {
-    case 1: for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step]; break;
-    case 2: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 2); break;
-    case 4: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 4); break;
-    default: for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 8); break;
+    case 1:
+        for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
+        break;
+    case 2:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 2);
+        break;
+    case 4:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 4);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 8);
+        break;
     }
 }
 
@@ -59,9 +67,10 @@ static muster_status copy_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_copy"};
     const copy_parameters *p = parameters;
     bool same = p->x.dtype == p->y.dtype;
-    return mst_op_elements(worker, &code,
-                           &(mst_element_parameters){.dtype = p->y.dtype, .op = same ? 0 : p->x.dtype, .element = (uint64_t)muster_dtype_size(p->y.dtype)}, 2,
-                           (const muster_tensor *[]){&p->x, &p->y});
+    return mst_op_elements(
+        worker, &code,
+        &(mst_element_parameters){.dtype = p->y.dtype, .op = same ? 0 : p->x.dtype, .element = (uint64_t)muster_dtype_size(p->y.dtype)}, 2,
+        (const muster_tensor *[]){&p->x, &p->y});
 }
 
 static const mst_kernel kernel = {.host = copy_kernel, .issue = copy_issue};

@@ -6,7 +6,7 @@
 
 typedef struct mst_dot_parameters {
     void *x, *y;
-    double *partials; /* one per chunk */
+    double *partials;                              /* one per chunk */
     int64_t x_step, y_step, length, chunk, chunks; /* steps in elements */
     int32_t dtype;
 } mst_dot_parameters;

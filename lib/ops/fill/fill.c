@@ -7,15 +7,15 @@ typedef struct fill_parameters {
     uint64_t element; /* the value in y's dtype, in its first bytes */
 } fill_parameters;
 
-#define DEFINE(bits)                                                                                       \
+#define DEFINE(bits)                                                                                     \
     MST_CLONES static void fill_##bits(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        uint##bits##_t element;                                                                            \
-        memcpy(&element, context, sizeof element);                                                         \
-        if (step[0] == (int64_t)sizeof element) {                                                          \
-            uint##bits##_t *y = (void *)at[0];                                                             \
-            for (int64_t i = 0; i < n; i++) y[i] = element;                                                \
-        } else                                                                                             \
-            for (int64_t i = 0; i < n; i++) *(uint##bits##_t *)(void *)(at[0] + i * step[0]) = element;    \
+        uint##bits##_t element;                                                                          \
+        memcpy(&element, context, sizeof element);                                                       \
+        if (step[0] == (int64_t)sizeof element) {                                                        \
+            uint##bits##_t *y = (void *)at[0];                                                           \
+            for (int64_t i = 0; i < n; i++) y[i] = element;                                              \
+        } else                                                                                           \
+            for (int64_t i = 0; i < n; i++) *(uint##bits##_t *)(void *)(at[0] + i * step[0]) = element;  \
     }
 DEFINE(8)
 DEFINE(16)
@@ -35,7 +35,8 @@ static muster_status fill_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_fill"};
     const fill_parameters *p = parameters;
     int32_t size = (int32_t)muster_dtype_size(p->y.dtype);
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = size, .element = p->element}, 1, (const muster_tensor *[]){&p->y});
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = size, .element = p->element}, 1,
+                           (const muster_tensor *[]){&p->y});
 }
 
 static const mst_kernel kernel = {.host = fill_kernel, .issue = fill_issue};

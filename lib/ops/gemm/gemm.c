@@ -1,11 +1,13 @@
-/* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it is; any other is packed into scratch. */
+/* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it
+ * is; any other is packed into scratch. */
 #include "gemm_impl.h"
 
 int64_t mst_gemm_limit = INT32_MAX;
 
 enum { ROW_MAJOR = 101, NO_TRANSPOSE = 111, TRANSPOSE = 112 };
 
-/* A matrix as BLAS takes it: element (i, j) at data[i * ld + j], or data[j * ld + i] when transposed. */
+/* A matrix as BLAS takes it: element (i, j) at data[i * ld + j], or data[j * ld + i] when
+ * transposed. */
 typedef struct operand {
     char *data;
     int64_t ld, size;
@@ -46,15 +48,16 @@ static char *element(const operand *matrix, int64_t i, int64_t j) {
     return matrix->data + (matrix->transpose == TRANSPOSE ? j * matrix->ld + i : i * matrix->ld + j) * matrix->size;
 }
 
-static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, const operand *a, const char *at_a, const operand *b, const char *at_b, double beta,
-                     const operand *c, char *at_c) {
+static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, const operand *a, const char *at_a, const operand *b,
+                     const char *at_b, double beta, const operand *c, char *at_c) {
     const mst_blas *blas = mst_blas_get();
     int lda = (int)a->ld, ldb = (int)b->ld, ldc = (int)c->ld;
     if (dtype == MUSTER_F32)
-        blas->sgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, (float)alpha, (const float *)at_a, lda, (const float *)at_b, ldb, (float)beta,
-                    (float *)at_c, ldc);
+        blas->sgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, (float)alpha, (const float *)at_a, lda, (const float *)at_b, ldb,
+                    (float)beta, (float *)at_c, ldc);
     else
-        blas->dgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, alpha, (const double *)at_a, lda, (const double *)at_b, ldb, beta, (double *)at_c, ldc);
+        blas->dgemm(ROW_MAJOR, a->transpose, b->transpose, m, n, k, alpha, (const double *)at_a, lda, (const double *)at_b, ldb, beta,
+                    (double *)at_c, ldc);
 }
 
 static int piece(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
@@ -65,8 +68,8 @@ static void multiply_in_pieces(const mst_gemm_parameters *p, const operand *a, c
     for (int64_t i = 0; i < m; i += mst_gemm_limit)
         for (int64_t j = 0; j < n; j += mst_gemm_limit)
             for (int64_t l = 0; l < k; l += mst_gemm_limit)
-                multiply(p->c.dtype, piece(i, m), piece(j, n), piece(l, k), p->alpha, a, element(a, i, l), b, element(b, l, j), l == 0 ? p->beta : 1, c,
-                         element(c, i, j));
+                multiply(p->c.dtype, piece(i, m), piece(j, n), piece(l, k), p->alpha, a, element(a, i, l), b, element(b, l, j),
+                         l == 0 ? p->beta : 1, c, element(c, i, j));
 }
 
 static muster_status gemm_kernel(const void *parameters) {
@@ -82,8 +85,10 @@ static muster_status pack_space(muster_worker *worker, const muster_tensor *matr
     if (fits(matrix, output)) return MUSTER_OK;
     if (matrix->shape[1] > INT32_MAX) {
         char shape[128];
-        return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: a view of shape %s: expected rows or columns behind each other, as BLAS takes them, at most 2^31 - 1 apart",
-                         mst_shape_text(shape, 2, matrix->shape));
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "muster_gemm: a view of shape %s: expected rows or columns behind each other, as BLAS takes them, at most 2^31 - 1 apart",
+            mst_shape_text(shape, 2, matrix->shape));
     }
     return mst_worker_scratch_bytes(worker, mst_tensor_bytes(*matrix), pack);
 }
@@ -105,11 +110,13 @@ muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, 
     MST_OP_WORKER(worker);
     MUSTER_TRY(check(worker, &a, &b, &c, __func__));
     if (!mst_op_by_code(worker) && (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm))
-        return mst_error(MUSTER_UNAVAILABLE, "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread", __func__,
-                         mst_blas_get()->description ? mst_blas_get()->description : "not opened");
+        return mst_error(MUSTER_UNAVAILABLE,
+                         "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread",
+                         __func__, mst_blas_get()->description ? mst_blas_get()->description : "not opened");
     if (c.shape[0] == 0 || c.shape[1] == 0) return MUSTER_OK;
     if (a.shape[1] == 0) /* no products: only the scaling is left */
-        return beta == 0 ? muster_fill(worker, 0, c) : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
+        return beta == 0 ? muster_fill(worker, 0, c)
+                         : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
     mst_gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
     if (!mst_op_by_code(worker)) {
         MUSTER_TRY(pack_space(worker, &a, false, &p.pack_a));
@@ -117,7 +124,8 @@ muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, 
         MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
     }
     static const mst_kernel kernel = {.host = gemm_kernel, .issue = mst_gemm_issue};
-    static const int32_t offsets[] = {MST_AT(mst_gemm_parameters, a),          MST_AT(mst_gemm_parameters, b),          MST_AT(mst_gemm_parameters, c),
-                                      offsetof(mst_gemm_parameters, pack_a), offsetof(mst_gemm_parameters, pack_b), offsetof(mst_gemm_parameters, pack_c)};
+    static const int32_t offsets[] = {MST_AT(mst_gemm_parameters, a),        MST_AT(mst_gemm_parameters, b),
+                                      MST_AT(mst_gemm_parameters, c),        offsetof(mst_gemm_parameters, pack_a),
+                                      offsetof(mst_gemm_parameters, pack_b), offsetof(mst_gemm_parameters, pack_c)};
     return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 6);
 }

@@ -1,4 +1,5 @@
-/* gemm by the device table's own. Views that it does not take are packed by copies on the device. */
+/* gemm by the device table's own. Views that it does not take are packed by copies on the
+ * device. */
 #include "gemm_impl.h"
 
 /* Rows, or columns, behind each other. C must lie in rows. */
@@ -13,7 +14,8 @@ static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int6
 }
 
 /* *as: the matrix itself, or its contiguous copy in scratch, which is filled where `fill`. */
-static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *as, bool *transpose, int64_t *ld) {
+static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *as, bool *transpose,
+                             int64_t *ld) {
     *as = *matrix;
     if (fits(matrix, output, transpose, ld)) return MUSTER_OK;
     *as = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
@@ -26,7 +28,9 @@ static muster_status arrange(muster_worker *worker, const muster_tensor *matrix,
 muster_status mst_gemm_issue(muster_worker *worker, const void *parameters) {
     const mst_gemm_parameters *p = parameters;
     const mst_device_table *table = worker->device->table;
-    if (!table->gemm) return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: worker: expected a device with a matrix product, received backend \"%s\"", table->backend);
+    if (!table->gemm)
+        return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: worker: expected a device with a matrix product, received backend \"%s\"",
+                         table->backend);
     mst_gemm gemm = {.dtype = p->c.dtype, .m = p->c.shape[0], .n = p->c.shape[1], .k = p->a.shape[1], .alpha = p->alpha, .beta = p->beta};
     muster_tensor a, b, c;
     bool transposed;

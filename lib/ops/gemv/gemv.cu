@@ -1,20 +1,17 @@
 /* Each row by one thread (short rows, and columns that lie behind each other) or by one block. */
-#include "tensor.cuh"
 #include "gemv_parameters_impl.h"
+#include "tensor.cuh"
 
-template <typename T>
-struct gemv_plus {
+template <typename T> struct gemv_plus {
     inline T operator()(T a, T b) const { return a + b; }
 };
 
-template <typename T>
-static inline void gemv_store(const mst_gemv_parameters &p, T *y, int64_t row, T sum) {
+template <typename T> static inline void gemv_store(const mst_gemv_parameters &p, T *y, int64_t row, T sum) {
     T *to = y + row * p.y_step;
     *to = p.beta == 0 ? (T)p.alpha * sum : (T)p.alpha * sum + (T)p.beta * *to;
 }
 
-template <typename T>
-static inline void gemv_threads(const mst_gemv_parameters &p) {
+template <typename T> static inline void gemv_threads(const mst_gemv_parameters &p) {
     const T *a = MST_ADDRESS(const T, p.a), *x = MST_ADDRESS(const T, p.x);
     T *y = MST_ADDRESS(T, p.y);
     MST_EACH(row, p.n) {
@@ -25,8 +22,7 @@ static inline void gemv_threads(const mst_gemv_parameters &p) {
     }
 }
 
-template <typename T>
-static inline void gemv_blocks(const mst_gemv_parameters &p) {
+template <typename T> static inline void gemv_blocks(const mst_gemv_parameters &p) {
     const T *a = MST_ADDRESS(const T, p.a), *x = MST_ADDRESS(const T, p.x);
     T *y = MST_ADDRESS(T, p.y);
     MST_BLOCKS(row, p.n) {
@@ -37,11 +33,15 @@ static inline void gemv_blocks(const mst_gemv_parameters &p) {
 }
 
 MST_KERNEL(mst_gemv_threads, mst_gemv_parameters) {
-    if (p.dtype == MUSTER_F32) gemv_threads<float>(p);
-    else gemv_threads<double>(p);
+    if (p.dtype == MUSTER_F32)
+        gemv_threads<float>(p);
+    else
+        gemv_threads<double>(p);
 }
 
 MST_KERNEL(mst_gemv_blocks, mst_gemv_parameters) {
-    if (p.dtype == MUSTER_F32) gemv_blocks<float>(p);
-    else gemv_blocks<double>(p);
+    if (p.dtype == MUSTER_F32)
+        gemv_blocks<float>(p);
+    else
+        gemv_blocks<double>(p);
 }

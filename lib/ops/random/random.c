@@ -1,5 +1,6 @@
-/* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). Block b of stream `seed` has the counter (low b, high b, 0, 0) and the key (low seed,
- * high seed), low and high being halves of 64 bits. f64 number i: lanes 2 (i % 2) (low half) and 2 (i % 2) + 1 (high half) of block i / 2. */
+/* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). Block b of stream `seed` has the counter
+ * (low b, high b, 0, 0) and the key (low seed, high seed), low and high being halves of 64 bits.
+ * f64 number i: lanes 2 (i % 2) (low half) and 2 (i % 2) + 1 (high half) of block i / 2. */
 #include "../op_impl.h"
 #include "random_parameters_impl.h"
 
@@ -42,16 +43,17 @@ static double uniform_f64(stream *s, uint64_t i) {
     return (double)(((uint64_t)lanes[1] << 32 | lanes[0]) >> 11) * 0x1p-53;
 }
 
-/* Box-Muller: numbers 2 j and 2 j + 1 from the uniform pair u, v of the same places; 1 - u is in (0, 1]. */
-#define DEFINE(name, T)                                                                          \
-    static T value_##name(stream *s, uint64_t i) {                                               \
-        if (!s->p->normal) return (T)uniform_##name(s, i);                                       \
-        double u = uniform_##name(s, i & ~(uint64_t)1), v = uniform_##name(s, i | 1);            \
-        double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;                             \
-        return (T)(s->p->mean + s->p->deviation * radius * (i % 2 ? sin(angle) : cos(angle)));   \
-    }                                                                                            \
-    static void fill_##name(void *context, char *const *at, const int64_t *step, int64_t n) {    \
-        stream *s = context;                                                                     \
+/* Box-Muller: numbers 2 j and 2 j + 1 from the uniform pair u, v of the same places; 1 - u is in
+ * (0, 1]. */
+#define DEFINE(name, T)                                                                                    \
+    static T value_##name(stream *s, uint64_t i) {                                                         \
+        if (!s->p->normal) return (T)uniform_##name(s, i);                                                 \
+        double u = uniform_##name(s, i & ~(uint64_t)1), v = uniform_##name(s, i | 1);                      \
+        double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;                                       \
+        return (T)(s->p->mean + s->p->deviation * radius * (i % 2 ? sin(angle) : cos(angle)));             \
+    }                                                                                                      \
+    static void fill_##name(void *context, char *const *at, const int64_t *step, int64_t n) {              \
+        stream *s = context;                                                                               \
         for (int64_t i = 0; i < n; i++) *(T *)(void *)(at[0] + i * step[0]) = value_##name(s, s->index++); \
     }
 DEFINE(f32, float)
@@ -69,8 +71,13 @@ static muster_status random_kernel(const void *parameters) {
 static muster_status random_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_random"};
     const random_parameters *p = parameters;
-    mst_random_parameters of_code = {.count = muster_tensor_count(p->y), .seed = p->seed, .first = p->first, .mean = p->mean, .deviation = p->deviation,
-                                     .dtype = p->y.dtype, .normal = p->normal};
+    mst_random_parameters of_code = {.count = muster_tensor_count(p->y),
+                                     .seed = p->seed,
+                                     .first = p->first,
+                                     .mean = p->mean,
+                                     .deviation = p->deviation,
+                                     .dtype = p->y.dtype,
+                                     .normal = p->normal};
     if (of_code.count == 0) return MUSTER_OK;
     mst_walk_make(&of_code.walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
     return mst_op_code(worker, &code, of_code.count, &of_code, sizeof of_code);
@@ -90,10 +97,14 @@ muster_status muster_random_uniform(muster_worker *worker, uint64_t seed, uint64
     return launch(worker, &(random_parameters){.y = y, .seed = seed, .first = first_index}, __func__);
 }
 
-muster_status muster_random_normal(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean, double deviation, muster_tensor y) {
+muster_status muster_random_normal(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean, double deviation,
+                                   muster_tensor y) {
     MST_OP_WORKER(worker);
     if (!(deviation >= 0) || !isfinite(deviation) || !isfinite(mean))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: deviation: expected a finite mean and a finite deviation of at least 0, received %g and %g", __func__, mean,
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: deviation: expected a finite mean and a finite deviation of at least 0, received %g and %g", __func__, mean,
                          deviation);
-    return launch(worker, &(random_parameters){.y = y, .seed = seed, .first = first_index, .mean = mean, .deviation = deviation, .normal = true}, __func__);
+    return launch(worker,
+                  &(random_parameters){.y = y, .seed = seed, .first = first_index, .mean = mean, .deviation = deviation, .normal = true},
+                  __func__);
 }

@@ -1,6 +1,6 @@
 /* The numbers of random.c: element i is number first + i of the stream, whoever computes it. */
-#include "tensor.cuh"
 #include "random_parameters_impl.h"
+#include "tensor.cuh"
 
 static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
     const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -8,15 +8,12 @@ static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
 }
 
 /* Numbers per block, and number i of a block in [0, 1). */
-template <typename T>
-struct random_kind;
-template <>
-struct random_kind<float> {
+template <typename T> struct random_kind;
+template <> struct random_kind<float> {
     enum { NUMBERS = 4 };
     static inline double uniform(const mst_random_lanes &lanes, int i) { return (double)(lanes.of[i] >> 8) * 0x1p-24; }
 };
-template <>
-struct random_kind<double> {
+template <> struct random_kind<double> {
     enum { NUMBERS = 2 };
     static inline double uniform(const mst_random_lanes &lanes, int i) {
         return (double)(((uint64_t)lanes.of[2 * i + 1] << 32 | lanes.of[2 * i]) >> 11) * 0x1p-53;
@@ -29,16 +26,14 @@ MST_OUTLINE double random_normal(double u, double v, bool odd, double mean, doub
     return mean + deviation * radius * (odd ? sin(angle) : cos(angle));
 }
 
-template <typename T>
-static inline T random_number(const mst_random_parameters &p, const mst_random_lanes &lanes, int i) {
+template <typename T> static inline T random_number(const mst_random_parameters &p, const mst_random_lanes &lanes, int i) {
     typedef random_kind<T> kind;
     if (!p.normal) return (T)kind::uniform(lanes, i);
     return (T)random_normal(kind::uniform(lanes, i & ~1), kind::uniform(lanes, i | 1), i & 1, p.mean, p.deviation);
 }
 
 /* Side by side: each thread has a whole block of numbers. Else one number each. */
-template <typename T>
-static inline void random_fill(const mst_random_parameters &p) {
+template <typename T> static inline void random_fill(const mst_random_parameters &p) {
     enum { NUMBERS = random_kind<T>::NUMBERS };
     char *y = MST_ADDRESS(char, p.walk.base[0]);
     uint64_t last = p.first + (uint64_t)p.count - 1, begin = p.first / NUMBERS;
@@ -61,6 +56,8 @@ static inline void random_fill(const mst_random_parameters &p) {
 }
 
 MST_KERNEL(mst_random, mst_random_parameters) {
-    if (p.dtype == MUSTER_F32) random_fill<float>(p);
-    else random_fill<double>(p);
+    if (p.dtype == MUSTER_F32)
+        random_fill<float>(p);
+    else
+        random_fill<double>(p);
 }

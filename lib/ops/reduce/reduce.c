@@ -1,5 +1,6 @@
-/* Reduction over an axis or over everything. The elements are walked in row-major order, each into the accumulator of its result: an
- * accumulator's step is 0 along the reduced axis. Floats accumulate in double, integers in 64 bits, which wrap to the same result. */
+/* Reduction over an axis or over everything. The elements are walked in row-major order, each into
+ * the accumulator of its result: an accumulator's step is 0 along the reduced axis. Floats
+ * accumulate in double, integers in 64 bits, which wrap to the same result. */
 #include "../op_impl.h"
 #include "reduce_issue_impl.h"
 
@@ -13,70 +14,76 @@ typedef struct reduce_parameters {
     int32_t axis;
 } reduce_parameters;
 
-/* at[0]: values; at[1]: accumulators, whose step is 0 (a run into one) or 8 (side by side) in nearly every walk. */
-#define LOOP(NAME, T, A, LOAD, EXPRESSION)                                                                \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {         \
-        (void)context;                                                                                    \
-        A *to = (A *)(void *)at[1];                                                                       \
-        if (step[1] == 0) {                                                                               \
-            A a = *to;                                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                             \
-                A v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                                 \
-                a = EXPRESSION;                                                                           \
-            }                                                                                             \
-            *to = a;                                                                                      \
-        } else if (step[1] == (int64_t)sizeof(A) && step[0] == (int64_t)sizeof(T)) {                      \
-            const T *from = (const T *)(void *)at[0];                                                     \
-            MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                             \
-                A a = to[i], v = (A)LOAD(from[i]);                                                        \
-                to[i] = EXPRESSION;                                                                       \
-            }                                                                                             \
-        } else                                                                                            \
-            for (int64_t i = 0; i < n; i++) {                                                             \
-                A *one = (A *)(void *)(at[1] + i * step[1]);                                              \
-                A a = *one, v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                       \
-                *one = EXPRESSION;                                                                        \
-            }                                                                                             \
+/* at[0]: values; at[1]: accumulators, whose step is 0 (a run into one) or 8 (side by side) in
+ * nearly every walk. */
+#define LOOP(NAME, T, A, LOAD, EXPRESSION)                                                        \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) { \
+        (void)context;                                                                            \
+        A *to = (A *)(void *)at[1];                                                               \
+        if (step[1] == 0) {                                                                       \
+            A a = *to;                                                                            \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                A v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                         \
+                a = EXPRESSION;                                                                   \
+            }                                                                                     \
+            *to = a;                                                                              \
+        } else if (step[1] == (int64_t)sizeof(A) && step[0] == (int64_t)sizeof(T)) {              \
+            const T *from = (const T *)(void *)at[0];                                             \
+            MST_INDEPENDENT                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                A a = to[i], v = (A)LOAD(from[i]);                                                \
+                to[i] = EXPRESSION;                                                               \
+            }                                                                                     \
+        } else                                                                                    \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                A *one = (A *)(void *)(at[1] + i * step[1]);                                      \
+                A a = *one, v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));               \
+                *one = EXPRESSION;                                                                \
+            }                                                                                     \
     }
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                        \
-    LOOP(sum_##name, T, double, LOAD, a + v)                              \
-    LOOP(prod_##name, T, double, LOAD, a *v)                              \
-    LOOP(max_##name, T, double, LOAD, (v > a || v != v) ? v : a)          \
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)               \
+    LOOP(sum_##name, T, double, LOAD, a + v)                     \
+    LOOP(prod_##name, T, double, LOAD, a *v)                     \
+    LOOP(max_##name, T, double, LOAD, (v > a || v != v) ? v : a) \
     LOOP(min_##name, T, double, LOAD, (v < a || v != v) ? v : a)
-#define INTEGER_LOOPS(name, T, A)                                    \
-    LOOP(sum_##name, T, uint64_t, MST_LOAD_PLAIN, a + v)             \
-    LOOP(prod_##name, T, uint64_t, MST_LOAD_PLAIN, a *v)             \
-    LOOP(max_##name, T, A, MST_LOAD_PLAIN, v > a ? v : a)            \
+#define INTEGER_LOOPS(name, T, A)                         \
+    LOOP(sum_##name, T, uint64_t, MST_LOAD_PLAIN, a + v)  \
+    LOOP(prod_##name, T, uint64_t, MST_LOAD_PLAIN, a *v)  \
+    LOOP(max_##name, T, A, MST_LOAD_PLAIN, v > a ? v : a) \
     LOOP(min_##name, T, A, MST_LOAD_PLAIN, v < a ? v : a)
 #define SIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, int64_t)
 #define UNSIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, uint64_t)
 MST_EACH_FLOAT(FLOAT_LOOPS)
 MST_EACH_SIGNED(SIGNED_LOOPS)
 MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
-LOOP(and_bool, uint8_t, uint64_t, 0 !=, a & v)
+LOOP(and_bool, uint8_t, uint64_t, 0 !=, a &v)
 LOOP(or_bool, uint8_t, uint64_t, 0 !=, a | v)
 
-#define ROW(NAME, name, ...) \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_AVG] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name},
+#define ROW(NAME, name, ...)                        \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name,   \
+                       [MUSTER_AVG] = sum_##name,   \
+                       [MUSTER_PROD] = prod_##name, \
+                       [MUSTER_MAX] = max_##name,   \
+                       [MUSTER_MIN] = min_##name},
 static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1] = {
-    MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {
-        [MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
+    MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
+        MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
 
 /* Sums of contiguous floats: running sums side by side, flushed to double every block. */
-#define CONTIGUOUS_SUM(name, T)                                                        \
-    MST_CLONES static double contiguous_##name(const T *x, int64_t n) {                \
-        enum { LANES = 16, BLOCK = 1024 };                                             \
-        double total = 0;                                                              \
-        int64_t i = 0;                                                                 \
-        while (n - i >= LANES) {                                                       \
-            T lanes[LANES] = {0};                                                      \
-            int64_t end = n - i < BLOCK ? n : i + BLOCK;                               \
-            for (; i + LANES <= end; i += LANES)                                       \
-                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j];              \
-            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j];             \
-        }                                                                              \
-        for (; i < n; i++) total += (double)x[i];                                      \
-        return total;                                                                  \
+#define CONTIGUOUS_SUM(name, T)                                            \
+    MST_CLONES static double contiguous_##name(const T *x, int64_t n) {    \
+        enum { LANES = 16, BLOCK = 1024 };                                 \
+        double total = 0;                                                  \
+        int64_t i = 0;                                                     \
+        while (n - i >= LANES) {                                           \
+            T lanes[LANES] = {0};                                          \
+            int64_t end = n - i < BLOCK ? n : i + BLOCK;                   \
+            for (; i + LANES <= end; i += LANES)                           \
+                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j];  \
+            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j]; \
+        }                                                                  \
+        for (; i < n; i++) total += (double)x[i];                          \
+        return total;                                                      \
     }
 CONTIGUOUS_SUM(f32, float)
 CONTIGUOUS_SUM(f64, double)
@@ -109,15 +116,20 @@ static muster_dtype accumulator_dtype(muster_dtype dtype) {
     return dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64 ? MUSTER_I64 : MUSTER_U64;
 }
 
-/* The result of one accumulator, in y's dtype. 64-bit sums keep their low bits, where the conversion would saturate. */
+/* The result of one accumulator, in y's dtype. 64-bit sums keep their low bits, where the
+ * conversion would saturate. */
 static void store(muster_dtype dtype, char *to, const void *accumulator, double divisor) {
     double value;
     memcpy(&value, accumulator, sizeof value);
     value /= divisor;
-    if (dtype == MUSTER_F64) *(double *)(void *)to = value;
-    else if (dtype == MUSTER_F32) *(float *)(void *)to = (float)value;
-    else if (dtype == MUSTER_F16) *(uint16_t *)(void *)to = muster_f32_to_f16((float)value);
-    else if (dtype == MUSTER_BF16) *(uint16_t *)(void *)to = muster_f32_to_bf16((float)value);
+    if (dtype == MUSTER_F64)
+        *(double *)(void *)to = value;
+    else if (dtype == MUSTER_F32)
+        *(float *)(void *)to = (float)value;
+    else if (dtype == MUSTER_F16)
+        *(uint16_t *)(void *)to = muster_f32_to_f16((float)value);
+    else if (dtype == MUSTER_BF16)
+        *(uint16_t *)(void *)to = muster_f32_to_bf16((float)value);
     else {
         uint64_t bits;
         memcpy(&bits, accumulator, sizeof bits);
@@ -163,16 +175,20 @@ static muster_status reduce_issue(muster_worker *worker, const void *parameters)
 
 static const mst_kernel kernel = {.host = reduce_kernel, .issue = reduce_issue};
 
-/* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors cost. */
-static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y, int64_t count) {
-    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) || worker->device->queued) return false;
+/* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors
+ * cost. */
+static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y,
+                           int64_t count) {
+    if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) || worker->device->queued)
+        return false;
     if (!(x->ndim == 1 && x->strides[0] == 1) && !mst_tensor_contiguous(*x)) return false;
-    *(float *)muster_tensor_address(*y) = (float)(contiguous_f32(muster_tensor_address(*x), count) / (op == MUSTER_AVG ? (double)count : 1));
+    *(float *)muster_tensor_address(*y) =
+        (float)(contiguous_f32(muster_tensor_address(*x), count) / (op == MUSTER_AVG ? (double)count : 1));
     return true;
 }
 
-static muster_status check(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, const char *where,
-                           int64_t *length) {
+static muster_status check(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
+                           const char *where, int64_t *length) {
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
@@ -183,17 +199,20 @@ static muster_status check(muster_worker *worker, muster_reduction op, const mus
     int32_t ndim = 0;
     *length = axis < 0 ? 1 : x->shape[axis];
     for (int32_t d = 0; d < x->ndim; d++) {
-        if (axis < 0) *length *= x->shape[d];
-        else if (d != axis) shape[ndim++] = x->shape[d];
+        if (axis < 0)
+            *length *= x->shape[d];
+        else if (d != axis)
+            shape[ndim++] = x->shape[d];
     }
     MUSTER_TRY(mst_op_shape(where, "y", y, ndim, shape));
     if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return MUSTER_OK;
     char text[128];
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one element to take the %s of, received shape %s", where, mst_reduction_name(op),
-                     mst_shape_text(text, x->ndim, x->shape));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one element to take the %s of, received shape %s", where,
+                     mst_reduction_name(op), mst_shape_text(text, x->ndim, x->shape));
 }
 
-static muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, const char *where) {
+static muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
+                            const char *where) {
     int64_t length = 0;
     MUSTER_TRY(check(worker, op, x, axis, y, where, &length));
     if (axis < 0 && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-/* Blocks fill a processor of any size; threads are worth it only where many results lie side by side. */
+/* Blocks fill a processor of any size; threads are worth it only where many results lie side by
+ * side. */
 enum { MOST_BLOCKS = 2048, BLOCK_ELEMENTS = 4096, MOST_THREADS = 1 << 16, THREAD_ELEMENTS = 64, FEWEST_THREADS = 32 };
 
 static mst_code_kernel by_threads = {.name = "mst_reduce_threads"}, by_blocks = {.name = "mst_reduce_blocks", .blocks = true},
@@ -28,16 +29,22 @@ static void split(const muster_tensor *x, int32_t axis, muster_tensor *outer, mu
     }
 }
 
-/* Do neighbouring results lie closer to each other than neighbouring elements of one? Then neighbouring threads read neighbouring places. */
+/* Do neighbouring results lie closer to each other than neighbouring elements of one? Then
+ * neighbouring threads read neighbouring places. */
 static bool side_by_side(const mst_reduce_parameters *p) {
     int64_t across = p->outer.steps[0][p->outer.ndim - 1], along = p->inner.steps[0][p->inner.ndim - 1];
     return p->results >= FEWEST_THREADS && llabs(across) < llabs(along);
 }
 
-muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, int64_t length) {
+muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
+                               int64_t length) {
     muster_tensor outer, inner;
     split(x, axis, &outer, &inner);
-    mst_reduce_parameters p = {.results = muster_tensor_count(*y), .length = length, .divisor = op == MUSTER_AVG ? (double)length : 1, .dtype = x->dtype, .op = op};
+    mst_reduce_parameters p = {.results = muster_tensor_count(*y),
+                               .length = length,
+                               .divisor = op == MUSTER_AVG ? (double)length : 1,
+                               .dtype = x->dtype,
+                               .op = op};
     mst_walk_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){&outer, y});
     mst_walk_make(&p.inner, inner.ndim, inner.shape, 1, (const muster_tensor *[]){&inner});
     if (length == 0) p.outer.base[0] = NULL; /* nothing is read, and the tensor may have no memory */
@@ -50,7 +57,14 @@ muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const
 }
 
 muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int64_t count, const muster_tensor *y) {
-    mst_reduce_parameters p = {.results = 1, .length = count, .chunks = count, .chunk = 1, .partials = partials, .divisor = 1, .dtype = y->dtype, .op = MUSTER_SUM};
+    mst_reduce_parameters p = {.results = 1,
+                               .length = count,
+                               .chunks = count,
+                               .chunk = 1,
+                               .partials = partials,
+                               .divisor = 1,
+                               .dtype = y->dtype,
+                               .op = MUSTER_SUM};
     mst_walk_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){y, y});
     return mst_op_code(worker, &of_partials, 1, &p, sizeof p);
 }

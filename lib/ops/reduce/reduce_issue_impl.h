@@ -5,9 +5,12 @@
 #include "../op_impl.h"
 #include "reduce_parameters_impl.h"
 
-/* y = the reduction of x over axis (-1: all), of which there is at least one result; length: elements of each. */
-muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y, int64_t length);
-/* Chunks of one result, at most `most` of them, each of at least `least` elements (but for the last). */
+/* y = the reduction of x over axis (-1: all), of which there is at least one result; length:
+ * elements of each. */
+muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
+                               int64_t length);
+/* Chunks of one result, at most `most` of them, each of at least `least` elements (but for the
+ * last). */
 int64_t mst_reduce_cut(int64_t length, int64_t least, int64_t most, int64_t *chunk);
 /* y, a single element = the sum of `count` doubles at a device address. */
 muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int64_t count, const muster_tensor *y);

@@ -4,12 +4,15 @@
 
 #include "walk_impl.h"
 
-/* Each result is cut into chunks of `chunk` elements, by numbers that depend on the shapes alone: the order of the additions is the same on every device. */
+/* Each result is cut into chunks of `chunk` elements, by numbers that depend on the shapes alone:
+ * the order of the additions is the same on every device. */
 typedef struct mst_reduce_parameters {
     mst_walk outer; /* over the results: x, y */
     mst_walk inner; /* over what is combined into one: x */
     int64_t results, length, chunks, chunk;
-    void *partials; /* 8 bytes per chunk and result, result i of chunk c at c * results + i; NULL: one chunk, straight into y */
+    /* 8 bytes per chunk and result, result i of chunk c at c * results + i; NULL: one chunk,
+     * straight into y */
+    void *partials;
     double divisor;
     int32_t dtype, op;
 } mst_reduce_parameters;

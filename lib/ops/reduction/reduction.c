@@ -1,4 +1,5 @@
-/* How values of several workers or slices are combined: the one table of dtype x reduction, and its loops. */
+/* How values of several workers or slices are combined: the one table of dtype x reduction, and its
+ * loops. */
 #include "../op_impl.h"
 #include "half_impl.h"
 #include "reduction_parameters_impl.h"
@@ -15,8 +16,10 @@ const char *mst_reduction_name(muster_reduction op) {
 muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where) {
     if (op <= 0 || op >= REDUCTIONS)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_SUM, PROD, MAX, MIN or AVG, received %d", where, op);
-    if (dtype <= 0 || dtype >= MUSTER_DTYPE_COUNT) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a dtype, received %d", where, dtype);
-    if (op == MUSTER_AVG && dtype == MUSTER_BOOL) return mst_error(MUSTER_UNSUPPORTED, "%s: avg of bool is refused: copy to a float dtype first", where);
+    if (dtype <= 0 || dtype >= MUSTER_DTYPE_COUNT)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a dtype, received %d", where, dtype);
+    if (op == MUSTER_AVG && dtype == MUSTER_BOOL)
+        return mst_error(MUSTER_UNSUPPORTED, "%s: avg of bool is refused: copy to a float dtype first", where);
     if (op == MUSTER_AVG && !mst_dtype_is_float(dtype))
         return mst_error(MUSTER_UNSUPPORTED, "%s: avg of %s is refused: an integer average is not exact; use sum and divide", where,
                          muster_dtype_name(dtype));
@@ -26,10 +29,10 @@ muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const
 }
 
 /* Loading and storing by dtype, inline: the public conversions are calls. */
-#define EACH_FLOAT(X)                                           \
+#define EACH_FLOAT(X)                                                \
     X(F16, f16, uint16_t, float, mst_f16_to_f32, mst_f32_to_f16)     \
     X(BF16, bf16, uint16_t, float, mst_bf16_to_f32, mst_f32_to_bf16) \
-    X(F32, f32, float, float, MST_LOAD_PLAIN, MST_STORE_PLAIN)  \
+    X(F32, f32, float, float, MST_LOAD_PLAIN, MST_STORE_PLAIN)       \
     X(F64, f64, double, double, MST_LOAD_PLAIN, MST_STORE_PLAIN)
 
 /* Two lines past the cache; without such stores, through it. */
@@ -47,66 +50,68 @@ static void stream(void *to, const void *from) { __builtin_memcpy(to, from, STRE
 static void stream_end(void) {}
 #endif
 
-/* Accumulators are in the compute dtype C. FIRST: of the first value u; NEXT: of accumulator a and value v. */
-#define LOOPS(NAME, T, C, LOAD, STORE, FIRST, NEXT)                                                                                \
-    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {                  \
-        C *restrict to = accumulator;                                                                                              \
-        const T *restrict from = values;                                                                                           \
-        (void)scale;                                                                                                               \
-        if (first)                                                                                                                 \
-            for (int64_t i = 0; i < count; i++) {                                                                                  \
-                C u = (C)LOAD(from[i]);                                                                                            \
-                to[i] = (C)(FIRST);                                                                                                \
-            }                                                                                                                      \
-        else                                                                                                                       \
-            for (int64_t i = 0; i < count; i++) {                                                                                  \
-                C a = to[i], v = (C)LOAD(from[i]);                                                                                 \
-                to[i] = (C)(NEXT);                                                                                                 \
-            }                                                                                                                      \
-    }                                                                                                                              \
-    MST_CLONES static void NAME##_pair(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {     \
-        T *to = x, *also = y;                                                                                                      \
-        const T *from = first, *other = second;                                                                                    \
-        (void)scale;                                                                                                               \
-        if (also)                                                                                                                  \
-            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                  \
-                C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                     \
-                to[i] = also[i] = STORE((C)(NEXT));                                                                                \
-            }                                                                                                                      \
-        else                                                                                                                       \
-            MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                  \
-                C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                     \
-                to[i] = STORE((C)(NEXT));                                                                                          \
-            }                                                                                                                      \
-    }                                                                                                                              \
-    MST_CLONES static void NAME##_stream(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {   \
-        T *to = x, *also = y;                                                                                                      \
-        const T *from = first, *other = second;                                                                                    \
-        enum { STEP = STREAM_BYTES / sizeof(T) };                                                                                  \
-        int64_t at = 0;                                                                                                            \
-        for (; at + STEP <= count; at += STEP) {                                                                                   \
-            _Alignas(64) T block[STEP];                                                                                            \
-            for (int64_t i = 0; i < STEP; i++) {                                                                                   \
-                C u = (C)LOAD(from[at + i]), v = (C)LOAD(other[at + i]), a = (C)(FIRST);                                           \
-                block[i] = STORE((C)(NEXT));                                                                                       \
-            }                                                                                                                      \
-            stream(to + at, block);                                                                                                \
-            if (also) stream(also + at, block);                                                                                    \
-        }                                                                                                                          \
-        NAME##_pair(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);                                   \
+/* Accumulators are in the compute dtype C. FIRST: of the first value u; NEXT: of accumulator a and
+ * value v. */
+#define LOOPS(NAME, T, C, LOAD, STORE, FIRST, NEXT)                                                                              \
+    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {                \
+        C *restrict to = accumulator;                                                                                            \
+        const T *restrict from = values;                                                                                         \
+        (void)scale;                                                                                                             \
+        if (first)                                                                                                               \
+            for (int64_t i = 0; i < count; i++) {                                                                                \
+                C u = (C)LOAD(from[i]);                                                                                          \
+                to[i] = (C)(FIRST);                                                                                              \
+            }                                                                                                                    \
+        else                                                                                                                     \
+            for (int64_t i = 0; i < count; i++) {                                                                                \
+                C a = to[i], v = (C)LOAD(from[i]);                                                                               \
+                to[i] = (C)(NEXT);                                                                                               \
+            }                                                                                                                    \
+    }                                                                                                                            \
+    MST_CLONES static void NAME##_pair(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {   \
+        T *to = x, *also = y;                                                                                                    \
+        const T *from = first, *other = second;                                                                                  \
+        (void)scale;                                                                                                             \
+        if (also) MST_INDEPENDENT                                                                                                \
+        for (int64_t i = 0; i < count; i++) {                                                                                    \
+            C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                       \
+            to[i] = also[i] = STORE((C)(NEXT));                                                                                  \
+        }                                                                                                                        \
+        else MST_INDEPENDENT                                                                                                     \
+        for (int64_t i = 0; i < count; i++) {                                                                                    \
+            C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                       \
+            to[i] = STORE((C)(NEXT));                                                                                            \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    MST_CLONES static void NAME##_stream(void *x, void *y, const void *first, const void *second, int64_t count, double scale) { \
+        T *to = x, *also = y;                                                                                                    \
+        const T *from = first, *other = second;                                                                                  \
+        enum { STEP = STREAM_BYTES / sizeof(T) };                                                                                \
+        int64_t at = 0;                                                                                                          \
+        for (; at + STEP <= count; at += STEP) {                                                                                 \
+            _Alignas(64) T block[STEP];                                                                                          \
+            for (int64_t i = 0; i < STEP; i++) {                                                                                 \
+                C u = (C)LOAD(from[at + i]), v = (C)LOAD(other[at + i]), a = (C)(FIRST);                                         \
+                block[i] = STORE((C)(NEXT));                                                                                     \
+            }                                                                                                                    \
+            stream(to + at, block);                                                                                              \
+            if (also) stream(also + at, block);                                                                                  \
+        }                                                                                                                        \
+        NAME##_pair(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);                                 \
     }
-/* The scaled value is rounded to the accumulator's dtype only with the sum, so that weights such as 1/3 add up. This file is compiled without contraction
- * to fused multiply-adds: the results are the same bits on every processor, and in every loop that has the same formula. */
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                         \
-    LOOPS(sum_##name, T, C, LOAD, STORE, u, a + v)                         \
-    LOOPS(prod_##name, T, C, LOAD, STORE, u, a *v)                         \
-    LOOPS(max_##name, T, C, LOAD, STORE, u, (v > a || v != v) ? v : a)     \
-    LOOPS(min_##name, T, C, LOAD, STORE, u, (v < a || v != v) ? v : a)     \
+/* The scaled value is rounded to the accumulator's dtype only with the sum, so that weights such as
+ * 1/3 add up. This file is compiled without contraction to fused multiply-adds: the results are the
+ * same bits on every processor, and in every loop that has the same formula. */
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                     \
+    LOOPS(sum_##name, T, C, LOAD, STORE, u, a + v)                     \
+    LOOPS(prod_##name, T, C, LOAD, STORE, u, a *v)                     \
+    LOOPS(max_##name, T, C, LOAD, STORE, u, (v > a || v != v) ? v : a) \
+    LOOPS(min_##name, T, C, LOAD, STORE, u, (v < a || v != v) ? v : a) \
     LOOPS(avg_##name, T, C, LOAD, STORE, scale *(double)u, (double)a + scale * (double)v)
-#define INTEGER_LOOPS(NAME, name, T)                                                        \
-    LOOPS(sum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a + (uint64_t)v)  \
-    LOOPS(prod_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a *(uint64_t)v)  \
-    LOOPS(max_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v > a ? v : a)              \
+#define INTEGER_LOOPS(NAME, name, T)                                                       \
+    LOOPS(sum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a + (uint64_t)v) \
+    LOOPS(prod_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a *(uint64_t)v) \
+    LOOPS(max_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v > a ? v : a)             \
     LOOPS(min_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v < a ? v : a)
 EACH_FLOAT(FLOAT_LOOPS)
 MST_EACH_SIGNED(INTEGER_LOOPS)
@@ -119,61 +124,71 @@ typedef struct combine {
     void (*pair)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
     void (*stream)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
 } combine;
-#define OF(name) {name, name##_pair, name##_stream}
-#define FLOAT_ROW(NAME, name, ...)                                                                                                       \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name),                    \
-                       [MUSTER_MIN] = OF(min_##name), [MUSTER_AVG] = OF(avg_##name)},
-#define INTEGER_ROW(NAME, name, T)                                                                                                       \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name),                    \
-                       [MUSTER_MIN] = OF(min_##name)},
+#define OF(name) \
+    { name, name##_pair, name##_stream }
+#define FLOAT_ROW(NAME, name, ...)                      \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name),   \
+                       [MUSTER_PROD] = OF(prod_##name), \
+                       [MUSTER_MAX] = OF(max_##name),   \
+                       [MUSTER_MIN] = OF(min_##name),   \
+                       [MUSTER_AVG] = OF(avg_##name)},
+#define INTEGER_ROW(NAME, name, T) \
+    [MUSTER_##NAME] = {            \
+        [MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name), [MUSTER_MIN] = OF(min_##name)},
 static const combine loops[MUSTER_DTYPE_COUNT][REDUCTIONS] = {
-    EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)
-    [MUSTER_BOOL] = {[MUSTER_PROD] = OF(and_bool), [MUSTER_MAX] = OF(or_bool), [MUSTER_MIN] = OF(and_bool)}};
+    EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)[MUSTER_BOOL] = {
+        [MUSTER_PROD] = OF(and_bool), [MUSTER_MAX] = OF(or_bool), [MUSTER_MIN] = OF(and_bool)}};
 
-void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale, bool first) {
+void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale,
+                              bool first) {
     loops[dtype][op].accumulate(accumulator, values, count, scale, first);
 }
 
-void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale) {
+void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count,
+                        double scale) {
     loops[dtype][op].pair(x, y, a, b, count, scale);
 }
 
-void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count, double scale) {
+void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count,
+                               double scale) {
     loops[dtype][op].stream(x, y, a, b, count, scale);
     stream_end();
 }
 
-#define UPDATES(NAME, name, T, C, LOAD, STORE)                                                                                         \
-    MST_CLONES static void update_##name(void *x, const void *parameter, const void *values, int64_t count, double factor) {           \
-        T *to = x;                                                                                                                     \
-        const T *before = parameter;                                                                                                   \
-        const C *sum = values;                                                                                                         \
-        C alpha = (C)factor;                                                                                                           \
-        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) to[i] = STORE(LOAD(before[i]) + alpha * sum[i]);                           \
-    }                                                                                                                                  \
-    MST_CLONES static void update_pair_##name(void *x, void *y, const void *parameter, const void *first, const void *second,          \
-                                              int64_t count, double factor) {                                                          \
-        T *to = x, *also = y ? y : x;                                                                                                  \
-        const T *before = parameter, *from = first, *other = second;                                                                   \
-        C alpha = (C)factor;                                                                                                           \
-        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                          \
-            C sum = LOAD(from[i]) + LOAD(other[i]);                                                                                    \
-            to[i] = also[i] = STORE(LOAD(before[i]) + alpha * sum);                                                                    \
-        }                                                                                                                              \
+#define UPDATES(NAME, name, T, C, LOAD, STORE)                                                                                \
+    MST_CLONES static void update_##name(void *x, const void *parameter, const void *values, int64_t count, double factor) {  \
+        T *to = x;                                                                                                            \
+        const T *before = parameter;                                                                                          \
+        const C *sum = values;                                                                                                \
+        C alpha = (C)factor;                                                                                                  \
+        MST_INDEPENDENT                                                                                                       \
+        for (int64_t i = 0; i < count; i++) to[i] = STORE(LOAD(before[i]) + alpha * sum[i]);                                  \
+    }                                                                                                                         \
+    MST_CLONES static void update_pair_##name(void *x, void *y, const void *parameter, const void *first, const void *second, \
+                                              int64_t count, double factor) {                                                 \
+        T *to = x, *also = y ? y : x;                                                                                         \
+        const T *before = parameter, *from = first, *other = second;                                                          \
+        C alpha = (C)factor;                                                                                                  \
+        MST_INDEPENDENT                                                                                                       \
+        for (int64_t i = 0; i < count; i++) {                                                                                 \
+            C sum = LOAD(from[i]) + LOAD(other[i]);                                                                           \
+            to[i] = also[i] = STORE(LOAD(before[i]) + alpha * sum);                                                           \
+        }                                                                                                                     \
     }
 EACH_FLOAT(UPDATES)
 
-#define MOMENTUM(NAME, name, T, C, LOAD, STORE)                                                                                          \
+#define MOMENTUM(NAME, name, T, C, LOAD, STORE)                                                                                           \
     MST_CLONES static void momentum_##name(void *x, const void *parameter, void *state, const void *values, int64_t count, double factor, \
-                                           double decay) {                                                                               \
-        T *to = x, *velocity = state;                                                                                                    \
-        const T *before = parameter;                                                                                                     \
-        const C *sum = values;                                                                                                           \
-        C alpha = (C)factor, beta = (C)decay;                                                                                            \
-        MST_INDEPENDENT for (int64_t i = 0; i < count; i++) {                                                                            \
-            velocity[i] = STORE(beta * LOAD(velocity[i]) + alpha * sum[i]);                                                              \
-            to[i] = STORE(LOAD(before[i]) + LOAD(velocity[i]));                                                                          \
-        }                                                                                                                                \
+                                           double decay) {                                                                                \
+        T *to = x, *velocity = state;                                                                                                     \
+        const T *before = parameter;                                                                                                      \
+        const C *sum = values;                                                                                                            \
+        C alpha = (C)factor, beta = (C)decay;                                                                                             \
+        MST_INDEPENDENT                                                                                                                   \
+        for (int64_t i = 0; i < count; i++) {                                                                                             \
+            velocity[i] = STORE(beta * LOAD(velocity[i]) + alpha * sum[i]);                                                               \
+            to[i] = STORE(LOAD(before[i]) + LOAD(velocity[i]));                                                                           \
+        }                                                                                                                                 \
     }
 EACH_FLOAT(MOMENTUM)
 
@@ -189,11 +204,13 @@ void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, co
     updates[dtype].sum(x, parameter, sum, count, alpha);
 }
 
-void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta) {
+void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
+                            double alpha, double beta) {
     updates[dtype].momentum(x, parameter, velocity, sum, count, alpha, beta);
 }
 
-void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count, double alpha) {
+void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
+                               double alpha) {
     updates[dtype].pair(x, y, parameter, a, b, count, alpha);
 }
 
@@ -217,8 +234,8 @@ static muster_status accumulate_kernel(const void *parameters) {
 
 static int64_t accumulate_work(const void *parameters) { return ((const mst_accumulate_parameters *)parameters)->count; }
 
-muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count,
-                                    double scale, bool first) {
+muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values,
+                                    int64_t count, double scale, bool first) {
     static mst_code_kernel code = {.name = "mst_accumulate"};
     static const mst_kernel kernel = {.host = accumulate_kernel, .code = &code, .work = accumulate_work};
     MUSTER_TRY(mst_reduction_check(op, dtype, "mst_worker_accumulate"));
@@ -230,21 +247,23 @@ muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, 
 
 static muster_status update_kernel(const void *parameters) {
     const mst_update_parameters *p = parameters;
-    if (p->velocity) mst_reduction_momentum(p->dtype, p->x, p->parameter, p->velocity, p->sum, p->count, p->alpha, p->beta);
-    else mst_reduction_update(p->dtype, p->x, p->parameter, p->sum, p->count, p->alpha);
+    if (p->velocity)
+        mst_reduction_momentum(p->dtype, p->x, p->parameter, p->velocity, p->sum, p->count, p->alpha, p->beta);
+    else
+        mst_reduction_update(p->dtype, p->x, p->parameter, p->sum, p->count, p->alpha);
     return MUSTER_OK;
 }
 
 static int64_t update_work(const void *parameters) { return ((const mst_update_parameters *)parameters)->count; }
 
-muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
-                                double alpha, double beta) {
+muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum,
+                                int64_t count, double alpha, double beta) {
     static mst_code_kernel code = {.name = "mst_update"};
     static const mst_kernel kernel = {.host = update_kernel, .code = &code, .work = update_work};
     if (count == 0) return MUSTER_OK;
     mst_update_parameters p = {x, (void *)parameter, velocity, (void *)sum, count, alpha, beta, dtype};
-    static const int32_t offsets[] = {offsetof(mst_update_parameters, x), offsetof(mst_update_parameters, parameter), offsetof(mst_update_parameters, velocity),
-                                      offsetof(mst_update_parameters, sum)};
+    static const int32_t offsets[] = {offsetof(mst_update_parameters, x), offsetof(mst_update_parameters, parameter),
+                                      offsetof(mst_update_parameters, velocity), offsetof(mst_update_parameters, sum)};
     return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 4);
 }
 
@@ -266,12 +285,14 @@ static muster_status convert_issue(muster_worker *worker, const void *parameters
     const convert_parameters *p = parameters;
     muster_tensor from = muster_tensor_make(p->from_dtype, p->from, 1, &p->count), to = muster_tensor_make(p->dtype, p->to, 1, &p->count);
     bool same = p->dtype == p->from_dtype && p->dtype != MUSTER_BOOL;
-    return mst_op_elements(worker, &code,
-                           &(mst_element_parameters){.dtype = p->dtype, .op = same ? 0 : p->from_dtype, .element = (uint64_t)muster_dtype_size(p->dtype)}, 2,
-                           (const muster_tensor *[]){&from, &to});
+    return mst_op_elements(
+        worker, &code,
+        &(mst_element_parameters){.dtype = p->dtype, .op = same ? 0 : p->from_dtype, .element = (uint64_t)muster_dtype_size(p->dtype)}, 2,
+        (const muster_tensor *[]){&from, &to});
 }
 
-muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count) {
+muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from,
+                                 int64_t count) {
     static const mst_kernel kernel = {.host = convert_kernel, .issue = convert_issue};
     if (count == 0) return MUSTER_OK;
     convert_parameters p = {to, (void *)from, count, dtype, from_dtype};

@@ -1,34 +1,36 @@
 #include "../op_impl.h"
 
-/* One loop per dtype and kind of beta; contiguous operands get a loop of their own, which the compiler vectorises. */
-#define LOOPS(C, T, LOAD, STORE, EXPRESSION)                                             \
-    if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {                \
-        const T *x = (const T *)(void *)at[0];                                           \
-        T *y = (T *)(void *)at[1];                                                       \
-        MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                \
-            C a = LOAD(x[i]), b = LOAD(y[i]);                                            \
-            (void)b;                                                                     \
-            y[i] = STORE(EXPRESSION);                                                    \
-        }                                                                                \
-    } else                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                \
-            T *y = (T *)(void *)(at[1] + i * step[1]);                                   \
-            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*y);         \
-            (void)b;                                                                     \
-            *y = STORE(EXPRESSION);                                                      \
+/* One loop per dtype and kind of beta; contiguous operands get a loop of their own, which the
+ * compiler vectorises. */
+#define LOOPS(C, T, LOAD, STORE, EXPRESSION)                                     \
+    if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {        \
+        const T *x = (const T *)(void *)at[0];                                   \
+        T *y = (T *)(void *)at[1];                                               \
+        MST_INDEPENDENT                                                          \
+        for (int64_t i = 0; i < n; i++) {                                        \
+            C a = LOAD(x[i]), b = LOAD(y[i]);                                    \
+            (void)b;                                                             \
+            y[i] = STORE(EXPRESSION);                                            \
+        }                                                                        \
+    } else                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                        \
+            T *y = (T *)(void *)(at[1] + i * step[1]);                           \
+            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*y); \
+            (void)b;                                                             \
+            *y = STORE(EXPRESSION);                                              \
         }
 
-#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                  \
+#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                 \
     MST_CLONES static void scale_add_##name(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        const mst_scale_add_parameters *p = context;                                                           \
-        C alpha = (C)p->alpha, beta = (C)p->beta;                                                              \
-        if (p->beta == 0) {                                                                                    \
-            LOOPS(C, T, LOAD, STORE, alpha * a)                                                                \
-        } else if (p->beta == 1) {                                                                             \
-            LOOPS(C, T, LOAD, STORE, b + alpha * a)                                                            \
-        } else {                                                                                               \
-            LOOPS(C, T, LOAD, STORE, alpha * a + beta * b)                                                     \
-        }                                                                                                      \
+        const mst_scale_add_parameters *p = context;                                                          \
+        C alpha = (C)p->alpha, beta = (C)p->beta;                                                             \
+        if (p->beta == 0) {                                                                                   \
+            LOOPS(C, T, LOAD, STORE, alpha *a)                                                                \
+        } else if (p->beta == 1) {                                                                            \
+            LOOPS(C, T, LOAD, STORE, b + alpha * a)                                                           \
+        } else {                                                                                              \
+            LOOPS(C, T, LOAD, STORE, alpha *a + beta * b)                                                     \
+        }                                                                                                     \
     }
 MST_EACH_FLOAT(DEFINE)
 
@@ -46,7 +48,8 @@ static muster_status scale_add_issue(muster_worker *worker, const void *paramete
     static mst_code_kernel code = {.name = "mst_scale_add"};
     const mst_scale_add_parameters *p = parameters;
     mst_element_parameters of_elements = {.dtype = p->y.dtype, .alpha = p->alpha, .beta = p->beta};
-    if (p->beta == 0) return mst_op_elements(worker, &code, &of_elements, 2, (const muster_tensor *[]){&p->x, &p->y}); /* y is not read */
+    /* y is not read */
+    if (p->beta == 0) return mst_op_elements(worker, &code, &of_elements, 2, (const muster_tensor *[]){&p->x, &p->y});
     return mst_op_elements(worker, &code, &of_elements, 3, (const muster_tensor *[]){&p->x, &p->y, &p->y});
 }
 

@@ -1,8 +1,7 @@
 #include "tensor.cuh"
 
 /* Operands: x, y, y; or x, y where beta is 0 and y is not read. */
-template <typename D>
-static inline void scale_add(const mst_element_parameters &p) {
+template <typename D> static inline void scale_add(const mst_element_parameters &p) {
     typedef typename D::computed C;
     C alpha = (C)p.alpha, beta = (C)p.beta;
     if (p.beta == 0) return mst_map<D, 1>(p.walk, p.count, [=](const C *v) { return alpha * v[0]; });
@@ -12,7 +11,9 @@ static inline void scale_add(const mst_element_parameters &p) {
 
 MST_KERNEL(mst_scale_add, mst_element_parameters) {
     switch (p.dtype) {
-#define CASE(NAME, name) case MUSTER_##NAME: return scale_add<mst_##name>(p);
+#define CASE(NAME, name) \
+    case MUSTER_##NAME:  \
+        return scale_add<mst_##name>(p);
         MST_EACH_FLOAT_TYPE(CASE)
 #undef CASE
     }

@@ -1,4 +1,5 @@
-/* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out first so that exp cannot overflow. */
+/* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out
+ * first so that exp cannot overflow. */
 #include "../op_impl.h"
 #include "softmax_parameters_impl.h"
 
@@ -16,8 +17,8 @@ static int64_t label_of(const muster_tensor *labels, int64_t row) {
 }
 
 static muster_status refuse_label(int64_t k, int64_t label, int64_t row) {
-    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld", (long long)k,
-                     (long long)label, (long long)row);
+    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld",
+                     (long long)k, (long long)label, (long long)row);
 }
 
 static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_t k) {
@@ -28,40 +29,40 @@ static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_
     return MUSTER_OK;
 }
 
-#define DEFINE(name, T, EXP)                                                                                                       \
-    /* One row: its loss; the gradient (may be the logits) at g; 1 into hit when the largest logit is the label's. */              \
-    static double row_##name(const T *z, int64_t step, int64_t k, int64_t label, T scale, T *g, int64_t g_step, int64_t *hit) {    \
-        int64_t largest = 0;                                                                                                       \
-        for (int64_t j = 1; j < k; j++)                                                                                            \
-            if (z[j * step] > z[largest * step]) largest = j;                                                                      \
-        T top = z[largest * step], own = z[label * step] - top;                                                                    \
-        double sum = 0;                                                                                                            \
-        for (int64_t j = 0; j < k; j++) {                                                                                          \
-            T e = EXP(z[j * step] - top);                                                                                          \
-            sum += (double)e;                                                                                                      \
-            if (g) g[j * g_step] = e;                                                                                              \
-        }                                                                                                                          \
-        if (g) {                                                                                                                   \
-            T factor = (T)((double)scale / sum);                                                                                   \
-            for (int64_t j = 0; j < k; j++) g[j * g_step] *= factor;                                                               \
-            g[label * g_step] -= scale;                                                                                            \
-        }                                                                                                                          \
-        *hit = largest == label;                                                                                                   \
-        return log(sum) - (double)own;                                                                                             \
-    }                                                                                                                              \
-    static void rows_##name(const softmax_parameters *p) {                                                                         \
-        const T *z = muster_tensor_address(p->logits);                                                                             \
-        T *g = p->gradient.dtype ? muster_tensor_address(p->gradient) : NULL;                                                      \
-        double loss = 0;                                                                                                           \
-        int64_t correct = 0;                                                                                                       \
-        for (int64_t i = 0; i < p->logits.shape[0]; i++) {                                                                         \
-            int64_t hit;                                                                                                           \
-            loss += row_##name(z + i * p->logits.strides[0], p->logits.strides[1], p->logits.shape[1], label_of(&p->labels, i),    \
-                               (T)p->scale, g ? g + i * p->gradient.strides[0] : NULL, p->gradient.strides[1], &hit);              \
-            correct += hit;                                                                                                        \
-        }                                                                                                                          \
-        *(T *)muster_tensor_address(p->loss) = (T)loss;                                                                            \
-        if (p->correct.dtype) *(int64_t *)muster_tensor_address(p->correct) = correct;                                             \
+#define DEFINE(name, T, EXP)                                                                                                    \
+    /* One row: its loss; the gradient (may be the logits) at g; 1 into hit when the largest logit is the label's. */           \
+    static double row_##name(const T *z, int64_t step, int64_t k, int64_t label, T scale, T *g, int64_t g_step, int64_t *hit) { \
+        int64_t largest = 0;                                                                                                    \
+        for (int64_t j = 1; j < k; j++)                                                                                         \
+            if (z[j * step] > z[largest * step]) largest = j;                                                                   \
+        T top = z[largest * step], own = z[label * step] - top;                                                                 \
+        double sum = 0;                                                                                                         \
+        for (int64_t j = 0; j < k; j++) {                                                                                       \
+            T e = EXP(z[j * step] - top);                                                                                       \
+            sum += (double)e;                                                                                                   \
+            if (g) g[j * g_step] = e;                                                                                           \
+        }                                                                                                                       \
+        if (g) {                                                                                                                \
+            T factor = (T)((double)scale / sum);                                                                                \
+            for (int64_t j = 0; j < k; j++) g[j * g_step] *= factor;                                                            \
+            g[label * g_step] -= scale;                                                                                         \
+        }                                                                                                                       \
+        *hit = largest == label;                                                                                                \
+        return log(sum) - (double)own;                                                                                          \
+    }                                                                                                                           \
+    static void rows_##name(const softmax_parameters *p) {                                                                      \
+        const T *z = muster_tensor_address(p->logits);                                                                          \
+        T *g = p->gradient.dtype ? muster_tensor_address(p->gradient) : NULL;                                                   \
+        double loss = 0;                                                                                                        \
+        int64_t correct = 0;                                                                                                    \
+        for (int64_t i = 0; i < p->logits.shape[0]; i++) {                                                                      \
+            int64_t hit;                                                                                                        \
+            loss += row_##name(z + i * p->logits.strides[0], p->logits.strides[1], p->logits.shape[1], label_of(&p->labels, i), \
+                               (T)p->scale, g ? g + i * p->gradient.strides[0] : NULL, p->gradient.strides[1], &hit);           \
+            correct += hit;                                                                                                     \
+        }                                                                                                                       \
+        *(T *)muster_tensor_address(p->loss) = (T)loss;                                                                         \
+        if (p->correct.dtype) *(int64_t *)muster_tensor_address(p->correct) = correct;                                          \
     }
 DEFINE(f32, float, expf)
 DEFINE(f64, double, exp)
@@ -81,9 +82,18 @@ static muster_status softmax_code(muster_worker *worker, const softmax_parameter
                            sum = {.name = "mst_softmax_sum", .blocks = true};
     enum { FEW = 64 };
     int64_t n = p->logits.shape[0], k = p->logits.shape[1];
-    mst_softmax_parameters of_code = {.loss = muster_tensor_address(p->loss), .losses = scratch, .n = n, .k = k, .down = p->logits.strides[0],
-                                      .across = p->logits.strides[1], .label_step = p->labels.strides[0], .gradient_down = p->gradient.strides[0],
-                                      .gradient_across = p->gradient.strides[1], .scale = p->scale, .dtype = p->logits.dtype, .label_dtype = p->labels.dtype};
+    mst_softmax_parameters of_code = {.loss = muster_tensor_address(p->loss),
+                                      .losses = scratch,
+                                      .n = n,
+                                      .k = k,
+                                      .down = p->logits.strides[0],
+                                      .across = p->logits.strides[1],
+                                      .label_step = p->labels.strides[0],
+                                      .gradient_down = p->gradient.strides[0],
+                                      .gradient_across = p->gradient.strides[1],
+                                      .scale = p->scale,
+                                      .dtype = p->logits.dtype,
+                                      .label_dtype = p->labels.dtype};
     of_code.hits = (int64_t *)(void *)(of_code.losses + n);
     of_code.bad = of_code.hits + n;
     *bad = of_code.bad;
@@ -95,7 +105,8 @@ static muster_status softmax_code(muster_worker *worker, const softmax_parameter
     return mst_op_code(worker, &sum, 1, &of_code, sizeof of_code);
 }
 
-/* A label out of range ends the call: it is looked for before anything else is issued, at the price of a wait. */
+/* A label out of range ends the call: it is looked for before anything else is issued, at the price
+ * of a wait. */
 static muster_status softmax_issue(muster_worker *worker, const void *parameters) {
     const softmax_parameters *p = parameters;
     const mst_device_table *table = worker->device->table;
@@ -103,7 +114,8 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
     void *scratch, *bad;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, (2 * p->logits.shape[0] + 2) * 8, &scratch));
     MUSTER_TRY(softmax_code(worker, p, scratch, &bad));
-    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = mst_worker_sync(worker); /* found is this function's */
+    /* found is this function's */
+    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = mst_worker_sync(worker);
     MUSTER_TRY(status);
     MUSTER_TRY(after);
     return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
@@ -112,10 +124,12 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
 static const mst_kernel kernel = {.host = softmax_kernel, .issue = softmax_issue};
 
 /* "No tensor" means not wanted, unless it is scratch memory that could not be had. */
-static bool wanted(const muster_worker *worker, const muster_tensor *tensor) { return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK; }
+static bool wanted(const muster_worker *worker, const muster_tensor *tensor) {
+    return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK;
+}
 
-static muster_status check_optional(muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient, const muster_tensor *correct,
-                                    const char *where) {
+static muster_status check_optional(muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient,
+                                    const muster_tensor *correct, const char *where) {
     if (wanted(worker, gradient)) {
         MUSTER_TRY(mst_op_check(worker, gradient, where, "gradient"));
         MUSTER_TRY(mst_op_same_dtype(where, "gradient", gradient->dtype, "logits", logits->dtype));
@@ -130,8 +144,8 @@ static muster_status check_optional(muster_worker *worker, const muster_tensor *
     return MUSTER_OK;
 }
 
-muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor logits, muster_tensor labels, double scale, muster_tensor loss,
-                                           muster_tensor gradient, muster_tensor correct) {
+muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor logits, muster_tensor labels, double scale,
+                                           muster_tensor loss, muster_tensor gradient, muster_tensor correct) {
     MST_OP_WORKER(worker);
     MST_OP_TENSOR(worker, logits);
     MST_OP_TENSOR(worker, labels);
@@ -145,7 +159,8 @@ muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor 
     MUSTER_TRY(mst_op_ndim(__func__, "loss", &loss, 0));
     MUSTER_TRY(check_optional(worker, &logits, &gradient, &correct, __func__));
     softmax_parameters p = {logits, labels, loss, gradient, correct, scale};
-    static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels), MST_AT(softmax_parameters, loss),
-                                      MST_AT(softmax_parameters, gradient), MST_AT(softmax_parameters, correct)};
+    static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels),
+                                      MST_AT(softmax_parameters, loss), MST_AT(softmax_parameters, gradient),
+                                      MST_AT(softmax_parameters, correct)};
     return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 5);
 }

@@ -1,6 +1,7 @@
-/* The loss of each row by one thread (few classes) or by one block; then their sum, by one block in a fixed order. */
-#include "tensor.cuh"
+/* The loss of each row by one thread (few classes) or by one block; then their sum, by one block in
+ * a fixed order. */
 #include "softmax_parameters_impl.h"
+#include "tensor.cuh"
 
 static inline float softmax_exp(float v) { return expf(v); }
 static inline double softmax_exp(double v) { return exp(v); }
@@ -11,15 +12,13 @@ static inline int64_t softmax_label(const mst_softmax_parameters &p, const void 
     return p.label_dtype == MUSTER_I32 ? ((const int32_t *)labels)[at] : ((const int64_t *)labels)[at];
 }
 
-template <typename T>
-struct softmax_top {
+template <typename T> struct softmax_top {
     T value;
     int64_t index; /* -1: nothing yet */
 };
 
 /* The first of the largest. */
-template <typename T>
-struct softmax_higher {
+template <typename T> struct softmax_higher {
     inline softmax_top<T> operator()(softmax_top<T> a, softmax_top<T> b) const {
         if (a.index < 0) return b;
         if (b.index < 0) return a;
@@ -27,16 +26,14 @@ struct softmax_higher {
     }
 };
 
-template <typename T>
-struct softmax_plus {
+template <typename T> struct softmax_plus {
     inline T operator()(T a, T b) const { return a + b; }
 };
 struct softmax_first {
     inline int64_t operator()(int64_t a, int64_t b) const { return a < b ? a : b; }
 };
 
-template <typename T>
-static inline void softmax_threads(const mst_softmax_parameters &p) {
+template <typename T> static inline void softmax_threads(const mst_softmax_parameters &p) {
     const T *logits = MST_ADDRESS(const T, p.logits);
     T *gradient = MST_ADDRESS(T, p.gradient);
     const void *labels = MST_ADDRESS(const char, p.labels);
@@ -67,8 +64,7 @@ static inline void softmax_threads(const mst_softmax_parameters &p) {
     }
 }
 
-template <typename T>
-static inline void softmax_blocks(const mst_softmax_parameters &p) {
+template <typename T> static inline void softmax_blocks(const mst_softmax_parameters &p) {
     typedef softmax_top<T> best;
     const T *logits = MST_ADDRESS(const T, p.logits);
     T *gradient = MST_ADDRESS(T, p.gradient);
@@ -82,7 +78,8 @@ static inline void softmax_blocks(const mst_softmax_parameters &p) {
         const best none = {0, -1};
         auto at = [=](int64_t j) -> best { return {z[j * p.across], j}; };
         MST_BLOCK_REDUCE(best, largest, j, p.k, none, at(j), softmax_higher<T>());
-        T top = largest.value, own = good ? z[label * p.across] - top : (T)0; /* read before the gradient may lie there */
+        /* read before the gradient may lie there */
+        T top = largest.value, own = good ? z[label * p.across] - top : (T)0;
         MST_BLOCK_REDUCE(double, sum, j, p.k, 0.0, (double)softmax_exp(z[j * p.across] - top), softmax_plus<double>());
         MST_ONE {
             losses[row] = good ? log(sum) - (double)own : 0;
@@ -99,13 +96,17 @@ static inline void softmax_blocks(const mst_softmax_parameters &p) {
 }
 
 MST_KERNEL(mst_softmax_threads, mst_softmax_parameters) {
-    if (p.dtype == MUSTER_F32) softmax_threads<float>(p);
-    else softmax_threads<double>(p);
+    if (p.dtype == MUSTER_F32)
+        softmax_threads<float>(p);
+    else
+        softmax_threads<double>(p);
 }
 
 MST_KERNEL(mst_softmax_blocks, mst_softmax_parameters) {
-    if (p.dtype == MUSTER_F32) softmax_blocks<float>(p);
-    else softmax_blocks<double>(p);
+    if (p.dtype == MUSTER_F32)
+        softmax_blocks<float>(p);
+    else
+        softmax_blocks<double>(p);
 }
 
 MST_KERNEL(mst_softmax_sum, mst_softmax_parameters) {
@@ -118,8 +119,10 @@ MST_KERNEL(mst_softmax_sum, mst_softmax_parameters) {
         MST_BLOCK_REDUCE(int64_t, count, i, p.n, (int64_t)0, hits[i] > 0 ? hits[i] : 0, softmax_plus<int64_t>());
         MST_BLOCK_REDUCE(int64_t, first, i, p.n, p.n, hits[i] < 0 ? i : p.n, softmax_first());
         MST_ONE {
-            if (p.dtype == MUSTER_F32) *(float *)loss = (float)sum;
-            else *(double *)loss = sum;
+            if (p.dtype == MUSTER_F32)
+                *(float *)loss = (float)sum;
+            else
+                *(double *)loss = sum;
             if (correct) *correct = count;
             bad[0] = first < p.n ? first : -1;
             bad[1] = first < p.n ? softmax_label(p, labels, first) : 0;

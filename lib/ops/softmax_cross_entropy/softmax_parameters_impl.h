@@ -4,8 +4,8 @@
 
 #include "muster/tensor.h"
 
-/* Steps in elements; gradient and correct may be NULL. losses, hits: one per row; a hit of -1 is a label out of range. bad: the first row of those, or -1, and its
- * label. */
+/* Steps in elements; gradient and correct may be NULL. losses, hits: one per row; a hit of -1 is a
+ * label out of range. bad: the first row of those, or -1, and its label. */
 typedef struct mst_softmax_parameters {
     void *logits, *labels, *loss, *gradient;
     int64_t *correct;

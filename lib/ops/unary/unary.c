@@ -7,65 +7,68 @@ typedef struct unary_parameters {
     muster_unary op;
 } unary_parameters;
 
-#define LOOP(NAME, T, LOAD, STORE, EXPRESSION)                                                       \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {    \
-        (void)context;                                                                               \
-        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {                        \
-            const T *x = (const T *)(void *)at[0];                                                   \
-            T *y = (T *)(void *)at[1];                                                               \
-            MST_INDEPENDENT for (int64_t i = 0; i < n; i++) {                                        \
-                __auto_type v = LOAD(x[i]);                                                          \
-                y[i] = (T)STORE(EXPRESSION);                                                         \
-            }                                                                                        \
-            return;                                                                                  \
-        }                                                                                            \
-        for (int64_t i = 0; i < n; i++) {                                                            \
-            __auto_type v = LOAD(*(const T *)(void *)(at[0] + i * step[0]));                         \
-            *(T *)(void *)(at[1] + i * step[1]) = (T)STORE(EXPRESSION);                              \
-        }                                                                                            \
+#define LOOP(NAME, T, LOAD, STORE, EXPRESSION)                                                    \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) { \
+        (void)context;                                                                            \
+        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {                     \
+            const T *x = (const T *)(void *)at[0];                                                \
+            T *y = (T *)(void *)at[1];                                                            \
+            MST_INDEPENDENT                                                                       \
+            for (int64_t i = 0; i < n; i++) {                                                     \
+                __auto_type v = LOAD(x[i]);                                                       \
+                y[i] = (T)STORE(EXPRESSION);                                                      \
+            }                                                                                     \
+            return;                                                                               \
+        }                                                                                         \
+        for (int64_t i = 0; i < n; i++) {                                                         \
+            __auto_type v = LOAD(*(const T *)(void *)(at[0] + i * step[0]));                      \
+            *(T *)(void *)(at[1] + i * step[1]) = (T)STORE(EXPRESSION);                           \
+        }                                                                                         \
     }
 
 /* tgmath-like choice, without its macros: float functions for float. */
-#define F(function, v) _Generic((v), float: function##f, default: function)(v)
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                \
-    LOOP(neg_##name, T, LOAD, STORE, -v)                          \
-    LOOP(abs_##name, T, LOAD, STORE, F(fabs, v))                  \
-    LOOP(square_##name, T, LOAD, STORE, v *v)                     \
-    LOOP(sqrt_##name, T, LOAD, STORE, F(sqrt, v))                 \
-    LOOP(exp_##name, T, LOAD, STORE, F(exp, v))                   \
-    LOOP(log_##name, T, LOAD, STORE, F(log, v))                   \
-    LOOP(tanh_##name, T, LOAD, STORE, F(tanh, v))                 \
-    LOOP(sigmoid_##name, T, LOAD, STORE, 1 / (1 + F(exp, -v)))    \
-    LOOP(relu_##name, T, LOAD, STORE, v < 0 ? 0 : v)              \
+#define F(function, v) _Generic((v), float : function##f, default : function)(v)
+#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)             \
+    LOOP(neg_##name, T, LOAD, STORE, -v)                       \
+    LOOP(abs_##name, T, LOAD, STORE, F(fabs, v))               \
+    LOOP(square_##name, T, LOAD, STORE, v *v)                  \
+    LOOP(sqrt_##name, T, LOAD, STORE, F(sqrt, v))              \
+    LOOP(exp_##name, T, LOAD, STORE, F(exp, v))                \
+    LOOP(log_##name, T, LOAD, STORE, F(log, v))                \
+    LOOP(tanh_##name, T, LOAD, STORE, F(tanh, v))              \
+    LOOP(sigmoid_##name, T, LOAD, STORE, 1 / (1 + F(exp, -v))) \
+    LOOP(relu_##name, T, LOAD, STORE, v < 0 ? 0 : v)           \
     LOOP(reciprocal_##name, T, LOAD, STORE, 1 / v)
 MST_EACH_FLOAT(FLOAT_LOOPS)
 
 /* Integers wrap: computed as uint64_t, of which the low bits are kept. */
 #define WIDE(value) ((uint64_t)(value))
-#define SIGNED_LOOPS(NAME, name, T)                             \
-    LOOP(neg_##name, T, WIDE, MST_STORE_PLAIN, 0 - v)           \
+#define SIGNED_LOOPS(NAME, name, T)                                 \
+    LOOP(neg_##name, T, WIDE, MST_STORE_PLAIN, 0 - v)               \
     LOOP(abs_##name, T, WIDE, MST_STORE_PLAIN, v >> 63 ? 0 - v : v) \
-    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v)         \
+    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v)             \
     LOOP(relu_##name, T, WIDE, MST_STORE_PLAIN, v >> 63 ? 0 : v)
-#define UNSIGNED_LOOPS(NAME, name, T)                      \
-    LOOP(abs_##name, T, WIDE, MST_STORE_PLAIN, v)          \
-    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v)    \
+#define UNSIGNED_LOOPS(NAME, name, T)                   \
+    LOOP(abs_##name, T, WIDE, MST_STORE_PLAIN, v)       \
+    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v) \
     LOOP(relu_##name, T, WIDE, MST_STORE_PLAIN, v)
 MST_EACH_SIGNED(SIGNED_LOOPS)
 MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 
 /* The table of operation x dtype; an empty place is refused. */
-#define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                                                                     \
-    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,         [MUSTER_ABS] = abs_##name,   [MUSTER_SQUARE] = square_##name,               \
-                       [MUSTER_SQRT] = sqrt_##name,       [MUSTER_EXP] = exp_##name,   [MUSTER_LOG] = log_##name,                     \
-                       [MUSTER_TANH] = tanh_##name,       [MUSTER_RELU] = relu_##name, [MUSTER_SIGMOID] = sigmoid_##name,             \
-                       [MUSTER_RECIPROCAL] = reciprocal_##name},
+#define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                      \
+    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,         [MUSTER_ABS] = abs_##name,   \
+                       [MUSTER_SQUARE] = square_##name,   [MUSTER_SQRT] = sqrt_##name, \
+                       [MUSTER_EXP] = exp_##name,         [MUSTER_LOG] = log_##name,   \
+                       [MUSTER_TANH] = tanh_##name,       [MUSTER_RELU] = relu_##name, \
+                       [MUSTER_SIGMOID] = sigmoid_##name, [MUSTER_RECIPROCAL] = reciprocal_##name},
 #define SIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name, [MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 #define UNSIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 enum { OPERATIONS = MUSTER_RECIPROCAL + 1 };
-static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS) MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
+static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
+                                                                         MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
 static const char *const names[OPERATIONS] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal"};
 
 static muster_status unary_kernel(const void *parameters) {
@@ -79,22 +82,24 @@ static muster_status unary_kernel(const void *parameters) {
 static muster_status unary_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_unary"};
     const unary_parameters *p = parameters;
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 2, (const muster_tensor *[]){&p->x, &p->y});
+    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 2,
+                           (const muster_tensor *[]){&p->x, &p->y});
 }
 
 static const mst_kernel kernel = {.host = unary_kernel, .issue = unary_issue};
 
 muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y) {
     MST_OP_WORKER(worker);
-    if (op <= 0 || op >= OPERATIONS) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", __func__, op);
+    if (op <= 0 || op >= OPERATIONS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", __func__, op);
     MST_OP_TENSOR(worker, x);
     MST_OP_TENSOR(worker, y);
     MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
     if (!loops[x.dtype][op])
         return mst_error(MUSTER_UNSUPPORTED, "%s: x: expected %s for %s, received %s", __func__,
-                         op == MUSTER_NEG                                                       ? "a signed dtype"
+                         op == MUSTER_NEG                                               ? "a signed dtype"
                          : op == MUSTER_ABS || op == MUSTER_SQUARE || op == MUSTER_RELU ? "a number dtype"
-                                                                                                : "f16, bf16, f32 or f64",
+                                                                                        : "f16, bf16, f32 or f64",
                          names[op], muster_dtype_name(x.dtype));
     MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
     unary_parameters p = {x, y, op};

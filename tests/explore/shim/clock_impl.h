@@ -1,5 +1,5 @@
-/* Takes the place of the real clock_impl.h: time stands still until the explorer lets a timeout happen. A spin is one round of looks, since a tick
- * takes no time at all. */
+/* Takes the place of the real clock_impl.h: time stands still until the explorer lets a timeout
+ * happen. A spin is one round of looks, since a tick takes no time at all. */
 #ifndef MST_CLOCK_IMPL_H
 #define MST_CLOCK_IMPL_H
 

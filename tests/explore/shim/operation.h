@@ -16,7 +16,7 @@ typedef enum {
     EXPLORE_COMPARE_EXCHANGE, /* result: what was there */
     EXPLORE_FUTEX_WAIT,       /* expected: of the word; value: the timeout in nanoseconds, negative: none */
     EXPLORE_FUTEX_WAKE,
-    EXPLORE_JOIN              /* value: the thread */
+    EXPLORE_JOIN /* value: the thread */
 } explore_kind;
 
 /* order: an __ATOMIC_... number. value: stored, added ...; returns what was there before. */

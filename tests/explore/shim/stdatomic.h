@@ -1,5 +1,6 @@
-/* Takes the place of the compiler's <stdatomic.h> when the scheduler's files are compiled for the explorer: every atomic operation becomes a call, and
- * with it a point where another thread may run. `const` in place of `_Atomic`: a write that goes round these functions does not compile. */
+/* Takes the place of the compiler's <stdatomic.h> when the scheduler's files are compiled for the
+ * explorer: every atomic operation becomes a call, and with it a point where another thread may
+ * run. `const` in place of `_Atomic`: a write that goes round these functions does not compile. */
 #ifndef EXPLORE_STDATOMIC_H
 #define EXPLORE_STDATOMIC_H
 
@@ -17,7 +18,8 @@ typedef enum {
 } memory_order;
 
 #define EXPLORE_TYPE(p) __typeof__(*(p) + 0)
-#define EXPLORE_OPERATION(kind, order, p, v) ((EXPLORE_TYPE(p))explore_operation(kind, order, (void *)(uintptr_t)(p), sizeof(*(p)), (uint64_t)(v), 0))
+#define EXPLORE_OPERATION(kind, order, p, v) \
+    ((EXPLORE_TYPE(p))explore_operation(kind, order, (void *)(uintptr_t)(p), sizeof(*(p)), (uint64_t)(v), 0))
 
 #define atomic_load_explicit(p, order) EXPLORE_OPERATION(EXPLORE_LOAD, order, p, 0)
 #define atomic_store_explicit(p, v, order) ((void)EXPLORE_OPERATION(EXPLORE_STORE, order, p, v))
@@ -30,7 +32,8 @@ typedef enum {
     explore_compare_exchange(order, (void *)(uintptr_t)(p), sizeof(*(p)), (e), (uint64_t)(v))
 /* The weak form does not fail without a reason here: its loops are written for that anyway. */
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
-/* The project uses no fences: ThreadSanitizer cannot follow them, and the explorer does not, either. */
+/* The project uses no fences: ThreadSanitizer cannot follow them, and the explorer does not,
+ * either. */
 #define atomic_thread_fence(order) _Static_assert(0, "no fences")
 
 #define atomic_load(p) atomic_load_explicit(p, memory_order_seq_cst)

@@ -1,4 +1,5 @@
-/* Included before everything else in the scheduler's files when they are compiled for the explorer: what they ask of the system goes to the explorer. */
+/* Included before everything else in the scheduler's files when they are compiled for the explorer:
+ * what they ask of the system goes to the explorer. */
 #ifndef EXPLORE_SYSTEM_H
 #define EXPLORE_SYSTEM_H
 

@@ -1,4 +1,5 @@
-/* Any bytes as a section file: no crash, no leak, and what was read keeps its promises. For libFuzzer. */
+/* Any bytes as a section file: no crash, no leak, and what was read keeps its promises. For
+ * libFuzzer. */
 #include "section_impl.h"
 
 #include <stdlib.h>

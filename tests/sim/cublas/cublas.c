@@ -167,7 +167,8 @@ static size_t matrix_bytes(int64_t rows, int64_t columns, int64_t leading, size_
     return rows && columns ? ((size_t)leading * (size_t)(columns - 1) + (size_t)rows) * element : 0;
 }
 
-/* The matrix as the stream's thread sees it. False: it does not lie in memory that the device reaches. */
+/* The matrix as the stream's thread sees it. False: it does not lie in memory that the device
+ * reaches. */
 static bool find_matrix(int device, const void *address, size_t bytes, void **alias) {
     *alias = NULL;
     if (!bytes) return true;
@@ -184,7 +185,8 @@ static mst_cublas_status check(const gemm *g, int64_t lda, int64_t ldb, int64_t 
     return gemm_supported(g) ? MST_CUBLAS_SUCCESS : MST_CUBLAS_NOT_SUPPORTED;
 }
 
-/* What a wrong address does is not known before the queue comes to it: as on a GPU, the stream's context is spoiled then. */
+/* What a wrong address does is not known before the queue comes to it: as on a GPU, the stream's
+ * context is spoiled then. */
 static sim_result fault(void *data, sim_stream *stream) {
     (void)data;
     (void)stream;

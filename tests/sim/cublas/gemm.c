@@ -1,4 +1,5 @@
-/* Products: f16 and bf16 through f32; OpenBLAS where the machine has it and the product is large, plain loops else. */
+/* Products: f16 and bf16 through f32; OpenBLAS where the machine has it and the product is large,
+ * plain loops else. */
 #include "gemm.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,8 @@ static dgemm_function *dgemm;
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
 enum { COLUMN_MAJOR = 102, PLAIN = 111, TRANSPOSED = 112, LARGE = 64 * 64 * 64 };
 
-/* Not under ThreadSanitizer, which would not see what OpenBLAS reads and writes, and would see that its threads share it. */
+/* Not under ThreadSanitizer, which would not see what OpenBLAS reads and writes, and would see that
+ * its threads share it. */
 static void look_for_openblas(void) {
 #ifndef __SANITIZE_THREAD__
     void *library = dlopen("libopenblas.so.0", RTLD_LOCAL | RTLD_NOW);

@@ -1,4 +1,5 @@
-/* C = alpha op(A) op(B) + beta C, column-major, as the simulated cuBLAS computes it on a stream's thread. */
+/* C = alpha op(A) op(B) + beta C, column-major, as the simulated cuBLAS computes it on a stream's
+ * thread. */
 #ifndef MUSTER_SIM_GEMM_H
 #define MUSTER_SIM_GEMM_H
 

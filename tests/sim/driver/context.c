@@ -1,4 +1,5 @@
-/* Primary contexts, the thread's current one, and peers. What only changes the thread's stack succeeds with a spoiled context, too. */
+/* Primary contexts, the thread's current one, and peers. What only changes the thread's stack
+ * succeeds with a spoiled context, too. */
 #include "driver_impl.h"
 
 mst_cu_result cuDevicePrimaryCtxRetain(mst_cu_context *context, mst_cu_device device) {
@@ -28,7 +29,8 @@ mst_cu_result cuCtxPushCurrent_v2(mst_cu_context context) {
     return MST_CU_SUCCESS;
 }
 
-/* It does its work also where it fails on purpose, and on a context that is lost: else the caller could not put back what was there. */
+/* It does its work also where it fails on purpose, and on a context that is lost: else the caller
+ * could not put back what was there. */
 mst_cu_result cuCtxPopCurrent_v2(mst_cu_context *context) {
     const unsigned injected_ = sim_enter(&driver_symbols[INDEX_cuCtxPopCurrent_v2], -1);
     if (!sim_device_count()) return MST_CU_NOT_INITIALIZED;

@@ -1,5 +1,6 @@
-/* Copies. The source of a copy from pageable memory is read before the call returns, and a copy to pageable memory is done when it
- * returns, as the real driver does it by staging; what is page-locked is read and written by the queue, later. */
+/* Copies. The source of a copy from pageable memory is read before the call returns, and a copy to
+ * pageable memory is done when it returns, as the real driver does it by staging; what is
+ * page-locked is read and written by the queue, later. */
 #include "driver_impl.h"
 
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static const void *pointer(mst_cu_address address) { return (const void *)(uintp
 /* The checks that all of them have; 0 bytes end them with success. */
 #define COPY_BEGIN(symbol)                                                     \
     sim_stream *on = sim_stream_of(stream);                                    \
-    DRIVER_ISSUE(symbol, on);                            \
+    DRIVER_ISSUE(symbol, on);                                                  \
     DRIVER_CONTEXT(context);                                                   \
     (void)context;                                                             \
     if (!on) return MST_CU_INVALID_HANDLE;                                     \

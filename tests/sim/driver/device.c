@@ -88,7 +88,8 @@ mst_cu_result cuDeviceGetByPCIBusId(mst_cu_device *device, const char *id) {
     return MST_CU_INVALID_DEVICE;
 }
 
-/* By the numbers of CUdevice_attribute; what a GPU of compute capability 9.0 answers, as far as it matters here. */
+/* By the numbers of CUdevice_attribute; what a GPU of compute capability 9.0 answers, as far as it
+ * matters here. */
 static const struct {
     unsigned attribute;
     int value;

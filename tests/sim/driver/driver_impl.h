@@ -20,37 +20,36 @@ static inline void driver_issue_end(sim_stream *const *stream) {
 }
 
 /* A call that may fail on purpose. */
-#define DRIVER_ENTER(symbol)                                            \
-    do {                                                                \
+#define DRIVER_ENTER(symbol)                                                 \
+    do {                                                                     \
         unsigned injected_ = sim_enter(&driver_symbols[INDEX_##symbol], -1); \
-        if (injected_) return injected_;                                \
+        if (injected_) return injected_;                                     \
     } while (0)
 
 /* The same of a call that goes to a device. */
-#define DRIVER_ENTER_DEVICE(symbol, device)                                     \
-    do {                                                                        \
+#define DRIVER_ENTER_DEVICE(symbol, device)                                      \
+    do {                                                                         \
         unsigned injected_ = sim_enter(&driver_symbols[INDEX_##symbol], device); \
-        if (injected_) return injected_;                                        \
+        if (injected_) return injected_;                                         \
     } while (0)
 
 /* A call that issues in the stream (NULL: there is none), to its end. */
-#define DRIVER_ISSUE(symbol, on)                                                            \
-    __attribute__((cleanup(driver_issue_end))) sim_stream *const issued_in_ = (on);         \
-    if (issued_in_) sim_issue_begin(issued_in_, #symbol);                                   \
+#define DRIVER_ISSUE(symbol, on)                                                    \
+    __attribute__((cleanup(driver_issue_end))) sim_stream *const issued_in_ = (on); \
+    if (issued_in_) sim_issue_begin(issued_in_, #symbol);                           \
     DRIVER_ENTER_DEVICE(symbol, driver_stream_device(issued_in_))
 
-/* A call that frees or destroys: it does so also where it fails on purpose. The result of the call: DRIVER_RESULT(what it would have
- * been). */
-#define DRIVER_RELEASE(symbol, on_device) \
-    const unsigned injected_ = sim_enter(&driver_symbols[INDEX_##symbol], on_device)
+/* A call that frees or destroys: it does so also where it fails on purpose. The result of the call:
+ * DRIVER_RESULT(what it would have been). */
+#define DRIVER_RELEASE(symbol, on_device) const unsigned injected_ = sim_enter(&driver_symbols[INDEX_##symbol], on_device)
 #define DRIVER_RESULT(otherwise) (injected_ ? injected_ : (otherwise))
 
 /* The current context, or the end of the call. */
-#define DRIVER_CONTEXT(context)                          \
-    sim_context *context;                                \
-    do {                                                 \
-        sim_result required_ = sim_require(&context);    \
-        if (required_) return required_;                 \
+#define DRIVER_CONTEXT(context)                       \
+    sim_context *context;                             \
+    do {                                              \
+        sim_result required_ = sim_require(&context); \
+        if (required_) return required_;              \
     } while (0)
 
 /* The device that a call on a stream goes to, -1: no such stream. */

@@ -52,7 +52,8 @@ mst_cu_result cuMemHostAlloc(void **address, size_t bytes, unsigned int flags) {
     if (bytes > (size_t)1 << 40) return MST_CU_OUT_OF_MEMORY;
     void *memory = NULL;
     if (posix_memalign(&memory, PAGE, bytes) != 0) return MST_CU_OUT_OF_MEMORY;
-    sim_result result = sim_locked_add(context->device, memory, bytes, true, true); /* with unified addressing every context may use it */
+    /* with unified addressing every context may use it */
+    sim_result result = sim_locked_add(context->device, memory, bytes, true, true);
     if (result) {
         free(memory);
         return result;

@@ -41,7 +41,8 @@ mst_cu_result cuFuncGetAttribute(int *value, unsigned int attribute, mst_cu_func
     const sim_function *asked = sim_function_of(function);
     if (!asked) return MST_CU_INVALID_HANDLE;
     *value = 0;
-    if (attribute == MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK) *value = asked->user ? asked->user->threads : 256; /* as the dialect's launch bounds say */
+    /* as the dialect's launch bounds say */
+    if (attribute == MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK) *value = asked->user ? asked->user->threads : 256;
     if (attribute == STATIC_SHARED && asked->user) *value = sim_program_static_shared(asked->module->program);
     if (attribute == REGISTERS) *value = 32;
     if (attribute == PTX_VERSION || attribute == MST_CU_FUNCTION_BINARY_VERSION) *value = 90;
@@ -61,7 +62,8 @@ static const void *find_parameters(const sim_function *function, void **paramete
     if (parameters) return extra ? NULL : parameters[0];
     const void *buffer = NULL;
     size_t bytes = 0;
-    for (int i = 0; extra && extra[i] != NULL; i += 2) { /* CU_LAUNCH_PARAM_END is NULL, BUFFER_POINTER 1, BUFFER_SIZE 2 */
+    /* CU_LAUNCH_PARAM_END is NULL, BUFFER_POINTER 1, BUFFER_SIZE 2 */
+    for (int i = 0; extra && extra[i] != NULL; i += 2) {
         if (extra[i] == (void *)1)
             buffer = extra[i + 1];
         else if (extra[i] == (void *)2)
@@ -81,12 +83,14 @@ mst_cu_result cuLaunchKernel(mst_cu_function function, unsigned int grid_x, unsi
     sim_function *launched = sim_function_of(function);
     if (!launched || !on) return MST_CU_INVALID_HANDLE;
     sim_context *of = launched->module->context;
-    if (of != on->context || of != context) return MST_CU_INVALID_HANDLE; /* a kernel goes only to a stream of its own context */
+    /* a kernel goes only to a stream of its own context */
+    if (of != on->context || of != context) return MST_CU_INVALID_HANDLE;
     unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
     if (!grid_is_legal(grid, block, shared_bytes)) return MST_CU_INVALID_VALUE;
     if (launched->user) return sim_program_launch(launched, on, grid, block, shared_bytes, parameters, extra);
     const void *found = find_parameters(launched, parameters, extra);
     if (!found) return MST_CU_INVALID_VALUE;
-    if ((uint64_t)block_x * block_y * block_z > 256) return MST_CU_INVALID_VALUE; /* the launch bounds of every kernel */
+    /* the launch bounds of every kernel */
+    if ((uint64_t)block_x * block_y * block_z > 256) return MST_CU_INVALID_VALUE;
     return sim_launch(launched, on, (uint64_t)grid_x * grid_y * grid_z, block_x * block_y * block_z, found);
 }

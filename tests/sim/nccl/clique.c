@@ -82,8 +82,10 @@ static void begin_pending(struct ncclComm *comm, nccl_pending pending) {
 static void take_place(nccl_clique *clique, struct ncclComm *comm, int size) {
     if (clique->size != size || clique->ranks[comm->rank]) {
         clique->spoiled = true;
-        sim_hazard("NCCL communicator %llu: rank %d of %d comes where there are %d ranks%s: nobody will get out of ncclCommInitRankConfig but by an abort",
-                   (unsigned long long)clique->number, comm->rank, size, clique->size, clique->size == size ? " and one of this number already" : "");
+        sim_hazard("NCCL communicator %llu: rank %d of %d comes where there are %d ranks%s: nobody will get out of ncclCommInitRankConfig "
+                   "but by an abort",
+                   (unsigned long long)clique->number, comm->rank, size, clique->size,
+                   clique->size == size ? " and one of this number already" : "");
         return;
     }
     clique->ranks[comm->rank] = comm;
@@ -114,7 +116,8 @@ static bool blocks(const mst_nccl_config *config, bool otherwise) {
 
 static mst_nccl_result join_clique(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, bool blocking) {
     int device = sim_current_device() < 0 ? 0 : sim_current_device(); /* as the CUDA runtime takes it */
-    if (sim_device_error(device)) return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(device), device);
+    if (sim_device_error(device))
+        return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(device), device);
     nccl_clique *clique = clique_of(id, size);
     if (clique && clique->joined == clique->size) return nccl_fail(MST_NCCL_SYSTEM_ERROR, "the id was used for a communicator before");
     *comm = clique ? make_communicator(clique, rank, device, blocking) : NULL;
@@ -128,8 +131,10 @@ static mst_nccl_result join_clique(struct ncclComm **comm, int size, const mst_n
 mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config) {
     if (!comm) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "CommInitRank : newcomm argument is NULL");
     *comm = NULL;
-    if (size < 1 || size > NCCL_RANKS_MAX || rank < 0 || rank >= size) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "Invalid rank requested : %d/%d", rank, size);
-    if (strncmp(id->internal, id_text, sizeof id_text - 1) != 0) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "the id is none of ncclGetUniqueId");
+    if (size < 1 || size > NCCL_RANKS_MAX || rank < 0 || rank >= size)
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "Invalid rank requested : %d/%d", rank, size);
+    if (strncmp(id->internal, id_text, sizeof id_text - 1) != 0)
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "the id is none of ncclGetUniqueId");
     mst_nccl_result result = check_config(config);
     if (result != MST_NCCL_SUCCESS) return result;
     sim_hazard_creation("ncclCommInitRankConfig");
@@ -139,7 +144,8 @@ mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *i
     return result == MST_NCCL_SUCCESS ? nccl_group_wait_for(*comm) : result;
 }
 
-/* How the start of this rank has ended. As in NCCL, only the ranks that share a device are told of it; the others find that a peer has gone. */
+/* How the start of this rank has ended. As in NCCL, only the ranks that share a device are told of
+ * it; the others find that a peer has gone. */
 static mst_nccl_result started(const struct ncclComm *comm) {
     const nccl_clique *clique = comm->clique;
     if (clique->spoiled || clique->joined < clique->size) return MST_NCCL_IN_PROGRESS;
@@ -150,7 +156,8 @@ static mst_nccl_result started(const struct ncclComm *comm) {
         seen |= bit;
     }
     if (twice & 1u << comm->device)
-        return nccl_fail(MST_NCCL_INVALID_USAGE, "Duplicate GPU detected : rank %d and another both on CUDA device %s", comm->rank, sim_device_pci(comm->device));
+        return nccl_fail(MST_NCCL_INVALID_USAGE, "Duplicate GPU detected : rank %d and another both on CUDA device %s", comm->rank,
+                         sim_device_pci(comm->device));
     return twice ? nccl_fail(MST_NCCL_REMOTE_ERROR, "rank %d: a peer has closed its connection", comm->rank) : MST_NCCL_SUCCESS;
 }
 
@@ -202,7 +209,8 @@ static mst_nccl_result enter_split(struct ncclComm *comm, int color, int key, bo
     split->ranks[comm->rank].color = color;
     split->ranks[comm->rank].key = key;
     split->ranks[comm->rank].blocking = blocking;
-    if (++split->arrived == comm->clique->size && !make_parts(comm->clique, split)) return nccl_fail(MST_NCCL_SYSTEM_ERROR, "out of memory");
+    if (++split->arrived == comm->clique->size && !make_parts(comm->clique, split))
+        return nccl_fail(MST_NCCL_SYSTEM_ERROR, "out of memory");
     comm->split = split;
     begin_pending(comm, NCCL_SPLITTING);
     nccl_bump();
@@ -239,18 +247,22 @@ static bool all_over(struct ncclComm *comm) {
 
 static mst_nccl_result advance(struct ncclComm *comm, bool wait) {
     mst_nccl_result result = MST_NCCL_SUCCESS;
-    if (sim_device_error(comm->device)) return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(comm->device), comm->device);
+    if (sim_device_error(comm->device))
+        return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(comm->device), comm->device);
     if (comm->pending == NCCL_ISSUING) return nccl_job_issue(&comm->job->plans, wait);
     if (comm->pending == NCCL_ENDING) return all_over(comm) ? MST_NCCL_SUCCESS : MST_NCCL_IN_PROGRESS;
     pthread_mutex_lock(&nccl_lock);
-    if (comm->pending == NCCL_STARTING) result = started(comm);
-    else if (comm->pending == NCCL_SPLITTING) result = split_done(comm);
+    if (comm->pending == NCCL_STARTING)
+        result = started(comm);
+    else if (comm->pending == NCCL_SPLITTING)
+        result = split_done(comm);
     pthread_mutex_unlock(&nccl_lock);
     return result;
 }
 
 static void end_pending(struct ncclComm *comm, mst_nccl_result result) {
-    if (comm->pending == NCCL_STARTING && result == MST_NCCL_SUCCESS) atomic_fetch_add_explicit(&comm->clique->ready, 1, memory_order_relaxed);
+    if (comm->pending == NCCL_STARTING && result == MST_NCCL_SUCCESS)
+        atomic_fetch_add_explicit(&comm->clique->ready, 1, memory_order_relaxed);
     nccl_job *job = comm->job;
     for (int i = 0; job && i < job->user_count; i++) {
         struct ncclComm *user = job->users[i];
@@ -276,8 +288,10 @@ mst_nccl_result nccl_progress(struct ncclComm *comm, bool wait) {
         }
         mst_nccl_result result = atomic_load_explicit(&comm->aborted, memory_order_relaxed) ? MST_NCCL_INTERNAL_ERROR : advance(comm, wait);
         if (result == MST_NCCL_IN_PROGRESS && !wait) return result;
-        if (result == MST_NCCL_IN_PROGRESS) nccl_wait_a_moment(seen);
-        else end_pending(comm, result);
+        if (result == MST_NCCL_IN_PROGRESS)
+            nccl_wait_a_moment(seen);
+        else
+            end_pending(comm, result);
     }
     mst_nccl_result state = atomic_load_explicit(&comm->state, memory_order_relaxed);
     if (state == MST_NCCL_SUCCESS && sim_device_error(comm->device)) state = MST_NCCL_UNHANDLED_CUDA_ERROR;
@@ -312,11 +326,13 @@ static void abort_rank(struct ncclComm *comm) {
     pthread_mutex_unlock(&nccl_lock);
 }
 
-/* Nothing is freed here: see the head of nccl_sim.h. As in NCCL the last of the ranks waits for what is left, in a thread of its own where the communicator does not block. */
+/* Nothing is freed here: see the head of nccl_sim.h. As in NCCL the last of the ranks waits for
+ * what is left, in a thread of its own where the communicator does not block. */
 mst_nccl_result nccl_end(struct ncclComm *comm, bool abort) {
     nccl_clique *clique = comm->clique;
     if (abort) abort_rank(comm);
-    if (!comm->blocking && comm->pending != NCCL_IDLE) end_pending(comm, MST_NCCL_INTERNAL_ERROR); /* else a thread waits in it, and will find that it is aborted */
+    /* else a thread waits in it, and will find that it is aborted */
+    if (!comm->blocking && comm->pending != NCCL_IDLE) end_pending(comm, MST_NCCL_INTERNAL_ERROR);
     atomic_store_explicit(&comm->gone, true, memory_order_relaxed);
     sim_gate_bump(&clique->gate);
     nccl_bump();

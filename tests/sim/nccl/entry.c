@@ -8,7 +8,8 @@
 SIM_EXPORT int muster_simulated;
 int muster_simulated = 1;
 
-const char *const nccl_kind_names[] = {"AllReduce", "Reduce", "Broadcast", "AllGather", "ReduceScatter", "AlltoAll", "Gather", "Scatter", "Send", "Recv"};
+const char *const nccl_kind_names[] = {"AllReduce", "Reduce", "Broadcast", "AllGather", "ReduceScatter",
+                                       "AlltoAll",  "Gather", "Scatter",   "Send",      "Recv"};
 
 #define DECLARE(result, name, arguments) SIM_EXPORT result name arguments;
 MST_NCCL_SYMBOLS(DECLARE)
@@ -18,9 +19,12 @@ MST_NCCL_OPTIONAL_SYMBOLS(DECLARE)
 enum { MST_NCCL_SYMBOLS(NUMBER) MST_NCCL_OPTIONAL_SYMBOLS(NUMBER) SYMBOLS };
 #define ROW(result, function, arguments) {.name = #function},
 static sim_symbol symbols[SYMBOLS] = {MST_NCCL_SYMBOLS(ROW) MST_NCCL_OPTIONAL_SYMBOLS(ROW)};
-static const int codes[] = {MST_NCCL_UNHANDLED_CUDA_ERROR, MST_NCCL_SYSTEM_ERROR, MST_NCCL_INTERNAL_ERROR, MST_NCCL_INVALID_USAGE, MST_NCCL_REMOTE_ERROR};
+static const int codes[] = {MST_NCCL_UNHANDLED_CUDA_ERROR, MST_NCCL_SYSTEM_ERROR, MST_NCCL_INTERNAL_ERROR, MST_NCCL_INVALID_USAGE,
+                            MST_NCCL_REMOTE_ERROR};
 
-__attribute__((constructor)) static void enlist(void) { sim_symbols_add("nccl", symbols, SYMBOLS, codes, (int)(sizeof codes / sizeof *codes)); }
+__attribute__((constructor)) static void enlist(void) {
+    sim_symbols_add("nccl", symbols, SYMBOLS, codes, (int)(sizeof codes / sizeof *codes));
+}
 
 /* ---- errors ---- */
 
@@ -34,9 +38,7 @@ mst_nccl_result nccl_fail(mst_nccl_result result, const char *format, ...) {
     return result;
 }
 
-static int device_of(struct ncclComm *comm) {
-    return comm && comm->magic == NCCL_COMM_MAGIC ? comm->device : -1;
-}
+static int device_of(struct ncclComm *comm) { return comm && comm->magic == NCCL_COMM_MAGIC ? comm->device : -1; }
 
 /* The code that is injected here, 0: none. */
 static mst_nccl_result enter(int symbol, int device) {
@@ -46,10 +48,14 @@ static mst_nccl_result enter(int symbol, int device) {
 #define ENTER(name, device) enter(SYMBOL_##name, device)
 
 const char *ncclGetErrorString(mst_nccl_result result) {
-    static const char *const texts[] = {
-        "no error", "unhandled cuda error (run with NCCL_DEBUG=INFO for details)", "unhandled system error (run with NCCL_DEBUG=INFO for details)",
-        "internal error - please report this issue to the NCCL developers", "invalid argument (run with NCCL_DEBUG=WARN for details)",
-        "invalid usage (run with NCCL_DEBUG=WARN for details)", "remote process exited or there was a network error", "NCCL operation in progress"};
+    static const char *const texts[] = {"no error",
+                                        "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+                                        "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+                                        "internal error - please report this issue to the NCCL developers",
+                                        "invalid argument (run with NCCL_DEBUG=WARN for details)",
+                                        "invalid usage (run with NCCL_DEBUG=WARN for details)",
+                                        "remote process exited or there was a network error",
+                                        "NCCL operation in progress"};
     if (ENTER(ncclGetErrorString, -1) != MST_NCCL_SUCCESS || result >= sizeof texts / sizeof *texts) return "unknown result code";
     return texts[result];
 }
@@ -79,8 +85,10 @@ mst_nccl_result ncclGetUniqueId(mst_nccl_id *id) {
 mst_nccl_result ncclCommInitRankConfig(struct ncclComm **comm, int size, mst_nccl_id id, int rank, mst_nccl_config *config) {
     mst_nccl_result result = ENTER(ncclCommInitRankConfig, -1);
     nccl_group_start();
-    if (result == MST_NCCL_SUCCESS) result = nccl_join(comm, size, &id, rank, config);
-    else if (comm) *comm = NULL;
+    if (result == MST_NCCL_SUCCESS)
+        result = nccl_join(comm, size, &id, rank, config);
+    else if (comm)
+        *comm = NULL;
     return nccl_group_end(result);
 }
 
@@ -95,8 +103,10 @@ mst_nccl_result ncclCommSplit(struct ncclComm *comm, int color, int key, struct 
 mst_nccl_result ncclCommGetAsyncError(struct ncclComm *comm, mst_nccl_result *error) {
     mst_nccl_result result = ENTER(ncclCommGetAsyncError, device_of(comm));
     if (result == MST_NCCL_SUCCESS) result = nccl_check(comm, "ncclGetAsyncError");
-    if (result == MST_NCCL_SUCCESS && !error) result = nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclGetAsyncError : asyncError argument is NULL");
-    if (result == MST_NCCL_SUCCESS) *error = comm->blocking ? atomic_load_explicit(&comm->state, memory_order_relaxed) : nccl_progress(comm, false);
+    if (result == MST_NCCL_SUCCESS && !error)
+        result = nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclGetAsyncError : asyncError argument is NULL");
+    if (result == MST_NCCL_SUCCESS)
+        *error = comm->blocking ? atomic_load_explicit(&comm->state, memory_order_relaxed) : nccl_progress(comm, false);
     return result;
 }
 
@@ -134,13 +144,15 @@ mst_nccl_result ncclGroupStart(void) {
 
 mst_nccl_result ncclGroupEnd(void) {
     mst_nccl_result result = ENTER(ncclGroupEnd, -1);
-    if (nccl_group_depth() == 0) return result != MST_NCCL_SUCCESS ? result : nccl_fail(MST_NCCL_INVALID_USAGE, "ncclGroupEnd: not in a group call.");
+    if (nccl_group_depth() == 0)
+        return result != MST_NCCL_SUCCESS ? result : nccl_fail(MST_NCCL_INVALID_USAGE, "ncclGroupEnd: not in a group call.");
     return nccl_group_end(result);
 }
 
 /* ---- reductions with a factor ---- */
 
-mst_nccl_result ncclRedOpCreatePreMulSum(unsigned int *operation, void *scalar, unsigned int type, unsigned int residence, struct ncclComm *comm) {
+mst_nccl_result ncclRedOpCreatePreMulSum(unsigned int *operation, void *scalar, unsigned int type, unsigned int residence,
+                                         struct ncclComm *comm) {
     mst_nccl_result result = ENTER(ncclRedOpCreatePreMulSum, device_of(comm));
     if (result == MST_NCCL_SUCCESS) result = nccl_check_ready(comm, "ncclRedOpCreatePreMulSum");
     if (result != MST_NCCL_SUCCESS) return result;
@@ -151,9 +163,13 @@ mst_nccl_result ncclRedOpCreatePreMulSum(unsigned int *operation, void *scalar, 
         nccl_operator *made = &comm->operators[i];
         if (made->used) continue;
         *made = (nccl_operator){.used = true, .type = type};
-        if (residence == MST_NCCL_SCALAR_HOST_IMMEDIATE) memcpy(&made->scalar, scalar, bytes);
-        else made->address = scalar;
-        *operation = MST_NCCL_BUILT_IN_OPERATIONS + i + (unsigned)(comm->clique->number % 1000000) * NCCL_OPERATORS; /* another communicator's number means nothing to this one */
+        if (residence == MST_NCCL_SCALAR_HOST_IMMEDIATE)
+            memcpy(&made->scalar, scalar, bytes);
+        else
+            made->address = scalar;
+        *operation = MST_NCCL_BUILT_IN_OPERATIONS + i +
+                     /* another communicator's number means nothing to this one */
+                     (unsigned)(comm->clique->number % 1000000) * NCCL_OPERATORS;
         return MST_NCCL_SUCCESS;
     }
     return nccl_fail(MST_NCCL_SYSTEM_ERROR, "no room for more operators");
@@ -167,10 +183,12 @@ static nccl_operator *operator_of(struct ncclComm *comm, unsigned operation) {
 
 mst_nccl_result ncclRedOpDestroy(unsigned int operation, struct ncclComm *comm) {
     mst_nccl_result injected = ENTER(ncclRedOpDestroy, device_of(comm));
-    if (operation < MST_NCCL_BUILT_IN_OPERATIONS) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclRedOpDestroy : operator is a NCCL builtin.");
+    if (operation < MST_NCCL_BUILT_IN_OPERATIONS)
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclRedOpDestroy : operator is a NCCL builtin.");
     mst_nccl_result result = nccl_check(comm, "ncclRedOpDestroy");
     nccl_operator *made = result == MST_NCCL_SUCCESS ? operator_of(comm, operation) : NULL;
-    if (result == MST_NCCL_SUCCESS && !made) result = nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclRedOpDestroy : operator unknown to this communicator.");
+    if (result == MST_NCCL_SUCCESS && !made)
+        result = nccl_fail(MST_NCCL_INVALID_ARGUMENT, "ncclRedOpDestroy : operator unknown to this communicator.");
     if (made) made->used = false;
     return injected != MST_NCCL_SUCCESS ? injected : result;
 }
@@ -182,11 +200,16 @@ static mst_nccl_result check_in_place(const nccl_operation *o) {
     nccl_bytes(o, &in, &out);
     const char *from = o->from, *to = o->to, *allowed_from = from;
     if (in == 0 || out == 0 || from + in <= to || to + out <= from) return MST_NCCL_SUCCESS;
-    if (o->kind == NCCL_ALL_GATHER || o->kind == NCCL_GATHER) allowed_from = to + (size_t)o->comm->rank * part;
-    else if (o->kind == NCCL_REDUCE_SCATTER || o->kind == NCCL_SCATTER) allowed_from = to - (size_t)o->comm->rank * part;
-    else if (o->kind == NCCL_ALL_TO_ALL) allowed_from = NULL;
-    else allowed_from = to;
-    if (from != allowed_from) sim_hazard("%s: rank %d: input and output overlap, and not as NCCL allows it in place", o->symbol, o->comm->rank);
+    if (o->kind == NCCL_ALL_GATHER || o->kind == NCCL_GATHER)
+        allowed_from = to + (size_t)o->comm->rank * part;
+    else if (o->kind == NCCL_REDUCE_SCATTER || o->kind == NCCL_SCATTER)
+        allowed_from = to - (size_t)o->comm->rank * part;
+    else if (o->kind == NCCL_ALL_TO_ALL)
+        allowed_from = NULL;
+    else
+        allowed_from = to;
+    if (from != allowed_from)
+        sim_hazard("%s: rank %d: input and output overlap, and not as NCCL allows it in place", o->symbol, o->comm->rank);
     return MST_NCCL_SUCCESS;
 }
 
@@ -194,9 +217,12 @@ static mst_nccl_result check_in_place(const nccl_operation *o) {
 static mst_nccl_result check_operator(nccl_operation *o) {
     if (o->operation < MST_NCCL_BUILT_IN_OPERATIONS) return MST_NCCL_SUCCESS;
     const nccl_operator *made = operator_of(o->comm, o->operation);
-    if (!made) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : reduction operation %u unknown to this communicator", nccl_kind_names[o->kind], o->operation);
+    if (!made)
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : reduction operation %u unknown to this communicator", nccl_kind_names[o->kind],
+                         o->operation);
     if (made->type != o->type)
-        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "Data type supplied to user-created ncclRedOp_t does not match type given to reduction operation");
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT,
+                         "Data type supplied to user-created ncclRedOp_t does not match type given to reduction operation");
     o->scale = *made;
     o->operation = MST_NCCL_BUILT_IN_OPERATIONS; /* all factors are one kind: each rank has its own */
     return MST_NCCL_SUCCESS;
@@ -205,12 +231,14 @@ static mst_nccl_result check_operator(nccl_operation *o) {
 static mst_nccl_result check_operation(nccl_operation *o) {
     const char *name = nccl_kind_names[o->kind];
     int size = o->comm->clique->size;
-    if (o->root < 0 || o->root >= size) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : invalid root %d (root should be in the 0..%d range)", name, o->root, size);
+    if (o->root < 0 || o->root >= size)
+        return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : invalid root %d (root should be in the 0..%d range)", name, o->root, size);
     if (!sim_nccl_type_size(o->type)) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : invalid type %u", name, o->type);
     mst_nccl_result result = check_operator(o);
     if (result != MST_NCCL_SUCCESS) return result;
     if (!o->stream || sim_stream_device(o->stream) != o->comm->device)
-        return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure 'invalid resource handle' (the stream is none of device %d)", o->comm->device);
+        return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure 'invalid resource handle' (the stream is none of device %d)",
+                         o->comm->device);
     return check_in_place(o);
 }
 
@@ -225,32 +253,48 @@ static mst_nccl_result operate(int symbol, nccl_operation operation, struct CUst
     return nccl_group_end(result);
 }
 
-mst_nccl_result ncclAllReduce(const void *from, void *to, size_t count, unsigned int type, unsigned int operation,
-                              struct ncclComm *comm, struct CUstream_st *stream) {
+mst_nccl_result ncclAllReduce(const void *from, void *to, size_t count, unsigned int type, unsigned int operation, struct ncclComm *comm,
+                              struct CUstream_st *stream) {
     return operate(SYMBOL_ncclAllReduce,
-                   (nccl_operation){.kind = NCCL_ALL_REDUCE, .from = from, .to = to, .count = count, .type = type, .operation = operation, .comm = comm}, stream);
+                   (nccl_operation){
+                       .kind = NCCL_ALL_REDUCE, .from = from, .to = to, .count = count, .type = type, .operation = operation, .comm = comm},
+                   stream);
 }
 
-mst_nccl_result ncclReduce(const void *from, void *to, size_t count, unsigned int type, unsigned int operation, int root, struct ncclComm *comm,
-                           struct CUstream_st *stream) {
-    return operate(SYMBOL_ncclReduce,
-                   (nccl_operation){.kind = NCCL_REDUCE, .from = from, .to = to, .count = count, .type = type, .operation = operation, .root = root, .comm = comm}, stream);
+mst_nccl_result ncclReduce(const void *from, void *to, size_t count, unsigned int type, unsigned int operation, int root,
+                           struct ncclComm *comm, struct CUstream_st *stream) {
+    return operate(
+        SYMBOL_ncclReduce,
+        (nccl_operation){
+            .kind = NCCL_REDUCE, .from = from, .to = to, .count = count, .type = type, .operation = operation, .root = root, .comm = comm},
+        stream);
 }
 
-mst_nccl_result ncclBroadcast(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm, struct CUstream_st *stream) {
-    return operate(SYMBOL_ncclBroadcast,
-                   (nccl_operation){.kind = NCCL_BROADCAST, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm}, stream);
+mst_nccl_result ncclBroadcast(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm,
+                              struct CUstream_st *stream) {
+    return operate(
+        SYMBOL_ncclBroadcast,
+        (nccl_operation){.kind = NCCL_BROADCAST, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm}, stream);
 }
 
-mst_nccl_result ncclAllGather(const void *from, void *to, size_t send_count, unsigned int type, struct ncclComm *comm, struct CUstream_st *stream) {
+mst_nccl_result ncclAllGather(const void *from, void *to, size_t send_count, unsigned int type, struct ncclComm *comm,
+                              struct CUstream_st *stream) {
     return operate(SYMBOL_ncclAllGather,
-                   (nccl_operation){.kind = NCCL_ALL_GATHER, .from = from, .to = to, .count = send_count, .type = type, .comm = comm}, stream);
+                   (nccl_operation){.kind = NCCL_ALL_GATHER, .from = from, .to = to, .count = send_count, .type = type, .comm = comm},
+                   stream);
 }
 
-mst_nccl_result ncclReduceScatter(const void *from, void *to, size_t receive_count, unsigned int type, unsigned int operation, struct ncclComm *comm,
-                                  struct CUstream_st *stream) {
+mst_nccl_result ncclReduceScatter(const void *from, void *to, size_t receive_count, unsigned int type, unsigned int operation,
+                                  struct ncclComm *comm, struct CUstream_st *stream) {
     return operate(SYMBOL_ncclReduceScatter,
-                   (nccl_operation){.kind = NCCL_REDUCE_SCATTER, .from = from, .to = to, .count = receive_count, .type = type, .operation = operation, .comm = comm}, stream);
+                   (nccl_operation){.kind = NCCL_REDUCE_SCATTER,
+                                    .from = from,
+                                    .to = to,
+                                    .count = receive_count,
+                                    .type = type,
+                                    .operation = operation,
+                                    .comm = comm},
+                   stream);
 }
 
 mst_nccl_result ncclSend(const void *from, size_t count, unsigned int type, int peer, struct ncclComm *comm, struct CUstream_st *stream) {
@@ -259,21 +303,26 @@ mst_nccl_result ncclSend(const void *from, size_t count, unsigned int type, int 
 }
 
 mst_nccl_result ncclRecv(void *to, size_t count, unsigned int type, int peer, struct ncclComm *comm, struct CUstream_st *stream) {
-    return operate(SYMBOL_ncclRecv,
-                   (nccl_operation){.kind = NCCL_RECV, .to = to, .count = count, .type = type, .root = peer, .comm = comm}, stream);
+    return operate(SYMBOL_ncclRecv, (nccl_operation){.kind = NCCL_RECV, .to = to, .count = count, .type = type, .root = peer, .comm = comm},
+                   stream);
 }
 
-mst_nccl_result ncclAlltoAll(const void *from, void *to, size_t count, unsigned int type, struct ncclComm *comm, struct CUstream_st *stream) {
+mst_nccl_result ncclAlltoAll(const void *from, void *to, size_t count, unsigned int type, struct ncclComm *comm,
+                             struct CUstream_st *stream) {
     return operate(SYMBOL_ncclAlltoAll,
                    (nccl_operation){.kind = NCCL_ALL_TO_ALL, .from = from, .to = to, .count = count, .type = type, .comm = comm}, stream);
 }
 
-mst_nccl_result ncclGather(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm, struct CUstream_st *stream) {
+mst_nccl_result ncclGather(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm,
+                           struct CUstream_st *stream) {
     return operate(SYMBOL_ncclGather,
-                   (nccl_operation){.kind = NCCL_GATHER, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm}, stream);
+                   (nccl_operation){.kind = NCCL_GATHER, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm},
+                   stream);
 }
 
-mst_nccl_result ncclScatter(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm, struct CUstream_st *stream) {
+mst_nccl_result ncclScatter(const void *from, void *to, size_t count, unsigned int type, int root, struct ncclComm *comm,
+                            struct CUstream_st *stream) {
     return operate(SYMBOL_ncclScatter,
-                   (nccl_operation){.kind = NCCL_SCATTER, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm}, stream);
+                   (nccl_operation){.kind = NCCL_SCATTER, .from = from, .to = to, .count = count, .type = type, .root = root, .comm = comm},
+                   stream);
 }

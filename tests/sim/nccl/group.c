@@ -13,7 +13,7 @@ typedef struct nccl_group {
     nccl_operation *first, *last;
     struct ncclComm *waiting[MOST_WAITING]; /* start or split */
     int waiting_count;
-    int blocking; /* of all its communicators; -1: none yet */
+    int blocking;     /* of all its communicators; -1: none yet */
     uint32_t devices; /* that sim_nccl_begin was called for */
 } nccl_group;
 
@@ -49,7 +49,8 @@ static mst_nccl_result join_group(struct ncclComm *comm) {
 mst_nccl_result nccl_group_wait_for(struct ncclComm *comm) {
     mst_nccl_result result = join_group(comm);
     if (result != MST_NCCL_SUCCESS) return result;
-    if (group.waiting_count == MOST_WAITING) return nccl_fail(MST_NCCL_INVALID_USAGE, "more than %d communicators in one group", MOST_WAITING);
+    if (group.waiting_count == MOST_WAITING)
+        return nccl_fail(MST_NCCL_INVALID_USAGE, "more than %d communicators in one group", MOST_WAITING);
     group.waiting[group.waiting_count++] = comm;
     return MST_NCCL_SUCCESS;
 }
@@ -60,13 +61,16 @@ mst_nccl_result nccl_group_add(const nccl_operation *operation) {
     if (result != MST_NCCL_SUCCESS) return result;
     if (!(group.devices & 1u << comm->device)) sim_nccl_begin(comm->device, operation->symbol);
     group.devices |= 1u << comm->device;
-    if (operation->count == 0 && operation->kind < NCCL_SEND) return MST_NCCL_SUCCESS; /* as NCCL: it is not even noted */
+    /* as NCCL: it is not even noted */
+    if (operation->count == 0 && operation->kind < NCCL_SEND) return MST_NCCL_SUCCESS;
     nccl_operation *copy = malloc(sizeof *copy);
     if (!copy) return nccl_fail(MST_NCCL_SYSTEM_ERROR, "out of memory");
     *copy = *operation;
     copy->next = NULL;
-    if (group.last) group.last->next = copy;
-    else group.first = copy;
+    if (group.last)
+        group.last->next = copy;
+    else
+        group.first = copy;
     group.last = copy;
     return MST_NCCL_SUCCESS;
 }
@@ -113,8 +117,10 @@ static mst_nccl_result make_plans(nccl_plan **plans) {
         group.first = o->next;
         if (!group.first) group.last = NULL;
         o->next = NULL;
-        if (plan->last) plan->last->next = o;
-        else plan->first = o;
+        if (plan->last)
+            plan->last->next = o;
+        else
+            plan->first = o;
         plan->last = o;
         plan->collectives += o->kind < NCCL_SEND;
     }
@@ -138,7 +144,8 @@ static void number_plan(nccl_plan *plan) {
     atomic_store_explicit(&comm->announced, comm->collectives, memory_order_relaxed);
 }
 
-/* Does this collective make connections, for which the ranks' host threads wait for each other? The first does; others by chance, the same for all ranks. */
+/* Does this collective make connections, for which the ranks' host threads wait for each other? The
+ * first does; others by chance, the same for all ranks. */
 static bool connects(const nccl_clique *clique, uint64_t collective) {
     uint64_t state = sim_seed() ^ clique->number << 40 ^ collective;
     return collective == 0 || sim_random(&state) % 8 == 0;
@@ -180,8 +187,8 @@ static mst_nccl_result issue(nccl_plan *plan) {
     sim_result result = SIM_OK;
     sim_entry entry = {.what = plan->first->symbol, .run = nccl_plan_run, .drop = nccl_plan_drop, .data = plan};
     if (atomic_load_explicit(&clique->ready, memory_order_relaxed) < clique->size)
-        sim_hazard("%s: issued on device %d while other ranks of communicator %llu still start: a barrier belongs between", entry.what, device,
-                   (unsigned long long)clique->number);
+        sim_hazard("%s: issued on device %d while other ranks of communicator %llu still start: a barrier belongs between", entry.what,
+                   device, (unsigned long long)clique->number);
     memcpy(streams, plan->streams, sizeof streams);
     list_uses(plan, &entry);
     atomic_store(&plan->references, count);
@@ -200,8 +207,10 @@ static mst_nccl_result issue(nccl_plan *plan) {
 
 static mst_nccl_result may_go(const nccl_plan *plan) {
     struct ncclComm *comm = plan->comm;
-    if (atomic_load_explicit(&comm->aborted, memory_order_relaxed)) return nccl_fail(MST_NCCL_INTERNAL_ERROR, "the communicator is aborted");
-    if (sim_device_error(comm->device)) return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(comm->device), comm->device);
+    if (atomic_load_explicit(&comm->aborted, memory_order_relaxed))
+        return nccl_fail(MST_NCCL_INTERNAL_ERROR, "the communicator is aborted");
+    if (sim_device_error(comm->device))
+        return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(comm->device), comm->device);
     return peers_have_come(plan) ? MST_NCCL_SUCCESS : MST_NCCL_IN_PROGRESS;
 }
 
@@ -209,9 +218,12 @@ mst_nccl_result nccl_job_issue(nccl_plan **plans, bool wait) {
     for (const nccl_plan *plan = *plans; plan;) {
         uint32_t seen = nccl_look();
         mst_nccl_result result = may_go(plan);
-        if (result == MST_NCCL_SUCCESS) plan = plan->next;
-        else if (result != MST_NCCL_IN_PROGRESS || !wait) return result;
-        else nccl_wait_a_moment(seen);
+        if (result == MST_NCCL_SUCCESS)
+            plan = plan->next;
+        else if (result != MST_NCCL_IN_PROGRESS || !wait)
+            return result;
+        else
+            nccl_wait_a_moment(seen);
     }
     mst_nccl_result result = MST_NCCL_SUCCESS;
     while (*plans && result == MST_NCCL_SUCCESS) {

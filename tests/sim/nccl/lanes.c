@@ -13,16 +13,35 @@ void nccl_bytes(const nccl_operation *o, size_t *in, size_t *out) {
     bool root = o->comm->rank == o->root;
     *in = *out = one;
     switch (o->kind) {
-    case NCCL_ALL_REDUCE: break;
-    case NCCL_REDUCE: *out = root ? one : 0; break;
-    case NCCL_BROADCAST: *in = root ? one : 0; break;
-    case NCCL_ALL_GATHER: *out = all; break;
-    case NCCL_REDUCE_SCATTER: *in = all; break;
-    case NCCL_ALL_TO_ALL: *in = *out = all; break;
-    case NCCL_GATHER: *out = root ? all : 0; break;
-    case NCCL_SCATTER: *in = root ? all : 0; break;
-    case NCCL_SEND: *out = 0; break;
-    case NCCL_RECV: *in = 0; break;
+    case NCCL_ALL_REDUCE:
+        break;
+    case NCCL_REDUCE:
+        *out = root ? one : 0;
+        break;
+    case NCCL_BROADCAST:
+        *in = root ? one : 0;
+        break;
+    case NCCL_ALL_GATHER:
+        *out = all;
+        break;
+    case NCCL_REDUCE_SCATTER:
+        *in = all;
+        break;
+    case NCCL_ALL_TO_ALL:
+        *in = *out = all;
+        break;
+    case NCCL_GATHER:
+        *out = root ? all : 0;
+        break;
+    case NCCL_SCATTER:
+        *in = root ? all : 0;
+        break;
+    case NCCL_SEND:
+        *out = 0;
+        break;
+    case NCCL_RECV:
+        *in = 0;
+        break;
     }
 }
 
@@ -52,7 +71,8 @@ static bool resolve(nccl_operation *o) {
 
 static void scale_term(const nccl_operation *o, void *values, size_t count) {
     uint64_t reciprocal = 0;
-    if (o->scale.used) sim_nccl_scale(o->type, values, count, o->factor);
+    if (o->scale.used)
+        sim_nccl_scale(o->type, values, count, o->factor);
     else if (o->operation == MST_NCCL_AVG && sim_nccl_is_float(o->type)) {
         sim_nccl_reciprocal(o->type, o->comm->clique->size, &reciprocal);
         sim_nccl_scale(o->type, values, count, &reciprocal);
@@ -74,7 +94,8 @@ static void reduce(nccl_operation *const *all, int size, size_t at, size_t count
     if (o->operation == MST_NCCL_AVG && !sim_nccl_is_float(o->type)) sim_nccl_divide(o->type, result, count, size);
 }
 
-/* The elements [begin, begin + count) of the reduction, to each of the ranks [first, last]: their output begins with element `begin`. */
+/* The elements [begin, begin + count) of the reduction, to each of the ranks [first, last]: their
+ * output begins with element `begin`. */
 static void reduce_to(nccl_operation *const *all, int size, size_t begin, int first, int last) {
     uint64_t result[CHUNK];
     size_t width = sim_nccl_type_size(all[0]->type), total = all[0]->count;
@@ -118,10 +139,11 @@ static bool agree(const nccl_operation *a, const nccl_operation *b) {
 }
 
 static void report_mismatch(const nccl_operation *a, const nccl_operation *b) {
-    sim_hazard("NCCL communicator %llu: rank %d enters %s (count %zu, type %u, operation %u, root %d), rank %d %s (count %zu, type %u, operation %u, root %d): "
+    sim_hazard("NCCL communicator %llu: rank %d enters %s (count %zu, type %u, operation %u, root %d), rank %d %s (count %zu, type %u, "
+               "operation %u, root %d): "
                "they wait until they are aborted",
-               (unsigned long long)a->comm->clique->number, a->comm->rank, a->symbol, a->count, a->type, a->operation, a->root, b->comm->rank, b->symbol, b->count,
-               b->type, b->operation, b->root);
+               (unsigned long long)a->comm->clique->number, a->comm->rank, a->symbol, a->count, a->type, a->operation, a->root,
+               b->comm->rank, b->symbol, b->count, b->type, b->operation, b->root);
 }
 
 static nccl_round *find_round(nccl_clique *clique, uint64_t number) {
@@ -220,15 +242,18 @@ static sim_result post(nccl_clique *clique, nccl_plan *plan) {
     for (nccl_operation *o = plan->first; o; o = o->next)
         if (!resolve(o)) return SIM_ILLEGAL_ADDRESS;
     for (nccl_operation *o = plan->first; o; o = o->next) {
-        if (is_message(o)) enter_message(clique, o);
-        else if (!enter_round(clique, o)) return SIM_LAUNCH_FAILED;
+        if (is_message(o))
+            enter_message(clique, o);
+        else if (!enter_round(clique, o))
+            return SIM_LAUNCH_FAILED;
     }
     sim_gate_bump(&clique->gate);
     return SIM_OK;
 }
 
 static bool given_up(const nccl_plan *plan, const sim_stream *stream) {
-    return atomic_load_explicit(&plan->comm->aborted, memory_order_relaxed) || atomic_load_explicit(&plan->cancelled, memory_order_relaxed) || sim_stream_ended(stream);
+    return atomic_load_explicit(&plan->comm->aborted, memory_order_relaxed) ||
+           atomic_load_explicit(&plan->cancelled, memory_order_relaxed) || sim_stream_ended(stream);
 }
 
 static bool its_turn(const nccl_plan *plan) {
@@ -250,7 +275,8 @@ sim_result nccl_plan_run(void *data, sim_stream *stream) {
         }
         if (its_turn(plan)) {
             result = post(clique, plan);
-            if (result != SIM_OK) atomic_store_explicit(&plan->cancelled, true, memory_order_relaxed); /* its other streams need not wait */
+            /* its other streams need not wait */
+            if (result != SIM_OK) atomic_store_explicit(&plan->cancelled, true, memory_order_relaxed);
             continue;
         }
         if (plan->posted && plan->left == 0) break;

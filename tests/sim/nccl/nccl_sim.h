@@ -1,16 +1,24 @@
-/* The simulated NCCL (libnccl.so.2) from inside. It behaves as NCCL 2.28.9 does, as read in its source and its user guide:
+/* The simulated NCCL (libnccl.so.2) from inside. It behaves as NCCL 2.28.9 does, as read in its
+ * source and its user guide:
  *
- * - A communicator of one rank is made by ncclCommInitRankConfig, which waits for all ranks of the id; every rank has a device of its own.
- * - Calls are noted in the thread's group and issued when its outermost group ends (a call outside of a group is a group of its own). What a group issues for one
- *   communicator is one plan: one entry in each stream that it names, of which the operations start when the plan before is done and all these streams have come to it.
- * - Now and then issuing needs the other ranks' host threads, as NCCL's connections do when they are made at first use: a blocking communicator then waits in
- *   ncclGroupEnd, one that is not is "in progress" until its own ncclCommGetAsyncError says that it no longer is. Nothing is in the stream before.
- * - On the device the k-th collective of each rank meets the k-th of the others, the n-th message from a to b the n-th receive. What differs, or never comes, waits until
+ * - A communicator of one rank is made by ncclCommInitRankConfig, which waits for all ranks of the
+ * id; every rank has a device of its own.
+ * - Calls are noted in the thread's group and issued when its outermost group ends (a call outside
+ * of a group is a group of its own). What a group issues for one
+ *   communicator is one plan: one entry in each stream that it names, of which the operations start
+ *   when the plan before is done and all these streams have come to it.
+ * - Now and then issuing needs the other ranks' host threads, as NCCL's connections do when they
+ * are made at first use: a blocking communicator then waits in
+ *   ncclGroupEnd, one that is not is "in progress" until its own ncclCommGetAsyncError says that it
+ *   no longer is. Nothing is in the stream before.
+ * - On the device the k-th collective of each rank meets the k-th of the others, the n-th message
+ * from a to b the n-th receive. What differs, or never comes, waits until
  *   ncclCommAbort of that rank's own communicator.
  *
- * A clique is what the ranks of one communicator share. Its host side is guarded by one lock of the library; its device side, by `lanes`, which only threads of streams
- * take (see sim_impl.h: locks shared by both would order what a real machine does not). Communicators are never freed before muster_sim_reset, so that a use after the end is
- * reported instead of undefined. */
+ * A clique is what the ranks of one communicator share. Its host side is guarded by one lock of the
+ * library; its device side, by `lanes`, which only threads of streams take (see sim_impl.h: locks
+ * shared by both would order what a real machine does not). Communicators are never freed before
+ * muster_sim_reset, so that a use after the end is reported instead of undefined. */
 #ifndef SIM_NCCL_H
 #define SIM_NCCL_H
 
@@ -25,7 +33,16 @@ enum { NCCL_OPERATORS = 32, NCCL_RANKS_MAX = 1024, NCCL_CODE = 22809 };
 #define NCCL_COMM_MAGIC UINT64_C(0x6e63636c20636f6d)
 
 typedef enum {
-    NCCL_ALL_REDUCE, NCCL_REDUCE, NCCL_BROADCAST, NCCL_ALL_GATHER, NCCL_REDUCE_SCATTER, NCCL_ALL_TO_ALL, NCCL_GATHER, NCCL_SCATTER, NCCL_SEND, NCCL_RECV
+    NCCL_ALL_REDUCE,
+    NCCL_REDUCE,
+    NCCL_BROADCAST,
+    NCCL_ALL_GATHER,
+    NCCL_REDUCE_SCATTER,
+    NCCL_ALL_TO_ALL,
+    NCCL_GATHER,
+    NCCL_SCATTER,
+    NCCL_SEND,
+    NCCL_RECV
 } nccl_kind;
 extern const char *const nccl_kind_names[];
 
@@ -54,7 +71,7 @@ typedef struct nccl_operation {
     /* device side */
     nccl_plan *plan;
     bool done, stuck;
-    char *in, *out, *factor;              /* what a stream's thread may read and write */
+    char *in, *out, *factor; /* what a stream's thread may read and write */
     struct nccl_operation *next_message;
 } nccl_operation;
 
@@ -63,7 +80,7 @@ struct nccl_plan {
     nccl_operation *first, *last;
     sim_stream *streams[16];
     int stream_count;
-    uint64_t number;          /* of the communicator's plans */
+    uint64_t number;           /* of the communicator's plans */
     uint64_t first_collective; /* the number of its first collective among the communicator's */
     int collectives;
     _Atomic int references;
@@ -88,18 +105,25 @@ typedef struct nccl_split {
     int arrived;
     bool done;
     struct nccl_split *next;
-    struct { bool in; int color, key; struct ncclComm *child; bool blocking; } ranks[];
+    struct {
+        bool in;
+        int color, key;
+        struct ncclComm *child;
+        bool blocking;
+    } ranks[];
 } nccl_split;
 
 typedef struct nccl_clique {
     uint64_t number; /* of this clique in the machine */
     mst_nccl_id id;
     int size, joined;
-    bool spoiled; /* ranks that contradict each other have come, or one was aborted before all had: it will never be whole */
+    /* ranks that contradict each other have come, or one was aborted before all had: it will never
+     * be whole */
+    bool spoiled;
     uint32_t devices;
     _Atomic int ready; /* ranks that know that it is whole */
     _Atomic int gone;
-    sim_gate gate;     /* of both sides */
+    sim_gate gate; /* of both sides */
     nccl_split *splits;
     struct nccl_clique *next;
     struct ncclComm **ranks; /* [size] */
@@ -129,9 +153,10 @@ struct ncclComm {
     int polls;                  /* so many more questions are answered with "in progress" */
     nccl_job *job;
     nccl_split *split;
-    struct ncclComm **part;     /* where the split's communicator goes */
-    uint64_t splits, collectives;               /* issued */
-    _Atomic uint64_t plans, announced, over;    /* plans issued; collectives that its host thread has come to; plans that are over */
+    struct ncclComm **part;       /* where the split's communicator goes */
+    uint64_t splits, collectives; /* issued */
+    /* plans issued; collectives that its host thread has come to; plans that are over */
+    _Atomic uint64_t plans, announced, over;
     nccl_operator operators[NCCL_OPERATORS];
     uint64_t random;
     struct ncclComm *next; /* of all of the machine */
@@ -144,7 +169,8 @@ extern pthread_mutex_t nccl_lock; /* of the host side: ids, cliques, splits */
 mst_nccl_result nccl_id_make(mst_nccl_id *id);
 mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config);
 mst_nccl_result nccl_split_enter(struct ncclComm *comm, int color, int key, struct ncclComm **part, const mst_nccl_config *config);
-/* Waits, where `wait` is set, for what is pending of the communicator; else does what can be done of it now. The communicator's state. */
+/* Waits, where `wait` is set, for what is pending of the communicator; else does what can be done
+ * of it now. The communicator's state. */
 mst_nccl_result nccl_progress(struct ncclComm *comm, bool wait);
 void nccl_wait_a_moment(uint32_t seen); /* for the host side, whose gate was looked at before */
 uint32_t nccl_look(void);
@@ -155,14 +181,17 @@ mst_nccl_result nccl_finalize(struct ncclComm *comm);
 mst_nccl_result nccl_check(struct ncclComm *comm, const char *symbol);
 mst_nccl_result nccl_check_ready(struct ncclComm *comm, const char *symbol);
 
-/* group.c: every call that issues, starts or splits is a group in the thread's group, if it has one. */
+/* group.c: every call that issues, starts or splits is a group in the thread's group, if it has
+ * one. */
 int nccl_group_depth(void);
 void nccl_group_start(void);
-mst_nccl_result nccl_group_end(mst_nccl_result result); /* result: of the call. The outermost one runs what was noted, unless a call in it has failed */
+/* result: of the call. The outermost one runs what was noted, unless a call in it has failed */
+mst_nccl_result nccl_group_end(mst_nccl_result result);
 mst_nccl_result nccl_group_add(const nccl_operation *operation);
 mst_nccl_result nccl_group_wait_for(struct ncclComm *comm); /* its start or split is pending */
 void nccl_group_forget(void);
-/* Issues a job's plans if that needs no waiting, or waits where `wait` is set. IN_PROGRESS: not yet. */
+/* Issues a job's plans if that needs no waiting, or waits where `wait` is set. IN_PROGRESS: not
+ * yet. */
 mst_nccl_result nccl_job_issue(nccl_plan **plans, bool wait);
 void nccl_plan_free(nccl_plan *plan);
 
@@ -172,6 +201,7 @@ void nccl_plan_drop(void *plan);
 void nccl_bytes(const nccl_operation *operation, size_t *in, size_t *out); /* that its rank reads and writes */
 
 /* entry.c */
-mst_nccl_result nccl_fail(mst_nccl_result result, const char *format, ...) __attribute__((format(printf, 2, 3))); /* sets the last error */
+/* sets the last error */
+mst_nccl_result nccl_fail(mst_nccl_result result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

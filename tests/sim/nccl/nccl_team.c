@@ -60,7 +60,8 @@ const char *team_open_libraries(void) {
 
 static bool open_rank(team *t, int rank) {
     mst_cu_device device;
-    if (cuda.cuDeviceGet(&device, rank) != MST_CU_SUCCESS || cuda.cuDevicePrimaryCtxRetain(&t->contexts[rank], device) != MST_CU_SUCCESS) return false;
+    if (cuda.cuDeviceGet(&device, rank) != MST_CU_SUCCESS || cuda.cuDevicePrimaryCtxRetain(&t->contexts[rank], device) != MST_CU_SUCCESS)
+        return false;
     if (cuda.cuCtxSetCurrent(t->contexts[rank]) != MST_CU_SUCCESS) return false;
     if (cuda.cuStreamCreate(&t->streams[rank], MST_CU_STREAM_NON_BLOCKING) != MST_CU_SUCCESS) return false;
     for (int i = 0; i < TEAM_BUFFERS; i++)
@@ -105,7 +106,8 @@ typedef struct member {
 
 static void *member_main(void *argument) {
     member *m = argument;
-    m->result = cuda.cuCtxSetCurrent(m->t->contexts[m->rank]) == MST_CU_SUCCESS ? m->task(m->t, m->rank, m->argument) : MST_NCCL_UNHANDLED_CUDA_ERROR;
+    m->result = cuda.cuCtxSetCurrent(m->t->contexts[m->rank]) == MST_CU_SUCCESS ? m->task(m->t, m->rank, m->argument)
+                                                                                : MST_NCCL_UNHANDLED_CUDA_ERROR;
     return NULL;
 }
 

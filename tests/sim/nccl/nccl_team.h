@@ -1,5 +1,6 @@
-/* For tests of an NCCL library, real or simulated, by its C interface alone: one thread, context, stream and communicator per rank. The driver and NCCL are opened at run
- * time, from the folder in MUSTER_CUDA_LIBRARIES if that is set, else by their sonames. */
+/* For tests of an NCCL library, real or simulated, by its C interface alone: one thread, context,
+ * stream and communicator per rank. The driver and NCCL are opened at run time, from the folder in
+ * MUSTER_CUDA_LIBRARIES if that is set, else by their sonames. */
 #ifndef NCCL_TEAM_H
 #define NCCL_TEAM_H
 
@@ -24,7 +25,8 @@ typedef struct team {
     mst_cu_stream streams[TEAM_MOST];
     mst_nccl_comm comms[TEAM_MOST];
     mst_cu_address memory[TEAM_MOST][TEAM_BUFFERS]; /* of TEAM_BYTES each, on rank i's device */
-    void *staging[TEAM_MOST];                       /* as many bytes of page-locked memory: a pageable copy would wait in the host */
+    /* as many bytes of page-locked memory: a pageable copy would wait in the host */
+    void *staging[TEAM_MOST];
     mst_nccl_id id;
 } team;
 
@@ -32,7 +34,8 @@ typedef struct team {
 bool team_open(team *t, int size, bool blocking);
 void team_close(team *t); /* the communicators are destroyed by then */
 
-/* task(t, rank, argument) on a thread per rank, whose context is current; results[size] out unless NULL. The worst result, IN_PROGRESS being less than an error. */
+/* task(t, rank, argument) on a thread per rank, whose context is current; results[size] out unless
+ * NULL. The worst result, IN_PROGRESS being less than an error. */
 typedef mst_nccl_result (*team_task)(team *t, int rank, void *argument);
 mst_nccl_result team_run(team *t, team_task task, void *argument, mst_nccl_result *results);
 
@@ -41,20 +44,23 @@ mst_nccl_result team_start(team *t);
 mst_nccl_result team_end(team *t, bool abort); /* destroys or aborts them, each in a thread of its own */
 mst_nccl_config team_config(bool blocking);
 
-/* For tasks. Waits while the call that returned `result` is in progress; returns what became of it. */
+/* For tasks. Waits while the call that returned `result` is in progress; returns what became of
+ * it. */
 mst_nccl_result team_settle(mst_nccl_comm comm, mst_nccl_result result);
-/* Waits until the stream of the rank is empty, at most 60 s: then, or on a failure, UNHANDLED_CUDA_ERROR. */
+/* Waits until the stream of the rank is empty, at most 60 s: then, or on a failure,
+ * UNHANDLED_CUDA_ERROR. */
 mst_nccl_result team_sync(team *t, int rank);
 bool team_empty(team *t, int rank); /* is it already? */
-mst_nccl_result team_write(team *t, int rank, int buffer, size_t at, const void *bytes, size_t count); /* in the stream, and waits */
+/* in the stream, and waits */
+mst_nccl_result team_write(team *t, int rank, int buffer, size_t at, const void *bytes, size_t count);
 mst_nccl_result team_read(team *t, int rank, int buffer, size_t at, void *bytes, size_t count);
 mst_nccl_result team_fill(team *t, int rank, int buffer, unsigned char value); /* in the stream; does not wait */
 void *team_at(team *t, int rank, int buffer, size_t at);
 
-#define TEAM_TRY(expression)                                          \
-    do {                                                              \
-        mst_nccl_result result_ = (expression);                       \
-        if (result_ != MST_NCCL_SUCCESS) return result_;              \
+#define TEAM_TRY(expression)                             \
+    do {                                                 \
+        mst_nccl_result result_ = (expression);          \
+        if (result_ != MST_NCCL_SUCCESS) return result_; \
     } while (0)
 
 #endif

@@ -1,5 +1,6 @@
-/* What a caller may rely on, symbol by symbol: the name of each test begins with its symbol. Holds for the real library as for the simulated one; script/gpu-check runs it
- * against the real one. With one device most of it is done by one rank; what needs two is then skipped. */
+/* What a caller may rely on, symbol by symbol: the name of each test begins with its symbol. Holds
+ * for the real library as for the simulated one; script/gpu-check runs it against the real one.
+ * With one device most of it is done by one rank; what needs two is then skipped. */
 #include "base_check.h"
 #include "half_impl.h"
 #include "nccl_team.h"
@@ -28,10 +29,11 @@ static int close_crew(void **state) {
     return result == MST_NCCL_SUCCESS ? 0 : -1;
 }
 
-#define assert_nccl(expression)                                                                                                 \
-    do {                                                                                                                        \
-        mst_nccl_result result_ = (expression);                                                                                 \
-        if (result_ != MST_NCCL_SUCCESS) fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
+#define assert_nccl(expression)                                                                                  \
+    do {                                                                                                         \
+        mst_nccl_result result_ = (expression);                                                                  \
+        if (result_ != MST_NCCL_SUCCESS)                                                                         \
+            fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
     } while (0)
 
 /* ---- values ---- */
@@ -45,24 +47,43 @@ static void encode(unsigned type, double value, void *at) {
     int64_t whole = (int64_t)value;
     float real = (float)value;
     uint16_t half = type == MST_NCCL_FLOAT16 ? mst_f32_to_f16(real) : mst_f32_to_bf16(real);
-    if (type <= MST_NCCL_UINT64) memcpy(at, &whole, widths[type]); /* little endian */
-    else if (type == MST_NCCL_FLOAT32) memcpy(at, &real, sizeof real);
-    else if (type == MST_NCCL_FLOAT64) memcpy(at, &value, sizeof value);
-    else memcpy(at, &half, sizeof half);
+    if (type <= MST_NCCL_UINT64)
+        memcpy(at, &whole, widths[type]); /* little endian */
+    else if (type == MST_NCCL_FLOAT32)
+        memcpy(at, &real, sizeof real);
+    else if (type == MST_NCCL_FLOAT64)
+        memcpy(at, &value, sizeof value);
+    else
+        memcpy(at, &half, sizeof half);
 }
 
 static double decode(unsigned type, const void *at) {
-    int8_t i8; int32_t i32; int64_t i64; float f32; double f64; uint16_t half;
+    int8_t i8;
+    int32_t i32;
+    int64_t i64;
+    float f32;
+    double f64;
+    uint16_t half;
     switch (type) {
-    case MST_NCCL_INT8: return memcpy(&i8, at, 1), i8;
-    case MST_NCCL_UINT8: return *(const uint8_t *)at;
-    case MST_NCCL_INT32: return memcpy(&i32, at, 4), i32;
-    case MST_NCCL_UINT32: return memcpy(&i32, at, 4), (double)(uint32_t)i32;
-    case MST_NCCL_INT64: case MST_NCCL_UINT64: return memcpy(&i64, at, 8), (double)i64;
-    case MST_NCCL_FLOAT32: return memcpy(&f32, at, 4), f32;
-    case MST_NCCL_FLOAT64: return memcpy(&f64, at, 8), f64;
-    case MST_NCCL_FLOAT16: return memcpy(&half, at, 2), mst_f16_to_f32(half);
-    default: return memcpy(&half, at, 2), mst_bf16_to_f32(half);
+    case MST_NCCL_INT8:
+        return memcpy(&i8, at, 1), i8;
+    case MST_NCCL_UINT8:
+        return *(const uint8_t *)at;
+    case MST_NCCL_INT32:
+        return memcpy(&i32, at, 4), i32;
+    case MST_NCCL_UINT32:
+        return memcpy(&i32, at, 4), (double)(uint32_t)i32;
+    case MST_NCCL_INT64:
+    case MST_NCCL_UINT64:
+        return memcpy(&i64, at, 8), (double)i64;
+    case MST_NCCL_FLOAT32:
+        return memcpy(&f32, at, 4), f32;
+    case MST_NCCL_FLOAT64:
+        return memcpy(&f64, at, 8), f64;
+    case MST_NCCL_FLOAT16:
+        return memcpy(&half, at, 2), mst_f16_to_f32(half);
+    default:
+        return memcpy(&half, at, 2), mst_bf16_to_f32(half);
     }
 }
 
@@ -104,13 +125,22 @@ static size_t output_count(const team *t, const job *j, int rank) {
 static double expected(const team *t, const job *j, int rank, size_t i) {
     size_t n = j->count, own = (size_t)rank * n;
     switch (j->what) {
-    case ALL_REDUCE: case REDUCE: return combine(t, j, i);
-    case REDUCE_SCATTER: return combine(t, j, own + i);
-    case BROADCAST: return value_of(j->root, i);
-    case SCATTER: return value_of(j->root, own + i);
-    case ALL_GATHER: case GATHER: return value_of((int)(i / n), i % n);
-    case ALL_TO_ALL: return value_of((int)(i / n), own + i % n);
-    default: return value_of((rank + t->size - 1) % t->size, i);
+    case ALL_REDUCE:
+    case REDUCE:
+        return combine(t, j, i);
+    case REDUCE_SCATTER:
+        return combine(t, j, own + i);
+    case BROADCAST:
+        return value_of(j->root, i);
+    case SCATTER:
+        return value_of(j->root, own + i);
+    case ALL_GATHER:
+    case GATHER:
+        return value_of((int)(i / n), i % n);
+    case ALL_TO_ALL:
+        return value_of((int)(i / n), own + i % n);
+    default:
+        return value_of((rank + t->size - 1) % t->size, i);
     }
 }
 
@@ -146,15 +176,24 @@ static mst_nccl_result call(team *t, int rank, const job *j, const void *in, voi
     mst_nccl_comm comm = t->comms[rank];
     mst_cu_stream stream = t->streams[rank];
     switch (j->what) {
-    case ALL_REDUCE: return nccl.ncclAllReduce(in, out, j->count, j->type, operation, comm, stream);
-    case REDUCE: return nccl.ncclReduce(in, out, j->count, j->type, operation, j->root, comm, stream);
-    case BROADCAST: return nccl.ncclBroadcast(in, out, j->count, j->type, j->root, comm, stream);
-    case ALL_GATHER: return nccl.ncclAllGather(in, out, j->count, j->type, comm, stream);
-    case REDUCE_SCATTER: return nccl.ncclReduceScatter(in, out, j->count, j->type, operation, comm, stream);
-    case ALL_TO_ALL: return nccl.ncclAlltoAll(in, out, j->count, j->type, comm, stream);
-    case GATHER: return nccl.ncclGather(in, out, j->count, j->type, j->root, comm, stream);
-    case SCATTER: return nccl.ncclScatter(in, out, j->count, j->type, j->root, comm, stream);
-    default: return ring(t, rank, j, in, out);
+    case ALL_REDUCE:
+        return nccl.ncclAllReduce(in, out, j->count, j->type, operation, comm, stream);
+    case REDUCE:
+        return nccl.ncclReduce(in, out, j->count, j->type, operation, j->root, comm, stream);
+    case BROADCAST:
+        return nccl.ncclBroadcast(in, out, j->count, j->type, j->root, comm, stream);
+    case ALL_GATHER:
+        return nccl.ncclAllGather(in, out, j->count, j->type, comm, stream);
+    case REDUCE_SCATTER:
+        return nccl.ncclReduceScatter(in, out, j->count, j->type, operation, comm, stream);
+    case ALL_TO_ALL:
+        return nccl.ncclAlltoAll(in, out, j->count, j->type, comm, stream);
+    case GATHER:
+        return nccl.ncclGather(in, out, j->count, j->type, j->root, comm, stream);
+    case SCATTER:
+        return nccl.ncclScatter(in, out, j->count, j->type, j->root, comm, stream);
+    default:
+        return ring(t, rank, j, in, out);
     }
 }
 
@@ -168,7 +207,9 @@ static mst_nccl_result compare(team *t, int rank, job *j, int buffer, size_t at)
         encode(j->type, wanted, wrapped);
         if (j->type <= MST_NCCL_UINT64) wanted = decode(j->type, wrapped);
         if (fabs(got - wanted) <= (j->type <= MST_NCCL_UINT64 ? 0 : 0.02 * fabs(wanted))) continue;
-        if (j->wrong++ < 3) fprintf(stderr, "collective %d, type %u, operation %u, rank %d, element %zu: %g instead of %g\n", j->what, j->type, j->operation, rank, i, got, wanted);
+        if (j->wrong++ < 3)
+            fprintf(stderr, "collective %d, type %u, operation %u, rank %d, element %zu: %g instead of %g\n", j->what, j->type,
+                    j->operation, rank, i, got, wanted);
     }
     free(bytes);
     return result;
@@ -206,9 +247,15 @@ static void check_kind(kind what, bool rooted, bool can_be_in_place) {
     for (unsigned type = 0; type < TYPES; type++)
         for (unsigned operation = 0; operation <= (reduces[what] ? MST_NCCL_AVG : 0); operation++)
             for (int in_place = 0; in_place <= (can_be_in_place ? 1 : 0); in_place++)
-                check((job){.what = what, .type = type, .operation = operation, .count = COUNT, .in_place = in_place, .residence = -1,
+                check((job){.what = what,
+                            .type = type,
+                            .operation = operation,
+                            .count = COUNT,
+                            .in_place = in_place,
+                            .residence = -1,
                             .root = rooted ? (int)(type + operation) % crew.size : 0});
-    for (int root = 0; rooted && root < crew.size; root++) check((job){.what = what, .type = MST_NCCL_FLOAT32, .count = COUNT, .root = root, .residence = -1});
+    for (int root = 0; rooted && root < crew.size; root++)
+        check((job){.what = what, .type = MST_NCCL_FLOAT32, .count = COUNT, .root = root, .residence = -1});
     check((job){.what = what, .type = MST_NCCL_FLOAT32, .count = 0, .residence = -1});
     check((job){.what = what, .type = MST_NCCL_FLOAT32, .count = 1, .residence = -1});
 }
@@ -365,7 +412,8 @@ static mst_nccl_result gather_ranks_task(team *t, int rank, void *argument) {
     int members = t->size > 1 ? t->size - 1 : 1;
     if (!parts->comms[rank]) return MST_NCCL_SUCCESS;
     TEAM_TRY(team_write(t, rank, IN, 0, &own, sizeof own));
-    TEAM_TRY(team_settle(parts->comms[rank], nccl.ncclAllGather(team_at(t, rank, IN, 0), team_at(t, rank, OUT, 0), 1, MST_NCCL_INT32, parts->comms[rank], t->streams[rank])));
+    TEAM_TRY(team_settle(parts->comms[rank], nccl.ncclAllGather(team_at(t, rank, IN, 0), team_at(t, rank, OUT, 0), 1, MST_NCCL_INT32,
+                                                                parts->comms[rank], t->streams[rank])));
     TEAM_TRY(team_sync(t, rank));
     TEAM_TRY(team_read(t, rank, OUT, 0, all, sizeof *all * (size_t)members));
     for (int i = 0; i < members; i++)
@@ -399,27 +447,52 @@ static void ncclGroupEnd_gives_the_failure_of_a_call_in_the_group(void **state) 
     assert_nccl(team_fill(&crew, 0, IN, 1));
     assert_nccl(team_fill(&crew, 0, OUT, 0xa5));
     assert_nccl(nccl.ncclGroupStart());
-    assert_nccl(nccl.ncclAllReduce(team_at(&crew, 0, IN, 0), team_at(&crew, 0, OUT, 0), COUNT, MST_NCCL_FLOAT32, MST_NCCL_SUM, comm, crew.streams[0]));
-    assert_int_equal(nccl.ncclAllReduce(team_at(&crew, 0, IN, 0), team_at(&crew, 0, OUT, 0), COUNT, 99, MST_NCCL_SUM, comm, crew.streams[0]), MST_NCCL_INVALID_ARGUMENT);
+    assert_nccl(nccl.ncclAllReduce(team_at(&crew, 0, IN, 0), team_at(&crew, 0, OUT, 0), COUNT, MST_NCCL_FLOAT32, MST_NCCL_SUM, comm,
+                                   crew.streams[0]));
+    assert_int_equal(
+        nccl.ncclAllReduce(team_at(&crew, 0, IN, 0), team_at(&crew, 0, OUT, 0), COUNT, 99, MST_NCCL_SUM, comm, crew.streams[0]),
+        MST_NCCL_INVALID_ARGUMENT);
     assert_int_equal(nccl.ncclGroupEnd(), MST_NCCL_INVALID_ARGUMENT);
     assert_nccl(team_read(&crew, 0, OUT, 0, bytes, sizeof bytes));
     if (crew.size > 1) assert_int_equal(bytes[0], 0xa5);
     nccl.ncclCommAbort(comm);
 }
 
-static void ncclAllReduce_combines_every_type_by_every_operation(void **state) { (void)state; check_kind(ALL_REDUCE, false, true); }
-static void ncclReduce_combines_at_the_root(void **state) { (void)state; check_kind(REDUCE, true, true); }
-static void ncclBroadcast_copies_from_the_root(void **state) { (void)state; check_kind(BROADCAST, true, true); }
-static void ncclAllGather_joins_in_rank_order(void **state) { (void)state; check_kind(ALL_GATHER, false, true); }
-static void ncclReduceScatter_gives_each_rank_its_block(void **state) { (void)state; check_kind(REDUCE_SCATTER, false, true); }
-static void ncclSend_to_the_next_rank_in_a_group(void **state) { (void)state; check_kind(RING, false, false); }
+static void ncclAllReduce_combines_every_type_by_every_operation(void **state) {
+    (void)state;
+    check_kind(ALL_REDUCE, false, true);
+}
+static void ncclReduce_combines_at_the_root(void **state) {
+    (void)state;
+    check_kind(REDUCE, true, true);
+}
+static void ncclBroadcast_copies_from_the_root(void **state) {
+    (void)state;
+    check_kind(BROADCAST, true, true);
+}
+static void ncclAllGather_joins_in_rank_order(void **state) {
+    (void)state;
+    check_kind(ALL_GATHER, false, true);
+}
+static void ncclReduceScatter_gives_each_rank_its_block(void **state) {
+    (void)state;
+    check_kind(REDUCE_SCATTER, false, true);
+}
+static void ncclSend_to_the_next_rank_in_a_group(void **state) {
+    (void)state;
+    check_kind(RING, false, false);
+}
 
 static mst_nccl_result chain_task(team *t, int rank, void *argument) {
     (void)argument;
     int32_t token = 41;
     if (rank == 0) TEAM_TRY(team_write(t, 0, IN, 0, &token, sizeof token));
-    if (rank > 0) TEAM_TRY(team_settle(t->comms[rank], nccl.ncclRecv(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank - 1, t->comms[rank], t->streams[rank])));
-    if (rank < t->size - 1) TEAM_TRY(team_settle(t->comms[rank], nccl.ncclSend(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank + 1, t->comms[rank], t->streams[rank])));
+    if (rank > 0)
+        TEAM_TRY(team_settle(t->comms[rank],
+                             nccl.ncclRecv(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank - 1, t->comms[rank], t->streams[rank])));
+    if (rank < t->size - 1)
+        TEAM_TRY(team_settle(t->comms[rank],
+                             nccl.ncclSend(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank + 1, t->comms[rank], t->streams[rank])));
     TEAM_TRY(team_sync(t, rank));
     token = 0;
     TEAM_TRY(team_read(t, rank, IN, 0, &token, sizeof token));
@@ -459,9 +532,21 @@ static void ncclRedOpDestroy_refuses_what_it_did_not_make(void **state) {
 static void need(const void *function) {
     if (!function) skip();
 }
-static void ncclAlltoAll_exchanges_blocks(void **state) { (void)state; need((const void *)(uintptr_t)nccl.ncclAlltoAll); check_kind(ALL_TO_ALL, false, false); }
-static void ncclGather_joins_at_the_root(void **state) { (void)state; need((const void *)(uintptr_t)nccl.ncclGather); check_kind(GATHER, true, true); }
-static void ncclScatter_deals_from_the_root(void **state) { (void)state; need((const void *)(uintptr_t)nccl.ncclScatter); check_kind(SCATTER, true, true); }
+static void ncclAlltoAll_exchanges_blocks(void **state) {
+    (void)state;
+    need((const void *)(uintptr_t)nccl.ncclAlltoAll);
+    check_kind(ALL_TO_ALL, false, false);
+}
+static void ncclGather_joins_at_the_root(void **state) {
+    (void)state;
+    need((const void *)(uintptr_t)nccl.ncclGather);
+    check_kind(GATHER, true, true);
+}
+static void ncclScatter_deals_from_the_root(void **state) {
+    (void)state;
+    need((const void *)(uintptr_t)nccl.ncclScatter);
+    check_kind(SCATTER, true, true);
+}
 
 static void ncclAllReduce_refuses_types_and_roots_that_are_none(void **state) {
     (void)state;
@@ -473,7 +558,8 @@ static void ncclAllReduce_refuses_types_and_roots_that_are_none(void **state) {
     assert_nccl(nccl.ncclCommDestroy(comm));
 }
 
-/* The ranks but the last enter an all-reduce; in time each aborts its own communicator, and every stream is empty again. */
+/* The ranks but the last enter an all-reduce; in time each aborts its own communicator, and every
+ * stream is empty again. */
 static mst_nccl_result stuck_task(team *t, int rank, void *argument) {
     pthread_barrier_t *barrier = argument;
     mst_nccl_comm comm = t->comms[rank];

@@ -1,5 +1,5 @@
-/* The simulated NCCL itself: that it waits, ends, refuses and reports as it should, with 2, 4 and 8 devices and random delays. What it shares with the real one is in
- * test_contract_nccl.c. */
+/* The simulated NCCL itself: that it waits, ends, refuses and reports as it should, with 2, 4 and 8
+ * devices and random delays. What it shares with the real one is in test_contract_nccl.c. */
 #include "base_check.h"
 #include "nccl_team.h"
 #include "sim.h"
@@ -22,14 +22,16 @@ static uint64_t seed(void) {
 }
 
 static void reset(int devices, uint64_t turn) {
-    muster_sim_reset(&(muster_sim_options){.devices = devices, .seed = seed() + turn, .longest_delay = turn % 2 ? 200 : 0, .memory = 32 << 20});
+    muster_sim_reset(
+        &(muster_sim_options){.devices = devices, .seed = seed() + turn, .longest_delay = turn % 2 ? 200 : 0, .memory = 32 << 20});
     assert_int_equal(cuda.cuInit(0), MST_CU_SUCCESS);
 }
 
-#define assert_nccl(expression)                                                                                                              \
-    do {                                                                                                                                     \
-        mst_nccl_result result_ = (expression);                                                                                              \
-        if (result_ != MST_NCCL_SUCCESS) fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
+#define assert_nccl(expression)                                                                                  \
+    do {                                                                                                         \
+        mst_nccl_result result_ = (expression);                                                                  \
+        if (result_ != MST_NCCL_SUCCESS)                                                                         \
+            fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
     } while (0)
 
 /* No rule was broken, and nothing is left. */
@@ -297,7 +299,8 @@ static void a_missing_rank_is_waited_for_until_all_abort(void **state) {
             int missing = (int)turn % devices, in_stream = 0;
             open_team(&t, devices, false, turn);
             assert_nccl(team_start(&t));
-            for (int i = 0; i < (int)turn; i++) assert_nccl(team_run(&t, powers_task, NULL, NULL)); /* past the first collective, which connects */
+            /* past the first collective, which connects */
+            for (int i = 0; i < (int)turn; i++) assert_nccl(team_run(&t, powers_task, NULL, NULL));
             mst_nccl_result results[TEAM_MOST];
             team_run(&t, issue_task, &missing, results);
             for (int rank = 0; rank < devices; rank++) {
@@ -445,7 +448,8 @@ static void other_orders_of_communicators_are_reported(void **state) {
         assert_nccl(team_run(&t, powers_task, NULL, NULL));
         assert_nccl(team_run(&parts, powers_task, NULL, NULL));
     }
-    for (int rank = 0; rank < 2; rank++) { /* streams of their own: in one the two would wait for each other for ever */
+    /* streams of their own: in one the two would wait for each other for ever */
+    for (int rank = 0; rank < 2; rank++) {
         cuda.cuCtxSetCurrent(t.contexts[rank]);
         assert_int_equal(cuda.cuStreamCreate(&parts.streams[rank], MST_CU_STREAM_NON_BLOCKING), MST_CU_SUCCESS);
     }
@@ -530,7 +534,8 @@ static void a_communicator_that_is_left_is_reported(void **state) {
 
 static mst_nccl_result overlap_task(team *t, int rank, void *argument) {
     (void)argument;
-    return nccl.ncclAllReduce(team_at(t, rank, 0, 0), team_at(t, rank, 0, 4), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank], t->streams[rank]);
+    return nccl.ncclAllReduce(team_at(t, rank, 0, 0), team_at(t, rank, 0, 4), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank],
+                              t->streams[rank]);
 }
 
 static void overlapping_buffers_are_reported(void **state) {
@@ -548,7 +553,8 @@ static void overlapping_buffers_are_reported(void **state) {
 static mst_nccl_result foreign_memory_task(team *t, int rank, void *argument) {
     (void)argument;
     int other = (rank + 1) % t->size; /* whose memory this device has not been given access to */
-    return nccl.ncclAllReduce(team_at(t, other, 0, 0), team_at(t, rank, 1, 0), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank], t->streams[rank]);
+    return nccl.ncclAllReduce(team_at(t, other, 0, 0), team_at(t, rank, 1, 0), 10, MST_NCCL_INT32, MST_NCCL_SUM, t->comms[rank],
+                              t->streams[rank]);
 }
 
 static void memory_out_of_reach_spoils_the_context(void **state) {
@@ -603,7 +609,7 @@ static void every_symbol_can_be_made_to_fail(void **state) {
     mst_nccl_config config = team_config(true);
     mst_nccl_id id;
     int version;
-#define FAILS(symbol, call)                              \
+#define FAILS(symbol, call)                               \
     muster_sim_inject(#symbol, 1, MST_NCCL_SYSTEM_ERROR); \
     assert_int_equal(nccl.symbol call, MST_NCCL_SYSTEM_ERROR)
     FAILS(ncclGetVersion, (&version));

@@ -1,5 +1,5 @@
-/* A program of the user's, compiled with the host's C++ compiler in a folder of its own, which is removed afterwards: preprocessed behind
- * the shim of CUDA's builtins, translated, compiled. */
+/* A program of the user's, compiled with the host's C++ compiler in a folder of its own, which is
+ * removed afterwards: preprocessed behind the shim of CUDA's builtins, translated, compiled. */
 #include "nvrtc_compiler.h"
 #include "nvrtc_impl.h"
 
@@ -67,7 +67,8 @@ static char *read_file(const char *path, size_t *bytes) {
     return text;
 }
 
-/* "muster/tensor.h" lies in a folder below. A name that leads out of the folder is no file, and so is not found. */
+/* "muster/tensor.h" lies in a folder below. A name that leads out of the folder is no file, and so
+ * is not found. */
 static bool write_include(const job *j, const unit *included) {
     char path[PATH_SIZE];
     if (included->name[0] == '/' || strstr(included->name, "..")) return true;
@@ -112,8 +113,8 @@ static int run(const job *j, char *const *arguments) {
         fprintf(stderr, "simulated NVRTC: %s cannot be run: %s\n", arguments[0], strerror(result));
         return -1;
     }
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return access(j->object, R_OK) == 0 ? 0 : -1; /* somebody ignores SIGCHLD: then the result tells */
+    while (waitpid(child, &status, 0) < 0) /* somebody ignores SIGCHLD: then the result tells */
+        if (errno != EINTR) return access(j->object, R_OK) == 0 ? 0 : -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -155,14 +156,37 @@ static int preprocess(job *j, int architecture, int option_count, const char *co
     return run(j, (char *const *)(uintptr_t)arguments);
 }
 
-/* SIM_CHECKS: the options by which each access to memory calls the shim first. -Bsymbolic: the shim of this object, not what the program
- * has of the same name (a sanitizer). */
+/* SIM_CHECKS: the options by which each access to memory calls the shim first. -Bsymbolic: the shim
+ * of this object, not what the program has of the same name (a sanitizer). */
 static int compile_translated(job *j) {
-    const char *arguments[] = {SIM_COMPILER, "-x", "c++-cpp-output", "-std=gnu++17", "-O1", "-g0", "-w", "-shared",
-                               "-fPIC", "-fvisibility=hidden",
-                               "-fno-exceptions", "-fno-rtti", "-fno-strict-aliasing", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
-                               "-fno-stack-protector", "-fdiagnostics-color=never", "-fmessage-length=0", "-Wl,-Bsymbolic",
-                               SIM_CHECKS "-o", j->object, j->translated, "-x", "none", "-lm", "-s", NULL};
+    const char *arguments[] = {SIM_COMPILER,
+                               "-x",
+                               "c++-cpp-output",
+                               "-std=gnu++17",
+                               "-O1",
+                               "-g0",
+                               "-w",
+                               "-shared",
+                               "-fPIC",
+                               "-fvisibility=hidden",
+                               "-fno-exceptions",
+                               "-fno-rtti",
+                               "-fno-strict-aliasing",
+                               "-fwrapv",
+                               "-ffp-contract=off",
+                               "-fno-math-errno",
+                               "-fno-stack-protector",
+                               "-fdiagnostics-color=never",
+                               "-fmessage-length=0",
+                               "-Wl,-Bsymbolic",
+                               SIM_CHECKS "-o",
+                               j->object,
+                               j->translated,
+                               "-x",
+                               "none",
+                               "-lm",
+                               "-s",
+                               NULL};
     return run(j, (char *const *)(uintptr_t)arguments);
 }
 

@@ -1,6 +1,7 @@
-/* The simulated NVRTC. Built-in kernels (MST_KERNEL) it does not compile: the "cubin" names those that it finds in the texts, and those
- * texts that the machine's own kernels were made of, each with a hash of what was handed in, by which the driver tells whether it has the
- * same. Any other program is the user's, and is compiled (compile.c). */
+/* The simulated NVRTC. Built-in kernels (MST_KERNEL) it does not compile: the "cubin" names those
+ * that it finds in the texts, and those texts that the machine's own kernels were made of, each
+ * with a hash of what was handed in, by which the driver tells whether it has the same. Any other
+ * program is the user's, and is compiled (compile.c). */
 #include "nvrtc_impl.h"
 
 #include <stdlib.h>
@@ -161,10 +162,24 @@ typedef struct options {
 } options;
 
 static bool is_known(const char *option) {
-    static const char *const known[] = {
-        "--std=", "--gpu-architecture=", "-arch=", "--fmad=", "--use_fast_math", "--device-as-default-execution-space",
-        "-default-device", "--ptxas-options", "--maxrregcount=", "--ftz=", "--prec-div=", "--prec-sqrt=", "-lineinfo",
-        "--generate-line-info", "-D", "-I", "-w", "--diag-suppress="};
+    static const char *const known[] = {"--std=",
+                                        "--gpu-architecture=",
+                                        "-arch=",
+                                        "--fmad=",
+                                        "--use_fast_math",
+                                        "--device-as-default-execution-space",
+                                        "-default-device",
+                                        "--ptxas-options",
+                                        "--maxrregcount=",
+                                        "--ftz=",
+                                        "--prec-div=",
+                                        "--prec-sqrt=",
+                                        "-lineinfo",
+                                        "--generate-line-info",
+                                        "-D",
+                                        "-I",
+                                        "-w",
+                                        "--diag-suppress="};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strncmp(option, known[i], strlen(known[i])) == 0) return true;
     return false;
@@ -215,7 +230,8 @@ static void write_texts(FILE *out, const unit *given) {
     }
 }
 
-/* names: of the kernels, each a line "kernel NAME" (user NULL: these are all there is); user: the compiled object, a line too. */
+/* names: of the kernels, each a line "kernel NAME" (user NULL: these are all there is); user: the
+ * compiled object, a line too. */
 static char *write_image(mst_nvrtc_program program, int architecture, const char *names, const char *user) {
     char *image = NULL;
     size_t bytes;
@@ -271,7 +287,7 @@ static void forget_result(mst_nvrtc_program program) {
 static mst_nvrtc_result compile(mst_nvrtc_program program, const options *wanted, int option_count, const char *const *option) {
     char **names = calloc(NAMES_MAX, sizeof *names);
     int count = names ? find_kernels(program, names) : -1;
-    mst_nvrtc_result result = count < 0    ? MST_NVRTC_OUT_OF_MEMORY
+    mst_nvrtc_result result = count < 0   ? MST_NVRTC_OUT_OF_MEMORY
                               : count > 0 ? compile_built_in(program, wanted, names, count)
                                           : compile_user(program, wanted, option_count, option);
     for (int i = 0; names && i < NAMES_MAX; i++) free(names[i]);

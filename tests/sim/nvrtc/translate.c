@@ -1,6 +1,7 @@
-/* What C++ for the host does not know of CUDA C++, in a preprocessed text: __global__ (dropped, its function listed), __launch_bounds__
- * (dropped, listed), and __shared__, which becomes memory of the thread that runs the block. A dynamic array is a name for the one piece
- * of such memory that all of them share. */
+/* What C++ for the host does not know of CUDA C++, in a preprocessed text: __global__ (dropped, its
+ * function listed), __launch_bounds__ (dropped, listed), and __shared__, which becomes memory of
+ * the thread that runs the block. A dynamic array is a name for the one piece of such memory that
+ * all of them share. */
 #include "nvrtc_impl.h"
 #include "shim/mst_program.h"
 

@@ -1,5 +1,6 @@
-/* Between the simulated machine and a program of the user's that the simulated NVRTC has compiled: the shared object exports one
- * mst_program_table, `mst_program`. For C and C++; no header is included, as NVRTC has none. */
+/* Between the simulated machine and a program of the user's that the simulated NVRTC has compiled:
+ * the shared object exports one mst_program_table, `mst_program`. For C and C++; no header is
+ * included, as NVRTC has none. */
 #ifndef MST_PROGRAM_H
 #define MST_PROGRAM_H
 
@@ -14,8 +15,8 @@ typedef struct mst_program_range {
     unsigned long start, bytes;
 } mst_program_range;
 
-/* What a thread of the operating system is doing in the program: thread-local there. Addresses within one of the ranges are legal without
- * asking. */
+/* What a thread of the operating system is doing in the program: thread-local there. Addresses
+ * within one of the ranges are legal without asking. */
 typedef struct mst_program_here {
     mst_program_position thread, block, threads, blocks;
     mst_program_range stack;                  /* of the threads of the block */
@@ -40,11 +41,14 @@ typedef struct mst_program_kernel {
 /* What the machine does for a running thread of a block. */
 typedef struct mst_program_machine {
     void (*check)(const void *address, unsigned long bytes, unsigned long alignment,
-                  int writes);                                           /* does not return where the access is illegal */
-    void (*watch)(const void *address, unsigned long bytes, int writes); /* NULL, or wants to know of each legal one of device memory */
+                  /* does not return where the access is illegal */
+                  int writes);
+    /* NULL, or wants to know of each legal one of device memory */
+    void (*watch)(const void *address, unsigned long bytes, int writes);
     void (*barrier)(void);
     void (*warp_barrier)(unsigned int mask);
-    unsigned long long (*exchange)(unsigned int mask, unsigned long long value, int lane); /* the value of that lane of the warp */
+    /* the value of that lane of the warp */
+    unsigned long long (*exchange)(unsigned int mask, unsigned long long value, int lane);
     unsigned int (*ballot)(unsigned int mask, int predicate);
     void (*trap)(void);
 } mst_program_machine;

@@ -1,4 +1,5 @@
-/* The kernels that the shim made of the kernel texts, for C. Whoever links them provides mst_shim_address. */
+/* The kernels that the shim made of the kernel texts, for C. Whoever links them provides
+ * mst_shim_address. */
 #ifndef MST_SHIM_H
 #define MST_SHIM_H
 
@@ -10,7 +11,8 @@ extern "C" {
 
 typedef struct mst_shim_entry {
     const char *name;
-    /* The whole grid, in the calling thread. threads: per block, 256 in every launch of the library. */
+    /* The whole grid, in the calling thread. threads: per block, 256 in every launch of the
+     * library. */
     void (*function)(const void *parameters, int64_t blocks, int32_t threads);
     int64_t parameter_bytes;
     struct mst_shim_entry *next;
@@ -20,8 +22,9 @@ typedef struct mst_shim_entry {
 const mst_shim_entry *mst_shim_kernels(void);
 const mst_shim_entry *mst_shim_find(const char *name);
 
-/* Provided by the user: where the calling thread reads and writes what lies at the device address (never NULL). Called in the thread that runs the kernel, once for
- * each address among the parameters and each block. */
+/* Provided by the user: where the calling thread reads and writes what lies at the device address
+ * (never NULL). Called in the thread that runs the kernel, once for each address among the
+ * parameters and each block. */
 void *mst_shim_address(const void *device_address);
 
 #ifdef __cplusplus
