@@ -13,6 +13,7 @@ function(muster_rooms)
     set(room ${ARGV${i}})
     set(folder ${PROJECT_SOURCE_DIR}/${ARGV${j}})
     set(public ${PROJECT_BINARY_DIR}/rooms/${room})
+    file(REMOVE_RECURSE ${public}) # links of an earlier configuration
     file(MAKE_DIRECTORY ${public}/muster)
     foreach(noun IN LISTS ARGV${k})
       file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/muster/${noun}.h ${public}/muster/${noun}.h SYMBOLIC)

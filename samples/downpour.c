@@ -6,13 +6,13 @@
 int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "Downpour", .create = muster_downpour_create, .learning_rate = 0.2, .batch = 25};
-    muster_update_options_init(&settings.update);
-    settings.update.init_delay = 0; /* the server works from the first steps */
-    settings.update.send_frequency = 5;
-    settings.update.update_frequency = 10;
-    settings.update.prefetch = 2;
-    settings.update.local_update = trainer_local_update;
-    settings.update.local_update_user = &t;
+    muster_driver_options_init(&settings.driver);
+    settings.driver.init_delay = 0; /* the server works from the first steps */
+    settings.driver.send_frequency = 5;
+    settings.driver.update_frequency = 10;
+    settings.driver.prefetch = 2;
+    settings.driver.local_update = trainer_local_update;
+    settings.driver.local_update_user = &t;
     trainer_open(&t, settings, argc, argv);
     trainer_run(&t);
     const int code = trainer_report(&t);

@@ -6,11 +6,11 @@
 int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "EASGD", .create = muster_easgd_create, .learning_rate = 0.3, .batch = 25};
-    muster_update_options_init(&settings.update);
-    settings.update.init_delay = 0; /* the server works from the first steps */
-    settings.update.update_frequency = 5;
-    settings.update.prefetch = 1;
-    settings.update.beta = 0.9; /* alpha = beta / number of workers */
+    muster_driver_options_init(&settings.driver);
+    settings.driver.init_delay = 0; /* the server works from the first steps */
+    settings.driver.update_frequency = 5;
+    settings.driver.prefetch = 1;
+    settings.driver.beta = 0.9; /* alpha = beta / number of workers */
     trainer_open(&t, settings, argc, argv);
     trainer_run(&t);
     const int code = trainer_report(&t);

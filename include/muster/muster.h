@@ -5,6 +5,7 @@
 #include "muster/buffer.h"
 #include "muster/communicator.h"
 #include "muster/cuda.h"
+#include "muster/driver.h"
 #include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
@@ -12,7 +13,6 @@
 #include "muster/server.h"
 #include "muster/status.h"
 #include "muster/tensor.h"
-#include "muster/update.h"
 #include "muster/variable.h"
 #include "muster/worker.h"
 

@@ -95,12 +95,12 @@ static void take_batch(const pace *p, const muster_tensor *in, int64_t step, mus
 
 /* A worker's line, REPORTS times in a training. Reading the loss waits for the device, hence not in
  * every step. */
-static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_update *update) {
-    muster_update_counts counts;
+static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_driver *driver) {
+    muster_driver_counts counts;
     float loss;
     if ((step + 1) * REPORTS / p->steps == step * REPORTS / p->steps) return MUSTER_OK;
     MUSTER_TRY(muster_worker_read(w, n->loss, muster_f32(&loss)));
-    MUSTER_TRY(muster_update_get_counts(update, &counts));
+    MUSTER_TRY(muster_driver_get_counts(driver, &counts));
     printf("worker %d: %3d %%  loss %.4f  %" PRId64 " fetches, %" PRId64 " integrations, %" PRId64 " sends\n", muster_worker_rank(w),
            (int)(100 * (step + 1) / p->steps), loss / (double)p->batch, counts.fetches, counts.integrations, counts.sends);
     fflush(stdout);
@@ -133,7 +133,7 @@ static pace pace_of(const trainer *t, int64_t rows) {
     return (pace){.steps = t->settings.epochs * per_epoch, .per_epoch = per_epoch, .batch = batch};
 }
 
-static muster_status steps_with(trainer *t, muster_worker *w, const muster_tensor *in, muster_update *update) {
+static muster_status steps_with(trainer *t, muster_worker *w, const muster_tensor *in, muster_driver *driver) {
     muster_tensor parameters[TRAINER_VALUES], images, labels;
     pace p = pace_of(t, muster_tensor_rows(in[0]));
     network n;
@@ -143,9 +143,9 @@ static muster_status steps_with(trainer *t, muster_worker *w, const muster_tenso
         take_batch(&p, in, step, &images, &labels);
         MUSTER_TRY(network_gradient(&n, w, parameters, images, labels));
         t->rate[muster_worker_rank(w)] = rate_of(t, &p, step);
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, n.gradients, TRAINER_VALUES, NULL));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, n.gradients, TRAINER_VALUES, NULL));
         MUSTER_TRY(descend(t, w, &n, parameters));
-        MUSTER_TRY(report(t, w, &n, &p, step, update));
+        MUSTER_TRY(report(t, w, &n, &p, step, driver));
     }
     return MUSTER_OK;
 }
@@ -153,10 +153,10 @@ static muster_status steps_with(trainer *t, muster_worker *w, const muster_tenso
 static muster_status train_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     trainer *t = user;
-    muster_update *update;
-    MUSTER_TRY(t->settings.create(w, t->server, &t->settings.update, &update));
-    const muster_status status = steps_with(t, w, in, update);
-    const muster_status ended = muster_update_destroy(update); /* waits for the last sends */
+    muster_driver *driver;
+    MUSTER_TRY(t->settings.create(w, t->server, &t->settings.driver, &driver));
+    const muster_status status = steps_with(t, w, in, driver);
+    const muster_status ended = muster_driver_destroy(driver); /* waits for the last sends */
     return status == MUSTER_OK ? ended : status;
 }
 
@@ -311,7 +311,7 @@ void trainer_run(trainer *t) {
 }
 
 int trainer_report(trainer *t) {
-    muster_update_counts all = {0};
+    muster_driver_counts all = {0};
     muster_client *client;
     for (int32_t r = 0; r < muster_runtime_size(t->runtime); r++) {
         all.fetches += t->counts[r].fetches;

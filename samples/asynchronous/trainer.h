@@ -17,8 +17,8 @@ enum { TRAINER_VALUES = 4, TRAINER_MAX_WORKERS = 64 };
 
 typedef struct trainer_settings {
     const char *name; /* of the algorithm */
-    muster_status (*create)(muster_worker *, muster_server *, const muster_update_options *, muster_update **);
-    muster_update_options update;
+    muster_status (*create)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
+    muster_driver_options driver;
     double learning_rate; /* of the first step; it falls evenly to 0 */
     int64_t batch;        /* rows of a worker's step */
     /* ---- from the command line */
@@ -36,7 +36,7 @@ typedef struct trainer {
     muster_server *server;
     muster_function *train, *train_together, *evaluate;
     double rate[TRAINER_MAX_WORKERS]; /* of the worker's current step */
-    muster_update_counts counts[TRAINER_MAX_WORKERS];
+    muster_driver_counts counts[TRAINER_MAX_WORKERS];
 } trainer;
 
 /* settings: what the sample chooses; the command line adds the rest. Ends the program with 2 for an

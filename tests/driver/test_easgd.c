@@ -1,5 +1,5 @@
 /* Elastic averaging: the formula, the invariant, and the formulation with an all-reduce. */
-#include "test_update.h"
+#include "driver_fixture.h"
 
 enum { ROUNDS = 10 };
 
@@ -11,17 +11,17 @@ typedef struct easgd {
     bool apart;        /* ... of which each element goes its own way: all of them are in `all` */
     double all[WORKERS][MOST];
     double alpha;
-    muster_status (*fetch)(muster_update *, muster_worker *, int64_t, void *);
+    muster_status (*fetch)(muster_driver *, muster_worker *, int64_t, void *);
     int rounds;
     int64_t frequency, prefetch;
     bool in_turn;
 } easgd;
 
 /* Everybody has received before anybody goes on. */
-static muster_status fetch_together(muster_update *update, muster_worker *w, int64_t step, void *user) {
+static muster_status fetch_together(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)step, (void)user;
     for (int32_t i = 0; i < VALUES; i++)
-        MUSTER_TRY(muster_client_receive(muster_update_client(update), i, muster_update_fetched(update, i), NULL));
+        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, muster_driver_fetched(driver, i), NULL));
     return muster_worker_barrier(w, NULL);
 }
 
@@ -30,22 +30,22 @@ static muster_status easgd_body(muster_worker *w, const muster_tensor *in, muste
     (void)in, (void)out;
     easgd *e = user;
     const int32_t rank = muster_worker_rank(w), size = muster_worker_size(w);
-    muster_update_options options = make_options(e->frequency, 0, e->prefetch, 1);
+    muster_driver_options options = make_options(e->frequency, 0, e->prefetch, 1);
     muster_tensor parameters[VALUES], held[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     double number;
     options.beta = e->beta;
     options.parts.fetch = e->fetch;
     MUSTER_TRY(make_tensors(w, e->dtype, rank + 1, 1, parameters));
     MUSTER_TRY(make_tensors(w, e->dtype, 0, 0, held));
-    MUSTER_TRY(muster_easgd_create(w, e->server, &options, &update));
-    if (rank == 0) e->alpha = muster_update_alpha(update);
+    MUSTER_TRY(muster_easgd_create(w, e->server, &options, &driver));
+    if (rank == 0) e->alpha = muster_driver_alpha(driver);
     for (int64_t step = 0; step <= e->rounds * e->frequency; step++) {
         for (int32_t turn = 0; turn < (e->in_turn ? size : 1); turn++) {
-            if (!e->in_turn || turn == rank) MUSTER_TRY(muster_update_step(update, w, step, parameters, NULL, VALUES, NULL));
+            if (!e->in_turn || turn == rank) MUSTER_TRY(muster_driver_step(driver, w, step, parameters, NULL, VALUES, NULL));
             /* what has been received behind the own sends tells that these have been applied */
             for (int32_t i = 0; e->in_turn && i < VALUES; i++)
-                MUSTER_TRY(muster_client_receive(muster_update_client(update), i, held[i], NULL));
+                MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, held[i], NULL));
             if (e->in_turn || e->fetch) MUSTER_TRY(muster_worker_barrier(w, NULL));
         }
     }
@@ -60,7 +60,7 @@ static muster_status easgd_body(muster_worker *w, const muster_tensor *in, muste
         /* the values differ by what they began with */
         MUST(fabs(number - i - e->x[rank]) < 1e-5 * (1 + fabs(number)));
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static muster_server *run_open(const char *backend, int n, easgd *e, muster_runtime **runtime) {
@@ -172,9 +172,9 @@ static muster_status both_body(muster_worker *w, const muster_tensor *in, muster
     (void)in, (void)out;
     const both *b = user;
     const int32_t rank = muster_worker_rank(w), size = muster_worker_size(w);
-    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_driver_options options = make_options(1, 0, 0, 1);
     muster_tensor x[VALUES], y[VALUES], c[VALUES], delta[VALUES], target[VALUES], held[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     options.parts.fetch = fetch_together;
     MUSTER_TRY(make_tensors(w, b->dtype, rank + 1, 1, x));
     MUSTER_TRY(make_tensors(w, b->dtype, rank + 1, 1, y));
@@ -182,13 +182,13 @@ static muster_status both_body(muster_worker *w, const muster_tensor *in, muster
     MUSTER_TRY(make_tensors(w, b->dtype, 0, 0, delta));
     MUSTER_TRY(make_tensors(w, b->dtype, 0, 0, held));
     MUSTER_TRY(make_tensors(w, b->dtype, 2 * rank, -1, target));
-    MUSTER_TRY(muster_easgd_create(w, b->server, &options, &update));
+    MUSTER_TRY(muster_easgd_create(w, b->server, &options, &driver));
     for (int64_t step = 1; step <= ROUNDS; step++) {
         double by_server, by_reduction;
-        MUSTER_TRY(muster_update_step(update, w, step, x, NULL, VALUES, NULL));
+        MUSTER_TRY(muster_driver_step(driver, w, step, x, NULL, VALUES, NULL));
         for (int32_t i = 0; i < VALUES; i++) {
             /* behind the own send */
-            MUSTER_TRY(muster_client_receive(muster_update_client(update), i, held[i], NULL));
+            MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, held[i], NULL));
             MUSTER_TRY(reduced_step(w, 0.9 / size, y[i], c[i], delta[i]));
             MUSTER_TRY(full_of(w, x[i], &by_server));
             MUSTER_TRY(full_of(w, y[i], &by_reduction));
@@ -198,14 +198,14 @@ static muster_status both_body(muster_worker *w, const muster_tensor *in, muster
         }
         MUSTER_TRY(muster_worker_barrier(w, NULL)); /* all sends have been applied */
         for (int32_t i = 0; i < VALUES; i++) {
-            MUSTER_TRY(muster_client_receive(muster_update_client(update), i, held[i], NULL));
+            MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, held[i], NULL));
             MUSTER_TRY(full_of(w, held[i], &by_server));
             MUSTER_TRY(full_of(w, c[i], &by_reduction));
             MUST(near(by_server, by_reduction, b->dtype));
         }
         MUSTER_TRY(muster_worker_barrier(w, NULL));
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void it_is_what_an_all_reduce_gives_where_all_fetch_before_any_sends(void **unused) {
@@ -222,8 +222,8 @@ static void it_is_what_an_all_reduce_gives_where_all_fetch_before_any_sends(void
 
 static muster_status create_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update *update;
-    return muster_easgd_create(w, user, NULL, &update);
+    muster_driver *driver;
+    return muster_easgd_create(w, user, NULL, &driver);
 }
 
 static void whole_numbers_are_refused(void **unused) {

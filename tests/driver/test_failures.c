@@ -1,21 +1,21 @@
 /* What drivers refuse, how they go on after a failure, and how they end. */
-#include "test_update.h"
+#include "driver_fixture.h"
 
 #include "muster/communicator.h"
 
 typedef struct scene {
     muster_server *server;
-    muster_update *kept[WORKERS];
+    muster_driver *kept[WORKERS];
     int failures; /* of a part still to come */
     bool in_send, lost;
     double x;
-    muster_status (*create)(muster_worker *, muster_server *, const muster_update_options *, muster_update **);
+    muster_status (*create)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
 } scene;
 
 /* ---- refusals ---- */
 
 typedef struct wrong_option {
-    muster_update_options options;
+    muster_driver_options options;
     const char *words;
 } wrong_option;
 
@@ -28,37 +28,37 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
         {make_options(5, 0, 6, 1), "options: prefetch: expected at most update_frequency, 5, received 6"},
         {make_options(5, 0, 0, 0), "options: send_frequency: expected 1 or more, received 0"},
     };
-    muster_update *update;
+    muster_driver *driver;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        update = (muster_update *)w;
-        MUST_REFUSE(muster_update_create(w, user, &wrong[i].options, &update), MUSTER_INVALID_ARGUMENT, wrong[i].words);
-        MUST(update == NULL);
+        driver = (muster_driver *)w;
+        MUST_REFUSE(muster_driver_create(w, user, &wrong[i].options, &driver), MUSTER_INVALID_ARGUMENT, wrong[i].words);
+        MUST(driver == NULL);
     }
-    muster_update_options options = make_options(5, 0, 0, 1);
+    muster_driver_options options = make_options(5, 0, 0, 1);
     options.beta = -0.5;
-    MUST_REFUSE(muster_easgd_create(w, user, &options, &update), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_easgd_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
                 "muster_easgd_create: options: beta: expected a finite number");
     options = make_options(5, 0, 0, 1);
     options.integrating = -1;
-    MUST_REFUSE(muster_easgd_create(w, user, &options, &update), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_easgd_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
                 "options: integrating: expected 0 or more, received -1");
     options.struct_size = 0;
-    MUST_REFUSE(muster_downpour_create(w, user, &options, &update), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_downpour_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
                 "muster_downpour_create: options: expected struct_size");
-    MUST_REFUSE(muster_downpour_create(w, NULL, NULL, &update), MUSTER_INVALID_ARGUMENT, "server: expected a server, received NULL");
-    MUST_REFUSE(muster_downpour_create(NULL, user, NULL, &update), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_downpour_create(w, NULL, NULL, &driver), MUSTER_INVALID_ARGUMENT, "server: expected a server, received NULL");
+    MUST_REFUSE(muster_downpour_create(NULL, user, NULL, &driver), MUSTER_INVALID_ARGUMENT,
                 "worker: expected the worker of the running function, received NULL");
     MUST_REFUSE(muster_downpour_create(w, user, NULL, NULL), MUSTER_INVALID_ARGUMENT,
-                "update: expected the address of a pointer, received NULL");
+                "driver: expected the address of a pointer, received NULL");
     struct {
-        muster_update_options known;
+        muster_driver_options known;
         int64_t of_a_newer_version;
     } newer = {.known = make_options(5, 0, 0, 1), .of_a_newer_version = 1};
     newer.known.struct_size = sizeof newer;
-    MUST_REFUSE(muster_update_create(w, user, &newer.known, &update), MUSTER_UNSUPPORTED, "received a field at byte");
+    MUST_REFUSE(muster_driver_create(w, user, &newer.known, &driver), MUSTER_UNSUPPORTED, "received a field at byte");
     newer.of_a_newer_version = 0;
-    MUSTER_TRY(muster_update_create(w, user, &newer.known, &update));
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_driver_create(w, user, &newer.known, &driver));
+    return muster_driver_destroy(driver);
 }
 
 static void options_that_make_no_sense_are_refused(void **unused) {
@@ -70,42 +70,42 @@ static void options_that_make_no_sense_are_refused(void **unused) {
 
 static muster_status arguments_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_driver_options options = make_options(1, 0, 0, 1);
     muster_tensor p[VALUES], g[VALUES], other[VALUES];
-    muster_update *update;
-    muster_update_counts counts;
+    muster_driver *driver;
+    muster_driver_counts counts;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, g));
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, other));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
-    MUST_REFUSE(muster_update_step(NULL, w, 0, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "update: expected a driver, received NULL");
-    MUST_REFUSE(muster_update_step(update, NULL, 0, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "worker: expected");
-    MUST_REFUSE(muster_update_step(update, w, -1, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "step: expected 0 or more, received -1");
-    MUST_REFUSE(muster_update_step(update, w, 0, p, g, 2, NULL), MUSTER_INVALID_ARGUMENT,
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    MUST_REFUSE(muster_driver_step(NULL, w, 0, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "driver: expected a driver, received NULL");
+    MUST_REFUSE(muster_driver_step(driver, NULL, 0, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "worker: expected");
+    MUST_REFUSE(muster_driver_step(driver, w, -1, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "step: expected 0 or more, received -1");
+    MUST_REFUSE(muster_driver_step(driver, w, 0, p, g, 2, NULL), MUSTER_INVALID_ARGUMENT,
                 "count: expected the 3 of the server, received 2");
-    MUST_REFUSE(muster_update_step(update, w, 0, NULL, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_driver_step(driver, w, 0, NULL, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
                 "parameters: expected 3 tensors, received NULL");
-    MUST_REFUSE(muster_update_step(update, w, 0, p, NULL, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_driver_step(driver, w, 0, p, NULL, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
                 "gradients: expected 3 tensors, received NULL");
-    MUST_REFUSE(muster_update_step(update, w, 0, other, g, VALUES, NULL), MUSTER_DTYPE_MISMATCH,
+    MUST_REFUSE(muster_driver_step(driver, w, 0, other, g, VALUES, NULL), MUSTER_DTYPE_MISMATCH,
                 "parameters[0]: expected f32 as on the server, received f64");
-    MUST_REFUSE(muster_update_step(update, w, 0, p, (muster_tensor[]){g[0], g[2], g[1]}, VALUES, NULL), MUSTER_SHAPE_MISMATCH,
+    MUST_REFUSE(muster_driver_step(driver, w, 0, p, (muster_tensor[]){g[0], g[2], g[1]}, VALUES, NULL), MUSTER_SHAPE_MISMATCH,
                 "gradients[1]: expected 1 elements as on the server, received 6");
-    MUST_REFUSE(muster_update_step(update, w, 0, (muster_tensor[]){p[0], p[1], muster_tensor_transpose(p[2])}, g, VALUES, NULL),
+    MUST_REFUSE(muster_driver_step(driver, w, 0, (muster_tensor[]){p[0], p[1], muster_tensor_transpose(p[2])}, g, VALUES, NULL),
                 MUSTER_UNSUPPORTED, "parameters[2]: expected contiguous elements");
     other[0] = p[0];
     other[0].device = 5;
-    MUST_REFUSE(muster_update_step(update, w, 0, (muster_tensor[]){other[0], p[1], p[2]}, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_driver_step(driver, w, 0, (muster_tensor[]){other[0], p[1], p[2]}, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT,
                 "parameters[0]: expected memory of rank 0, received device 5");
-    MUSTER_TRY(muster_update_step(update, w, 4, p, g, VALUES, NULL));
-    MUST_REFUSE(muster_update_step(update, w, 3, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "step: expected 4 or more, received 3");
-    MUSTER_TRY(muster_update_get_counts(update, &counts));
+    MUSTER_TRY(muster_driver_step(driver, w, 4, p, g, VALUES, NULL));
+    MUST_REFUSE(muster_driver_step(driver, w, 3, p, g, VALUES, NULL), MUSTER_INVALID_ARGUMENT, "step: expected 4 or more, received 3");
+    MUSTER_TRY(muster_driver_get_counts(driver, &counts));
     MUST(counts.fetches == 1 && counts.integrations == 1 && counts.sends == 1);
-    MUST_REFUSE(muster_update_get_counts(NULL, &counts), MUSTER_INVALID_ARGUMENT, "update: expected");
-    MUST_REFUSE(muster_update_get_counts(update, NULL), MUSTER_INVALID_ARGUMENT, "counts: expected");
-    MUST(muster_update_fetched(update, VALUES).dtype == MUSTER_DTYPE_NONE && muster_update_fetched(update, -1).dtype == MUSTER_DTYPE_NONE);
-    MUST(muster_update_outgoing(NULL, 0).dtype == MUSTER_DTYPE_NONE && !muster_update_client(NULL) && muster_update_alpha(NULL) == 0);
-    return muster_update_destroy(update);
+    MUST_REFUSE(muster_driver_get_counts(NULL, &counts), MUSTER_INVALID_ARGUMENT, "driver: expected");
+    MUST_REFUSE(muster_driver_get_counts(driver, NULL), MUSTER_INVALID_ARGUMENT, "counts: expected");
+    MUST(muster_driver_fetched(driver, VALUES).dtype == MUSTER_DTYPE_NONE && muster_driver_fetched(driver, -1).dtype == MUSTER_DTYPE_NONE);
+    MUST(muster_driver_outgoing(NULL, 0).dtype == MUSTER_DTYPE_NONE && !muster_driver_client(NULL) && muster_driver_alpha(NULL) == 0);
+    return muster_driver_destroy(driver);
 }
 
 static void steps_with_wrong_arguments_are_refused_and_touch_nothing(void **unused) {
@@ -131,22 +131,22 @@ static muster_status failing_update(muster_worker *w, int32_t index, muster_tens
 static muster_status gradients_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
-    muster_update_options options = make_options(100, 0, 0, 2);
+    muster_driver_options options = make_options(100, 0, 0, 2);
     muster_tensor p[VALUES], g[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     options.local_update = failing_update;
     options.local_update_user = s;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, g));
-    MUSTER_TRY(muster_downpour_create(w, s->server, &options, &update));
+    MUSTER_TRY(muster_downpour_create(w, s->server, &options, &driver));
     const bool again = s->failures == 1;
     for (int64_t step = 0; step <= 8; step++) {
         for (int32_t i = 0; i < VALUES; i++) MUSTER_TRY(muster_fill(w, (double)(1 << step), g[i]));
-        const muster_status status = muster_update_step(update, w, step, p, g, VALUES, NULL);
+        const muster_status status = muster_driver_step(driver, w, step, p, g, VALUES, NULL);
         MUST((status == MUSTER_USER) == (step == 2 || (!again && step == 3)));
-        if (status != MUSTER_OK && again) MUSTER_TRY(muster_update_step(update, w, step, p, g, VALUES, NULL));
+        if (status != MUSTER_OK && again) MUSTER_TRY(muster_driver_step(driver, w, step, p, g, VALUES, NULL));
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void no_gradient_is_lost_or_sent_twice_when_a_local_update_fails(void **unused) {
@@ -161,44 +161,44 @@ static void no_gradient_is_lost_or_sent_twice_when_a_local_update_fails(void **u
     }
 }
 
-static muster_status failing_integrate(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+static muster_status failing_integrate(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                                        int32_t count, void *user) {
     (void)step;
     MUSTER_TRY(fail_first(user));
-    return muster_update_own_integrate(update, w, parameters, count);
+    return muster_driver_default_integrate(driver, w, parameters, count);
 }
 
-static muster_status failing_send(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+static muster_status failing_send(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                                   const muster_tensor *gradients, int32_t count, void *user) {
     (void)step, (void)parameters, (void)gradients, (void)count;
     MUSTER_TRY(fail_first(user));
-    return muster_update_own_send(update, w);
+    return muster_driver_default_send(driver, w);
 }
 
 /* At step 4 a part fails, once. */
 static muster_status elastic_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
-    muster_update_options options = make_options(2, 0, 2, 1);
+    muster_driver_options options = make_options(2, 0, 2, 1);
     muster_tensor p[VALUES];
-    muster_update *update;
-    muster_update_counts counts;
+    muster_driver *driver;
+    muster_driver_counts counts;
     int32_t integrated;
     options.parts =
-        (muster_update_parts){.integrate = s->in_send ? NULL : failing_integrate, .send = s->in_send ? failing_send : NULL, .user = s};
+        (muster_driver_parts){.integrate = s->in_send ? NULL : failing_integrate, .send = s->in_send ? failing_send : NULL, .user = s};
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 64, 0, p));
-    MUSTER_TRY(muster_easgd_create(w, s->server, &options, &update));
+    MUSTER_TRY(muster_easgd_create(w, s->server, &options, &driver));
     for (int64_t step = 0; step <= 12; step++) {
         s->failures = step == 4;
-        const muster_status status = muster_update_step(update, w, step, p, NULL, VALUES, &integrated);
+        const muster_status status = muster_driver_step(driver, w, step, p, NULL, VALUES, &integrated);
         MUST((status == MUSTER_USER) == (step == 4));
         if (step == 4) MUST(integrated == s->in_send);
         if (step == 5) MUST(integrated == !s->in_send);
     }
-    MUSTER_TRY(muster_update_get_counts(update, &counts));
+    MUSTER_TRY(muster_driver_get_counts(driver, &counts));
     MUST(counts.integrations == 6 && counts.sends == 6);
     MUSTER_TRY(full_of(w, p[0], &s->x));
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void an_integration_or_a_send_that_fails_is_made_at_the_next_step(void **unused) {
@@ -217,28 +217,28 @@ static void an_integration_or_a_send_that_fails_is_made_at_the_next_step(void **
 static muster_status begin_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
-    muster_update_options options = make_options(4, 0, 4, 1);
+    muster_driver_options options = make_options(4, 0, 4, 1);
     muster_tensor p[VALUES], g[VALUES];
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, g));
     MUSTER_TRY(s->create(w, s->server, &options, &s->kept[muster_worker_rank(w)]));
-    for (int64_t step = 0; step <= 5; step++) MUSTER_TRY(muster_update_step(s->kept[muster_worker_rank(w)], w, step, p, g, VALUES, NULL));
+    for (int64_t step = 0; step <= 5; step++) MUSTER_TRY(muster_driver_step(s->kept[muster_worker_rank(w)], w, step, p, g, VALUES, NULL));
     return MUSTER_OK;
 }
 
 static muster_status go_on_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
-    muster_update *update = s->kept[muster_worker_rank(w)];
+    muster_driver *driver = s->kept[muster_worker_rank(w)];
     muster_tensor p[VALUES], g[VALUES];
     double number;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 77, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, g));
     for (int64_t step = 6; step <= 8; step++) {
-        muster_status status = muster_update_step(update, w, step, p, g, VALUES, NULL);
+        muster_status status = muster_driver_step(driver, w, step, p, g, VALUES, NULL);
         /* each operation that a lost call has ended is told of once */
         for (int i = 0; s->lost && status == MUSTER_ABORTED && i < 3 * VALUES; i++)
-            status = muster_update_step(update, w, step, p, g, VALUES, NULL);
+            status = muster_driver_step(driver, w, step, p, g, VALUES, NULL);
         MUSTER_TRY(status);
     }
     MUSTER_TRY(full_of(w, p[0], &number));
@@ -254,7 +254,7 @@ static void a_driver_lives_on_between_calls_and_ends_outside_them(void **unused)
         assert_ok(run_body(runtime, begin_body, &s));
         assert_ok(run_body(runtime, go_on_body, &s));
         /* with operations that nobody has waited for */
-        for (int r = 0; r < 2; r++) assert_ok(muster_update_destroy(s.kept[r]));
+        for (int r = 0; r < 2; r++) assert_ok(muster_driver_destroy(s.kept[r]));
         if (!kind) assert_true(server_value(s.server, MUSTER_F32, 0) == -16);
         fixture_close(runtime);
     }
@@ -267,11 +267,11 @@ static muster_status after_server_body(muster_worker *w, const muster_tensor *in
     double number;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 77, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, g));
-    MUST_REFUSE(muster_update_step(s->kept[0], w, 8, p, g, VALUES, NULL), MUSTER_BAD_STATE, "destroyed");
-    MUST_REFUSE(muster_update_step(s->kept[0], w, 9, p, g, VALUES, NULL), MUSTER_BAD_STATE, "destroyed");
+    MUST_REFUSE(muster_driver_step(s->kept[0], w, 8, p, g, VALUES, NULL), MUSTER_BAD_STATE, "destroyed");
+    MUST_REFUSE(muster_driver_step(s->kept[0], w, 9, p, g, VALUES, NULL), MUSTER_BAD_STATE, "destroyed");
     MUSTER_TRY(full_of(w, p[0], &number));
     MUST(number == 77);
-    return muster_update_destroy(s->kept[0]);
+    return muster_driver_destroy(s->kept[0]);
 }
 
 static void steps_after_the_servers_end_say_so(void **unused) {
@@ -290,11 +290,11 @@ static muster_status foreign_destroy_body(muster_worker *w, const muster_tensor 
     (void)in, (void)out;
     scene *s = user;
     const int32_t rank = muster_worker_rank(w);
-    MUSTER_TRY(muster_update_create(w, s->server, NULL, &s->kept[rank]));
+    MUSTER_TRY(muster_driver_create(w, s->server, NULL, &s->kept[rank]));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    if (rank == 0) MUST_REFUSE(muster_update_destroy(s->kept[1]), MUSTER_BAD_STATE, "a body of its worker, rank 1, or in none");
+    if (rank == 0) MUST_REFUSE(muster_driver_destroy(s->kept[1]), MUSTER_BAD_STATE, "a body of its worker, rank 1, or in none");
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    return muster_update_destroy(s->kept[rank]);
+    return muster_driver_destroy(s->kept[rank]);
 }
 
 static void another_worker_cannot_destroy_it(void **unused) {
@@ -302,7 +302,7 @@ static void another_worker_cannot_destroy_it(void **unused) {
     muster_runtime *runtime = fixture_open("host", 2);
     scene s = {.server = open_server(runtime, MUSTER_F32, 0)};
     assert_ok(run_body(runtime, foreign_destroy_body, &s));
-    assert_ok(muster_update_destroy(NULL));
+    assert_ok(muster_driver_destroy(NULL));
     fixture_close(runtime);
 }
 
@@ -323,7 +323,7 @@ static void drivers_survive_a_call_that_is_lost(void **unused) {
         allowed_spread = 3; /* and have come to some shards only */
         assert_refused(run_body(runtime, lost_body, &s), MUSTER_USER, "rank 1 has had enough");
         assert_ok(run_body(runtime, go_on_body, &s));
-        for (int r = 0; r < 3; r++) assert_ok(muster_update_destroy(s.kept[r]));
+        for (int r = 0; r < 3; r++) assert_ok(muster_driver_destroy(s.kept[r]));
         /* of each worker one send may have been under way */
         const double last = server_value(s.server, MUSTER_F32, 0);
         assert_true(last >= -24 && last <= -21);
@@ -337,30 +337,30 @@ static void drivers_survive_a_call_that_is_lost(void **unused) {
 static muster_status memory_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     scene *s = user;
-    muster_update_options options = make_options(4, 0, 4, 1);
-    muster_update *update;
+    muster_driver_options options = make_options(4, 0, 4, 1);
+    muster_driver *driver;
     muster_client *client;
     MUSTER_TRY(muster_worker_client(w, s->server, &client)); /* whose memory stays */
     for (int64_t k = 1; k < 100; k++) {
         const int64_t live = mst_memory_live();
         mst_memory_fail_at(k);
-        const muster_status status = s->create(w, s->server, &options, &update);
+        const muster_status status = s->create(w, s->server, &options, &driver);
         mst_memory_fail_at(0);
         if (status == MUSTER_OK) {
-            MUSTER_TRY(muster_update_destroy(update));
+            MUSTER_TRY(muster_driver_destroy(driver));
             MUST(mst_memory_live() == live && k > 1);
             s->failures = (int)k - 1;
             return MUSTER_OK;
         }
-        MUST(status == MUSTER_OUT_OF_MEMORY && !update && mst_memory_live() == live);
+        MUST(status == MUSTER_OUT_OF_MEMORY && !driver && mst_memory_live() == live);
     }
     return muster_fail(MUSTER_USER, "it never succeeds");
 }
 
 static void a_creation_without_memory_leaves_nothing(void **unused) {
     (void)unused;
-    muster_status (*const create[])(muster_worker *, muster_server *, const muster_update_options *,
-                                    muster_update **) = {muster_update_create, muster_downpour_create, muster_easgd_create};
+    muster_status (*const create[])(muster_worker *, muster_server *, const muster_driver_options *,
+                                    muster_driver **) = {muster_driver_create, muster_downpour_create, muster_easgd_create};
     for (int i = 0; i < 3; i++) {
         muster_runtime *runtime = fixture_open("host", 1);
         scene s = {.server = open_server(runtime, MUSTER_F32, 0), .create = create[i]};

@@ -1,5 +1,5 @@
 /* Downpour: what the server receives, and what the workers get back. */
-#include "test_update.h"
+#include "driver_fixture.h"
 
 typedef struct downpour {
     muster_server *server;
@@ -20,16 +20,16 @@ static muster_status times_rate(muster_worker *w, int32_t index, muster_tensor a
 static muster_status constant_gradient(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const downpour *d = user;
-    muster_update_options options = make_options(5, DELAY, d->prefetch, d->send_frequency);
+    muster_driver_options options = make_options(5, DELAY, d->prefetch, d->send_frequency);
     muster_tensor parameters[VALUES], gradients[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     if (!d->plain) options.local_update = times_rate;
     MUSTER_TRY(make_tensors(w, d->dtype, START, 1, parameters));
     MUSTER_TRY(make_tensors(w, d->dtype, muster_worker_rank(w) + 1, 0, gradients));
-    MUSTER_TRY(muster_downpour_create(w, d->server, &options, &update));
+    MUSTER_TRY(muster_downpour_create(w, d->server, &options, &driver));
     for (int64_t step = 0; step <= DELAY + STEPS; step++)
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, NULL));
-    return muster_update_destroy(update);
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, NULL));
+    return muster_driver_destroy(driver);
 }
 
 static void expect_server(int n, downpour d, double expected) {
@@ -74,25 +74,25 @@ static void without_a_local_update_gradients_are_subtracted(void **unused) {
 /* Gradient of step t: 2 to the power t, so that a sum tells its steps. */
 static muster_status which_steps(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(100, 2, 0, 3);
+    muster_driver_options options = make_options(100, 2, 0, 3);
     muster_tensor parameters[VALUES], gradients[VALUES], now[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     double number;
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, parameters));
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, gradients));
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, now));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
     for (int64_t step = 0; step <= 8; step++) {
         for (int32_t i = 0; i < VALUES; i++) MUSTER_TRY(muster_fill(w, (double)(1 << step), gradients[i]));
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, NULL));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, NULL));
         for (int32_t i = 0; i < VALUES; i++) {
             const double first = 8 + 16 + 32, second = 64 + 128 + 256;
-            MUSTER_TRY(muster_client_receive(muster_update_client(update), i, now[i], NULL));
+            MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, now[i], NULL));
             MUSTER_TRY(full_of(w, now[i], &number));
             MUST(number == i - (step < 5 ? 0 : step < 8 ? first : first + second));
         }
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void the_first_send_holds_the_gradients_since_the_delay(void **unused) {
@@ -108,16 +108,16 @@ static void the_first_send_holds_the_gradients_since_the_delay(void **unused) {
  * gradient arrives once, and whole. */
 static muster_status local_steps(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(4, 0, 0, 1);
+    muster_driver_options options = make_options(4, 0, 0, 1);
     muster_tensor parameters[VALUES], gradients[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     int32_t integrated;
     double number;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1000, 1, parameters));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, gradients));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
     for (int64_t step = 0; step <= 40; step++) {
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, &integrated));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, &integrated));
         for (int32_t i = 0; i < VALUES; i++) {
             MUSTER_TRY(full_of(w, parameters[i], &number));
             if (integrated) MUST(number == i - (double)(step - 1)); /* what it has sent so far: all but this step's */
@@ -125,7 +125,7 @@ static muster_status local_steps(muster_worker *w, const muster_tensor *in, must
             MUSTER_TRY(muster_fill(w, 1, gradients[i]));
         }
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void with_no_prefetch_a_worker_gets_all_that_it_has_sent(void **unused) {
@@ -141,15 +141,15 @@ static void with_no_prefetch_a_worker_gets_all_that_it_has_sent(void **unused) {
 
 static muster_status whole_numbers(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(2, 0, 0, 2);
+    muster_driver_options options = make_options(2, 0, 0, 2);
     muster_tensor parameter = muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5}),
                   gradient = muster_worker_scratch(w, MUSTER_I64, 1, (const int64_t[]){5});
-    muster_update *update;
+    muster_driver *driver;
     MUSTER_TRY(muster_fill(w, 0, parameter));
     MUSTER_TRY(muster_fill(w, muster_worker_rank(w) + 1, gradient));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
-    for (int64_t step = 0; step <= 10; step++) MUSTER_TRY(muster_update_step(update, w, step, &parameter, &gradient, 1, NULL));
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    for (int64_t step = 0; step <= 10; step++) MUSTER_TRY(muster_driver_step(driver, w, step, &parameter, &gradient, 1, NULL));
+    return muster_driver_destroy(driver);
 }
 
 static void whole_numbers_are_subtracted_too(void **unused) {
@@ -169,15 +169,15 @@ static void whole_numbers_are_subtracted_too(void **unused) {
 
 static muster_status halves(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(2, 0, 0, 2);
+    muster_driver_options options = make_options(2, 0, 0, 2);
     muster_tensor parameter = muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5}),
                   gradient = muster_worker_scratch(w, MUSTER_F16, 1, (const int64_t[]){5});
-    muster_update *update;
+    muster_driver *driver;
     MUSTER_TRY(muster_fill(w, 0, parameter));
     MUSTER_TRY(muster_fill(w, 0.5, gradient));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
-    for (int64_t step = 0; step <= 10; step++) MUSTER_TRY(muster_update_step(update, w, step, &parameter, &gradient, 1, NULL));
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    for (int64_t step = 0; step <= 10; step++) MUSTER_TRY(muster_driver_step(driver, w, step, &parameter, &gradient, 1, NULL));
+    return muster_driver_destroy(driver);
 }
 
 static void f16_goes_through(void **unused) {

@@ -119,10 +119,10 @@ static const constant constants[] = {
     CONSTANT(MUSTER_SEND_COPY),
     SIZE(muster_server_options),
     SIZE(muster_server_statistics),
-    /* update.h */
-    SIZE(muster_update_parts),
-    SIZE(muster_update_options),
-    SIZE(muster_update_counts),
+    /* driver.h */
+    SIZE(muster_driver_parts),
+    SIZE(muster_driver_options),
+    SIZE(muster_driver_counts),
 };
 
 int64_t muster_constant(const char *name) {

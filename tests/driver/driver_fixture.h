@@ -1,11 +1,11 @@
 /* What the tests of drivers share: a server of f32 or f64 values that are each filled with one
  * number, and bodies on every worker. */
-#ifndef TEST_UPDATE_H
-#define TEST_UPDATE_H
+#ifndef DRIVER_FIXTURE_H
+#define DRIVER_FIXTURE_H
 
 #include "function_fixture.h"
 #include "memory_impl.h"
-#include "muster/update.h"
+#include "muster/driver.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -103,9 +103,9 @@ static inline muster_status run_body(muster_runtime *runtime, muster_body body, 
     return status == MUSTER_OK ? status : mst_error_restore(status, message);
 }
 
-static inline muster_update_options make_options(int64_t u, int64_t d, int64_t p, int64_t s) {
-    muster_update_options options;
-    muster_update_options_init(&options);
+static inline muster_driver_options make_options(int64_t u, int64_t d, int64_t p, int64_t s) {
+    muster_driver_options options;
+    muster_driver_options_init(&options);
     options.update_frequency = u;
     options.init_delay = d;
     options.prefetch = p;

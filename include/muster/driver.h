@@ -1,4 +1,4 @@
-/* muster/update.h: asynchronous training over a parameter server: Downpour SGD and elastic
+/* muster/driver.h: asynchronous training over a parameter server: Downpour SGD and elastic
  * averaging, as drivers that a worker calls once per step.
  *
  * Sources: J. Dean et al., "Large Scale Distributed Deep Networks" (2012): Downpour. S. Zhang, A.
@@ -22,8 +22,8 @@
  * own. A step that is left out is made up for: what was due happens at the next call, once, however
  * often it was due; if that integrates so late that the next fetch is due, too, then this one
  * follows it. */
-#ifndef MUSTER_UPDATE_H
-#define MUSTER_UPDATE_H
+#ifndef MUSTER_DRIVER_H
+#define MUSTER_DRIVER_H
 
 #include "muster/server.h"
 
@@ -31,28 +31,28 @@
 extern "C" {
 #endif
 
-typedef struct muster_update muster_update;
+typedef struct muster_driver muster_driver;
 
 /* The parts of a step that a program can replace; each is called for all values of the server at
  * once. A NULL is the driver's own.
- * parameters, gradients: as given to muster_update_step, count of them.
- * A fetch that is replaced puts the values into muster_update_fetched, and has to be done when it
+ * parameters, gradients: as given to muster_driver_step, count of them.
+ * A fetch that is replaced puts the values into muster_driver_fetched, and has to be done when it
  * returns unless integrate is replaced, too, and waits for it. A send that is replaced finds in
- * muster_update_outgoing what the driver's own would have sent. EASGD's own send wants its own
- * integrate before it (BAD_STATE). A status other than OK becomes muster_update_step's; the part is
+ * muster_driver_outgoing what the driver's own would have sent. EASGD's own send wants its own
+ * integrate before it (BAD_STATE). A status other than OK becomes muster_driver_step's; the part is
  * then still due at the next call. */
-typedef struct muster_update_parts {
-    muster_status (*fetch)(muster_update *update, muster_worker *worker, int64_t step, void *user);
-    muster_status (*integrate)(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters, int32_t count,
+typedef struct muster_driver_parts {
+    muster_status (*fetch)(muster_driver *driver, muster_worker *worker, int64_t step, void *user);
+    muster_status (*integrate)(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters, int32_t count,
                                void *user);
-    muster_status (*send)(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+    muster_status (*send)(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                           const muster_tensor *gradients, int32_t count, void *user);
     void *user;
-} muster_update_parts;
+} muster_driver_parts;
 
 /* init sets the defaults below; a negative value, a zero where it makes no sense, and a prefetch
  * above update_frequency are refused at creation. Only grows, at the end. */
-typedef struct muster_update_options {
+typedef struct muster_driver_options {
     size_t struct_size;
     int64_t update_frequency; /* 25 */
     int64_t init_delay;       /* 100 */
@@ -75,9 +75,9 @@ typedef struct muster_update_options {
      * to enter, each with a group (of one, where a worker is alone). */
     int32_t integrating;
     int32_t reserved;
-    muster_update_parts parts;
-} muster_update_options;
-MUSTER_API void muster_update_options_init(muster_update_options *options);
+    muster_driver_parts parts;
+} muster_driver_options;
+MUSTER_API void muster_driver_options_init(muster_driver_options *options);
 
 /* One per worker, made and used inside bodies, by that worker only; it may live on between calls,
  * and must be destroyed before the runtime
@@ -95,13 +95,13 @@ MUSTER_API void muster_update_options_init(muster_update_options *options);
  * driver's memory; it then is still there.
  * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE (the server is being
  * destroyed). */
-MUSTER_API muster_status muster_update_create(muster_worker *worker, muster_server *server, const muster_update_options *options,
-                                              muster_update **update);
-MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_update_options *options,
-                                                muster_update **update);
-MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_server *server, const muster_update_options *options,
-                                             muster_update **update);
-MUSTER_API muster_status muster_update_destroy(muster_update *update);
+MUSTER_API muster_status muster_driver_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
+                                              muster_driver **driver);
+MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
+                                                muster_driver **driver);
+MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
+                                             muster_driver **driver);
+MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
 
 /* Once per step, after the gradients and before the worker's own step of gradient descent.
  * parameters[count] and gradients[count] (Downpour, else they may be NULL), on the worker's device,
@@ -116,22 +116,22 @@ MUSTER_API muster_status muster_update_destroy(muster_update *update);
  * sent twice. A send that had begun and then failed is lost; the fetch or send that waits for it
  * tells so, once. Where rank 0 of a group fails to integrate, all its members get an error (ABORTED
  * on the others), and stay in step. */
-MUSTER_API muster_status muster_update_step(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+MUSTER_API muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                                             const muster_tensor *gradients, int32_t count, int32_t *integrated);
 
 /* The driver's own parts, for parts of a program that add something to them; only inside parts,
  * with what these were given. */
-MUSTER_API muster_status muster_update_own_fetch(muster_update *update, muster_worker *worker);
-MUSTER_API muster_status muster_update_own_integrate(muster_update *update, muster_worker *worker, const muster_tensor *parameters,
-                                                     int32_t count);
-MUSTER_API muster_status muster_update_own_send(muster_update *update, muster_worker *worker);
+MUSTER_API muster_status muster_driver_default_fetch(muster_driver *driver, muster_worker *worker);
+MUSTER_API muster_status muster_driver_default_integrate(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters,
+                                                         int32_t count);
+MUSTER_API muster_status muster_driver_default_send(muster_driver *driver, muster_worker *worker);
 
 /* How often each has happened on this worker (in a group: on rank 0): for reports, and for
  * tests. */
-typedef struct muster_update_counts {
+typedef struct muster_driver_counts {
     int64_t fetches, integrations, sends;
-} muster_update_counts;
-MUSTER_API muster_status muster_update_get_counts(const muster_update *update, muster_update_counts *counts);
+} muster_driver_counts;
+MUSTER_API muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
 
 /* For parts of one's own; NULL, "no tensor" or 0 where there is none (another member of a group
  * than rank 0, an index out of range).
@@ -142,10 +142,10 @@ MUSTER_API muster_status muster_update_get_counts(const muster_update *update, m
  * (Downpour, before local_update), or x - c of this step's integration, still to be multiplied by
  * alpha (EASGD).
  * alpha: of EASGD. */
-MUSTER_API muster_client *muster_update_client(muster_update *update);
-MUSTER_API muster_tensor muster_update_fetched(muster_update *update, int32_t index);
-MUSTER_API muster_tensor muster_update_outgoing(muster_update *update, int32_t index);
-MUSTER_API double muster_update_alpha(const muster_update *update);
+MUSTER_API muster_client *muster_driver_client(muster_driver *driver);
+MUSTER_API muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index);
+MUSTER_API muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index);
+MUSTER_API double muster_driver_alpha(const muster_driver *driver);
 
 #ifdef __cplusplus
 }

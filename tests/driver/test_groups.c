@@ -1,6 +1,6 @@
 /* Groups of workers that train one model together: rank 0 of each speaks with the server, and all
  * have what it has. */
-#include "test_update.h"
+#include "driver_fixture.h"
 
 enum { GROUP = 3 };
 
@@ -8,24 +8,24 @@ typedef struct groups {
     muster_server *server;
     muster_dtype dtype;
     double alpha[WORKERS], x[WORKERS];
-    muster_update_counts counts[WORKERS];
+    muster_driver_counts counts[WORKERS];
     int failures; /* of the fetches of the first group's rank 0 still to come */
 } groups;
 
 static int groups_of(int n) { return (n + GROUP - 1) / GROUP; }
 
-static muster_status fetch_or_fail(muster_update *update, muster_worker *w, int64_t step, void *user) {
+static muster_status fetch_or_fail(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     groups *g = user;
     (void)step;
     if (muster_worker_rank(w) == 0 && g->failures-- > 0) return muster_fail(MUSTER_USER, "no fetch today");
-    return muster_update_own_fetch(update, w);
+    return muster_driver_default_fetch(driver, w);
 }
 
 /* All groups have fetched before any sends; the others of the groups wait here, too. */
-static muster_status fetch_together(muster_update *update, muster_worker *w, int64_t step, void *user) {
+static muster_status fetch_together(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)step, (void)user;
     for (int32_t i = 0; i < VALUES; i++)
-        MUSTER_TRY(muster_client_receive(muster_update_client(update), i, muster_update_fetched(update, i), NULL));
+        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, muster_driver_fetched(driver, i), NULL));
     return muster_worker_barrier(w, NULL);
 }
 
@@ -59,23 +59,23 @@ static muster_status elastic_body(muster_worker *w, const muster_tensor *in, mus
     (void)in, (void)out;
     groups *g = user;
     const int32_t rank = muster_worker_rank(w);
-    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_driver_options options = make_options(1, 0, 0, 1);
     muster_tensor parameters[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     int32_t integrated;
     MUSTER_TRY(split(w, &options.group));
     const bool root = muster_communicator_rank(options.group, w) == 0;
     options.parts.fetch = fetch_together;
     MUSTER_TRY(make_tensors(w, g->dtype, root ? rank / GROUP + 1 : 100 + rank, 1, parameters));
-    MUSTER_TRY(muster_easgd_create(w, g->server, &options, &update));
-    g->alpha[rank] = muster_update_alpha(update);
-    MUST((muster_update_client(update) != NULL) == root);
+    MUSTER_TRY(muster_easgd_create(w, g->server, &options, &driver));
+    g->alpha[rank] = muster_driver_alpha(driver);
+    MUST((muster_driver_client(driver) != NULL) == root);
     if (!root) MUSTER_TRY(muster_worker_barrier(w, NULL));
-    MUSTER_TRY(muster_update_step(update, w, 1, parameters, NULL, VALUES, &integrated));
+    MUSTER_TRY(muster_driver_step(driver, w, 1, parameters, NULL, VALUES, &integrated));
     MUST(integrated == 1);
     MUSTER_TRY(expect_equal_members(w, options.group, parameters, &g->x[rank]));
-    MUSTER_TRY(muster_update_get_counts(update, &g->counts[rank]));
-    MUSTER_TRY(muster_update_destroy(update));
+    MUSTER_TRY(muster_driver_get_counts(driver, &g->counts[rank]));
+    MUSTER_TRY(muster_driver_destroy(driver));
     return muster_worker_release(w, options.group);
 }
 
@@ -106,13 +106,13 @@ static void members_are_equal_after_an_integration_and_alpha_counts_groups(void 
 
 static muster_status given_count_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    muster_update_options options = make_options(1, 0, 0, 1);
-    muster_update *update;
+    muster_driver_options options = make_options(1, 0, 0, 1);
+    muster_driver *driver;
     options.integrating = 6;
     options.beta = 0.5;
-    MUSTER_TRY(muster_easgd_create(w, user, &options, &update));
-    MUST(muster_update_alpha(update) == 0.5 / 6);
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_easgd_create(w, user, &options, &driver));
+    MUST(muster_driver_alpha(driver) == 0.5 / 6);
+    return muster_driver_destroy(driver);
 }
 
 static void the_number_of_integrating_workers_can_be_given(void **unused) {
@@ -126,25 +126,25 @@ static void the_number_of_integrating_workers_can_be_given(void **unused) {
 static muster_status downpour_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     groups *g = user;
-    muster_update_options options = make_options(5, 0, 2, 2);
+    muster_driver_options options = make_options(5, 0, 2, 2);
     muster_tensor parameters[VALUES], gradients[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     double number;
     MUSTER_TRY(split(w, &options.group));
     MUSTER_TRY(make_tensors(w, g->dtype, 0, 1, parameters));
     MUSTER_TRY(make_tensors(w, g->dtype, 0, 0, gradients));
-    MUSTER_TRY(muster_downpour_create(w, g->server, &options, &update));
+    MUSTER_TRY(muster_downpour_create(w, g->server, &options, &driver));
     for (int64_t step = 0; step <= 20; step++) {
         int32_t integrated;
         for (int32_t i = 0; i < VALUES; i++) {
             MUSTER_TRY(muster_fill(w, 1, gradients[i]));
             MUSTER_TRY(muster_worker_all_reduce(w, options.group, MUSTER_SUM, gradients[i], gradients[i]));
         }
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, &integrated));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, &integrated));
         MUST(integrated == (step > 0 && step % 5 == 0));
         if (integrated) MUSTER_TRY(expect_equal_members(w, options.group, parameters, &number));
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void a_groups_gradient_is_sent_once(void **unused) {
@@ -167,31 +167,31 @@ static muster_status failing_body(muster_worker *w, const muster_tensor *in, mus
     (void)in, (void)out;
     groups *g = user;
     const int32_t rank = muster_worker_rank(w);
-    muster_update_options options = make_options(2, 0, 0, 1);
+    muster_driver_options options = make_options(2, 0, 0, 1);
     muster_tensor parameters[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     int32_t integrated;
     double number;
     MUSTER_TRY(split(w, &options.group));
     options.parts.fetch = fetch_or_fail;
     options.parts.user = g;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 50 + rank, 0, parameters));
-    MUSTER_TRY(muster_update_create(w, g->server, &options, &update));
+    MUSTER_TRY(muster_driver_create(w, g->server, &options, &driver));
     for (int64_t step = 0; step <= 4; step++) {
         const bool fails = rank < GROUP && (step == 2 || step == 3);
         if (fails) {
-            MUST_REFUSE(muster_update_step(update, w, step, parameters, NULL, VALUES, &integrated), rank ? MUSTER_ABORTED : MUSTER_USER,
+            MUST_REFUSE(muster_driver_step(driver, w, step, parameters, NULL, VALUES, &integrated), rank ? MUSTER_ABORTED : MUSTER_USER,
                         rank ? "rank 0 of the group has failed to integrate: USER" : "no fetch today");
             MUSTER_TRY(full_of(w, parameters[0], &number));
             MUST(integrated == 0 && number == 50 + rank);
         } else {
-            MUSTER_TRY(muster_update_step(update, w, step, parameters, NULL, VALUES, &integrated));
+            MUSTER_TRY(muster_driver_step(driver, w, step, parameters, NULL, VALUES, &integrated));
         }
     }
     MUST(integrated == 1); /* at step 4 all have made up for it */
     MUSTER_TRY(full_of(w, parameters[2], &number));
     MUST(number == 9);
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void a_failure_of_rank_0_is_told_to_its_group_which_stays_in_step(void **unused) {
@@ -207,17 +207,17 @@ static void a_failure_of_rank_0_is_told_to_its_group_which_stays_in_step(void **
 static muster_status stranger_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     static muster_communicator *first;
-    muster_update_options options = make_options(1, 0, 0, 1);
+    muster_driver_options options = make_options(1, 0, 0, 1);
     muster_communicator *own;
-    muster_update *update;
+    muster_driver *driver;
     MUSTER_TRY(muster_worker_split(w, NULL, muster_worker_rank(w), 0, &own));
     if (muster_worker_rank(w) == 0) first = own;
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     options.group = first;
     if (muster_worker_rank(w) == 0) return MUSTER_OK;
-    MUST_REFUSE(muster_update_create(w, user, &options, &update), MUSTER_INVALID_ARGUMENT,
+    MUST_REFUSE(muster_driver_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
                 "group: expected one that this worker is a member of");
-    MUST(update == NULL);
+    MUST(driver == NULL);
     return MUSTER_OK;
 }
 

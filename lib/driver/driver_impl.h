@@ -1,13 +1,13 @@
-/* The inside of a driver, shared by update.c, update_parts.c, downpour.c and easgd.c. */
-#ifndef MST_UPDATE_IMPL_H
-#define MST_UPDATE_IMPL_H
+/* The inside of a driver. */
+#ifndef MST_DRIVER_IMPL_H
+#define MST_DRIVER_IMPL_H
 
-#include "muster/update.h"
+#include "muster/driver.h"
 #include "pool_impl.h"
 #include "tensor_impl.h"
 
 /* One value of the server, as rank 0 of a group (or a worker by itself) keeps it. */
-typedef struct mst_update_value {
+typedef struct mst_driver_value {
     muster_dtype dtype;
     int64_t elements;
     void *fetched[2]; /* host memory; the second only where prefetch is update_frequency */
@@ -18,33 +18,33 @@ typedef struct mst_update_value {
     /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a
      * difference; and not sent yet */
     bool ready;
-} mst_update_value;
+} mst_driver_value;
 
-typedef struct mst_update_kind {
+typedef struct mst_driver_kind {
     const char *create; /* the public function, for messages */
     int32_t copies;     /* of each value on the device */
     bool accumulates, floats_only;
     bool sends_integrations; /* a send follows each integration; else one is due every send_frequency steps */
-    muster_status (*integrate)(muster_update *update, muster_worker *worker, const muster_tensor *parameters);
-    muster_status (*send)(muster_update *update, muster_worker *worker); /* NULL: nothing is sent */
-} mst_update_kind;
+    muster_status (*integrate)(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters);
+    muster_status (*send)(muster_driver *driver, muster_worker *worker); /* NULL: nothing is sent */
+} mst_driver_kind;
 
-typedef enum { MST_UPDATE_OUTSIDE, MST_UPDATE_FETCH, MST_UPDATE_INTEGRATE, MST_UPDATE_SEND } mst_update_phase;
+typedef enum { MST_DRIVER_OUTSIDE, MST_DRIVER_FETCH, MST_DRIVER_INTEGRATE, MST_DRIVER_SEND } mst_driver_phase;
 
-struct muster_update {
-    const mst_update_kind *kind;
-    muster_update_options options;
+struct muster_driver {
+    const mst_driver_kind *kind;
+    muster_driver_options options;
     mst_pool *pool;
     mst_device *device;
     muster_client *client; /* rank 0 of a group only, as all that follows but the steps and the flag */
     int32_t rank, count;
     bool root;
-    mst_update_value *values; /* [count] */
+    mst_driver_value *values; /* [count] */
     double alpha;
     void *flag; /* device memory of one i32; NULL without a group */
     /* steps: the newest taken, the next integration and the next send; INT64_MAX: never */
     int64_t step, integrate_at, send_at, sent_at; /* sent_at: of the last send */
-    mst_update_phase phase;                       /* which part is running */
+    mst_driver_phase phase;                       /* which part is running */
     int32_t current;                              /* the memory of the next integration's fetch */
     int32_t filling;                              /* the memory of the running fetch */
     int32_t last;                                 /* that of the last integration */
@@ -55,37 +55,37 @@ struct muster_update {
     /* how far a part came that failed: values done */
     int32_t accumulated, moved, sent;
     bool subtracted; /* EASGD: all differences are known */
-    muster_update_counts counts;
+    muster_driver_counts counts;
 };
 
 /* Views of one axis. */
-muster_tensor mst_update_host(const muster_update *update, int32_t index, int32_t which);
-muster_tensor mst_update_device(const muster_update *update, int32_t index, int32_t which);
-muster_tensor mst_update_flat(muster_tensor tensor);
+muster_tensor mst_driver_host(const muster_driver *driver, int32_t index, int32_t which);
+muster_tensor mst_driver_device(const muster_driver *driver, int32_t index, int32_t which);
+muster_tensor mst_driver_flat(muster_tensor tensor);
 
 /* Waits for one operation: the status of the wait; done: it is over, in whatever way. */
-muster_status mst_update_wait(muster_request **request, bool *done);
+muster_status mst_driver_wait(muster_request **request, bool *done);
 /* For this worker's sends, all of them, also after a failure: the first one. */
-muster_status mst_update_wait_sends(muster_update *update);
+muster_status mst_driver_wait_sends(muster_driver *driver);
 /* For the receives into `which`. intact: none of them has failed for good. */
-muster_status mst_update_wait_receives(muster_update *update, int32_t which, bool *intact);
+muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, bool *intact);
 
 /* update_parts.c: the parts of a step on rank 0, the program's or the driver's own. */
 /* What a function of the program returned: a status of muster_status, with a message. errors:
  * mst_error_count() before it was called. */
-muster_status mst_update_told(const char *what, muster_status status, uint64_t errors);
-muster_status mst_update_fetch(muster_update *update, muster_worker *worker, int64_t step, int32_t which);
-muster_status mst_update_integrate(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters);
-muster_status mst_update_send(muster_update *update, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors);
+muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which);
+muster_status mst_driver_integrate(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters);
+muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                               const muster_tensor *gradients);
 /* Base and Downpour: the parameters become what was fetched. */
-muster_status mst_update_copy(muster_update *update, muster_worker *worker, const muster_tensor *parameters);
+muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters);
 
 /* downpour.c: the gradients of this step are added; goes on where it failed. */
-muster_status mst_downpour_accumulate(muster_update *update, muster_worker *worker, const muster_tensor *gradients);
+muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients);
 
 /* update_create.c */
-muster_status mst_update_make(const mst_update_kind *kind, muster_worker *worker, muster_server *server,
-                              const muster_update_options *options, muster_update **update);
+muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server,
+                              const muster_driver_options *options, muster_driver **driver);
 
 #endif

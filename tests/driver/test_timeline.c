@@ -1,18 +1,18 @@
 /* When a driver fetches, integrates and sends: the documented steps, made-up steps, and parts that
  * a program replaces. */
-#include "test_update.h"
+#include "driver_fixture.h"
 
 enum { LOG = 4096 };
-typedef muster_status (*create_function)(muster_worker *, muster_server *, const muster_update_options *, muster_update **);
+typedef muster_status (*create_function)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
 
 typedef struct trace {
     muster_server *server;
     create_function create;
-    muster_update_options options;
+    muster_driver_options options;
     const int64_t *steps; /* the steps that are called, ended by -1; NULL: all from 0 to `last` */
     int64_t last;
     char log[WORKERS][LOG];
-    muster_update_counts counts[WORKERS];
+    muster_driver_counts counts[WORKERS];
 } trace;
 
 static char *log_of(void *user, muster_worker *w) { return ((trace *)user)->log[muster_worker_rank(w)]; }
@@ -22,44 +22,44 @@ static void note(char *log, char what, int64_t step) {
     snprintf(log + length, LOG - length, "%s%c%lld", length ? " " : "", what, (long long)step);
 }
 
-static muster_status fetch(muster_update *update, muster_worker *w, int64_t step, void *user) {
+static muster_status fetch(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     note(log_of(user, w), 'F', step);
-    return muster_update_own_fetch(update, w);
+    return muster_driver_default_fetch(driver, w);
 }
 
-static muster_status integrate(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
+static muster_status integrate(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
                                void *user) {
     note(log_of(user, w), 'I', step);
-    return muster_update_own_integrate(update, w, parameters, count);
+    return muster_driver_default_integrate(driver, w, parameters, count);
 }
 
-static muster_status send(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+static muster_status send(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                           const muster_tensor *gradients, int32_t count, void *user) {
     (void)parameters, (void)gradients;
     MUST(count == VALUES);
     note(log_of(user, w), 'S', step);
-    return muster_update_own_send(update, w);
+    return muster_driver_default_send(driver, w);
 }
 
 static muster_status trace_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     trace *t = user;
-    muster_update_options options = t->options;
+    muster_driver_options options = t->options;
     muster_tensor parameters[VALUES], gradients[VALUES];
-    muster_update *update;
-    options.parts = (muster_update_parts){fetch, integrate, send, user};
+    muster_driver *driver;
+    options.parts = (muster_driver_parts){fetch, integrate, send, user};
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 1, parameters));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, gradients));
-    MUSTER_TRY(t->create(w, t->server, &options, &update));
+    MUSTER_TRY(t->create(w, t->server, &options, &driver));
     for (int64_t i = 0; t->steps ? t->steps[i] >= 0 : i <= t->last; i++) {
         const int64_t step = t->steps ? t->steps[i] : i;
         const size_t before = strlen(log_of(user, w));
         int32_t integrated = -1;
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, &integrated));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, &integrated));
         MUST(integrated == (strchr(log_of(user, w) + before, 'I') != NULL));
     }
-    MUSTER_TRY(muster_update_get_counts(update, &t->counts[muster_worker_rank(w)]));
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_driver_get_counts(driver, &t->counts[muster_worker_rank(w)]));
+    return muster_driver_destroy(driver);
 }
 
 static int64_t count_of(const char *log, char what) {
@@ -68,7 +68,7 @@ static int64_t count_of(const char *log, char what) {
     return count;
 }
 
-static void expect_trace(create_function create, muster_update_options options, const int64_t *steps, int64_t last, const char *expected) {
+static void expect_trace(create_function create, muster_driver_options options, const int64_t *steps, int64_t last, const char *expected) {
     for_each_backend(backend) {
         trace *t = calloc(1, sizeof *t);
         muster_runtime *runtime = fixture_open(backend, 2);
@@ -89,8 +89,8 @@ static void expect_trace(create_function create, muster_update_options options, 
 
 static void the_defaults_are_the_documented_ones(void **unused) {
     (void)unused;
-    muster_update_options o;
-    muster_update_options_init(&o);
+    muster_driver_options o;
+    muster_driver_options_init(&o);
     assert_int_equal(o.struct_size, sizeof o);
     assert_int_equal(o.update_frequency, 25);
     assert_int_equal(o.init_delay, 100);
@@ -101,7 +101,7 @@ static void the_defaults_are_the_documented_ones(void **unused) {
     assert_null(o.local_update);
     assert_int_equal(o.integrating, 0);
     assert_true(!o.parts.fetch && !o.parts.integrate && !o.parts.send);
-    muster_update_options_init(NULL);
+    muster_driver_options_init(NULL);
 }
 
 static void downpour_sends_each_step_after_the_delay(void **unused) {
@@ -135,7 +135,7 @@ static void every_frequency_may_be_one_and_the_delay_nothing(void **unused) {
 
 static void a_base_driver_calls_the_send_of_the_program(void **unused) {
     (void)unused;
-    expect_trace(muster_update_create, make_options(4, 2, 1, 3), NULL, 10, "F5 S5 I6 S8 F9 I10");
+    expect_trace(muster_driver_create, make_options(4, 2, 1, 3), NULL, 10, "F5 S5 I6 S8 F9 I10");
 }
 
 static void nothing_happens_up_to_the_delay_nor_ever_where_it_has_no_end(void **unused) {
@@ -187,26 +187,26 @@ static muster_status age_body(muster_worker *w, const muster_tensor *in, muster_
     trace *t = user;
     const int64_t p = t->options.prefetch;
     muster_tensor parameters[VALUES], stamp[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, -1, 0, parameters));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, -1, 0, stamp));
-    MUSTER_TRY(t->create(w, t->server, &t->options, &update));
+    MUSTER_TRY(t->create(w, t->server, &t->options, &driver));
     for (int64_t step = 0; step <= t->last; step++) {
         int32_t integrated;
         double number;
         for (int32_t i = 0; i < VALUES; i++) {
             MUSTER_TRY(muster_fill(w, (double)step, stamp[i]));
-            MUSTER_TRY(muster_client_send(muster_update_client(update), i, MUSTER_RULE_COPY, 1, stamp[i], 0, NULL));
+            MUSTER_TRY(muster_client_send(muster_driver_client(driver), i, MUSTER_RULE_COPY, 1, stamp[i], 0, NULL));
         }
-        MUSTER_TRY(muster_update_step(update, w, step, parameters, NULL, VALUES, &integrated));
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, NULL, VALUES, &integrated));
         for (int32_t i = 0; integrated && i < VALUES; i++) {
             MUSTER_TRY(full_of(w, parameters[i], &number));
             MUST(number == (double)(step - p));
-            MUST(((const float *)muster_tensor_address(muster_update_fetched(update, i)))[0] == (float)(step - p));
+            MUST(((const float *)muster_tensor_address(muster_driver_fetched(driver, i)))[0] == (float)(step - p));
         }
         t->counts[0].integrations += integrated;
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void what_is_integrated_is_as_old_as_the_prefetch(void **unused) {
@@ -218,7 +218,7 @@ static void what_is_integrated_is_as_old_as_the_prefetch(void **unused) {
             trace *t = calloc(1, sizeof *t);
             assert_non_null(t);
             *t = (trace){.server = open_server(runtime, MUSTER_F32, 0),
-                         .create = muster_update_create,
+                         .create = muster_driver_create,
                          .options = make_options(10, 5, prefetches[i], 1),
                          .last = 45};
             assert_ok(run_body(runtime, age_body, t));
@@ -232,50 +232,50 @@ static void what_is_integrated_is_as_old_as_the_prefetch(void **unused) {
 
 /* ---- replaced parts ---- */
 
-static muster_status fetch_sevens(muster_update *update, muster_worker *w, int64_t step, void *user) {
+static muster_status fetch_sevens(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
     (void)w, (void)step, (void)user;
     for (int32_t i = 0; i < VALUES; i++) {
-        const muster_tensor to = muster_update_fetched(update, i);
+        const muster_tensor to = muster_driver_fetched(driver, i);
         for (int64_t j = 0; j < muster_tensor_count(to); j++) ((float *)muster_tensor_address(to))[j] = 7;
     }
     return MUSTER_OK;
 }
 
-static muster_status add_fetched(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
+static muster_status add_fetched(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters, int32_t count,
                                  void *user) {
     (void)step, (void)user;
     for (int32_t i = 0; i < count; i++) {
         muster_tensor came = muster_worker_scratch(w, MUSTER_F32, parameters[i].ndim, parameters[i].shape);
-        MUSTER_TRY(muster_worker_write(w, muster_update_fetched(update, i), came));
+        MUSTER_TRY(muster_worker_write(w, muster_driver_fetched(driver, i), came));
         MUSTER_TRY(muster_axpy(w, 1, came, parameters[i]));
     }
     return MUSTER_OK;
 }
 
-static muster_status send_outgoing(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+static muster_status send_outgoing(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                                    const muster_tensor *gradients, int32_t count, void *user) {
     (void)w, (void)step, (void)parameters, (void)gradients, (void)user;
     for (int32_t i = 0; i < count; i++)
-        MUSTER_TRY(muster_client_send(muster_update_client(update), i, MUSTER_RULE_COPY, 1, muster_update_outgoing(update, i), 0, NULL));
+        MUSTER_TRY(muster_client_send(muster_driver_client(driver), i, MUSTER_RULE_COPY, 1, muster_driver_outgoing(driver, i), 0, NULL));
     return MUSTER_OK;
 }
 
 static muster_status replaced_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_tensor parameters[VALUES], gradients[VALUES];
-    muster_update_options options = make_options(2, 0, 0, 3);
-    muster_update *update;
+    muster_driver_options options = make_options(2, 0, 0, 3);
+    muster_driver *driver;
     double number;
-    options.parts = (muster_update_parts){fetch_sevens, add_fetched, send_outgoing, NULL};
+    options.parts = (muster_driver_parts){fetch_sevens, add_fetched, send_outgoing, NULL};
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 100, 1, parameters));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 5, 1, gradients));
-    MUSTER_TRY(muster_downpour_create(w, user, &options, &update));
-    for (int64_t step = 0; step <= 6; step++) MUSTER_TRY(muster_update_step(update, w, step, parameters, gradients, VALUES, NULL));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    for (int64_t step = 0; step <= 6; step++) MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, NULL));
     for (int32_t i = 0; i < VALUES; i++) {
         MUSTER_TRY(full_of(w, parameters[i], &number));
         MUST(number == 100 + i + 3 * 7); /* at steps 2, 4 and 6 */
     }
-    return muster_update_destroy(update);
+    return muster_driver_destroy(driver);
 }
 
 static void all_parts_can_be_the_programs_own(void **unused) {
@@ -293,15 +293,15 @@ static void all_parts_can_be_the_programs_own(void **unused) {
 static muster_status own_outside_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_tensor parameters[VALUES];
-    muster_update *update;
+    muster_driver *driver;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
-    MUSTER_TRY(muster_easgd_create(w, user, NULL, &update));
-    MUST_REFUSE(muster_update_own_fetch(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
-    MUST_REFUSE(muster_update_own_integrate(update, w, parameters, VALUES), MUSTER_BAD_STATE, "by the part that replaces it");
-    MUST_REFUSE(muster_update_own_send(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
-    MUST_REFUSE(muster_update_own_fetch(NULL, w), MUSTER_INVALID_ARGUMENT, "muster_update_own_fetch: update: expected a driver");
-    MUST_REFUSE(muster_update_own_send(update, NULL), MUSTER_INVALID_ARGUMENT, "muster_update_own_send: worker: expected");
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_easgd_create(w, user, NULL, &driver));
+    MUST_REFUSE(muster_driver_default_fetch(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_driver_default_integrate(driver, w, parameters, VALUES), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_driver_default_fetch(NULL, w), MUSTER_INVALID_ARGUMENT, "muster_driver_default_fetch: driver: expected a driver");
+    MUST_REFUSE(muster_driver_default_send(driver, NULL), MUSTER_INVALID_ARGUMENT, "muster_driver_default_send: worker: expected");
+    return muster_driver_destroy(driver);
 }
 
 static void own_parts_are_refused_outside_parts(void **unused) {
@@ -311,23 +311,23 @@ static void own_parts_are_refused_outside_parts(void **unused) {
     fixture_close(runtime);
 }
 
-static muster_status nested_fetch(muster_update *update, muster_worker *w, int64_t step, void *user) {
-    MUST_REFUSE(muster_update_step(update, w, step, user, NULL, VALUES, NULL), MUSTER_BAD_STATE, "no part of it to be running");
-    MUST_REFUSE(muster_update_destroy(update), MUSTER_BAD_STATE, "no part of it to be running");
-    MUST_REFUSE(muster_update_own_send(update, w), MUSTER_BAD_STATE, "by the part that replaces it");
-    return muster_update_own_fetch(update, w);
+static muster_status nested_fetch(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
+    MUST_REFUSE(muster_driver_step(driver, w, step, user, NULL, VALUES, NULL), MUSTER_BAD_STATE, "no part of it to be running");
+    MUST_REFUSE(muster_driver_destroy(driver), MUSTER_BAD_STATE, "no part of it to be running");
+    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    return muster_driver_default_fetch(driver, w);
 }
 
 static muster_status nested_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_tensor parameters[VALUES];
-    muster_update_options options = make_options(1, 0, 0, 1);
-    muster_update *update;
-    options.parts = (muster_update_parts){.fetch = nested_fetch, .user = parameters};
+    muster_driver_options options = make_options(1, 0, 0, 1);
+    muster_driver *driver;
+    options.parts = (muster_driver_parts){.fetch = nested_fetch, .user = parameters};
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
-    MUSTER_TRY(muster_update_create(w, user, &options, &update));
-    MUSTER_TRY(muster_update_step(update, w, 1, parameters, NULL, VALUES, NULL));
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_driver_create(w, user, &options, &driver));
+    MUSTER_TRY(muster_driver_step(driver, w, 1, parameters, NULL, VALUES, NULL));
+    return muster_driver_destroy(driver);
 }
 
 static void a_part_cannot_call_the_step_that_it_is_in(void **unused) {
@@ -337,22 +337,22 @@ static void a_part_cannot_call_the_step_that_it_is_in(void **unused) {
     fixture_close(runtime);
 }
 
-static muster_status integrate_nothing(muster_update *update, muster_worker *w, int64_t step, const muster_tensor *parameters,
+static muster_status integrate_nothing(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
                                        int32_t count, void *user) {
-    (void)update, (void)w, (void)step, (void)parameters, (void)count, (void)user;
+    (void)driver, (void)w, (void)step, (void)parameters, (void)count, (void)user;
     return MUSTER_OK;
 }
 
 static muster_status no_difference_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_tensor parameters[VALUES];
-    muster_update_options options = make_options(1, 0, 0, 1);
-    muster_update *update;
+    muster_driver_options options = make_options(1, 0, 0, 1);
+    muster_driver *driver;
     options.parts.integrate = integrate_nothing;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
-    MUSTER_TRY(muster_easgd_create(w, user, &options, &update));
-    MUST_REFUSE(muster_update_step(update, w, 1, parameters, NULL, VALUES, NULL), MUSTER_BAD_STATE, "expected its own integrate before it");
-    return muster_update_destroy(update);
+    MUSTER_TRY(muster_easgd_create(w, user, &options, &driver));
+    MUST_REFUSE(muster_driver_step(driver, w, 1, parameters, NULL, VALUES, NULL), MUSTER_BAD_STATE, "expected its own integrate before it");
+    return muster_driver_destroy(driver);
 }
 
 static void easgds_own_send_wants_its_own_integrate(void **unused) {

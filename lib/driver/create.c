@@ -1,0 +1,238 @@
+/* Creating and destroying drivers, and their options. */
+#include "driver_impl.h"
+
+#include "communicator_impl.h"
+#include "options_impl.h"
+#include "runtime_impl.h"
+#include "server_impl.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+void muster_driver_options_init(muster_driver_options *options) {
+    if (options)
+        *options = (muster_driver_options){
+            .struct_size = sizeof *options, .update_frequency = 25, .init_delay = 100, .send_frequency = 1, .beta = 0.9};
+}
+
+static muster_status driver_read_options(const char *where, const muster_driver_options *given, muster_driver_options *options) {
+    muster_driver_options_init(options);
+    return mst_options_read(where, "muster_driver_options_init", given, options, sizeof *options);
+}
+
+static muster_status driver_refuse_below(const char *where, const char *what, int64_t value, int64_t least) {
+    if (value >= least) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: %s: expected %" PRId64 " or more, received %" PRId64, where, what, least,
+                     value);
+}
+
+static muster_status driver_check_options(const char *where, const muster_driver_options *options) {
+    MUSTER_TRY(driver_refuse_below(where, "update_frequency", options->update_frequency, 1));
+    MUSTER_TRY(driver_refuse_below(where, "init_delay", options->init_delay, 0));
+    MUSTER_TRY(driver_refuse_below(where, "prefetch", options->prefetch, 0));
+    MUSTER_TRY(driver_refuse_below(where, "send_frequency", options->send_frequency, 1));
+    MUSTER_TRY(driver_refuse_below(where, "integrating", options->integrating, 0));
+    if (options->prefetch > options->update_frequency)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: options: prefetch: expected at most update_frequency, %" PRId64 ", received %" PRId64, where,
+                         options->update_frequency, options->prefetch);
+    if (!isfinite(options->beta) || options->beta < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: beta: expected a finite number that is not negative, received %g", where,
+                         options->beta);
+    return MUSTER_OK;
+}
+
+static muster_status driver_check_worker(const char *where, const muster_worker *worker) {
+    if (worker && worker == mst_current_worker()) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received %s", where,
+                     worker ? "another" : "NULL");
+}
+
+/* ---- memory ---- */
+
+static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
+    for (int i = 1; i >= 0; i--) {
+        driver->device->table->release(driver->device, value->outgoing[i]);
+        mst_free(value->fetched[i]);
+    }
+}
+
+/* Nothing is under way. */
+static void driver_free(muster_driver *driver) {
+    for (int32_t i = driver->values ? driver->count - 1 : -1; i >= 0; i--) driver_free_value(driver, &driver->values[i]);
+    mst_free(driver->values);
+    driver->device->table->release(driver->device, driver->flag);
+    if (driver->client) mst_client_release(driver->client);
+    mst_free(driver);
+}
+
+static muster_status driver_make_value(muster_driver *driver, muster_worker *worker, mst_driver_value *value) {
+    const int64_t bytes = value->elements * muster_dtype_size(value->dtype);
+    const int32_t fetches = driver->options.prefetch == driver->options.update_frequency ? 2 : 1;
+    for (int32_t i = 0; i < fetches; i++) {
+        value->fetched[i] = mst_alloc((size_t)bytes);
+        if (!value->fetched[i]) return mst_out_of_memory(driver->kind->create, bytes);
+    }
+    for (int32_t i = 0; i < driver->kind->copies; i++) MUSTER_TRY(mst_worker_allocate(worker, bytes, &value->outgoing[i]));
+    value->fresh = true;
+    return MUSTER_OK;
+}
+
+static muster_status driver_make_values(muster_driver *driver, muster_worker *worker, const muster_server *server) {
+    const int64_t bytes = driver->count * (int64_t)sizeof *driver->values;
+    driver->values = mst_alloc((size_t)bytes);
+    if (!driver->values) return mst_out_of_memory(driver->kind->create, bytes);
+    for (int32_t i = 0; i < driver->count; i++) {
+        mst_driver_value *value = &driver->values[i];
+        value->dtype = server->values[i].dtype;
+        value->elements = server->values[i].elements;
+        MUSTER_TRY(driver_make_value(driver, worker, value));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status driver_check_values(const mst_driver_kind *kind, const muster_server *server) {
+    for (int32_t i = 0; kind->floats_only && i < server->count; i++) {
+        const muster_dtype dtype = server->values[i].dtype;
+        if (!mst_dtype_is_float(dtype))
+            return mst_error(MUSTER_UNSUPPORTED, "%s: server: expected float values, received %s as value %" PRId32, kind->create,
+                             muster_dtype_name(dtype), i);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- groups ---- */
+
+static muster_status driver_find_root(muster_driver *driver, const muster_worker *worker) {
+    const muster_communicator *group = driver->options.group;
+    const int32_t rank = group ? muster_communicator_rank(group, worker) : 0;
+    driver->root = rank == 0;
+    if (rank >= 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected one that this worker is a member of", driver->kind->create);
+}
+
+/* The last thing of a creation: whoever waits in it for a worker whose creation has failed is told
+ * when the body of that one returns. */
+static muster_status driver_count_integrating(muster_driver *driver, muster_worker *worker) {
+    int32_t groups = muster_worker_size(worker);
+    if (driver->options.integrating > 0) {
+        groups = driver->options.integrating;
+    } else if (driver->options.group) {
+        muster_tensor host = muster_i32(&groups), flag = muster_i32(driver->flag);
+        groups = driver->root;
+        flag.device = worker->rank;
+        MUSTER_TRY(muster_worker_write(worker, host, flag));
+        MUSTER_TRY(muster_worker_all_reduce(worker, NULL, MUSTER_SUM, flag, flag));
+        MUSTER_TRY(muster_worker_read(worker, flag, host));
+    }
+    driver->alpha = driver->options.beta / groups;
+    return MUSTER_OK;
+}
+
+/* ---- create and destroy ---- */
+
+static const char destroy_name[] = "muster_driver_destroy";
+
+static int64_t later(int64_t step, int64_t by) {
+    int64_t sum;
+    return __builtin_add_overflow(step, by, &sum) ? INT64_MAX : sum;
+}
+
+static muster_status driver_fill(muster_driver *driver, muster_worker *worker, muster_server *server) {
+    MUSTER_TRY(driver_find_root(driver, worker));
+    MUSTER_TRY(driver_check_values(driver->kind, server));
+    if (driver->root) {
+        MUSTER_TRY(muster_worker_client(worker, server, &driver->client));
+        mst_client_hold(driver->client);
+        MUSTER_TRY(driver_make_values(driver, worker, server));
+    }
+    if (driver->options.group) MUSTER_TRY(mst_worker_allocate(worker, sizeof(int32_t), &driver->flag));
+    return driver->kind->floats_only ? driver_count_integrating(driver, worker) : MUSTER_OK;
+}
+
+muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server, const muster_driver_options *given,
+                              muster_driver **driver) {
+    muster_driver_options options;
+    if (!driver) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: driver: expected the address of a pointer, received NULL", kind->create);
+    *driver = NULL;
+    MUSTER_TRY(driver_check_worker(kind->create, worker));
+    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", kind->create);
+    MUSTER_TRY(driver_read_options(kind->create, given, &options));
+    MUSTER_TRY(driver_check_options(kind->create, &options));
+    muster_driver *made = mst_alloc(sizeof *made);
+    if (!made) return mst_out_of_memory(kind->create, sizeof *made);
+    made->kind = kind;
+    made->options = options;
+    made->pool = worker->pool;
+    made->device = worker->device;
+    made->rank = worker->rank;
+    made->count = muster_server_count(server);
+    made->step = made->sent_at = -1;
+    made->integrate_at = later(options.init_delay, options.update_frequency);
+    made->send_at = kind->sends_integrations ? INT64_MAX : later(options.init_delay, options.send_frequency);
+    const muster_status status = driver_fill(made, worker, server);
+    if (status != MUSTER_OK) {
+        driver_free(made);
+        return status;
+    }
+    *driver = made;
+    return MUSTER_OK;
+}
+
+/* Ends an operation: what cannot be waited for is taken back. */
+static void driver_drain_request(muster_request **request, muster_status *first, char message[MST_MESSAGE_SIZE]) {
+    muster_status status;
+    if (!*request) return;
+    mst_request_finish(*request, destroy_name, true, &status);
+    mst_request_give(*request);
+    *request = NULL;
+    if (status == MUSTER_OK || *first != MUSTER_OK) return;
+    *first = status;
+    mst_error_save(message);
+}
+
+static muster_status driver_drain(muster_driver *driver) {
+    char message[MST_MESSAGE_SIZE];
+    muster_status first = MUSTER_OK;
+    for (int32_t i = 0; driver->values && i < driver->count; i++) {
+        driver_drain_request(&driver->values[i].sending, &first, message);
+        for (int32_t which = 0; which < 2; which++) driver_drain_request(&driver->values[i].receiving[which], &first, message);
+    }
+    return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
+}
+
+static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker *worker) {
+    if (worker->pool != driver->pool || worker->rank != driver->rank)
+        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected to be in a body of its worker, rank %" PRId32 ", or in none", destroy_name,
+                         driver->rank);
+    muster_status status = MUSTER_OK;
+    if (driver->client) {
+        MUSTER_TRY(mst_client_enter_wait(driver->client, destroy_name));
+        status = driver_drain(driver);
+        mst_client_leave(driver->client);
+    }
+    if (mst_worker_sync(worker) != MUSTER_OK)
+        return mst_error(MUSTER_BAD_STATE,
+                         "%s: driver: the call is lost, and the device may still use its memory: destroy it outside bodies", destroy_name);
+    driver_free(driver);
+    return status;
+}
+
+/* The end of each body has ended what was under way. */
+static muster_status driver_destroy_outside(muster_driver *driver) {
+    mst_pool *pool = driver->pool;
+    MUSTER_TRY(mst_pool_enter(pool, destroy_name, 0));
+    const muster_status status = driver_drain(driver);
+    driver_free(driver);
+    mst_pool_leave(pool);
+    return status;
+}
+
+muster_status muster_driver_destroy(muster_driver *driver) {
+    if (!driver) return MUSTER_OK;
+    if (driver->phase != MST_DRIVER_OUTSIDE)
+        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected no part of it to be running", destroy_name);
+    muster_worker *worker = mst_current_worker();
+    return worker ? driver_destroy_in_body(driver, worker) : driver_destroy_outside(driver);
+}

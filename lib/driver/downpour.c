@@ -1,0 +1,60 @@
+/* Downpour SGD: gradients are accumulated where they are, and sent every send_frequency steps. */
+#include "driver_impl.h"
+
+muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients) {
+    for (; driver->accumulated < driver->count; driver->accumulated++) {
+        const int32_t i = driver->accumulated;
+        const muster_tensor sum = mst_driver_device(driver, i, 0), gradient = mst_driver_flat(gradients[i]);
+        if (driver->values[i].fresh)
+            MUSTER_TRY(muster_copy(worker, gradient, sum));
+        else
+            MUSTER_TRY(muster_binary_op(worker, MUSTER_ADD, sum, gradient, sum));
+        driver->values[i].fresh = false;
+    }
+    return MUSTER_OK;
+}
+
+/* What has been accumulated becomes what is sent, and the memory of the last send is where the next
+ * sum begins. */
+static muster_status downpour_prepare(muster_driver *driver, muster_worker *worker, int32_t index) {
+    mst_driver_value *value = &driver->values[index];
+    const muster_tensor sum = mst_driver_device(driver, index, 0);
+    bool done;
+    muster_status status = mst_driver_wait(&value->sending, &done);
+    if (status != MUSTER_OK) return status;
+    const uint64_t errors = mst_error_count();
+    if (driver->options.local_update)
+        MUSTER_TRY(mst_driver_part_status("local_update",
+                                          driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors));
+    else if (!mst_dtype_is_float(value->dtype)) /* floats are negated on their way into the server */
+        MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));
+    void *address = value->outgoing[0];
+    value->outgoing[0] = value->outgoing[1];
+    value->outgoing[1] = address;
+    value->fresh = value->ready = true;
+    return MUSTER_OK;
+}
+
+static muster_status downpour_send(muster_driver *driver, muster_worker *worker) {
+    for (; driver->sent < driver->count; driver->sent++) {
+        const int32_t i = driver->sent;
+        mst_driver_value *value = &driver->values[i];
+        /* sent when a send that had failed was made up for, on the same step */
+        if (value->fresh && !value->ready) continue;
+        const bool negates = !driver->options.local_update && mst_dtype_is_float(value->dtype);
+        if (!value->ready) MUSTER_TRY(downpour_prepare(driver, worker, i));
+        MUSTER_TRY(muster_client_send(driver->client, i, negates ? MUSTER_RULE_ADD_SCALED : MUSTER_RULE_ADD, negates ? -1 : 1,
+                                      mst_driver_device(driver, i, 1), 0, &value->sending));
+        value->ready = false;
+    }
+    driver->sent = 0;
+    return MUSTER_OK;
+}
+
+static const mst_driver_kind downpour_kind = {
+    .create = "muster_downpour_create", .copies = 2, .accumulates = true, .integrate = mst_driver_copy, .send = downpour_send};
+
+muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
+                                     muster_driver **driver) {
+    return mst_driver_make(&downpour_kind, worker, server, options, driver);
+}
