@@ -1,50 +1,112 @@
 #!/usr/bin/env python3
-"""check.py SOURCE ROOMS CC: in every room, includes its own headers and those of the rooms to its left compile, all others do not.
+"""check.py SOURCE ROOMS CC: in every room, includes of its own headers and of the exported headers of the rooms to its left compile.
+Includes of private headers of other rooms, and of any header of a room to its right, do not compile.
 
-ROOMS: a file with one line "name;folder;public headers folder;include path..." per room, leftmost first."""
+ROOMS: a file with one line "name;folder;folder of exported headers;include path..." per room, leftmost first."""
+import dataclasses
 import pathlib
 import re
 import subprocess
 import sys
 
 
+@dataclasses.dataclass
+class Room:
+    name: str
+    folder: pathlib.Path
+    export: pathlib.Path
+    path: list  # folders of its include path
+    exported: list  # as in #include "..."
+    private: list
+
+    def sees(self, other, rooms):
+        return rooms.index(other) <= rooms.index(self)
+
+
+def read_rooms(table):
+    rooms = []
+    for line in pathlib.Path(table).read_text().splitlines():
+        name, folder, export, *path = line.split(";")
+        folder, export = pathlib.Path(folder), pathlib.Path(export)
+        exported = sorted(str(file.relative_to(export)) for file in export.rglob("*.h"))
+        headers = {str(file.relative_to(folder)) for file in folder.rglob("*.h") if "nvrtc" not in file.relative_to(folder).parts[:-1]}
+        rooms.append(Room(name, folder, export, path, exported, sorted(headers - set(exported))))
+    return rooms
+
+
 def run(cc, options, source, path):
-    command = [cc, "-std=gnu11", "-D_GNU_SOURCE", *options, "-o", "/dev/null", "-x", "c", "-"] + [f"-I{folder}" for folder in path]
-    return subprocess.run(command, input=source, text=True, capture_output=True)
+    command = [cc, "-std=gnu11", "-D_GNU_SOURCE", *options, "-x", "c", "-"] + [f"-I{folder}" for folder in path]
+    return subprocess.run(command, input=source, text=True, capture_output=True, cwd="/")
 
 
-def finds(cc, header, path):
-    """Whether the room's own include path leads to the header. A Muster installed on this machine is not asked: hence -nostdinc."""
-    return run(cc, ["-E", "-nostdinc"], f'#if !__has_include("{header}")\n#error not found\n#endif\n', path).returncode == 0
+def found(cc, headers, path):
+    """Those of the headers to which the include path leads. A Muster installed on this machine is not asked: hence -nostdinc."""
+    source = "".join(f'#if __has_include("{header}")\nfound {header}\n#endif\n' for header in headers)
+    result = run(cc, ["-E", "-P", "-nostdinc"], source, path)
+    if result.returncode:
+        raise SystemExit(result.stderr)
+    return {line.removeprefix("found ") for line in result.stdout.splitlines() if line.startswith("found ")}
 
 
-def check_includes(cc, rooms):
+def check_right_includes(cc, rooms):
+    """What a room may include does compile in it."""
     wrong = tried = 0
-    owned = []  # (position of the room, header)
-    for position, (_, folder, public, *_) in enumerate(rooms):
-        owned += [(position, path.name) for path in sorted(pathlib.Path(folder).glob("*_impl.h"))]
-        owned += [(position, f"muster/{path.name}") for path in sorted(pathlib.Path(public, "muster").glob("*.h"))]
-    for position, (name, _, _, *path) in enumerate(rooms):
-        right = run(cc, ["-fsyntax-only"], "".join(f'#include "{header}"\n' for owner, header in owned if owner <= position), path)
-        if right.returncode:
-            print(f"room {name}: a right include fails\n{right.stderr}")
+    for room in rooms:
+        headers = [header for other in rooms if room.sees(other, rooms) for header in other.exported] + room.private
+        result = run(cc, ["-fsyntax-only"], "".join(f'#include "{header}"\n' for header in headers), room.path)
+        tried += len(headers)
+        if result.returncode:
+            print(f"room {room.name}: a right include fails\n{result.stderr}")
             wrong += 1
-        for owner, header in owned:
-            if finds(cc, header, path) != (owner <= position):
-                print(f'room {name}: #include "{header}" of room {rooms[owner][0]} is {"not found" if owner <= position else "found"}')
+    print(f"{tried} right includes tried, {wrong} faults")
+    return wrong == 0 and tried > 0
+
+
+def check_exported(cc, rooms):
+    """Each room finds the exported headers of the rooms to its left and its own, and no others."""
+    wrong = tried = 0
+    for room in rooms:
+        owner = {header: other for other in rooms for header in other.exported}
+        seen = found(cc, owner, room.path)
+        for header, other in owner.items():
+            if (header in seen) != room.sees(other, rooms):
+                print(f'room {room.name}: #include "{header}" of room {other.name} is {"found" if header in seen else "not found"}')
                 wrong += 1
-            tried += owner > position
-    print(f"{tried} wrong includes tried, {wrong} faults")
+            tried += not room.sees(other, rooms)
+    print(f"{tried} exported headers of rooms to the right tried, {wrong} faults")
     return wrong == 0 and tried > len(rooms)
 
 
+def check_private(cc, rooms):
+    """No other room finds a private header by its path, by its name alone or by way of an include folder ("../x" relative to the file itself is
+    check_no_way_around's), and a file of another room that includes it does not compile."""
+    wrong = tried = 0
+    for owner in rooms:
+        for room in (room for room in rooms if room is not owner):
+            own = {way for header in room.private + room.exported for way in (header, pathlib.Path(header).name)}
+            ways = {way for header in owner.private for way in (header, pathlib.Path(header).name, f"{owner.folder.name}/{header}")} - own
+            around = {f"../{way}" for header in owner.private for way in (header, f"{owner.folder.name}/{header}", f"{owner.name}/{header}")}
+            for way in sorted(found(cc, ways, room.path) | found(cc, around, room.path[1:])):
+                print(f'room {room.name}: #include "{way}" finds a private header of room {owner.name}')
+                wrong += 1
+        other = next((room for room in reversed(rooms) if room is not owner), None)
+        for header in owner.private:
+            result = run(cc, ["-fsyntax-only"], f'#include "{header}"\n', other.path)
+            if result.returncode == 0 or f"{header}: No such file" not in result.stderr and f"'{header}' file not found" not in result.stderr:
+                print(f'room {other.name}: #include "{header}", private to room {owner.name}, compiles or fails for another reason\n{result.stderr}')
+                wrong += 1
+            tried += 1
+    print(f"{tried} private headers tried in the {len(rooms) - 1} other rooms, {wrong} faults")
+    return wrong == 0 and tried > 0
+
+
 def check_no_way_around(rooms):
-    """A path with ".." would reach any room: it may only lead to the file's own room. One from the root is nobody's."""
+    """A path with ".." would reach any room: it may only lead to the file's own room. An absolute path belongs to no room."""
     wrong = 0
-    for _, folder, *_ in rooms:
-        for file in sorted(pathlib.Path(folder).rglob("*.[ch]")):
+    for room in rooms:
+        for file in sorted(room.folder.rglob("*.[ch]")):
             for path in re.findall(r'^\s*#\s*include\s*["<]([^">]*\.\./[^">]*|/[^">]*)', file.read_text(), flags=re.M):
-                if path.startswith("/") or pathlib.Path(folder).resolve() not in (file.parent / path).resolve().parents:
+                if path.startswith("/") or room.folder.resolve() not in (file.parent / path).resolve().parents:
                     print(f'{file}: #include "{path}" leaves the room')
                     wrong += 1
     return wrong == 0
@@ -52,13 +114,14 @@ def check_no_way_around(rooms):
 
 def check_public_headers_have_a_room(source, rooms):
     headers = {path.name for path in pathlib.Path(source, "include/muster").glob("*.h")}
-    homes = {path.name for _, _, public, *_ in rooms for path in pathlib.Path(public, "muster").glob("*.h")}
+    homes = {path.name for room in rooms for path in (room.export / "muster").glob("*.h")}
     print("public headers that no room owns:", ", ".join(sorted(headers - homes)) or "none")
     return headers == homes
 
 
 if __name__ == "__main__":
     source, table, compiler = sys.argv[1:]
-    rooms = [line.split(";") for line in pathlib.Path(table).read_text().split("\n") if line]
-    checks = [check_includes(compiler, rooms), check_no_way_around(rooms), check_public_headers_have_a_room(source, rooms)]
+    rooms = read_rooms(table)
+    checks = [check_right_includes(compiler, rooms), check_exported(compiler, rooms), check_private(compiler, rooms), check_no_way_around(rooms),
+              check_public_headers_have_a_room(source, rooms)]
     sys.exit(0 if all(checks) else 1)
