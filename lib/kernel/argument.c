@@ -1,5 +1,5 @@
 /* Arguments: making them, and checking them against what was declared. */
-#include "kernel_impl.h"
+#include "kernel_private.h"
 #include "tensors_impl.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* From texts to kernels on all devices: every kernel of every device is one job, done by several
  * threads at once. */
-#include "kernel_impl.h"
+#include "kernel_private.h"
 
 #include <pthread.h>
 #include <signal.h>

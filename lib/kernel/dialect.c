@@ -1,4 +1,4 @@
-#include "kernel_impl.h"
+#include "kernel_private.h"
 
 #include <stdio.h>
 #include <string.h>

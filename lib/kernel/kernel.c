@@ -1,5 +1,5 @@
 /* Creating and destroying kernels, and what can be asked of them. */
-#include "kernel_impl.h"
+#include "kernel_private.h"
 #include "options_impl.h"
 
 #include <string.h>

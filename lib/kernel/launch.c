@@ -1,5 +1,5 @@
 /* Launching: inside a body on its worker's device, outside on the device of the tensors. */
-#include "kernel_impl.h"
+#include "kernel_private.h"
 #include "tensors_impl.h"
 
 #include <stdio.h>

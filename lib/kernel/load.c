@@ -1,6 +1,6 @@
 /* Kernels out of section files. */
-#include "kernel_impl.h"
-#include "section_impl.h"
+#include "kernel_private.h"
+#include "section_private.h"
 
 #include <errno.h>
 #include <stdio.h>

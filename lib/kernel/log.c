@@ -1,5 +1,5 @@
 /* What compilers say. */
-#include "kernel_impl.h"
+#include "kernel_private.h"
 
 #include <pthread.h>
 #include <string.h>

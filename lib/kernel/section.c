@@ -1,4 +1,4 @@
-#include "section_impl.h"
+#include "section_private.h"
 
 #include <stdio.h>
 #include <string.h>

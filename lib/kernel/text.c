@@ -1,4 +1,4 @@
-#include "types_impl.h"
+#include "types_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* One value into replicas, from the host or from one of them: set, broadcast, scatter. */
-#include "change_impl.h"
+#include "change_private.h"
 
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
     return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_LIST);

@@ -1,4 +1,4 @@
-#include "change_impl.h"
+#include "change_private.h"
 
 #include <string.h>
 

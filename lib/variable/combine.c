@@ -1,5 +1,5 @@
 /* An operation over the replicas: all_reduce, reduce, reduce_at, reduce_scatter. */
-#include "change_impl.h"
+#include "change_private.h"
 
 /* op and rank: set by the caller. */
 static muster_status plan_reduction(mst_change *change) {

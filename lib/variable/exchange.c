@@ -1,5 +1,5 @@
 /* Rows between the replicas: all_gather, gather_at, scatter_from, all_to_all. */
-#include "change_impl.h"
+#include "change_private.h"
 
 #include <string.h>
 

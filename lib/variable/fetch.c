@@ -1,5 +1,5 @@
 /* Replicas into host arrays: get, reduce_to, stack, concatenate. */
-#include "change_impl.h"
+#include "change_private.h"
 
 #include <string.h>
 

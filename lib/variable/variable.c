@@ -1,5 +1,5 @@
 /* Making, ending and asking variables. */
-#include "change_impl.h"
+#include "change_private.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* What was compiled once is found again; what is damaged there is compiled again; several processes
  * may compile at once. */
 #include "kernel_fixture.h"
-#include "kernel_impl.h"
+#include "kernel_private.h"
 
 #include <dirent.h>
 #include <stdlib.h>

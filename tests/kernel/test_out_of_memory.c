@@ -1,6 +1,6 @@
 /* Every allocation of creating a kernel may fail: nothing is left, and all goes on working. */
 #include "base_check.h"
-#include "kernel_impl.h"
+#include "kernel_private.h"
 #include "kernel_texts.h"
 #include "runtime_gpus.h"
 

@@ -1,6 +1,6 @@
 /* The reader of section files: every row of the grammar, and that nothing is swallowed. */
 #include "base_check.h"
-#include "section_impl.h"
+#include "section_private.h"
 
 #include <stdio.h>
 

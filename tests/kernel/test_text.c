@@ -1,6 +1,6 @@
 /* The words of kernel texts, and what is found by them. */
 #include "base_check.h"
-#include "kernel_impl.h"
+#include "kernel_private.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* Any bytes as a section file: no crash, no leak, and what was read keeps its promises. For
  * libFuzzer. */
-#include "section_impl.h"
+#include "section_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* The real NVRTC compiles every kernel text of the tests and samples: nvrtc_texts ARCHITECTURE (90:
  * sm_90). Found as tests/device_text finds it. */
 #include "base_check.h"
-#include "kernel_impl.h"
+#include "kernel_private.h"
 #include "kernel_texts.h"
 #include "nvrtc_api_impl.h"
-#include "section_impl.h"
+#include "section_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* One operation on a list of variables: checked and planned in the caller's thread, carried out by
  * the workers, committed or rolled back in the caller's thread. Workers first allocate everything,
  * meet, and only then write, so that a failed allocation on any rank has changed nothing. */
-#ifndef MST_CHANGE_IMPL_H
-#define MST_CHANGE_IMPL_H
+#ifndef MST_CHANGE_PRIVATE_H
+#define MST_CHANGE_PRIVATE_H
 
 #include "variable_impl.h"
 

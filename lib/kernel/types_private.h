@@ -1,7 +1,7 @@
 /* The types of parameters, the flags, and the words of kernel texts: nothing here knows of
  * devices. */
-#ifndef MST_KERNEL_TYPES_IMPL_H
-#define MST_KERNEL_TYPES_IMPL_H
+#ifndef MST_KERNEL_TYPES_PRIVATE_H
+#define MST_KERNEL_TYPES_PRIVATE_H
 
 #include "memory_impl.h"
 #include "muster/kernel.h"

@@ -1,9 +1,9 @@
 /* Kernels of the program's own: what the files of this room share. */
-#ifndef MST_KERNEL_IMPL_H
-#define MST_KERNEL_IMPL_H
+#ifndef MST_KERNEL_PRIVATE_H
+#define MST_KERNEL_PRIVATE_H
 
 #include "runtime_impl.h"
-#include "types_impl.h"
+#include "types_private.h"
 
 /* Of launches by a number of elements; made ready at creation. */
 enum { MST_KERNEL_THREADS = 256 };

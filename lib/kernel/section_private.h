@@ -1,9 +1,9 @@
 /* The reader of section files: text in, declarations and code out. It knows of no device and no
  * compiler. */
-#ifndef MST_SECTION_IMPL_H
-#define MST_SECTION_IMPL_H
+#ifndef MST_SECTION_PRIVATE_H
+#define MST_SECTION_PRIVATE_H
 
-#include "types_impl.h"
+#include "types_private.h"
 
 typedef struct mst_section_kernel {
     char *name;
