@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""circles.py SOURCE ROOMS KNOWN: reads the includes of the library and of its public headers.
+
+1. No include leads upwards, to a room that is not to the left.
+2. There is no circle between files of different folders. A source file and the headers that bear its name (x.c, x_impl.h, x_private.h in one folder)
+   count as one, because a circle that goes through the source file of a header is one, too.
+
+ROOMS: see check.py. KNOWN: folders, one a line, inside which circles are not counted yet; a folder without circles must leave the list."""
+import pathlib
+import re
+import sys
+
+from check import read_rooms
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', flags=re.M)
+
+
+def includes(source, rooms):
+    """[(including file, its room, included file, its room)]: of this project's files, all paths real."""
+    room_of = {}
+    for room in rooms:
+        for header in room.exported:
+            room_of[(room.export / header).resolve()] = room
+        for file in list(room.folder.rglob("*.[ch]")) + list(room.folder.rglob("*.cu*")):
+            room_of[file.resolve()] = room
+    everywhere = {}
+    for file in room_of:
+        everywhere.setdefault(file.name, []).append(file)
+    edges = []
+    for file, room in room_of.items():
+        for name in INCLUDE.findall(file.read_text()):
+            texts = [file.parent] if file.suffix.startswith(".cu") else []
+            places = [file.parent, *map(pathlib.Path, room.path), pathlib.Path(source, "include"), *texts]
+            target = next((path.resolve() for path in (place / name for place in places) if path.is_file()), None)
+            if target is None:  # not on the include path: a header of the system, a kernel text known by its name, or one of another room
+                own = [other for other in everywhere.get(pathlib.Path(name).name, []) if "nvrtc" not in other.parts[:-1]]
+                target = own[0] if len(own) == 1 else None
+            if target in room_of:
+                edges.append((file, room, target, room_of[target]))
+    return edges
+
+
+def check_upwards(source, rooms, edges):
+    wrong = [edge for edge in edges if not edge[1].sees(edge[3], rooms)]
+    for file, room, target, other in wrong:
+        print(f"{file.relative_to(source)} of room {room.name} includes {target.relative_to(source)} of room {other.name}, which is not to its left")
+    return not wrong
+
+
+def unit(file):
+    return file.parent / re.sub(r"(_impl|_private)?(_parameters)?$", "", file.stem)
+
+
+def knots(edges):
+    """The strongly connected components of more than one folder (Tarjan), each as a set of units."""
+    after = {}
+    for file, target in edges:
+        after.setdefault(unit(file), set()).add(unit(target))
+        after.setdefault(unit(target), set())
+    number, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        stack.append(node)
+        for other in sorted(after[node]):
+            if other not in number:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], number[other])
+        if low[node] == number[node]:
+            knot = set(stack[stack.index(node):])
+            del stack[stack.index(node):]
+            if len({member.parent for member in knot}) > 1:
+                found.append(knot)
+
+    for node in sorted(after):
+        if node not in number:
+            visit(node)
+    return found
+
+
+def check_circles(source, edges, known):
+    pairs = sorted({(file, target) for file, _, target, _ in edges})
+    right, excused = True, set()
+    for knot in knots(pairs):
+        home = next((folder for folder in known if all(source / folder in member.parents for member in knot)), None)
+        if home:
+            excused.add(home)
+            continue
+        print("a circle between files of different folders:")
+        for file, target in pairs:
+            if unit(file) in knot and unit(target) in knot and unit(file) != unit(target):
+                print(f"    {file.relative_to(source)} includes {target.relative_to(source)}")
+        right = False
+    for folder in set(known) - excused:
+        print(f"{folder} has no circle any more: it must leave the list of known ones")
+        right = False
+    print(f"{len(pairs)} includes between {len({unit(file) for pair in pairs for file in pair})} units read; known to have circles: {' '.join(known) or 'none'}")
+    return right and len(pairs) > 100
+
+
+if __name__ == "__main__":
+    source, table, known = sys.argv[1:]
+    source = pathlib.Path(source).resolve()
+    rooms = read_rooms(table)
+    edges = includes(source, rooms)
+    listed = [line for line in pathlib.Path(known).read_text().splitlines() if line and not line.startswith("#")]
+    checks = [check_upwards(source, rooms, edges), check_circles(source, edges, listed)]
+    sys.exit(0 if all(checks) else 1)
