@@ -1,5 +1,5 @@
 /* Creating and destroying drivers, and their options. */
-#include "driver_impl.h"
+#include "driver_private.h"
 
 #include "communicator_impl.h"
 #include "options_impl.h"
@@ -85,16 +85,16 @@ static muster_status driver_make_values(muster_driver *driver, muster_worker *wo
     if (!driver->values) return mst_out_of_memory(driver->kind->create, bytes);
     for (int32_t i = 0; i < driver->count; i++) {
         mst_driver_value *value = &driver->values[i];
-        value->dtype = server->values[i].dtype;
-        value->elements = server->values[i].elements;
+        value->dtype = mst_server_dtype(server, i);
+        value->elements = mst_server_elements(server, i);
         MUSTER_TRY(driver_make_value(driver, worker, value));
     }
     return MUSTER_OK;
 }
 
 static muster_status driver_check_values(const mst_driver_kind *kind, const muster_server *server) {
-    for (int32_t i = 0; kind->floats_only && i < server->count; i++) {
-        const muster_dtype dtype = server->values[i].dtype;
+    for (int32_t i = 0; kind->floats_only && i < muster_server_count(server); i++) {
+        const muster_dtype dtype = mst_server_dtype(server, i);
         if (!mst_dtype_is_float(dtype))
             return mst_error(MUSTER_UNSUPPORTED, "%s: server: expected float values, received %s as value %" PRId32, kind->create,
                              muster_dtype_name(dtype), i);
@@ -180,24 +180,15 @@ muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker
     return MUSTER_OK;
 }
 
-/* Ends an operation: what cannot be waited for is taken back. */
-static void driver_drain_request(muster_request **request, muster_status *first, char message[MST_MESSAGE_SIZE]) {
-    muster_status status;
-    if (!*request) return;
-    mst_request_finish(*request, destroy_name, true, &status);
-    mst_request_give(*request);
-    *request = NULL;
-    if (status == MUSTER_OK || *first != MUSTER_OK) return;
-    *first = status;
-    mst_error_save(message);
-}
-
+/* Ends every operation of the driver; the first failure. */
 static muster_status driver_drain(muster_driver *driver) {
     char message[MST_MESSAGE_SIZE];
     muster_status first = MUSTER_OK;
     for (int32_t i = 0; driver->values && i < driver->count; i++) {
-        driver_drain_request(&driver->values[i].sending, &first, message);
-        for (int32_t which = 0; which < 2; which++) driver_drain_request(&driver->values[i].receiving[which], &first, message);
+        mst_driver_value *value = &driver->values[i];
+        mst_driver_keep_first(&first, mst_request_end(&value->sending, destroy_name), message);
+        for (int32_t which = 0; which < 2; which++)
+            mst_driver_keep_first(&first, mst_request_end(&value->receiving[which], destroy_name), message);
     }
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
 }
@@ -210,7 +201,7 @@ static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker
     if (driver->client) {
         MUSTER_TRY(mst_client_enter_wait(driver->client, destroy_name));
         status = driver_drain(driver);
-        mst_client_leave(driver->client);
+        mst_client_leave_wait(driver->client);
     }
     if (mst_worker_sync(worker) != MUSTER_OK)
         return mst_error(MUSTER_BAD_STATE,

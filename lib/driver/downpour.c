@@ -1,5 +1,5 @@
 /* Downpour SGD: gradients are accumulated where they are, and sent every send_frequency steps. */
-#include "driver_impl.h"
+#include "driver_private.h"
 
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients) {
     for (; driver->accumulated < driver->count; driver->accumulated++) {

@@ -2,7 +2,7 @@
  * parameters and c what was fetched, x becomes x - alpha (x - c) and the server's value c' becomes
  * c' + alpha (x - c), so that the sum of the server's value and of all workers' parameters stays
  * what it is. Zhang, Choromanska, LeCun (2015), Algorithm 1. */
-#include "driver_impl.h"
+#include "driver_private.h"
 
 /* x - c for all values before any x moves: what can fail has failed by then, and nothing has
  * changed. */

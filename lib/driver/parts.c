@@ -1,6 +1,6 @@
 /* The parts of a step as rank 0 of a group makes them: the program's where it has replaced them,
  * else the driver's own. */
-#include "driver_impl.h"
+#include "driver_private.h"
 
 #include <inttypes.h>
 
@@ -30,8 +30,7 @@ muster_status mst_driver_wait(muster_request **request, bool *done) {
     return status;
 }
 
-/* The message that stays is that of the first failure. */
-static void parts_keep_first(muster_status *first, muster_status status, char message[MST_MESSAGE_SIZE]) {
+void mst_driver_keep_first(muster_status *first, muster_status status, char message[MST_MESSAGE_SIZE]) {
     if (status == MUSTER_OK || *first != MUSTER_OK) return;
     *first = status;
     mst_error_save(message);
@@ -42,7 +41,7 @@ muster_status mst_driver_wait_sends(muster_driver *driver) {
     muster_status first = MUSTER_OK;
     bool done;
     for (int32_t i = 0; driver->values && i < driver->count; i++)
-        parts_keep_first(&first, mst_driver_wait(&driver->values[i].sending, &done), message);
+        mst_driver_keep_first(&first, mst_driver_wait(&driver->values[i].sending, &done), message);
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
 }
 
@@ -53,7 +52,7 @@ muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, boo
     for (int32_t i = 0; driver->values && i < driver->count; i++) {
         bool done;
         const muster_status status = mst_driver_wait(&driver->values[i].receiving[which], &done);
-        parts_keep_first(&first, status, message);
+        mst_driver_keep_first(&first, status, message);
         if (status != MUSTER_OK && done) *intact = false;
     }
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);

@@ -1,6 +1,6 @@
 /* One step of a driver: what is due, in its order, and what is left over from a step that
  * failed. */
-#include "driver_impl.h"
+#include "driver_private.h"
 
 #include "communicator_impl.h"
 

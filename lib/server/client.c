@@ -1,54 +1,54 @@
 /* Clients: whose operations keep their order. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* ---- who is inside ---- */
 
-static muster_status refuse(muster_client *client, muster_status status) {
+static muster_status client_refuse(muster_client *client, muster_status status) {
     mst_client_leave(client);
     return status;
 }
 
 /* Until its body returns, the worker's end looks at this client. */
-static void join_run(muster_client *client);
+static void client_join_run(muster_client *client);
 
-static muster_status check_worker(muster_client *client, const char *where) {
+static muster_status client_check_worker(muster_client *client, const char *where) {
     muster_worker *worker = client->worker;
     if (mst_current_worker() != worker)
         return mst_error(MUSTER_BAD_STATE, "%s: client: expected the client of the worker that calls, received that of rank %" PRId32,
                          where, worker->rank);
-    if (client->epoch != worker->epoch) join_run(client);
+    if (client->epoch != worker->epoch) client_join_run(client);
     return MUSTER_OK;
 }
 
-static muster_status enter(muster_client *client, const char *where, bool wait) {
+static muster_status client_enter(muster_client *client, const char *where, bool wait) {
     if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected a client, received NULL", where);
     const muster_server *server = client->server;
-    if (__builtin_expect(mst_server_ruling != NULL, 0))
+    if (__builtin_expect(mst_server_in_rule != NULL, 0))
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
-                         mst_server_ruling->name);
-    if (__builtin_expect(mst_server_is_of_parent(server), 0)) return mst_server_refuse_child(where);
+                         mst_server_in_rule->name);
+    if (__builtin_expect(mst_server_is_from_before_fork(server), 0)) return mst_server_refuse_child(where);
     if (__builtin_expect(atomic_exchange(&client->inside, 1) != 0, 0))
         return mst_error(MUSTER_BAD_STATE, "%s: client: expected one that no other thread uses now", where);
     if (client->worker) {
-        const muster_status status = check_worker(client, where);
-        if (__builtin_expect(status != MUSTER_OK, 0)) return refuse(client, status);
+        const muster_status status = client_check_worker(client, where);
+        if (__builtin_expect(status != MUSTER_OK, 0)) return client_refuse(client, status);
     }
     if (__builtin_expect(!wait && atomic_load(&((muster_server *)server)->life) != MST_SERVER_OPEN, 0))
-        return refuse(client, mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where,
-                                        server->name));
+        return client_refuse(client, mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed",
+                                               where, server->name));
     return MUSTER_OK;
 }
 
-muster_status mst_client_enter(muster_client *client, const char *where) { return enter(client, where, false); }
-muster_status mst_client_enter_wait(muster_client *client, const char *where) { return enter(client, where, true); }
+muster_status mst_client_enter(muster_client *client, const char *where) { return client_enter(client, where, false); }
+muster_status mst_client_enter_wait(muster_client *client, const char *where) { return client_enter(client, where, true); }
 
 /* ---- a worker's ---- */
 
 /* What its body has left unfinished may use memory that goes with the run. */
-static muster_status end_requests(muster_client *client) {
+static muster_status client_end_requests(muster_client *client) {
     muster_status first = MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
     for (muster_request *request = client->made; request; request = request->next_made) {
@@ -62,7 +62,7 @@ static muster_status end_requests(muster_client *client) {
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
 }
 
-static muster_status end_of_body(muster_worker *worker) {
+static muster_status client_end_body(muster_worker *worker) {
     muster_status first = MUSTER_OK;
     muster_client *client = worker->guests;
     worker->guests = NULL;
@@ -70,7 +70,7 @@ static muster_status end_of_body(muster_worker *worker) {
         muster_client *next = client->next_of_worker;
         client->next_of_worker = NULL;
         atomic_exchange(&client->inside, 1);
-        const muster_status status = end_requests(client);
+        const muster_status status = client_end_requests(client);
         mst_client_leave(client);
         if (first == MUSTER_OK) first = status;
         client = next;
@@ -78,12 +78,12 @@ static muster_status end_of_body(muster_worker *worker) {
     return first;
 }
 
-static void join_run(muster_client *client) {
+static void client_join_run(muster_client *client) {
     muster_worker *worker = client->worker;
     client->epoch = worker->epoch;
     client->next_of_worker = worker->guests;
     worker->guests = client;
-    worker->at_return = end_of_body;
+    worker->at_return = client_end_body;
 }
 
 muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client) {
@@ -95,16 +95,16 @@ muster_status muster_worker_client(muster_worker *worker, muster_server *server,
     if (worker->pool != server->runtime->pool)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server '%.200s': expected one of the worker's runtime, received one of another",
                          where, server->name);
-    muster_client *own = &server->workers[worker->rank];
-    MUSTER_TRY(enter(own, where, false));
-    mst_client_leave(own);
-    *client = own;
+    muster_client *found = &server->workers[worker->rank];
+    MUSTER_TRY(client_enter(found, where, false));
+    mst_client_leave(found);
+    *client = found;
     return MUSTER_OK;
 }
 
 /* ---- a host thread's ---- */
 
-static muster_status link_client(muster_client *client, const char *where) {
+static muster_status client_link(muster_client *client, const char *where) {
     muster_server *server = client->server;
     if (atomic_load(&server->life) != MST_SERVER_OPEN)
         return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
@@ -116,7 +116,7 @@ static muster_status link_client(muster_client *client, const char *where) {
     return MUSTER_OK;
 }
 
-static void unlink_client(muster_client *client) {
+static void client_unlink(muster_client *client) {
     muster_server *server = client->server;
     if (client->previous)
         client->previous->next = client->next;
@@ -134,12 +134,12 @@ muster_status muster_client_open(muster_server *server, muster_client **client) 
     if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected the address of a pointer, received NULL", where);
     *client = NULL;
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
-    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
+    if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     muster_client *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory(where, sizeof *opened);
     opened->server = server;
     pthread_mutex_lock(&server->lock);
-    const muster_status status = link_client(opened, where);
+    const muster_status status = client_link(opened, where);
     pthread_mutex_unlock(&server->lock);
     if (status == MUSTER_OK)
         *client = opened;
@@ -158,7 +158,7 @@ void mst_client_free(muster_client *client) {
     client->free = NULL;
 }
 
-static muster_status finish_all(muster_client *client, const char *where) {
+static muster_status client_finish_requests(muster_client *client, const char *where) {
     for (muster_request *request = client->made; request; request = request->next_made) {
         muster_status status;
         if (request->live && !mst_request_finish(request, where, false, &status)) return status;
@@ -173,12 +173,12 @@ muster_status muster_client_close(muster_client *client) {
     if (client->worker)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected one that was opened, received that of rank %" PRId32, where,
                          client->worker->rank);
-    MUSTER_TRY(enter(client, where, true));
-    const muster_status status = finish_all(client, where);
+    MUSTER_TRY(client_enter(client, where, true));
+    const muster_status status = client_finish_requests(client, where);
     mst_client_leave(client);
     MUSTER_TRY(status);
     pthread_mutex_lock(&server->lock);
-    unlink_client(client);
+    client_unlink(client);
     pthread_mutex_unlock(&server->lock);
     mst_client_free(client);
     mst_free(client);
@@ -188,27 +188,28 @@ muster_status muster_client_close(muster_client *client) {
 
 void mst_client_hold(muster_client *client) { atomic_fetch_add(&client->server->references, 1); }
 void mst_client_release(muster_client *client) { mst_server_drop(client->server); }
+void mst_client_leave_wait(muster_client *client) { mst_client_leave(client); }
 
 /* ---- operations ---- */
 
-typedef struct order {
+typedef struct submission {
     const char *where, *event;
     int32_t index;
     const mst_rule *rule; /* NULL: receive */
     double scale;
     const muster_tensor *tensor;
     int32_t flags;
-} order;
+} submission;
 
-static bool surely_fits(const mst_value *value, const muster_tensor *tensor) {
+static bool client_surely_fits(const mst_value *value, const muster_tensor *tensor) {
     return tensor->dtype == value->dtype && tensor->ndim == 1 && tensor->shape[0] == value->elements && tensor->strides[0] == 1 &&
            tensor->data && tensor->byte_offset >= 0 &&
            (((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset) & value->misaligned) == 0;
 }
 
-static muster_status check_fit(const order *o, const mst_value *value) {
+static muster_status client_check_fit(const submission *o, const mst_value *value) {
     const muster_tensor *tensor = o->tensor;
-    if (__builtin_expect(surely_fits(value, tensor), 1)) return MUSTER_OK;
+    if (__builtin_expect(client_surely_fits(value, tensor), 1)) return MUSTER_OK;
     MUSTER_TRY(mst_tensor_check(*tensor, o->where, "tensor"));
     if (tensor->dtype != value->dtype)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected %s as in value %" PRId32 ", received %s", o->where,
@@ -221,7 +222,7 @@ static muster_status check_fit(const order *o, const mst_value *value) {
     return MUSTER_OK;
 }
 
-static muster_status check_place(const order *o, const muster_client *client) {
+static muster_status client_check_device(const submission *o, const muster_client *client) {
     const muster_worker *worker = client->worker;
     const int32_t device = o->tensor->device;
     if (device == MUSTER_DEVICE_HOST || (worker && device == worker->rank)) return MUSTER_OK;
@@ -232,7 +233,7 @@ static muster_status check_place(const order *o, const muster_client *client) {
 }
 
 /* Room for the copy, before anything is touched. */
-static muster_status reserve_copy(muster_request *request, const char *where, int64_t bytes) {
+static muster_status client_reserve_copy(muster_request *request, const char *where, int64_t bytes) {
     if (request->copy_bytes >= bytes) return MUSTER_OK;
     char *copy = mst_alloc_uninitialised((size_t)bytes);
     if (!copy) return mst_out_of_memory(where, bytes);
@@ -242,13 +243,13 @@ static muster_status reserve_copy(muster_request *request, const char *where, in
     return MUSTER_OK;
 }
 
-static muster_status prepare(muster_client *client, const order *o, muster_request **request, char **from) {
+static muster_status client_prepare(muster_client *client, const submission *o, muster_request **request, char **from) {
     const mst_value *value = &client->server->values[o->index];
     const bool zero = o->rule && o->rule->number == MUSTER_RULE_ZERO;
     muster_worker *worker = client->worker;
     if (!zero) {
-        MUSTER_TRY(check_fit(o, value));
-        MUSTER_TRY(check_place(o, client));
+        MUSTER_TRY(client_check_fit(o, value));
+        MUSTER_TRY(client_check_device(o, client));
     }
     const bool staged = !zero && o->tensor->device != MUSTER_DEVICE_HOST && !mst_device_is_host(worker->device);
     if (worker && worker->device->queued) MUSTER_TRY(mst_worker_sync(worker));
@@ -261,7 +262,7 @@ static muster_status prepare(muster_client *client, const order *o, muster_reque
         status = mst_stage_attach(taken, o->where, *from);
         *from = taken->operation.memory;
     } else if (o->flags & MUSTER_SEND_COPY && !zero) {
-        status = reserve_copy(taken, o->where, value->bytes);
+        status = client_reserve_copy(taken, o->where, value->bytes);
         taken->operation.memory = taken->copy;
     }
     if (status == MUSTER_OK)
@@ -272,7 +273,7 @@ static muster_status prepare(muster_client *client, const order *o, muster_reque
 }
 
 /* What was done within the call needs no handle, unless it failed: that is told by the wait. */
-static muster_status conclude(muster_request *made, const order *o, muster_request **request) {
+static muster_status client_conclude(muster_request *made, const submission *o, muster_request **request) {
     muster_status status = MUSTER_OK;
     if (__builtin_expect(mst_request_finished(made) && atomic_load_explicit(&made->status, memory_order_relaxed) == MUSTER_OK, 1)) {
         mst_request_give(made);
@@ -287,37 +288,38 @@ static muster_status conclude(muster_request *made, const order *o, muster_reque
     return status;
 }
 
-static muster_status operate_inside(muster_client *client, const order *o, muster_request **request) {
+static muster_status client_submit_inside(muster_client *client, const submission *o, muster_request **request) {
     muster_request *made;
     muster_worker *worker = client->worker;
     char *from;
     uint64_t event = 0;
-    MUSTER_TRY(prepare(client, o, &made, &from));
+    MUSTER_TRY(client_prepare(client, o, &made, &from));
     if (worker) event = mst_record_begin(&worker->recorder, MST_EVENT_SERVER, o->event, ++client->sequence, made->operation.value->bytes);
     const bool lazily = request && client->server->progress_count > 0 && !(o->flags & MUSTER_SEND_COPY);
     if (client->staging)
         mst_stage_begin(made, from, lazily);
     else
         mst_request_begin(made, from, lazily);
-    const muster_status status = conclude(made, o, request);
+    const muster_status status = client_conclude(made, o, request);
     if (worker) mst_record_end(&worker->recorder, event);
     return status;
 }
 
-static muster_status operate(muster_client *client, const order *o, muster_request **request) {
+static muster_status client_submit(muster_client *client, const submission *o, muster_request **request) {
     if (request) *request = NULL;
-    MUSTER_TRY(enter(client, o->where, false));
+    MUSTER_TRY(client_enter(client, o->where, false));
     muster_status status;
     if (o->index < 0 || o->index >= client->server->count)
         status = mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, o->where,
                            client->server->count - 1, o->index);
     else
-        status = operate_inside(client, o, request);
+        status = client_submit_inside(client, o, request);
     mst_client_leave(client);
     return status;
 }
 
-static muster_status find_rule(const muster_client *client, const char *where, int32_t index, muster_rule number, const mst_rule **rule) {
+static muster_status client_find_rule(const muster_client *client, const char *where, int32_t index, muster_rule number,
+                                      const mst_rule **rule) {
     const muster_server *server = client->server;
     *rule = mst_rule_find(server, number);
     if (!*rule)
@@ -332,16 +334,17 @@ static muster_status find_rule(const muster_client *client, const char *where, i
 
 muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale, muster_tensor tensor, int32_t flags,
                                  muster_request **request) {
-    order o = {.where = "muster_client_send", .event = "server_send", .index = index, .scale = scale, .tensor = &tensor, .flags = flags};
+    submission o = {
+        .where = "muster_client_send", .event = "server_send", .index = index, .scale = scale, .tensor = &tensor, .flags = flags};
     if (request) *request = NULL;
     if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected a client, received NULL", o.where);
     if (flags & ~MUSTER_SEND_COPY)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, o.where, flags);
-    MUSTER_TRY(find_rule(client, o.where, index, rule, &o.rule));
-    return operate(client, &o, request);
+    MUSTER_TRY(client_find_rule(client, o.where, index, rule, &o.rule));
+    return client_submit(client, &o, request);
 }
 
 muster_status muster_client_receive(muster_client *client, int32_t index, muster_tensor tensor, muster_request **request) {
-    const order o = {.where = "muster_client_receive", .event = "server_receive", .index = index, .tensor = &tensor};
-    return operate(client, &o, request);
+    const submission o = {.where = "muster_client_receive", .event = "server_receive", .index = index, .tensor = &tensor};
+    return client_submit(client, &o, request);
 }

@@ -1,6 +1,6 @@
 /* Servers: what may be made, and how. */
 #include "options_impl.h"
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ void muster_server_options_init(muster_server_options *options) {
     if (options) *options = (muster_server_options){.struct_size = sizeof *options};
 }
 
-static muster_status read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
+static muster_status server_read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
     muster_server_options_init(options);
     return mst_options_read(where, "muster_server_options_init", given, options, sizeof *options);
 }
@@ -30,19 +30,19 @@ typedef struct creation {
     muster_server *server;
 } creation;
 
-static bool known_dtype(muster_dtype dtype) { return mst_dtype_is_float(dtype) || dtype == MUSTER_I64; }
+static bool server_knows_dtype(muster_dtype dtype) { return mst_dtype_is_float(dtype) || dtype == MUSTER_I64; }
 
-static muster_status check_dtype(const creation *c, const char *what, int32_t index, muster_dtype dtype) {
-    if (known_dtype(dtype)) return MUSTER_OK;
+static muster_status server_check_dtype(const creation *c, const char *what, int32_t index, muster_dtype dtype) {
+    if (server_knows_dtype(dtype)) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s[%" PRId32 "]: expected f16, bf16, f32, f64 or i64, received %s", c->where, what,
                      index, muster_dtype_name(dtype));
 }
 
-static muster_status check_tensor(const creation *c, int32_t index) {
+static muster_status server_check_tensor(const creation *c, int32_t index) {
     char what[32];
     snprintf(what, sizeof what, "values[%" PRId32 "]", index);
     MUSTER_TRY(mst_tensor_check(c->tensors[index], c->where, what));
-    MUSTER_TRY(check_dtype(c, "values", index, c->tensors[index].dtype));
+    MUSTER_TRY(server_check_dtype(c, "values", index, c->tensors[index].dtype));
     if (c->tensors[index].device != MUSTER_DEVICE_HOST)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received device %" PRId32, c->where, what,
                          c->tensors[index].device);
@@ -51,17 +51,17 @@ static muster_status check_tensor(const creation *c, int32_t index) {
     return MUSTER_OK;
 }
 
-static muster_status check_variable(const creation *c, int32_t index) {
+static muster_status server_check_variable(const creation *c, int32_t index) {
     const muster_variable *variable = c->variables[index];
     if (!variable)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected a variable, received NULL", c->where, index);
     if (variable->object.runtime != c->runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected one of the runtime, received one of another",
                          c->where, index);
-    return check_dtype(c, "variables", index, variable->dtype);
+    return server_check_dtype(c, "variables", index, variable->dtype);
 }
 
-static muster_status check_options(creation *c) {
+static muster_status server_check_options(creation *c) {
     muster_server_options *o = &c->options;
     const int32_t devices = muster_runtime_size(c->runtime);
     if (o->shards < 0 || o->shards > MAX_SHARDS)
@@ -80,25 +80,25 @@ static muster_status check_options(creation *c) {
     return MUSTER_OK;
 }
 
-static muster_status check(creation *c, const void *values) {
+static muster_status server_check(creation *c, const void *values) {
     if (!c->runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", c->where);
     if (c->runtime->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", c->where);
-    if (mst_server_ruling)
+    if (mst_server_in_rule)
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", c->where,
-                         mst_server_ruling->name);
+                         mst_server_in_rule->name);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
                          c->name ? "\"\"" : "NULL");
     if (c->count < 1 || !values)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 1 or more, received %" PRId32 "%s", c->where,
                          c->variables ? "variables" : "values", c->count, values ? "" : " at NULL");
-    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(c->variables ? check_variable(c, i) : check_tensor(c, i));
-    return check_options(c);
+    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(c->variables ? server_check_variable(c, i) : server_check_tensor(c, i));
+    return server_check_options(c);
 }
 
 /* Of the variables between mst_pool_enter and leave: functions may change their shapes. */
-static muster_status elements_of(const creation *c, int32_t index, int64_t *elements) {
+static muster_status server_count_elements(const creation *c, int32_t index, int64_t *elements) {
     if (!c->variables) {
         *elements = muster_tensor_count(c->tensors[index]);
         return MUSTER_OK;
@@ -116,12 +116,12 @@ static muster_status elements_of(const creation *c, int32_t index, int64_t *elem
 }
 
 /* The first n mod s shards have one element more. */
-static muster_status open_value(const creation *c, int32_t index) {
+static muster_status server_open_value(const creation *c, int32_t index) {
     muster_server *server = c->server;
     mst_value *value = &server->values[index];
     value->dtype = c->variables ? c->variables[index]->dtype : c->tensors[index].dtype;
     value->misaligned = (uintptr_t)muster_dtype_size(value->dtype) - 1;
-    MUSTER_TRY(elements_of(c, index, &value->elements));
+    MUSTER_TRY(server_count_elements(c, index, &value->elements));
     value->bytes = value->elements * muster_dtype_size(value->dtype);
     value->shards = mst_alloc((size_t)server->shards * sizeof *value->shards);
     if (!value->shards) return mst_out_of_memory(c->where, server->shards * (int64_t)sizeof *value->shards);
@@ -135,7 +135,7 @@ static muster_status open_value(const creation *c, int32_t index) {
     return MUSTER_OK;
 }
 
-static muster_status open_workers(const creation *c) {
+static muster_status server_open_workers(const creation *c) {
     muster_server *server = c->server;
     server->runtime_size = c->runtime->size;
     server->workers = mst_alloc((size_t)c->runtime->size * sizeof *server->workers);
@@ -151,12 +151,12 @@ static muster_status open_workers(const creation *c) {
 }
 
 /* One thread where a CPU is left beside the workers: they need theirs. */
-static int32_t progress_threads(const creation *c) {
+static int32_t server_progress_threads(const creation *c) {
     if (c->options.progress != 0) return c->options.progress < 0 ? 0 : c->options.progress;
     return mst_topology_allowed() > c->runtime->size ? 1 : 0;
 }
 
-static muster_status build(creation *c) {
+static muster_status server_build(creation *c) {
     muster_server *server = c->server = mst_alloc(sizeof *server);
     if (!server) return mst_out_of_memory(c->where, sizeof *server);
     server->runtime = c->runtime;
@@ -173,29 +173,29 @@ static muster_status build(creation *c) {
     server->values = mst_alloc((size_t)c->count * sizeof *server->values);
     if (!server->values) return mst_out_of_memory(c->where, c->count * (int64_t)sizeof *server->values);
     server->count = c->count;
-    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(open_value(c, i));
-    return open_workers(c);
+    for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(server_open_value(c, i));
+    return server_open_workers(c);
 }
 
-static muster_status build_entered(creation *c) {
-    MUSTER_TRY(mst_server_list_of(c->runtime, c->where, &c->list));
+static muster_status server_build_entered(creation *c) {
+    MUSTER_TRY(mst_server_list_get(c->runtime, c->where, &c->list));
     mst_server_sweep(c->list);
-    MUSTER_TRY(build(c));
+    MUSTER_TRY(server_build(c));
     if (!c->variables || c->options.fill) return MUSTER_OK;
     return mst_initial_variables(c->server, c->variables, c->options.initial == MUSTER_INITIAL_OWN);
 }
 
-static muster_status finish(creation *c) {
+static muster_status server_fill_and_list(creation *c) {
     if (c->options.fill)
         MUSTER_TRY(mst_initial_function(c->server, &c->options));
     else if (!c->variables)
         MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
-    MUSTER_TRY(mst_progress_start(c->server, progress_threads(c)));
+    MUSTER_TRY(mst_progress_start(c->server, server_progress_threads(c)));
     return mst_server_enlist(c->list, c->server, c->where);
 }
 
 /* What could not be made whole. Page-locked memory goes while no call runs. */
-static void dismantle(muster_server *server) {
+static void server_dismantle(muster_server *server) {
     mst_progress_stop(server);
     if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {
         mst_staging_close_all(server);
@@ -205,19 +205,19 @@ static void dismantle(muster_server *server) {
     mst_server_free(server);
 }
 
-static muster_status create(creation *c, const void *values, muster_server **server) {
+static muster_status server_create(creation *c, const void *values, muster_server **server) {
     char message[MST_MESSAGE_SIZE];
-    MUSTER_TRY(check(c, values));
+    MUSTER_TRY(server_check(c, values));
     MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
-    muster_status status = build_entered(c);
+    muster_status status = server_build_entered(c);
     mst_pool_leave(c->runtime->pool);
-    if (status == MUSTER_OK) status = finish(c);
+    if (status == MUSTER_OK) status = server_fill_and_list(c);
     if (status == MUSTER_OK) {
         *server = c->server;
         return MUSTER_OK;
     }
     mst_error_save(message);
-    if (c->server) dismantle(c->server);
+    if (c->server) server_dismantle(c->server);
     return mst_error_restore(status, message);
 }
 
@@ -226,8 +226,8 @@ muster_status muster_server_create(muster_runtime *runtime, const char *name, co
     creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
     *server = NULL;
-    MUSTER_TRY(read_options(options, c.where, &c.options));
-    return create(&c, values, server);
+    MUSTER_TRY(server_read_options(options, c.where, &c.options));
+    return server_create(&c, values, server);
 }
 
 muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables, int32_t count,
@@ -235,7 +235,7 @@ muster_status muster_server_create_from(muster_runtime *runtime, const char *nam
     creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
     *server = NULL;
-    MUSTER_TRY(read_options(options, c.where, &c.options));
+    MUSTER_TRY(server_read_options(options, c.where, &c.options));
     if (!variables) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected 1 or more, received NULL", c.where);
-    return create(&c, variables, server);
+    return server_create(&c, variables, server);
 }

@@ -1,5 +1,5 @@
 /* What the shards hold at first. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <string.h>
 
@@ -34,34 +34,34 @@ muster_status mst_initial_tensors(muster_server *server, const muster_tensor *va
 typedef struct reading {
     muster_server *server;
     muster_variable *const *variables;
-    bool own; /* shard r is rank r's; else all are the calling rank's */
+    bool per_rank; /* shard r is rank r's; else all are the calling rank's */
 } reading;
 
-static bool half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }
+static bool is_half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }
 
-static muster_status read_shard(const reading *r, muster_worker *worker, int32_t index, mst_shard *shard) {
+static muster_status initial_read_shard(const reading *r, muster_worker *worker, int32_t index, mst_shard *shard) {
     const int64_t size = muster_dtype_size(shard->dtype);
     const char *from = (const char *)r->variables[index]->replicas[worker->rank].address + shard->first * size;
-    char *to = half(shard->dtype) ? shard->memory + shard->count * size : shard->memory;
+    char *to = is_half(shard->dtype) ? shard->memory + shard->count * size : shard->memory;
     return shard->count > 0 ? worker->device->table->copy_out(worker->device, to, from, shard->count * size) : MUSTER_OK;
 }
 
-static muster_status read_task(muster_worker *worker, void *argument) {
+static muster_status initial_read_task(muster_worker *worker, void *argument) {
     const reading *r = argument;
     for (int32_t i = 0; i < r->server->count; i++) {
         for (int32_t s = 0; s < r->server->shards; s++) {
-            if (!r->own || s == worker->rank) MUSTER_TRY(read_shard(r, worker, i, &r->server->values[i].shards[s]));
+            if (!r->per_rank || s == worker->rank) MUSTER_TRY(initial_read_shard(r, worker, i, &r->server->values[i].shards[s]));
         }
     }
     return mst_worker_sync(worker);
 }
 
-muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool own) {
-    reading r = {server, variables, own};
+muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool per_rank) {
+    reading r = {server, variables, per_rank};
     mst_pool *pool = server->runtime->pool;
-    MUSTER_TRY(own ? mst_pool_run(pool, read_task, &r) : mst_pool_run_single(pool, read_task, &r));
+    MUSTER_TRY(per_rank ? mst_pool_run(pool, initial_read_task, &r) : mst_pool_run_single(pool, initial_read_task, &r));
     for (int32_t i = 0; i < server->count; i++) {
-        for (int32_t s = 0; s < server->shards && half(server->values[i].dtype); s++) {
+        for (int32_t s = 0; s < server->shards && is_half(server->values[i].dtype); s++) {
             mst_shard *shard = &server->values[i].shards[s];
             mst_widen_in_place(shard->dtype, shard->memory, shard->count);
         }

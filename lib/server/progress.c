@@ -1,35 +1,35 @@
 /* Threads that apply what is queued, where a CPU is left for them. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 
-static mst_shard *idle_queue(muster_server *server) {
+static mst_shard *progress_find_queue(muster_server *server) {
     for (int32_t i = 0; i < server->count; i++) {
         for (int32_t s = 0; s < server->shards; s++) {
-            if (mst_shard_unattended(&server->values[i].shards[s])) return &server->values[i].shards[s];
+            if (mst_shard_needs_combiner(&server->values[i].shards[s])) return &server->values[i].shards[s];
         }
     }
     return NULL;
 }
 
-static bool has_work(void *context) { return idle_queue(context) != NULL; }
+static bool progress_has_work(void *context) { return progress_find_queue(context) != NULL; }
 
 static void *progress_main(void *context) {
     muster_server *server = context;
     const mst_wait wait = {
-        .spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns, .timeout_ns = -1, .stop = has_work, .context = server};
+        .spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns, .timeout_ns = -1, .stop = progress_has_work, .context = server};
     for (;;) {
-        mst_shard *shard = idle_queue(server);
+        mst_shard *shard = progress_find_queue(server);
         if (shard)
-            mst_shard_attend(server, shard, NULL);
+            mst_shard_combine(server, shard, NULL);
         else if (mst_bell_wait(&server->bell, &server->stop_progress, 1, &wait) == MST_REACHED)
             return NULL;
     }
 }
 
-static muster_status start(muster_server *server) {
+static muster_status progress_start_thread(muster_server *server) {
     pthread_t *thread = &server->progress[server->progress_count];
     const int error = mst_memory_refuse() ? EAGAIN : pthread_create(thread, NULL, progress_main, server);
     if (error) return mst_error(MUSTER_SYSTEM, "muster_server_create: starting a thread that applies operations: %s", strerror(error));
@@ -47,7 +47,7 @@ muster_status mst_progress_start(muster_server *server, int32_t threads) {
     /* Signals are for the program's own threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (status == MUSTER_OK && server->progress_count < threads) status = start(server);
+    while (status == MUSTER_OK && server->progress_count < threads) status = progress_start_thread(server);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }

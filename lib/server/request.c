@@ -1,13 +1,13 @@
 /* An operation: applied where the shard is free, queued elsewhere; and what programs do with the
  * rest of it. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* How often one looks at an attended shard before one takes a place in its queue, and once more for
  * so many bytes: a small part of what the operation takes by itself. */
-enum { SOON_LOOKS = 100, SOON_BYTES = 4096, AHEAD_LINES = 4 };
+enum { SPIN_POLLS = 100, SPIN_BYTES = 4096, AHEAD_LINES = 4 };
 
 /* ---- memory: a client keeps what it has needed ---- */
 
@@ -49,19 +49,19 @@ void mst_request_fail(muster_request *request, muster_status status) {
     atomic_store(&request->status, status);
 }
 
-static void count(mst_counts *counts, bool send, int64_t bytes) {
+static void request_count_shared(mst_counts *counts, bool send, int64_t bytes) {
     atomic_fetch_add_explicit(send ? &counts->sends : &counts->receives, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&counts->bytes, bytes, memory_order_relaxed);
 }
 
 /* The same where nobody else writes. */
-static void count_own(mst_counts *counts, bool send, int64_t bytes) {
+static void request_count_private(mst_counts *counts, bool send, int64_t bytes) {
     _Atomic int64_t *number = send ? &counts->sends : &counts->receives;
     atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1, memory_order_relaxed);
     atomic_store_explicit(&counts->bytes, atomic_load_explicit(&counts->bytes, memory_order_relaxed) + bytes, memory_order_relaxed);
 }
 
-static int64_t bytes_of(const muster_request *request) { return request->operation.value->bytes; }
+static int64_t request_bytes(const muster_request *request) { return request->operation.value->bytes; }
 
 /* Once the last shard is counted the request, and its client, are its owner's, who may end them. */
 void mst_request_add_done(muster_request *request, uint64_t shards) {
@@ -69,19 +69,28 @@ void mst_request_add_done(muster_request *request, uint64_t shards) {
     const bool send = request->operation.rule != NULL, good = atomic_load(&request->status) == MUSTER_OK;
     const bool device = request->slot != NULL; /* its worker may have something to issue */
     const uint64_t target = request->target;
-    const int64_t bytes = bytes_of(request);
+    const int64_t bytes = request_bytes(request);
     if (atomic_fetch_add(&request->done, shards) + shards < target) {
         if (device) mst_bell_ring(&server->bell);
         return;
     }
-    if (good) count(&server->others, send, bytes);
+    if (good) request_count_shared(&server->others, send, bytes);
     atomic_fetch_sub(&server->begun, 1);
     mst_bell_ring(&server->bell);
 }
 
+muster_status mst_request_end(muster_request **request, const char *where) {
+    muster_status status;
+    if (!*request) return MUSTER_OK;
+    mst_request_finish(*request, where, true, &status);
+    mst_request_give(*request);
+    *request = NULL;
+    return status;
+}
+
 /* ---- the beginning ---- */
 
-static void put_off(muster_request *request, mst_shard *shard, mst_node *node, const char *from) {
+static void request_enqueue(muster_request *request, mst_shard *shard, mst_node *node, const char *from) {
     char *memory = request->operation.memory;
     if (!request->begun) mst_request_count_begun(request);
     if (memory != from && memory) {
@@ -98,10 +107,10 @@ void mst_request_count_begun(muster_request *request) {
 /* Another is often about to leave it: clients that began together have done one shard each. That is
  * cheaper to wait for than a queue, from which another core might apply what lies in this one's
  * cache. Who has looked so often takes a place in the queue. */
-static bool soon_free(const muster_server *server, mst_shard *shard) {
-    if (mst_server_crowded(server)) return false;
-    const int64_t looks = SOON_LOOKS + shard->bytes / SOON_BYTES;
-    for (int64_t look = 0; look < looks; look++) {
+static bool request_spin_for_shard(const muster_server *server, mst_shard *shard) {
+    if (mst_server_oversubscribed(server)) return false;
+    const int64_t polls = SPIN_POLLS + shard->bytes / SPIN_BYTES;
+    for (int64_t poll = 0; poll < polls; poll++) {
         const uint32_t state = atomic_load_explicit(&shard->state, memory_order_relaxed);
         if (state == 0 && mst_shard_try(shard)) return true;
         if (state & MST_SHARD_QUEUED) return false;
@@ -112,7 +121,7 @@ static bool soon_free(const muster_server *server, mst_shard *shard) {
 
 /* The first lines come from the other core's cache while the line of the state does: nothing is
  * read past a compare-and-swap. */
-static inline void fetch_ahead(const mst_shard *shard, bool writes) {
+static inline void request_prefetch(const mst_shard *shard, bool writes) {
     for (int32_t line = 0; line < AHEAD_LINES; line++) {
         if (writes)
             __builtin_prefetch(shard->memory + line * MST_CACHE_LINE, 1);
@@ -121,8 +130,8 @@ static inline void fetch_ahead(const mst_shard *shard, bool writes) {
     }
 }
 
-static int32_t after(int32_t shard, int32_t shards) { return shard + 1 == shards ? 0 : shard + 1; }
-static int32_t before(int32_t shard, int32_t shards) { return shard == 0 ? shards - 1 : shard - 1; }
+static int32_t shard_after(int32_t shard, int32_t shards) { return shard + 1 == shards ? 0 : shard + 1; }
+static int32_t shard_before(int32_t shard, int32_t shards) { return shard == 0 ? shards - 1 : shard - 1; }
 
 void mst_request_begin(muster_request *request, const char *from, bool lazily) {
     muster_client *client = request->client;
@@ -134,20 +143,20 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
      * core's cache. */
     const bool backwards = client->backwards;
     client->backwards = !backwards;
-    int32_t at = backwards ? before(client->first_shard, server->shards) : client->first_shard;
-    for (int32_t i = 0; i < server->shards; i++, at = backwards ? before(at, server->shards) : after(at, server->shards)) {
+    int32_t at = backwards ? shard_before(client->first_shard, server->shards) : client->first_shard;
+    for (int32_t i = 0; i < server->shards; i++, at = backwards ? shard_before(at, server->shards) : shard_after(at, server->shards)) {
         mst_shard *shard = &direct.value->shards[at];
-        fetch_ahead(shard, direct.rule != NULL);
+        request_prefetch(shard, direct.rule != NULL);
         if (shard->count == 0) {
             served++;
-        } else if (!lazily && (mst_shard_try(shard) || soon_free(server, shard))) {
+        } else if (!lazily && (mst_shard_try(shard) || request_spin_for_shard(server, shard))) {
             const muster_status status = mst_shard_serve(shard, &direct);
             mst_shard_leave(server, shard);
             if (__builtin_expect(status != MUSTER_OK, 0)) mst_request_fail(request, status);
             served++;
         } else {
-            put_off(request, shard, &request->nodes[at], from);
-            if (!lazily) mst_shard_attend(server, shard, &request->nodes[at]); /* where nobody attends it by now */
+            request_enqueue(request, shard, &request->nodes[at], from);
+            if (!lazily) mst_shard_combine(server, shard, &request->nodes[at]); /* where nobody attends it by now */
         }
     }
     if (request->begun) {
@@ -155,14 +164,14 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
         if (lazily) mst_bell_ring(&server->bell);
     } else {
         if (atomic_load_explicit(&request->status, memory_order_relaxed) == MUSTER_OK)
-            count_own(&client->counts, direct.rule != NULL, bytes_of(request));
+            request_count_private(&client->counts, direct.rule != NULL, request_bytes(request));
         atomic_store_explicit(&request->done, request->target, memory_order_relaxed);
     }
 }
 
 /* ---- what programs call ---- */
 
-static muster_status enter(muster_request **request, const char *where) {
+static muster_status request_enter(muster_request **request, const char *where) {
     if (!request) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: request: expected the address of a request, received NULL", where);
     if (!*request) return MUSTER_OK;
     muster_client *client = (*request)->client;
@@ -173,11 +182,11 @@ static muster_status enter(muster_request **request, const char *where) {
                      "%s: request: expected one that has not been waited for to its end, received a copy of one that has", where);
 }
 
-static muster_status wait_entered(muster_request **request, const char *where) {
+static muster_status request_wait_entered(muster_request **request, const char *where) {
     muster_client *client = (*request)->client;
     muster_worker *worker = client->worker;
     uint64_t event = 0;
-    if (worker) event = mst_record_begin(&worker->recorder, MST_EVENT_SERVER, "server_wait", ++client->sequence, bytes_of(*request));
+    if (worker) event = mst_record_begin(&worker->recorder, MST_EVENT_SERVER, "server_wait", ++client->sequence, request_bytes(*request));
     muster_status status;
     const bool ended = mst_request_finish(*request, where, false, &status);
     if (worker) mst_record_end(&worker->recorder, event);
@@ -190,10 +199,10 @@ static muster_status wait_entered(muster_request **request, const char *where) {
 
 muster_status muster_request_wait(muster_request **request) {
     static const char where[] = "muster_request_wait";
-    MUSTER_TRY(enter(request, where));
+    MUSTER_TRY(request_enter(request, where));
     if (!*request) return MUSTER_OK;
     muster_client *client = (*request)->client;
-    muster_status status = wait_entered(request, where);
+    muster_status status = request_wait_entered(request, where);
     mst_client_leave(client);
     return status;
 }
@@ -202,7 +211,7 @@ muster_status muster_request_test(muster_request **request, int32_t *done) {
     static const char where[] = "muster_request_test";
     if (!done) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: done: expected a place for the answer, received NULL", where);
     *done = 0;
-    MUSTER_TRY(enter(request, where));
+    MUSTER_TRY(request_enter(request, where));
     if (!*request) {
         *done = 1;
         return MUSTER_OK;
@@ -210,7 +219,7 @@ muster_status muster_request_test(muster_request **request, int32_t *done) {
     muster_client *client = (*request)->client;
     muster_status status = MUSTER_OK;
     if (client->staging) mst_stage_advance(client, *request);
-    if (client->server->progress_count == 0) mst_request_help(*request);
+    if (client->server->progress_count == 0) mst_request_progress(*request);
     if (client->staging) mst_stage_advance(client, *request);
     if (mst_request_finished(*request)) {
         mst_request_finish(*request, where, false, &status);
@@ -230,10 +239,10 @@ muster_status muster_requests_wait_all(muster_request **requests, int32_t count)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: requests: expected 0 or more of them, received %" PRId32 "%s", where, count,
                          requests ? "" : " at NULL");
     for (int32_t i = 0; i < count; i++) {
-        muster_status status = enter(&requests[i], where);
+        muster_status status = request_enter(&requests[i], where);
         if (status == MUSTER_OK && requests[i]) {
             muster_client *client = requests[i]->client;
-            status = wait_entered(&requests[i], where);
+            status = request_wait_entered(&requests[i], where);
             mst_client_leave(client);
         }
         if (status == MUSTER_OK || first != MUSTER_OK) continue;

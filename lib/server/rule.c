@@ -1,12 +1,12 @@
 /* What sends do to a shard. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-_Thread_local const muster_server *mst_server_ruling __attribute__((tls_model("initial-exec")));
+_Thread_local const muster_server *mst_server_in_rule __attribute__((tls_model("initial-exec")));
 
-static muster_status copy(mst_shard *shard, const void *tensor) {
+static muster_status rule_copy(mst_shard *shard, const void *tensor) {
     if (shard->half)
         mst_convert(MUSTER_F32, shard->memory, shard->dtype, tensor, shard->count);
     else
@@ -14,17 +14,17 @@ static muster_status copy(mst_shard *shard, const void *tensor) {
     return MUSTER_OK;
 }
 
-static muster_status user(const mst_rule *rule, mst_shard *shard, const void *tensor, double scale) {
+static muster_status rule_user(const mst_rule *rule, mst_shard *shard, const void *tensor, double scale) {
     const muster_dtype held = shard->half ? MUSTER_F32 : shard->dtype;
     if (shard->half) {
         mst_convert(held, shard->widened, shard->dtype, tensor, shard->count);
         tensor = shard->widened;
     }
-    const muster_server *outer = mst_server_ruling;
+    const muster_server *outer = mst_server_in_rule;
     const uint64_t errors = mst_error_count();
-    mst_server_ruling = rule->server;
+    mst_server_in_rule = rule->server;
     muster_status status = rule->function(rule->user, held, shard->memory, tensor, shard->first, shard->count, scale);
-    mst_server_ruling = outer;
+    mst_server_in_rule = outer;
     if (status == MUSTER_OK) return MUSTER_OK;
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() == errors)
@@ -39,7 +39,7 @@ muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void 
         memset(shard->memory, 0, (size_t)(shard->half ? 2 * shard->bytes : shard->bytes));
         return MUSTER_OK;
     case MUSTER_RULE_COPY:
-        return copy(shard, tensor);
+        return rule_copy(shard, tensor);
     case MUSTER_RULE_ADD:
         mst_reduction_accumulate(MUSTER_SUM, shard->dtype, shard->memory, tensor, shard->count, 1, false);
         return MUSTER_OK;
@@ -47,14 +47,14 @@ muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void 
         mst_reduction_accumulate(MUSTER_AVG, shard->dtype, shard->memory, tensor, shard->count, scale, false);
         return MUSTER_OK;
     default:
-        return user(rule, shard, tensor, scale);
+        return rule_user(rule, shard, tensor, scale);
     }
 }
 
 const mst_rule *mst_rule_find(const muster_server *server, muster_rule number) {
-    static const mst_rule own[] = {
+    static const mst_rule builtin[] = {
         {.number = MUSTER_RULE_ZERO}, {.number = MUSTER_RULE_COPY}, {.number = MUSTER_RULE_ADD}, {.number = MUSTER_RULE_ADD_SCALED}};
-    if (number >= MUSTER_RULE_ZERO && number <= MUSTER_RULE_ADD_SCALED) return &own[number - MUSTER_RULE_ZERO];
+    if (number >= MUSTER_RULE_ZERO && number <= MUSTER_RULE_ADD_SCALED) return &builtin[number - MUSTER_RULE_ZERO];
     const int32_t users = atomic_load_explicit(&((muster_server *)server)->rule_count, memory_order_acquire);
     if (number < MUSTER_RULE_USER || number - MUSTER_RULE_USER >= users) return NULL;
     return &server->rules[number - MUSTER_RULE_USER];
@@ -63,7 +63,7 @@ const mst_rule *mst_rule_find(const muster_server *server, muster_rule number) {
 /* ---- rules of the user's ---- */
 
 /* Where values are held in another dtype than they come in, a rule is given them in that one. */
-static muster_status widen(muster_server *server, const char *where) {
+static muster_status rule_widen(muster_server *server, const char *where) {
     for (int32_t i = 0; i < server->count; i++) {
         if (mst_dtype_compute(server->values[i].dtype) == server->values[i].dtype) continue;
         for (int32_t s = 0; s < server->shards; s++) {
@@ -76,7 +76,7 @@ static muster_status widen(muster_server *server, const char *where) {
     return MUSTER_OK;
 }
 
-static muster_status add_rule(muster_server *server, const char *where, const mst_rule *rule) {
+static muster_status rule_add(muster_server *server, const char *where, const mst_rule *rule) {
     const int32_t count = atomic_load_explicit(&server->rule_count, memory_order_relaxed);
     if (atomic_load(&server->life) != MST_SERVER_OPEN)
         return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
@@ -87,7 +87,7 @@ static muster_status add_rule(muster_server *server, const char *where, const ms
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no rule of this server has, received '%.200s'", where,
                              rule->name);
     }
-    MUSTER_TRY(widen(server, where));
+    MUSTER_TRY(rule_widen(server, where));
     char *name = mst_strdup(rule->name);
     if (!name) return mst_out_of_memory(where, (int64_t)strlen(rule->name) + 1);
     server->rules[count] = *rule;
@@ -97,19 +97,19 @@ static muster_status add_rule(muster_server *server, const char *where, const ms
     return MUSTER_OK;
 }
 
-muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user_data,
+muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user,
                                      muster_rule *rule) {
     static const char where[] = "muster_server_add_rule";
     if (!rule) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rule: expected a place for the number, received NULL", where);
     if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
-    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
+    if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
     if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
-    const mst_rule added = {.function = function, .user = user_data, .name = (char *)name, .server = server};
+    const mst_rule added = {.function = function, .user = user, .name = (char *)name, .server = server};
     pthread_mutex_lock(&server->lock);
-    muster_status status = add_rule(server, where, &added);
+    muster_status status = rule_add(server, where, &added);
     if (status == MUSTER_OK) *rule = MUSTER_RULE_USER + atomic_load_explicit(&server->rule_count, memory_order_relaxed) - 1;
     pthread_mutex_unlock(&server->lock);
     return status;

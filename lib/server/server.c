@@ -1,5 +1,5 @@
 /* The servers of a runtime, their end, and what can be asked of them. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -41,17 +41,17 @@ void mst_server_close_shards(muster_server *server) {
     }
 }
 
-static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns);
+static muster_status server_end(muster_server *server, const char *where, int64_t fail_after_ns);
 
 /* At the end of the runtime: no body runs. Clients of host threads that are still open keep what is
  * theirs. */
-static void destroy_list(mst_object *object) {
+static void server_list_destroy(mst_object *object) {
     mst_server_list *list = (mst_server_list *)object;
     mst_runtime_remove(object);
     while (list->servers) {
         muster_server *server = list->servers;
         list->servers = server->next;
-        end_server(server, "muster_runtime_close", -1);
+        server_end(server, "muster_runtime_close", -1);
         mst_staging_close_all(server);
         mst_server_drop(server);
     }
@@ -59,14 +59,14 @@ static void destroy_list(mst_object *object) {
     mst_free(list);
 }
 
-static muster_status make_list(muster_runtime *runtime, const char *where, mst_server_list **list) {
+static muster_status server_list_make(muster_runtime *runtime, const char *where, mst_server_list **list) {
     mst_server_list *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     if (mst_memory_refuse() || pthread_mutex_init(&made->lock, NULL) != 0) {
         mst_free(made);
         return mst_out_of_memory(where, sizeof made->lock);
     }
-    made->object.destroy = destroy_list;
+    made->object.destroy = server_list_destroy;
     const muster_status status = mst_runtime_add(runtime, &made->object, "servers", "servers", where);
     if (status != MUSTER_OK) {
         pthread_mutex_destroy(&made->lock);
@@ -78,16 +78,16 @@ static muster_status make_list(muster_runtime *runtime, const char *where, mst_s
 }
 
 /* Between mst_pool_enter and leave. */
-muster_status mst_server_list_of(muster_runtime *runtime, const char *where, mst_server_list **list) {
+muster_status mst_server_list_get(muster_runtime *runtime, const char *where, mst_server_list **list) {
     for (mst_object *object = runtime->objects; object; object = object->next) {
-        if (object->destroy != destroy_list) continue;
+        if (object->destroy != server_list_destroy) continue;
         *list = (mst_server_list *)object;
         return MUSTER_OK;
     }
-    return make_list(runtime, where, list);
+    return server_list_make(runtime, where, list);
 }
 
-static bool is_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }
+static bool server_has_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }
 
 /* Between mst_pool_enter and leave, so that no body runs which could still ask a server that has
  * ended. */
@@ -96,7 +96,7 @@ void mst_server_sweep(mst_server_list *list) {
     muster_server **link = &list->servers;
     while (*link) {
         muster_server *server = *link;
-        if (is_ended(server)) {
+        if (server_has_ended(server)) {
             *link = server->next;
             mst_staging_close_all(server);
             mst_server_drop(server);
@@ -127,7 +127,7 @@ muster_status mst_server_enlist(mst_server_list *list, muster_server *server, co
 /* ---- the end ---- */
 
 /* Under the server's lock. */
-static bool anybody_inside(muster_server *server) {
+static bool server_has_client_inside(muster_server *server) {
     for (int32_t r = 0; r < server->runtime_size; r++) {
         if (atomic_load(&server->workers[r].inside)) return true;
     }
@@ -138,13 +138,13 @@ static bool anybody_inside(muster_server *server) {
 }
 
 /* Applies what stands in a queue without an attendant. */
-static void drain(muster_server *server) {
+static void server_drain(muster_server *server) {
     for (int32_t i = 0; i < server->count; i++) {
-        for (int32_t s = 0; s < server->shards; s++) mst_shard_attend(server, &server->values[i].shards[s], NULL);
+        for (int32_t s = 0; s < server->shards; s++) mst_shard_combine(server, &server->values[i].shards[s], NULL);
     }
 }
 
-static uint64_t served(const muster_server *server) {
+static uint64_t server_served(const muster_server *server) {
     uint64_t sum = 0;
     for (int32_t i = 0; i < server->count; i++) {
         for (int32_t s = 0; s < server->shards; s++) sum += atomic_load_explicit(&server->values[i].shards[s].served, memory_order_relaxed);
@@ -152,22 +152,22 @@ static uint64_t served(const muster_server *server) {
     return sum;
 }
 
-static bool is_quiet(muster_server *server) {
+static bool server_is_quiet(muster_server *server) {
     pthread_mutex_lock(&server->lock);
-    const bool inside = anybody_inside(server);
+    const bool inside = server_has_client_inside(server);
     pthread_mutex_unlock(&server->lock);
     return !inside && atomic_load(&server->begun) == 0;
 }
 
 /* Clients do not tell when they leave, since that would cost every operation: this looks now and
  * then. */
-static muster_status await_quiet(muster_server *server, const char *where, int64_t fail_after_ns) {
+static muster_status server_await_quiet(muster_server *server, const char *where, int64_t fail_after_ns) {
     int64_t progress_ns = mst_now_ns();
-    uint64_t seen = served(server);
-    while (!is_quiet(server)) {
-        if (atomic_load(&server->life) == MST_SERVER_REFUSING) drain(server);
+    uint64_t seen = server_served(server);
+    while (!server_is_quiet(server)) {
+        if (atomic_load(&server->life) == MST_SERVER_REFUSING) server_drain(server);
         const int64_t now = mst_now_ns();
-        const uint64_t sum = served(server);
+        const uint64_t sum = server_served(server);
         if (sum != seen) progress_ns = now;
         seen = sum;
         if (fail_after_ns >= 0 && now - progress_ns >= fail_after_ns)
@@ -181,13 +181,13 @@ static muster_status await_quiet(muster_server *server, const char *where, int64
 
 /* First nothing new begins, then, when nothing is left, waits no longer look at the shards, and
  * then these go. */
-static muster_status end_server(muster_server *server, const char *where, int64_t fail_after_ns) {
+static muster_status server_end(muster_server *server, const char *where, int64_t fail_after_ns) {
     uint32_t open = MST_SERVER_OPEN;
-    if (is_ended(server)) return MUSTER_OK;
+    if (server_has_ended(server)) return MUSTER_OK;
     atomic_compare_exchange_strong(&server->life, &open, MST_SERVER_REFUSING);
-    MUSTER_TRY(await_quiet(server, where, fail_after_ns));
+    MUSTER_TRY(server_await_quiet(server, where, fail_after_ns));
     atomic_store(&server->life, MST_SERVER_ENDING);
-    while (!is_quiet(server)) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
+    while (!server_is_quiet(server)) nanosleep(&(struct timespec){0, PAUSE_NS}, NULL);
     mst_progress_stop(server);
     mst_server_close_shards(server);
     atomic_store(&server->life, MST_SERVER_ENDED);
@@ -199,16 +199,18 @@ static muster_status end_server(muster_server *server, const char *where, int64_
 /* Counted where it happens, since asking for the process is a system call, too much for each
  * send. */
 static _Atomic uint32_t forks;
-static void count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
-static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, count_fork); }
+static void server_count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
+static void server_watch_forks(void) { (void)pthread_atfork(NULL, NULL, server_count_fork); }
 
 uint32_t mst_server_forks(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, watch_forks);
+    (void)pthread_once(&once, server_watch_forks);
     return atomic_load_explicit(&forks, memory_order_relaxed);
 }
 
-bool mst_server_is_of_parent(const muster_server *server) { return server->forks != atomic_load_explicit(&forks, memory_order_relaxed); }
+bool mst_server_is_from_before_fork(const muster_server *server) {
+    return server->forks != atomic_load_explicit(&forks, memory_order_relaxed);
+}
 
 muster_status mst_server_refuse_child(const char *where) {
     return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
@@ -217,30 +219,35 @@ muster_status mst_server_refuse_child(const char *where) {
 muster_status muster_server_destroy(muster_server *server) {
     static const char where[] = "muster_server_destroy";
     if (!server) return MUSTER_OK;
-    if (mst_server_is_of_parent(server)) return mst_server_refuse_child(where);
+    if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
-    if (mst_server_ruling)
+    if (mst_server_in_rule)
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
-                         mst_server_ruling->name);
+                         mst_server_in_rule->name);
     pthread_mutex_lock(&server->ending);
     const muster_status status =
-        is_ended(server)
+        server_has_ended(server)
             ? mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name)
-            : end_server(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
+            : server_end(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
     pthread_mutex_unlock(&server->ending);
     return status;
 }
 
 /* ---- questions ---- */
 
-static bool lives(const muster_server *server) { return server && atomic_load(&((muster_server *)server)->life) == MST_SERVER_OPEN; }
+static bool server_is_open(const muster_server *server) {
+    return server && atomic_load(&((muster_server *)server)->life) == MST_SERVER_OPEN;
+}
 
 int32_t muster_server_count(const muster_server *server) { return server ? server->count : -1; }
 int32_t muster_server_shards(const muster_server *server) { return server ? server->shards : -1; }
 int64_t muster_server_elements(const muster_server *server, int32_t index) {
-    return lives(server) && index >= 0 && index < server->count ? server->values[index].elements : -1;
+    return server_is_open(server) && index >= 0 && index < server->count ? server->values[index].elements : -1;
 }
+
+muster_dtype mst_server_dtype(const muster_server *server, int32_t index) { return server->values[index].dtype; }
+int64_t mst_server_elements(const muster_server *server, int32_t index) { return server->values[index].elements; }
 
 muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first, int64_t *elements) {
     static const char where[] = "muster_server_shard";
@@ -248,7 +255,7 @@ muster_status muster_server_shard(const muster_server *server, int32_t index, in
     if (!first || !elements)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where,
                          first ? "elements" : "first");
-    if (!lives(server))
+    if (!server_is_open(server))
         return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
     if (index < 0 || index >= server->count)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, where, server->count - 1, index);
@@ -259,7 +266,7 @@ muster_status muster_server_shard(const muster_server *server, int32_t index, in
     return MUSTER_OK;
 }
 
-static void add_counts(muster_server_statistics *to, const mst_counts *from) {
+static void server_add_counts(muster_server_statistics *to, const mst_counts *from) {
     to->sends += atomic_load_explicit(&((mst_counts *)from)->sends, memory_order_relaxed);
     to->receives += atomic_load_explicit(&((mst_counts *)from)->receives, memory_order_relaxed);
     to->bytes += atomic_load_explicit(&((mst_counts *)from)->bytes, memory_order_relaxed);
@@ -272,10 +279,10 @@ muster_status muster_server_get_statistics(const muster_server *server, muster_s
     muster_server *asked = (muster_server *)server;
     *statistics = (muster_server_statistics){0};
     pthread_mutex_lock(&asked->lock);
-    add_counts(statistics, &server->others);
-    add_counts(statistics, &server->closed);
-    for (int32_t r = 0; r < server->runtime_size; r++) add_counts(statistics, &server->workers[r].counts);
-    for (const muster_client *client = server->clients; client; client = client->next) add_counts(statistics, &client->counts);
+    server_add_counts(statistics, &server->others);
+    server_add_counts(statistics, &server->closed);
+    for (int32_t r = 0; r < server->runtime_size; r++) server_add_counts(statistics, &server->workers[r].counts);
+    for (const muster_client *client = server->clients; client; client = client->next) server_add_counts(statistics, &client->counts);
     pthread_mutex_unlock(&asked->lock);
     return MUSTER_OK;
 }

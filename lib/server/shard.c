@@ -1,6 +1,6 @@
 /* A shard: who may touch it, the queue of operations that wait for it, and the table of those in
  * this process. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -37,7 +37,7 @@ static void unlink_node(mst_shard *shard, mst_node *node) {
     if (!shard->first_node) atomic_fetch_and(&shard->state, ~(uint32_t)MST_SHARD_QUEUED);
 }
 
-bool mst_shard_withdraw(mst_shard *shard, mst_node *node) {
+bool mst_shard_cancel(mst_shard *shard, mst_node *node) {
     pthread_mutex_lock(&shard->lock);
     const bool queued = atomic_load(&node->queued);
     if (queued) unlink_node(shard, node);
@@ -78,9 +78,9 @@ static void serve_node(mst_shard *shard, mst_node *node) {
     mst_request_add_done(request, 1);
 }
 
-bool mst_shard_attend(muster_server *server, mst_shard *shard, const mst_node *node) {
+bool mst_shard_combine(muster_server *server, mst_shard *shard, const mst_node *node) {
     uint32_t waiting = MST_SHARD_QUEUED;
-    if (!atomic_compare_exchange_strong(&shard->state, &waiting, MST_SHARD_QUEUED | MST_SHARD_ATTENDED)) return false;
+    if (!atomic_compare_exchange_strong(&shard->state, &waiting, MST_SHARD_QUEUED | MST_SHARD_COMBINING)) return false;
     while (!node || atomic_load(&((mst_node *)node)->queued)) {
         mst_node *first = take_first(shard);
         if (!first) break;

@@ -4,7 +4,7 @@
  * issues the copy from there: what the worker issues afterwards sees it. One thread issues on a
  * device, the worker's: so it is also the one that looks, whenever it begins, waits or tests. */
 #include "mover_impl.h"
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <string.h>
 
@@ -13,10 +13,10 @@ _Static_assert((int)MARK_IN < (int)MST_MARK_FUNCTION, "slots of marks are shared
 
 /* Copies in one direction, numbered. One mark for all: it is set anew when what it stands behind
  * has been done. */
-typedef struct mst_way {
+typedef struct mst_lane {
     int32_t mark;
     uint64_t issued, marked, reached;
-} mst_way;
+} mst_lane;
 
 typedef struct mst_slot {
     void *memory;
@@ -25,7 +25,7 @@ typedef struct mst_slot {
 } mst_slot;
 
 typedef struct mst_staging {
-    mst_way out, in;
+    mst_lane out, in;
     mst_slot *slots;              /* [2 * count]: of sends, of receives */
     muster_request *first, *last; /* that wait for their copy, or for others' */
     bool locked;                  /* page-locked memory, the device's own; else plain */
@@ -35,7 +35,7 @@ typedef struct mst_staging {
 
 static int64_t value_bytes(const mst_value *value) { return value->bytes; }
 
-static muster_status allocate_slot(mst_device *device, bool locked, int64_t bytes, void **memory) {
+static muster_status slot_allocate(mst_device *device, bool locked, int64_t bytes, void **memory) {
     if (locked) return device->table->allocate_host(device, bytes, memory);
     *memory = mst_alloc_uninitialised((size_t)bytes);
     return *memory ? MUSTER_OK : mst_out_of_memory("muster_server_create", bytes);
@@ -53,11 +53,11 @@ muster_status mst_staging_open(muster_client *client) {
     staging->slots = mst_alloc((size_t)server->count * 2 * sizeof *staging->slots);
     if (!staging->slots) return mst_out_of_memory("muster_server_create", server->count * 2 * (int64_t)sizeof *staging->slots);
     for (int32_t i = 0; i < 2 * server->count; i++)
-        MUSTER_TRY(allocate_slot(device, staging->locked, value_bytes(&server->values[i / 2]), &staging->slots[i].memory));
+        MUSTER_TRY(slot_allocate(device, staging->locked, value_bytes(&server->values[i / 2]), &staging->slots[i].memory));
     return MUSTER_OK;
 }
 
-static void close_staging(muster_client *client) {
+static void staging_close(muster_client *client) {
     mst_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     for (int32_t i = 0; staging->slots && i < 2 * client->server->count; i++) {
@@ -71,7 +71,7 @@ static void close_staging(muster_client *client) {
 
 void mst_staging_close_all(muster_server *server) {
     for (int32_t r = 0; server->workers && r < server->runtime_size; r++) {
-        if (server->workers[r].staging) close_staging(&server->workers[r]);
+        if (server->workers[r].staging) staging_close(&server->workers[r]);
     }
 }
 
@@ -84,46 +84,46 @@ bool mst_server_stages(const muster_server *server) {
 
 /* ---- marks ---- */
 
-static bool can_mark(const mst_device *device) { return device->table->mark && device->table->reached; }
+static bool lane_can_mark(const mst_device *device) { return device->table->mark && device->table->reached; }
 
 /* After a copy was issued. A device that tells of nothing but its sync is waited for. */
-static muster_status note_copy(muster_worker *worker, mst_way *way) {
-    way->issued++;
-    if (!can_mark(worker->device)) {
+static muster_status lane_note_copy(muster_worker *worker, mst_lane *lane) {
+    lane->issued++;
+    if (!lane_can_mark(worker->device)) {
         MUSTER_TRY(mst_worker_sync(worker));
-        way->marked = way->reached = way->issued;
+        lane->marked = lane->reached = lane->issued;
         return MUSTER_OK;
     }
-    if (way->marked != way->reached) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, way->mark));
-    way->marked = way->issued;
+    if (lane->marked != lane->reached) return MUSTER_OK;
+    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, lane->mark));
+    lane->marked = lane->issued;
     return MUSTER_OK;
 }
 
-static muster_status look_at(muster_worker *worker, mst_way *way) {
+static muster_status lane_poll(muster_worker *worker, mst_lane *lane) {
     bool done = false;
-    if (way->reached == way->issued) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->reached(worker->device, way->mark, &done));
+    if (lane->reached == lane->issued) return MUSTER_OK;
+    MUSTER_TRY(worker->device->table->reached(worker->device, lane->mark, &done));
     if (!done) return MUSTER_OK;
-    way->reached = way->marked;
-    if (way->marked == way->issued) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, way->mark));
-    way->marked = way->issued;
+    lane->reached = lane->marked;
+    if (lane->marked == lane->issued) return MUSTER_OK;
+    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, lane->mark));
+    lane->marked = lane->issued;
     return MUSTER_OK;
 }
 
 /* ---- slots ---- */
 
 /* The slot's last user has to end, and its copy. */
-static muster_status clear_slot(muster_client *client, mst_slot *slot, mst_way *way, const char *where) {
+static muster_status slot_clear(muster_client *client, mst_slot *slot, mst_lane *lane, const char *where) {
     muster_status status;
     if (slot->user && !mst_request_finish(slot->user, where, false, &status)) return status;
     slot->user = NULL;
-    if (slot->copy <= way->reached) return MUSTER_OK;
-    MUSTER_TRY(look_at(client->worker, way));
-    if (slot->copy <= way->reached) return MUSTER_OK;
+    if (slot->copy <= lane->reached) return MUSTER_OK;
+    MUSTER_TRY(lane_poll(client->worker, lane));
+    if (slot->copy <= lane->reached) return MUSTER_OK;
     MUSTER_TRY(mst_worker_sync(client->worker));
-    way->reached = way->marked = way->issued;
+    lane->reached = lane->marked = lane->issued;
     return MUSTER_OK;
 }
 
@@ -133,15 +133,15 @@ muster_status mst_stage_attach(muster_request *request, const char *where, void 
     mst_device *device = client->worker->device;
     const mst_value *value = request->operation.value;
     const bool send = request->operation.rule != NULL;
-    mst_way *way = send ? &staging->out : &staging->in;
+    mst_lane *lane = send ? &staging->out : &staging->in;
     mst_slot *slot = &staging->slots[2 * (value - client->server->values) + !send];
-    MUSTER_TRY(clear_slot(client, slot, way, where));
+    MUSTER_TRY(slot_clear(client, slot, lane, where));
     request->operation.memory = slot->memory;
     request->device_address = device_address;
     if (send) {
         if (value_bytes(value) > 0) MUSTER_TRY(device->table->copy_out(device, slot->memory, device_address, value_bytes(value)));
-        MUSTER_TRY(note_copy(client->worker, way));
-        slot->copy = way->issued;
+        MUSTER_TRY(lane_note_copy(client->worker, lane));
+        slot->copy = lane->issued;
     } else {
         request->target++;
     }
@@ -157,7 +157,7 @@ void mst_stage_detach(muster_request *request) {
 
 /* ---- the order of what waits ---- */
 
-static bool may_begin(const mst_staging *staging, const muster_request *request) {
+static bool stage_may_begin(const mst_staging *staging, const muster_request *request) {
     return !request->slot || !request->operation.rule || request->slot->copy <= staging->out.reached;
 }
 
@@ -166,7 +166,7 @@ void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
     mst_staging *staging = client->staging;
     mst_stage_advance(client, NULL);
     if (request->slot) mst_request_count_begun(request);
-    if (!staging->first && may_begin(staging, request)) {
+    if (!staging->first && stage_may_begin(staging, request)) {
         mst_request_begin(request, from, lazily);
         mst_stage_advance(client, request);
         return;
@@ -182,7 +182,7 @@ void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
     staging->last = request;
 }
 
-static void unlink_request(mst_staging *staging, muster_request *request) {
+static void stage_unlink(mst_staging *staging, muster_request *request) {
     muster_request *before = NULL;
     for (muster_request *at = staging->first; at != request; at = at->next_waiting) before = at;
     if (before)
@@ -193,21 +193,21 @@ static void unlink_request(mst_staging *staging, muster_request *request) {
     request->waiting = false;
 }
 
-void mst_stage_take_back(muster_request *request) {
-    unlink_request(request->client->staging, request);
+void mst_stage_cancel(muster_request *request) {
+    stage_unlink(request->client->staging, request);
     mst_request_add_done(request, request->target);
 }
 
 /* ---- looking ---- */
 
-static void copy_in(muster_client *client, muster_request *request) {
+static void stage_copy_in(muster_client *client, muster_request *request) {
     mst_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     const int64_t bytes = value_bytes(request->operation.value);
     muster_status status = atomic_load(&request->status);
     if (status == MUSTER_OK) {
         if (bytes > 0) status = device->table->copy_in(device, request->device_address, request->slot->memory, bytes);
-        if (status == MUSTER_OK) status = note_copy(client->worker, &staging->in);
+        if (status == MUSTER_OK) status = lane_note_copy(client->worker, &staging->in);
         if (status != MUSTER_OK) mst_request_fail(request, status);
         request->slot->copy = staging->in.issued;
     }
@@ -218,10 +218,10 @@ void mst_stage_advance(muster_client *client, muster_request *request) {
     mst_staging *staging = client->staging;
     if (!staging) return;
     if (staging->first) {
-        const muster_status status = look_at(client->worker, &staging->out);
-        while (staging->first && (status != MUSTER_OK || may_begin(staging, staging->first))) {
+        const muster_status status = lane_poll(client->worker, &staging->out);
+        while (staging->first && (status != MUSTER_OK || stage_may_begin(staging, staging->first))) {
             muster_request *next = staging->first;
-            unlink_request(staging, next);
+            stage_unlink(staging, next);
             if (status != MUSTER_OK) mst_request_fail(next, status);
             if (status != MUSTER_OK)
                 mst_request_add_done(next, next->target);
@@ -229,5 +229,5 @@ void mst_stage_advance(muster_client *client, muster_request *request) {
                 mst_request_begin(next, next->operation.memory, client->server->progress_count > 0);
         }
     }
-    if (request && !request->waiting && mst_stage_due(request)) copy_in(client, request);
+    if (request && !request->waiting && mst_stage_due(request)) stage_copy_in(client, request);
 }

@@ -1,5 +1,5 @@
 /* Waiting for an operation: helping, sleeping, deadlines, and taking it back. */
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,101 +7,105 @@
 /* With more clients than CPUs a wait gives its CPU away so often before it sleeps. */
 enum { YIELDS = 64, DEVICE_POLL_NS = 20000 };
 
-static bool touches_shards(const muster_request *request) { return atomic_load(&request->client->server->life) != MST_SERVER_ENDING; }
-
-/* Its node waits in the queue of a shard that has no attendant. */
-static bool stands_still(const muster_request *request, int32_t shard) {
-    return atomic_load(&((muster_request *)request)->nodes[shard].queued) && mst_shard_unattended(&request->operation.value->shards[shard]);
+static bool request_touches_shards(const muster_request *request) {
+    return atomic_load(&request->client->server->life) != MST_SERVER_ENDING;
 }
 
-void mst_request_help(muster_request *request) {
+/* Its node waits in the queue of a shard that has no attendant. */
+static bool request_needs_combiner(const muster_request *request, int32_t shard) {
+    return atomic_load(&((muster_request *)request)->nodes[shard].queued) &&
+           mst_shard_needs_combiner(&request->operation.value->shards[shard]);
+}
+
+void mst_request_progress(muster_request *request) {
     muster_server *server = request->client->server;
-    if (!touches_shards(request)) return;
+    if (!request_touches_shards(request)) return;
     for (int32_t s = 0; s < server->shards; s++) {
-        if (stands_still(request, s)) mst_shard_attend(server, &request->operation.value->shards[s], &request->nodes[s]);
+        if (request_needs_combiner(request, s)) mst_shard_combine(server, &request->operation.value->shards[s], &request->nodes[s]);
     }
 }
 
-static bool run_lost(const muster_request *request) { return request->client->worker && mst_pool_poisoned(request->client->worker); }
+static bool request_run_aborted(const muster_request *request) {
+    return request->client->worker && mst_pool_poisoned(request->client->worker);
+}
 
-static bool must_look(void *context) {
+static bool request_must_wake(void *context) {
     muster_request *request = context;
-    if (run_lost(request) || mst_stage_due(request)) return true;
-    if (!touches_shards(request)) return false;
+    if (request_run_aborted(request) || mst_stage_due(request)) return true;
+    if (!request_touches_shards(request)) return false;
     for (int32_t s = 0; s < request->client->server->shards; s++) {
-        if (stands_still(request, s)) return true;
+        if (request_needs_combiner(request, s)) return true;
     }
     return false;
 }
 
-static bool never(void *context) {
+static bool request_never_wakes(void *context) {
     (void)context;
     return false;
 }
 
 /* What is in no queue any more is being applied by somebody, who reads or writes the memory of this
  * request: that is waited for. */
-static void take_back(muster_request *request, muster_status status) {
+static void request_cancel(muster_request *request, muster_status status) {
     muster_server *server = request->client->server;
-    uint64_t withdrawn = 0;
+    uint64_t cancelled = 0;
     mst_request_fail(request, status);
-    if (request->waiting) mst_stage_take_back(request);
+    if (request->waiting) mst_stage_cancel(request);
     if (mst_request_finished(request)) return;
-    for (int32_t s = 0; s < server->shards && touches_shards(request); s++) {
-        if (atomic_load(&request->nodes[s].queued))
-            withdrawn += mst_shard_withdraw(&request->operation.value->shards[s], &request->nodes[s]);
+    for (int32_t s = 0; s < server->shards && request_touches_shards(request); s++) {
+        if (atomic_load(&request->nodes[s].queued)) cancelled += mst_shard_cancel(&request->operation.value->shards[s], &request->nodes[s]);
     }
-    if (withdrawn) mst_request_add_done(request, withdrawn);
-    const mst_wait wait = {.timeout_ns = -1, .stop = never};
+    if (cancelled) mst_request_add_done(request, cancelled);
+    const mst_wait wait = {.timeout_ns = -1, .stop = request_never_wakes};
     mst_bell_wait(&server->bell, &request->done, (uint64_t)server->shards, &wait);
     mst_stage_advance(request->client, request);
 }
 
-enum { LOST_POLL_NS = 5000000 };
+enum { ABORT_POLL_NS = 5000000 };
 
 /* ---- deadlines: the shards that are waited for have to get on ---- */
 
-typedef struct patience {
+typedef struct request_deadline {
     const char *where;
     int64_t begin_ns, progress_ns, warn_after_ns, fail_after_ns;
     uint64_t served;
     bool warned;
-} patience;
+} request_deadline;
 
-static uint64_t served_so_far(const muster_request *request) {
+static uint64_t request_shards_served(const muster_request *request) {
     uint64_t served = 0;
     for (int32_t s = 0; s < request->client->server->shards; s++)
         served += atomic_load_explicit(&request->operation.value->shards[s].served, memory_order_relaxed);
     return served;
 }
 
-static void be_patient(patience *p, const muster_request *request, const char *where) {
+static void deadline_start(request_deadline *p, const muster_request *request, const char *where) {
     const mst_pool_options *settings = mst_pool_settings(request->client->server->runtime->pool);
-    *p = (patience){.where = where,
-                    .warn_after_ns = settings->warn_after_ns,
-                    .fail_after_ns = settings->fail_after_ns,
-                    .served = served_so_far(request)};
+    *p = (request_deadline){.where = where,
+                            .warn_after_ns = settings->warn_after_ns,
+                            .fail_after_ns = settings->fail_after_ns,
+                            .served = request_shards_served(request)};
     if (request->client->worker) mst_worker_deadlines(request->client->worker, &p->warn_after_ns, &p->fail_after_ns);
     p->begin_ns = p->progress_ns = mst_now_ns();
 }
 
-static int64_t slice_ns(const patience *p) {
+static int64_t deadline_slice_ns(const request_deadline *p) {
     int64_t slice = p->fail_after_ns < 0 ? -1 : p->fail_after_ns / 8;
     if (!p->warned && p->warn_after_ns >= 0 && (slice < 0 || p->warn_after_ns < slice)) slice = p->warn_after_ns;
     return slice >= 0 && slice < 1000000 ? 1000000 : slice;
 }
 
-static int32_t late_shard(const muster_request *request) {
+static int32_t request_late_shard(const muster_request *request) {
     for (int32_t s = 0; s < request->client->server->shards; s++) {
         if (atomic_load(&((muster_request *)request)->nodes[s].queued)) return s;
     }
     return 0;
 }
 
-static muster_status look_at_clock(patience *p, const muster_request *request) {
+static muster_status deadline_check(request_deadline *p, const muster_request *request) {
     const muster_server *server = request->client->server;
     const int64_t now = mst_now_ns();
-    const uint64_t served = served_so_far(request);
+    const uint64_t served = request_shards_served(request);
     const int32_t value = (int32_t)(request->operation.value - server->values);
     if (served != p->served) p->progress_ns = now;
     p->served = served;
@@ -111,7 +115,7 @@ static muster_status look_at_clock(patience *p, const muster_request *request) {
         snprintf(line, sizeof line,
                  "muster: %s: server '%.200s': has waited %.3g s for shard %" PRId32 " of value %" PRId32
                  ", which another client's operation holds",
-                 p->where, server->name, (double)(now - p->begin_ns) * 1e-9, late_shard(request), value);
+                 p->where, server->name, (double)(now - p->begin_ns) * 1e-9, request_late_shard(request), value);
         settings->log(settings->log_user, line);
         p->warned = true;
     }
@@ -119,49 +123,52 @@ static muster_status look_at_clock(patience *p, const muster_request *request) {
     return mst_error(MUSTER_TIMEOUT,
                      "%s: server '%.200s': waited %.3g s for shard %" PRId32 " of value %" PRId32
                      ", which another client's operation holds without progress",
-                     p->where, server->name, (double)(now - p->begin_ns) * 1e-9, late_shard(request), value);
+                     p->where, server->name, (double)(now - p->begin_ns) * 1e-9, request_late_shard(request), value);
 }
 
-static muster_status lost(const muster_request *request, const char *where) {
+static muster_status request_aborted(const muster_request *request, const char *where) {
     return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call is lost", where,
                      request->client->server->name, request->client->worker->rank);
 }
 
-static muster_status wait_for(muster_request *request, const char *where) {
+static muster_status request_wait_until_done(muster_request *request, const char *where) {
     muster_server *server = request->client->server;
     const mst_pool_options *settings = mst_pool_settings(server->runtime->pool);
-    const bool crowded = mst_server_crowded(server);
-    mst_wait wait = {.spin_ns = crowded ? 0 : settings->spin_ns, .yields = crowded ? YIELDS : 0, .stop = must_look, .context = request};
+    const bool oversubscribed = mst_server_oversubscribed(server);
+    mst_wait wait = {.spin_ns = oversubscribed ? 0 : settings->spin_ns,
+                     .yields = oversubscribed ? YIELDS : 0,
+                     .stop = request_must_wake,
+                     .context = request};
     wait.timeout_ns = wait.spin_ns;
-    patience p;
+    request_deadline p;
     bool clock = false;
-    for (int64_t look = 0;; look++) {
+    for (int64_t poll = 0;; poll++) {
         if (request->client->staging) mst_stage_advance(request->client, request);
-        mst_request_help(request);
+        mst_request_progress(request);
         if (mst_request_finished(request)) return MUSTER_OK;
-        if (run_lost(request)) return lost(request, where);
+        if (request_run_aborted(request)) return request_aborted(request, where);
         /* nobody rings when its copy has been made */
-        if (request->waiting) wait.timeout_ns = look < 64 ? 0 : DEVICE_POLL_NS;
+        if (request->waiting) wait.timeout_ns = poll < 64 ? 0 : DEVICE_POLL_NS;
         const mst_wait_result result = mst_bell_wait(&server->bell, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
         if (result == MST_STOPPED) continue;
         if (clock)
-            MUSTER_TRY(look_at_clock(&p, request));
+            MUSTER_TRY(deadline_check(&p, request));
         else
-            be_patient(&p, request, where);
+            deadline_start(&p, request, where);
         clock = true;
         wait.spin_ns = 0;
-        wait.timeout_ns = slice_ns(&p);
-        if (request->client->worker && (wait.timeout_ns < 0 || wait.timeout_ns > LOST_POLL_NS))
-            wait.timeout_ns = LOST_POLL_NS; /* a call that is lost rings no server's bell */
+        wait.timeout_ns = deadline_slice_ns(&p);
+        if (request->client->worker && (wait.timeout_ns < 0 || wait.timeout_ns > ABORT_POLL_NS))
+            wait.timeout_ns = ABORT_POLL_NS; /* a call that is lost rings no server's bell */
     }
 }
 
-bool mst_request_finish(muster_request *request, const char *where, bool withdraw, muster_status *status) {
+bool mst_request_finish(muster_request *request, const char *where, bool cancel, muster_status *status) {
     if (__builtin_expect(!mst_request_finished(request), 0)) {
-        *status = wait_for(request, where);
-        if (*status == MUSTER_TIMEOUT && !withdraw) return false;
-        if (*status != MUSTER_OK) take_back(request, *status);
+        *status = request_wait_until_done(request, where);
+        if (*status == MUSTER_TIMEOUT && !cancel) return false;
+        if (*status != MUSTER_OK) request_cancel(request, *status);
     }
     *status = atomic_load(&request->status);
     if (*status != MUSTER_OK) mst_error_restore(*status, request->message);

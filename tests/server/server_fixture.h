@@ -3,7 +3,7 @@
 #define SERVER_FIXTURE_H
 
 #include "function_fixture.h"
-#include "server_impl.h"
+#include "server_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The inside of a driver. */
-#ifndef MST_DRIVER_IMPL_H
-#define MST_DRIVER_IMPL_H
+#ifndef MST_DRIVER_PRIVATE_H
+#define MST_DRIVER_PRIVATE_H
 
 #include "muster/driver.h"
 #include "pool_impl.h"
@@ -65,6 +65,8 @@ muster_tensor mst_driver_flat(muster_tensor tensor);
 
 /* Waits for one operation: the status of the wait; done: it is over, in whatever way. */
 muster_status mst_driver_wait(muster_request **request, bool *done);
+/* Of several failures the first is kept, with its message. */
+void mst_driver_keep_first(muster_status *first, muster_status status, char message[MST_MESSAGE_SIZE]);
 /* For this worker's sends, all of them, also after a failure: the first one. */
 muster_status mst_driver_wait_sends(muster_driver *driver);
 /* For the receives into `which`. intact: none of them has failed for good. */

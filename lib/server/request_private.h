@@ -1,0 +1,52 @@
+/* A request: a send or receive from its beginning at the shards until its owner has learnt its
+ * outcome. */
+#ifndef MST_REQUEST_PRIVATE_H
+#define MST_REQUEST_PRIVATE_H
+
+#include "shard_private.h"
+
+struct muster_request {
+    muster_client *client;
+    muster_request *next_free, *next_made;
+    mst_operation operation;
+    _Atomic uint64_t done;  /* shards served; with a tensor on a device, one more for its copy */
+    uint64_t target;        /* the value of `done` at which the request is finished */
+    _Atomic int32_t status; /* the first failure of a shard */
+    _Atomic bool failing;   /* a thread sets, or has set, status and message */
+    char *copy;             /* for MUSTER_SEND_COPY; kept for the next request */
+    int64_t copy_bytes;
+    bool live;  /* taken, and not given back */
+    bool begun; /* counted in the server's `begun` */
+    /* stage.c */
+    muster_request *next_waiting;
+    bool waiting;          /* has begun at no shard yet: waits for its copy from the device */
+    struct mst_slot *slot; /* for a tensor on a device; NULL: host memory */
+    void *device_address;
+    char message[MST_MESSAGE_SIZE];
+    mst_node nodes[]; /* one for each shard */
+};
+
+/* request.c. take and give: from and to the client's free list. */
+muster_request *mst_request_take(muster_client *client);
+void mst_request_give(muster_request *request);
+void mst_request_fail(muster_request *request, muster_status status);
+void mst_request_count_begun(muster_request *request);
+/* So many more shards have been served, by any thread. After the last one the owner may free the
+ * request. */
+void mst_request_add_done(muster_request *request, uint64_t shards);
+static inline bool mst_request_finished(const muster_request *request) {
+    return atomic_load(&((muster_request *)request)->done) >= request->target;
+}
+/* Applies the request to every free shard and queues it at the others; lazily: queues it at all.
+ * from: the tensor itself, where operation.memory is a copy, which is made only for a queue. */
+void mst_request_begin(muster_request *request, const char *from, bool lazily);
+
+/* wait.c. progress: becomes the combiner of shards that have none and in whose queue the request
+ * waits. */
+void mst_request_progress(muster_request *request);
+/* Waits until the request is finished, and makes progress meanwhile; *status: its outcome. A wait
+ * that fails cancels what has not been applied, which finishes the request. A wait that times out
+ * does so only if `cancel`; otherwise it returns false, and the request goes on. */
+bool mst_request_finish(muster_request *request, const char *where, bool cancel, muster_status *status);
+
+#endif
