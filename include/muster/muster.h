@@ -6,6 +6,7 @@
 #include "muster/communicator.h"
 #include "muster/cuda.h"
 #include "muster/driver.h"
+#include "muster/dtype.h"
 #include "muster/function.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"

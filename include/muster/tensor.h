@@ -1,33 +1,12 @@
-/* muster/tensor.h: element types and the plain view that carries every array in and out of
- * Muster. */
+/* muster/tensor.h: the plain view that carries every array in and out of Muster. */
 #ifndef MUSTER_TENSOR_H
 #define MUSTER_TENSOR_H
 
-#include "muster/status.h"
+#include "muster/dtype.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Frozen numbers. f16 is IEEE binary16, bf16 the upper half of binary32: both are stored,
- * arithmetic on them is in f32 and rounds once, ties to even. bool is one byte, 0 or 1. */
-typedef int32_t muster_dtype;
-enum {
-    MUSTER_DTYPE_NONE = 0,
-    MUSTER_F16 = 1,
-    MUSTER_BF16 = 2,
-    MUSTER_F32 = 3,
-    MUSTER_F64 = 4,
-    MUSTER_I8 = 5,
-    MUSTER_U8 = 6,
-    MUSTER_I16 = 7,
-    MUSTER_I32 = 8,
-    MUSTER_I64 = 9,
-    MUSTER_U32 = 10,
-    MUSTER_U64 = 11,
-    MUSTER_BOOL = 12,
-    MUSTER_DTYPE_COUNT = 13,
-};
 
 enum { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
 
@@ -47,10 +26,6 @@ typedef struct muster_tensor {
     int32_t reserved0;
     int64_t reserved[2];
 } muster_tensor;
-
-/* Bytes of one element, 0 for a number that is no dtype. Name such as "f32". Threads: any. */
-MUSTER_API int64_t muster_dtype_size(muster_dtype dtype);
-MUSTER_API const char *muster_dtype_name(muster_dtype dtype);
 
 /* A contiguous row-major host view of `data`. ndim above MUSTER_MAX_DIMS, a negative ndim or size,
  * an unknown dtype or a size that overflows 64 bits gives a tensor that every function refuses with

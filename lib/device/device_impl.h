@@ -7,6 +7,7 @@
 #define MST_DEVICE_IMPL_H
 
 #include "memory_impl.h"
+#include "muster/dtype.h"
 
 #include <stdatomic.h>
 
@@ -40,7 +41,7 @@ typedef struct mst_code_kernel {
  * lda + j], or a[j * lda + i] where it is transposed. f16, bf16 and f32 are summed in f32, f64 in
  * f64. */
 typedef struct mst_gemm {
-    int32_t dtype; /* muster_dtype */
+    muster_dtype dtype;
     bool transpose_a, transpose_b;
     int64_t m, n, k, lda, ldb, ldc;
     double alpha, beta;

@@ -2,6 +2,7 @@
 #ifndef MST_TENSOR_IMPL_H
 #define MST_TENSOR_IMPL_H
 
+#include "dtype_impl.h"
 #include "memory_impl.h"
 #include "muster/tensor.h"
 
@@ -13,11 +14,6 @@ bool mst_tensor_same_shape(muster_tensor a, muster_tensor b);
 int64_t mst_tensor_bytes(muster_tensor tensor);
 /* "(3, 4)" into text. */
 const char *mst_shape_text(char text[128], int32_t ndim, const int64_t *shape);
-bool mst_dtype_is_float(muster_dtype dtype);
-/* dtype in which values are accumulated: f32 for f16 and bf16, else the same. */
-muster_dtype mst_dtype_compute(muster_dtype dtype);
-/* May every value of `from` be represented in `to`? */
-bool mst_dtype_upcasts(muster_dtype from, muster_dtype to);
 /* to[i] = converted from[i], contiguous host memory; the rules of muster_copy. */
 void mst_convert(muster_dtype to_dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count);
 /* Copies a strided host tensor into contiguous memory of its dtype, and back. Only whole bytes

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { F16 = 1, BF16 = 2, F32 = 3, F64 = 4 }; /* of muster_dtype, a noun of a later room; its numbers are frozen */
-
 enum {
     WORKSPACE = 4 << 20,
     WORKSPACE_HOPPER = 32 << 20, /* what NVIDIA recommends for compute capability 9.0 */
@@ -36,22 +34,21 @@ void mst_cuda_close_blas(mst_cuda *cuda) {
 
 typedef struct product_type {
     unsigned int data, compute;
-    int64_t bytes;
 } product_type;
 
-static bool find_type(const mst_cuda *cuda, int32_t dtype, product_type *type) {
+static bool find_type(const mst_cuda *cuda, muster_dtype dtype, product_type *type) {
     switch (dtype) {
-    case F16:
-        *type = (product_type){MST_CUBLAS_R_16F, MST_CUBLAS_COMPUTE_32F, 2};
+    case MUSTER_F16:
+        *type = (product_type){MST_CUBLAS_R_16F, MST_CUBLAS_COMPUTE_32F};
         return true;
-    case BF16:
-        *type = (product_type){MST_CUBLAS_R_16BF, MST_CUBLAS_COMPUTE_32F, 2};
+    case MUSTER_BF16:
+        *type = (product_type){MST_CUBLAS_R_16BF, MST_CUBLAS_COMPUTE_32F};
         return true;
-    case F32:
-        *type = (product_type){MST_CUBLAS_R_32F, cuda->tf32 ? MST_CUBLAS_COMPUTE_32F_FAST_TF32 : MST_CUBLAS_COMPUTE_32F, 4};
+    case MUSTER_F32:
+        *type = (product_type){MST_CUBLAS_R_32F, cuda->tf32 ? MST_CUBLAS_COMPUTE_32F_FAST_TF32 : MST_CUBLAS_COMPUTE_32F};
         return true;
-    case F64:
-        *type = (product_type){MST_CUBLAS_R_64F, MST_CUBLAS_COMPUTE_64F, 8};
+    case MUSTER_F64:
+        *type = (product_type){MST_CUBLAS_R_64F, MST_CUBLAS_COMPUTE_64F};
         return true;
     default:
         return false;
@@ -64,7 +61,9 @@ typedef union factor {
     double f64;
 } factor;
 
-static factor make_factor(double value, int32_t dtype) { return dtype == F64 ? (factor){.f64 = value} : (factor){.f32 = (float)value}; }
+static factor make_factor(double value, muster_dtype dtype) {
+    return dtype == MUSTER_F64 ? (factor){.f64 = value} : (factor){.f32 = (float)value};
+}
 
 static bool fits_int(const mst_gemm *g) {
     return g->m <= INT_MAX && g->n <= INT_MAX && g->k <= INT_MAX && g->lda <= INT_MAX && g->ldb <= INT_MAX && g->ldc <= INT_MAX;
@@ -88,7 +87,7 @@ static muster_status multiply_long(mst_cuda *cuda, const mst_gemm *g, const prod
 
 /* ---- opening ---- */
 
-static muster_status warm_up_type(mst_cuda *cuda, int32_t dtype, const void *operands) {
+static muster_status warm_up_type(mst_cuda *cuda, muster_dtype dtype, const void *operands) {
     product_type type;
     char before[MST_MESSAGE_SIZE];
     if (!find_type(cuda, dtype, &type)) return MUSTER_OK;
@@ -119,7 +118,8 @@ static muster_status warm_up(mst_cuda *cuda) {
     MUSTER_TRY(MST_CUBLAS(cuda, cublasSetStream_v2, cuda->blas, cuda->compute));
     MUSTER_TRY(MST_CUBLAS(cuda, cublasSetWorkspace_v2, cuda->blas, (void *)(uintptr_t)cuda->blas_workspace, left));
     MUSTER_TRY(MST_CU(cuda, cuMemsetD8Async, operands, 0, 3 * WARM_BYTES, cuda->compute));
-    for (int32_t dtype = F16; dtype <= F64; dtype++) MUSTER_TRY(warm_up_type(cuda, dtype, (const void *)(uintptr_t)operands));
+    for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
+        MUSTER_TRY(warm_up_type(cuda, dtype, (const void *)(uintptr_t)operands));
     return MUSTER_OK;
 }
 
@@ -164,7 +164,7 @@ static muster_status multiply_in_pieces(mst_cuda *cuda, const mst_gemm *g, const
         for (int64_t j = 0; j < g->n; j += PIECE) {
             int64_t p = 0;
             do { /* once where there is nothing to sum: C is still scaled */
-                const mst_gemm block = block_of(g, i, j, p, type->bytes);
+                const mst_gemm block = block_of(g, i, j, p, muster_dtype_size(g->dtype));
                 MUSTER_TRY(multiply(cuda, &block, type));
             } while ((p += PIECE) < g->k);
         }

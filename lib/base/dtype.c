@@ -1,6 +1,5 @@
 /* The table of element types. */
-#include "half_impl.h"
-#include "tensor_impl.h"
+#include "dtype_impl.h"
 
 typedef enum { KIND_NONE, KIND_FLOAT, KIND_SIGNED, KIND_UNSIGNED, KIND_BOOL } dtype_kind;
 
@@ -46,8 +45,3 @@ bool mst_dtype_upcasts(muster_dtype from_dtype, muster_dtype to_dtype) {
         return true; /* every float type reaches beyond the integers that its digits hold */
     }
 }
-
-float muster_f16_to_f32(uint16_t bits) { return mst_f16_to_f32(bits); }
-uint16_t muster_f32_to_f16(float value) { return mst_f32_to_f16(value); }
-float muster_bf16_to_f32(uint16_t bits) { return mst_bf16_to_f32(bits); }
-uint16_t muster_f32_to_bf16(float value) { return mst_f32_to_bf16(value); }
