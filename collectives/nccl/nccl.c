@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_FAILURES = 3, SPIN_NS = 20 * 1000, YIELD_NS = 500 * 1000, SLEEP_NS = 50 * 1000, LOOK_EVERY = 16 };
+enum { MOST_FAILURES = 3, ATTEMPTS = 3, SPIN_NS = 20 * 1000, YIELD_NS = 500 * 1000, SLEEP_NS = 50 * 1000, LOOK_EVERY = 16 };
 /* Making communicators has taken a minute on machines of 8 GPUs; ending one takes none. */
 static const int64_t MAKE_NS = 300 * 1000000000ll, END_NS = 5 * 1000000000ll;
 
@@ -190,6 +190,21 @@ static muster_status abort_task(muster_worker *worker, void *argument) {
     return MUSTER_OK;
 }
 
+static bool any_left(const mst_nccl *nccl) {
+    for (int32_t r = 0; nccl->seats && r < nccl->size; r++)
+        for (const mst_nccl_link *link = nccl->seats[r].links; link; link = link->next)
+            if (link->comm) return true;
+    return false;
+}
+
+/* Runs a task that ends communicators until none is left. A worker whose device could not be
+ * entered has not run the task, and its communicators would be lost with it: so it is run again. A
+ * communicator that has ended does not end twice. */
+static bool end_everywhere(mst_nccl *nccl, mst_task task) {
+    for (int32_t i = 0; i < ATTEMPTS && any_left(nccl); i++) (void)mst_pool_run(nccl->world->pool, task, nccl);
+    return !any_left(nccl);
+}
+
 static void drop_links(mst_nccl_seat *seat, bool only_released) {
     mst_nccl_link **at = &seat->links;
     while (*at) {
@@ -231,15 +246,14 @@ static muster_status make_all(mst_nccl *nccl) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
     atomic_store(&nccl->broken, true);
-    (void)mst_pool_run(nccl->world->pool, abort_task, nccl);
+    (void)end_everywhere(nccl, abort_task);
     return mst_error_restore(status, message);
 }
 
 void mst_nccl_mend(mst_nccl *nccl) {
     if (atomic_exchange(&nccl->released, 0) > 0) (void)mst_pool_run(nccl->world->pool, release_task, nccl);
     if (!atomic_load(&nccl->broken) || nccl->failures >= MOST_FAILURES) return;
-    muster_status status = mst_pool_run(nccl->world->pool, abort_task, nccl);
-    if (status == MUSTER_OK) status = make_all(nccl);
+    const muster_status status = end_everywhere(nccl, abort_task) ? make_all(nccl) : MUSTER_SYSTEM;
     nccl->failures = status == MUSTER_OK ? 0 : nccl->failures + 1;
     if (status == MUSTER_OK) return;
     say_failure(nccl, nccl->failures < MOST_FAILURES
@@ -315,6 +329,7 @@ muster_status mst_nccl_open(mst_host_communicator *world, mst_movers *movers) {
     if (status == MUSTER_OK) return status;
     mst_error_save(movers->reason);
     say_failure(nccl, "NCCL's communicators could not be made; collectives go other ways");
+    if (any_left(nccl)) say(nccl, "muster: NCCL's communicators of a GPU that cannot be entered are kept until the process ends");
     end(nccl);
     movers->nccl = NULL;
     return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, movers->reason) : MUSTER_OK;
@@ -345,14 +360,13 @@ static muster_status end_task(muster_worker *worker, void *argument) {
 void mst_nccl_close(mst_movers *movers) {
     mst_nccl *nccl = movers->nccl;
     if (!nccl) return;
-    muster_status status = mst_pool_enter(movers->pool, "muster_runtime_close", 0);
+    const muster_status status = mst_pool_enter(movers->pool, "muster_runtime_close", 0);
+    bool ended = false;
     if (status == MUSTER_OK) {
-        status = mst_pool_run(movers->pool, end_task, nccl);
-        /* on a rank that did not come to it; what is ended is not ended again */
-        if (status != MUSTER_OK) status = mst_pool_run(movers->pool, end_task, nccl);
+        ended = end_everywhere(nccl, end_task);
         mst_pool_leave(movers->pool);
     }
-    if (status != MUSTER_OK) {
+    if (!ended) {
         say_failure(nccl, "NCCL's communicators are kept until the process ends");
         /* Of a collective that was broken off, the others' kernels may wait for ever for the rank
          * that was not ended. */

@@ -1,6 +1,7 @@
 /* Collectives between GPUs of the simulated machine: which way they go, what they wait for, and
  * what happens when NCCL or a rank fails. */
 #include "collectives_values.h"
+#include "cuda/cuda_api_impl.h"
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 
@@ -23,11 +24,15 @@ static void begin(bool peers) {
     mst_cuda_forget_lost();
 }
 
-static muster_status open_pool(collectives_pool *c, const char *devices, const char *algorithm, bool fixed_order) {
+static void open_workers(collectives_pool *c, const char *devices) {
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = NO_WAY, .own_master = true, .log = keep_line};
     setenv("MUSTER_TEST_DEVICES", devices, 1);
     collectives_open_devices(c, 0, RANKS);
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
+}
+
+static muster_status open_pool(collectives_pool *c, const char *devices, const char *algorithm, bool fixed_order) {
+    open_workers(c, devices);
     return mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm, .fixed_order = fixed_order},
                                    &c->communicator);
 }
@@ -242,6 +247,58 @@ static void until_nccl_is_made_anew_collectives_go_another_way(void **state) {
     collectives_close(&c);
 }
 
+/* Two failures that follow each other: the making run's wait for a device, and then the `kth` time
+ * that a device is entered (0: never). collectives_close looks for communicators that are left.
+ * Returns how often a device was entered. */
+static uint64_t make_with_two_failures(uint64_t kth) {
+    collectives_pool c;
+    begin(true);
+    open_workers(&c, "cuda");
+    const uint64_t before = muster_sim_calls("cuCtxPushCurrent_v2");
+    muster_sim_inject("cuEventQuery", 1, MST_CU_UNKNOWN);
+    if (kth > 0) muster_sim_inject("cuCtxPushCurrent_v2", kth, MST_CU_UNKNOWN);
+    if (mst_communicator_create(c.pool, &(mst_communicator_options){.algorithm = NULL}, &c.communicator) != MUSTER_OK)
+        c.communicator = NULL;
+    else
+        assert_non_null(strstr(log_text, "NCCL's communicators could not be made"));
+    const uint64_t entered = muster_sim_calls("cuCtxPushCurrent_v2") - before;
+    assert_int_equal(muster_sim_calls("ncclCommAbort"), muster_sim_calls("ncclCommInitRankConfig"));
+    muster_sim_inject_clear();
+    if (c.communicator) assert_ok(collectives_run(&c, large_sum, NULL));
+    collectives_close(&c);
+    return entered;
+}
+
+static void what_nccl_has_made_is_ended_where_a_device_cannot_be_entered_once(void **state) {
+    (void)state;
+    const uint64_t entered = make_with_two_failures(0);
+    assert_true(entered >= 2 * RANKS); /* to make them, and to end them */
+    for (uint64_t kth = 1; kth <= entered; kth++) make_with_two_failures(kth);
+}
+
+/* The same before the call after a lost one, which ends the communicators that are left and makes
+ * new ones; and at the end. */
+static void remake_with_a_failure(uint64_t kth, bool close) {
+    collectives_pool c;
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    assert_refused(collectives_run(&c, sum_then_leave_one, NULL), MUSTER_USER, "has had enough");
+    muster_sim_inject("cuCtxPushCurrent_v2", kth, MST_CU_UNKNOWN);
+    if (!close) {
+        if (collectives_run(&c, large_sum, NULL) != MUSTER_OK) assert_non_null(strstr(muster_last_error(), "cuCtxPushCurrent_v2"));
+        muster_sim_inject_clear();
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        assert_ok(collectives_run(&c, large_sum, NULL));
+    }
+    collectives_close(&c);
+}
+
+static void what_nccl_has_made_is_ended_after_a_lost_call_too(void **state) {
+    (void)state;
+    for (uint64_t kth = 1; kth <= 3 * RANKS; kth++)
+        for (int close = 0; close < 2; close++) remake_with_a_failure(kth, close);
+}
+
 static muster_status part_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
@@ -275,6 +332,8 @@ int main(void) {
         cmocka_unit_test(a_failure_of_nccl_ends_the_call_on_every_rank),
         cmocka_unit_test(what_nccl_cannot_make_goes_another_way),
         cmocka_unit_test(until_nccl_is_made_anew_collectives_go_another_way),
+        cmocka_unit_test(what_nccl_has_made_is_ended_where_a_device_cannot_be_entered_once),
+        cmocka_unit_test(what_nccl_has_made_is_ended_after_a_lost_call_too),
         cmocka_unit_test(parts_have_communicators_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
