@@ -150,6 +150,16 @@ muster_status mst_worker_sync(muster_worker *worker) {
     return mst_error_restore(status, message);
 }
 
+/* Of two failures the first is kept. */
+static muster_status leave_device(mst_device *device, muster_status status) {
+    if (!device->table->leave) return status;
+    if (status == MUSTER_OK) return device->table->leave(device);
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    (void)device->table->leave(device);
+    return mst_error_restore(status, message);
+}
+
 /* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one
  * has anything to add. */
 muster_status mst_device_end(mst_seat *seat) {
@@ -163,8 +173,7 @@ muster_status mst_device_end(mst_seat *seat) {
         if (status != MUSTER_OK) mst_error_restore(status, message);
     }
     seat->device_wait.in_run = false;
-    if (device->table->leave) device->table->leave(device);
-    return status;
+    return leave_device(device, status);
 }
 
 /* Not when a worker ends its own part: what it does last, such as giving scratch back, must not

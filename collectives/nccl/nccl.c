@@ -250,8 +250,18 @@ static muster_status make_all(mst_nccl *nccl) {
     return mst_error_restore(status, message);
 }
 
+/* A rank whose device could not be entered still has what it was to end. Of a lost device that is
+ * left to the end of the runtime. */
+static void end_released(mst_nccl *nccl) {
+    if (atomic_exchange(&nccl->released, 0) == 0) return;
+    const muster_status status = mst_pool_run(nccl->world->pool, release_task, nccl);
+    if (status == MUSTER_OK || status == MUSTER_DEVICE_LOST) return;
+    say_failure(nccl, "NCCL's communicators of released parts could not be ended; the next call tries again");
+    atomic_fetch_add(&nccl->released, 1);
+}
+
 void mst_nccl_mend(mst_nccl *nccl) {
-    if (atomic_exchange(&nccl->released, 0) > 0) (void)mst_pool_run(nccl->world->pool, release_task, nccl);
+    end_released(nccl);
     if (!atomic_load(&nccl->broken) || nccl->failures >= MOST_FAILURES) return;
     const muster_status status = end_everywhere(nccl, abort_task) ? make_all(nccl) : MUSTER_SYSTEM;
     nccl->failures = status == MUSTER_OK ? 0 : nccl->failures + 1;

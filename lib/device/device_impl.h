@@ -78,9 +78,10 @@ typedef struct mst_device_table {
     /* ---- devices with a processor, a context or memory of their own; each may be NULL ---- */
     /* Around a stretch in which this thread issues on the device: makes the device's context the
      * thread's, and puts back what was there before. The functions of this table do so by
-     * themselves; code of the user's needs it. */
+     * themselves; code of the user's needs it. After a failure of leave the thread's context is in
+     * doubt. */
     muster_status (*enter)(mst_device *device);
-    void (*leave)(mst_device *device);
+    muster_status (*leave)(mst_device *device);
     /* The device code's kernel over `work` elements (or blocks), of which there may be 0.
      * parameters: copied; addresses in them are device addresses as they are. */
     muster_status (*launch_code)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters,

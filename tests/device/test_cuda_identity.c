@@ -204,12 +204,15 @@ static void enter_makes_the_context_current_until_leave(void **state) {
     assert_ok(device->table->enter(device));
     assert_int_equal(driver()->cuCtxGetCurrent(&inside), 0);
     assert_non_null(inside);
-    device->table->leave(device);
+    assert_ok(device->table->leave(device));
     assert_int_equal(driver()->cuCtxGetCurrent(&after), 0);
     assert_ptr_equal(after, inside);
-    device->table->leave(device);
+    assert_ok(device->table->leave(device));
     assert_int_equal(driver()->cuCtxGetCurrent(&after), 0);
     assert_null(after);
+    assert_ok(device->table->enter(device));
+    muster_sim_inject("cuCtxPopCurrent_v2", 1, MST_CU_OUT_OF_MEMORY);
+    assert_refused(device->table->leave(device), MUSTER_OUT_OF_MEMORY, "cuCtxPopCurrent_v2");
     closed(device);
     check_machine();
 }

@@ -590,10 +590,11 @@ static muster_status far_enter(mst_device *device) {
     return MUSTER_OK;
 }
 
-static void far_leave(mst_device *device) {
+static muster_status far_leave(mst_device *device) {
     far_device *far = (far_device *)device;
     if (current_context != device) misuse(far, "left where it was not entered");
     current_context = far->previous;
+    return MUSTER_OK;
 }
 
 static muster_status far_reserve(mst_device *device, int64_t bytes) {

@@ -76,9 +76,9 @@ muster_status mst_cuda_table_enter(mst_device *device) {
     return MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context);
 }
 
-void mst_cuda_table_leave(mst_device *device) {
+muster_status mst_cuda_table_leave(mst_device *device) {
     mst_cu_context popped;
-    (void)mst_cuda_of(device)->api->cuCtxPopCurrent_v2(&popped);
+    return MST_CU(mst_cuda_of(device), cuCtxPopCurrent_v2, &popped);
 }
 
 /* ---- peers ---- */

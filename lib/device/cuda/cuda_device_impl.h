@@ -188,7 +188,7 @@ muster_status mst_cuda_table_mark(mst_device *device, mst_queue queue, int32_t s
 muster_status mst_cuda_table_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot);
 muster_status mst_cuda_table_reached(mst_device *device, int32_t slot, bool *done);
 muster_status mst_cuda_table_enter(mst_device *device);
-void mst_cuda_table_leave(mst_device *device);
+muster_status mst_cuda_table_leave(mst_device *device);
 muster_status mst_cuda_table_reach(mst_device *device, mst_device *other, bool *reaches);
 muster_status mst_cuda_table_launch_code(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters,
                                          int64_t parameter_bytes);
