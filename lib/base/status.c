@@ -15,11 +15,16 @@ muster_status(mst_error)(muster_status code, const char *format, ...) {
     char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
+    const int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
+    if (length >= MST_MESSAGE_SIZE) memcpy(message + MST_MESSAGE_SIZE - sizeof "...", "...", sizeof "...");
     memcpy(last_error, message, sizeof message);
     error_count++;
     return code;
+}
+
+muster_status(mst_error_null)(const char *where, const char *argument, const char *expected) {
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %s, received NULL", where, argument, expected);
 }
 
 void mst_error_save(char message[MST_MESSAGE_SIZE]) { memcpy(message, last_error, MST_MESSAGE_SIZE); }

@@ -7,8 +7,12 @@
 
 enum { MST_MESSAGE_SIZE = 512 };
 
-/* Formats the thread's last error and returns `code`. */
+/* Formats the thread's last error and returns `code`. A message that is too long ends with
+ * "...". */
 muster_status mst_error(muster_status code, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+/* INVALID_ARGUMENT: "where: argument: expected <expected>, received NULL". Of a place for a result
+ * the address is expected: "the address of a pointer", "the address of a number". */
+muster_status mst_error_null(const char *where, const char *argument, const char *expected) __attribute__((cold));
 
 /* Copies the last error of this thread out (always terminated); makes `message` the last error of
  * this thread. */
@@ -22,6 +26,7 @@ static inline muster_status mst_refusal(muster_status code) {
     return code;
 }
 #define mst_error(...) mst_refusal(mst_error(__VA_ARGS__))
+#define mst_error_null(...) mst_refusal(mst_error_null(__VA_ARGS__))
 #endif
 
 /* How many messages this thread has set: tells whether a callback that failed said why. */

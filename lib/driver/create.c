@@ -44,9 +44,10 @@ static muster_status driver_check_options(const char *where, const muster_driver
 }
 
 static muster_status driver_check_worker(const char *where, const muster_worker *worker) {
-    if (worker && worker == mst_current_worker()) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received %s", where,
-                     worker ? "another" : "NULL");
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    if (worker == mst_current_worker()) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: worker: expected the worker of the running function, received the worker of another thread", where);
 }
 
 /* ---- memory ---- */
@@ -109,7 +110,8 @@ static muster_status driver_find_root(muster_driver *driver, const muster_worker
     const int32_t rank = group ? muster_communicator_rank(group, worker) : 0;
     driver->root = rank == 0;
     if (rank >= 0) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected one that this worker is a member of", driver->kind->create);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected a communicator of which rank %" PRId32 " is a member",
+                     driver->kind->create, worker->rank);
 }
 
 /* The last thing of a creation: whoever waits in it for a worker whose creation has failed is told
@@ -154,10 +156,10 @@ static muster_status driver_fill(muster_driver *driver, muster_worker *worker, m
 muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server, const muster_driver_options *given,
                               muster_driver **driver) {
     muster_driver_options options;
-    if (!driver) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: driver: expected the address of a pointer, received NULL", kind->create);
+    if (!driver) return mst_error_null(kind->create, "driver", "the address of a pointer");
     *driver = NULL;
     MUSTER_TRY(driver_check_worker(kind->create, worker));
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", kind->create);
+    if (!server) return mst_error_null(kind->create, "server", "a server");
     MUSTER_TRY(driver_read_options(kind->create, given, &options));
     MUSTER_TRY(driver_check_options(kind->create, &options));
     muster_driver *made = mst_alloc(sizeof *made);
@@ -195,8 +197,8 @@ static muster_status driver_drain(muster_driver *driver) {
 
 static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker *worker) {
     if (worker->pool != driver->pool || worker->rank != driver->rank)
-        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected to be in a body of its worker, rank %" PRId32 ", or in none", destroy_name,
-                         driver->rank);
+        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected a call in a body of its worker, rank %" PRId32 ", or outside bodies",
+                         destroy_name, driver->rank);
     muster_status status = MUSTER_OK;
     if (driver->client) {
         MUSTER_TRY(mst_client_enter_wait(driver->client, destroy_name));
@@ -205,7 +207,8 @@ static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker
     }
     if (mst_worker_sync(worker) != MUSTER_OK)
         return mst_error(MUSTER_BAD_STATE,
-                         "%s: driver: the call is lost, and the device may still use its memory: destroy it outside bodies", destroy_name);
+                         "%s: driver: the call was aborted, and the device may still use its memory: destroy it outside bodies",
+                         destroy_name);
     driver_free(driver);
     return status;
 }
@@ -223,7 +226,7 @@ static muster_status driver_destroy_outside(muster_driver *driver) {
 muster_status muster_driver_destroy(muster_driver *driver) {
     if (!driver) return MUSTER_OK;
     if (driver->phase != MST_DRIVER_OUTSIDE)
-        return mst_error(MUSTER_BAD_STATE, "%s: driver: expected no part of it to be running", destroy_name);
+        return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", destroy_name);
     muster_worker *worker = mst_current_worker();
     return worker ? driver_destroy_in_body(driver, worker) : driver_destroy_outside(driver);
 }

@@ -78,10 +78,10 @@ muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, cons
 
 static muster_status parts_refuse_outside(const char *where, const muster_driver *driver, const muster_worker *worker,
                                           mst_driver_phase phase) {
-    if (!driver) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: driver: expected a driver, received NULL", where);
+    if (!driver) return mst_error_null(where, "driver", "a driver");
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the one that the part was given", where);
-    if (driver->phase != phase) return mst_error(MUSTER_BAD_STATE, "%s: expected to be called by the part that replaces it", where);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the part received", where);
+    if (driver->phase != phase) return mst_error(MUSTER_BAD_STATE, "%s: called outside the part that replaces it", where);
     return MUSTER_OK;
 }
 

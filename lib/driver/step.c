@@ -29,7 +29,8 @@ static muster_status step_check_tensor(const muster_driver *driver, const muster
     if (muster_tensor_count(tensor) != value->elements)
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %" PRId64 " elements as on the server, received %" PRId64, where, name,
                          value->elements, muster_tensor_count(tensor));
-    if (!mst_tensor_contiguous(tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected contiguous elements", where, name);
+    if (!mst_tensor_contiguous(tensor))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected contiguous elements, received strided ones", where, name);
     if (tensor.device != worker->rank && !(tensor.device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device)))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected memory of rank %" PRId32 ", received device %" PRId32, where, name,
                          worker->rank, tensor.device);
@@ -45,11 +46,12 @@ static muster_status step_check_tensors(const muster_driver *driver, const muste
 
 static muster_status step_check(const muster_driver *driver, const muster_worker *worker, int64_t step, const muster_tensor *parameters,
                                 const muster_tensor *gradients, int32_t count) {
-    if (!driver) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: driver: expected a driver, received NULL", where);
+    if (!driver) return mst_error_null(where, "driver", "a driver");
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank || worker->pool != driver->pool)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected that of rank %" PRId32 ", which has made the driver", where,
-                         driver->rank);
-    if (driver->phase != MST_DRIVER_OUTSIDE) return mst_error(MUSTER_BAD_STATE, "%s: driver: expected no part of it to be running", where);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: worker: expected the worker of rank %" PRId32 ", which created the driver, received %s", where, driver->rank,
+                         worker ? "another worker" : "NULL");
+    if (driver->phase != MST_DRIVER_OUTSIDE) return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", where);
     if (step < 0 || step < driver->step)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: step: expected %" PRId64 " or more, received %" PRId64, where,
                          driver->step < 0 ? 0 : driver->step, step);
@@ -185,9 +187,8 @@ muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, i
 /* ---- questions ---- */
 
 muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts) {
-    if (!driver) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_driver_get_counts: driver: expected a driver, received NULL");
-    if (!counts)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_driver_get_counts: counts: expected a place for the numbers, received NULL");
+    if (!driver) return mst_error_null("muster_driver_get_counts", "driver", "a driver");
+    if (!counts) return mst_error_null("muster_driver_get_counts", "counts", "the address of the counts");
     *counts = driver->counts;
     return MUSTER_OK;
 }

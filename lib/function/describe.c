@@ -4,7 +4,7 @@
 #include <string.h>
 
 static muster_status open_description(muster_function *function, const char *where) {
-    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    if (!function) return mst_error_null(where, "function", "a function");
     MUSTER_TRY(mst_pool_enter(function->object.runtime->pool, where, 0));
     if (!function->sealed) return MUSTER_OK;
     mst_pool_leave(function->object.runtime->pool);
@@ -21,7 +21,7 @@ static muster_status check_port(muster_function *function, const mst_port *ports
                                 int32_t ndim, const char *where) {
     const char *owner = mst_function_name(function);
     if (!name || !*name)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received %s", where, name ? "an empty one" : "NULL");
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a string, received %s", where, name ? "an empty one" : "NULL");
     for (int64_t i = 0; i < count; i++)
         if (strcmp(ports[i].name, name) == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: '%s' is there already in function '%s' (position %lld)", where, name,
@@ -94,7 +94,7 @@ muster_status muster_function_output(muster_function *function, const char *name
 
 /* One entry per variable, whether it is read, updated or both. */
 static muster_status find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
-    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
+    if (!variable) return mst_error_null(where, "variable", "a variable");
     if (variable->object.runtime != function->object.runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where,
                          variable->object.name, mst_function_name(function));

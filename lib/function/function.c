@@ -159,10 +159,10 @@ fail:
 
 static muster_status create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
                                     void *user, const char *where, muster_function **function) {
-    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a place for the result, received NULL", where);
+    if (!function) return mst_error_null(where, "function", "the address of a pointer");
     *function = NULL;
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected an open runtime, received NULL", where);
-    if (!name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a text, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    if (!name) return mst_error_null(where, "name", "a string");
     for (int32_t i = 0; i < body_count; i++)
         if (!bodies[i].body)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);

@@ -110,7 +110,7 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
 muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output) {
     const char *where = "muster_worker_output_rows";
     if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
-    if (!output) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output: expected a place for the view, received NULL", where);
+    if (!output) return mst_error_null(where, "output", "the address of a tensor");
     return output_rows(worker->call, worker, index, rows, output);
 }
 

@@ -19,7 +19,7 @@ static muster_status place(const muster_function *function, const mst_port *port
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %ss: expected names and tensors, received %d with NULL", where, kind, (int)count);
     for (int64_t i = 0; i < port_count; i++) placed[i] = muster_tensor_none();
     for (int32_t i = 0; i < count; i++) {
-        if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s name %d: expected a text, received NULL", where, kind, (int)i);
+        if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s name %d: expected a string, received NULL", where, kind, (int)i);
         const int64_t at = find_port(ports, port_count, names[i]);
         if (at < 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%s'", where, mst_function_name(function), kind,
@@ -45,7 +45,7 @@ static muster_status arrange(muster_function *function, const char *const *input
 muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
                                          int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
                                          int32_t output_count, const muster_call_options *options) {
-    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
     muster_status status = arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);

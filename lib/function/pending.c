@@ -87,9 +87,9 @@ muster_status muster_function_call_async(muster_function *function, const muster
     static const char where[] = "muster_function_call_async";
     muster_call_options known;
     muster_pending *made;
-    if (!pending) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected a place for the handle, received NULL", where);
+    if (!pending) return mst_error_null(where, "pending", "the address of a pointer");
     *pending = NULL;
-    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
     MUSTER_TRY(make(function, where, inputs, input_count, outputs, output_count, &known, &made));
@@ -119,8 +119,7 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
 
 muster_status muster_pending_wait(muster_pending *pending) {
     static const char where[] = "muster_pending_wait";
-    if (!pending)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
+    if (!pending) return mst_error_null(where, "pending", "the handle of an asynchronous call");
     MUSTER_TRY(wait_done(pending, where));
     const muster_status status = pending->status ? mst_error_restore(pending->status, pending->message) : MUSTER_OK;
     free_pending(pending);
@@ -129,9 +128,8 @@ muster_status muster_pending_wait(muster_pending *pending) {
 
 muster_status muster_pending_test(const muster_pending *pending, int32_t *done) {
     static const char where[] = "muster_pending_test";
-    if (!pending)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: pending: expected the handle of an asynchronous call, received NULL", where);
-    if (!done) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: done: expected a place for the answer, received NULL", where);
+    if (!pending) return mst_error_null(where, "pending", "the handle of an asynchronous call");
+    if (!done) return mst_error_null(where, "done", "the address of a number");
     *done = is_done(pending);
     return MUSTER_OK;
 }

@@ -36,7 +36,7 @@ static muster_tensor refuse(muster_worker *worker, muster_status status) {
 
 static muster_status find_declared(muster_worker *worker, const muster_variable *variable, const char *where, int64_t *use) {
     if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
-    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
+    if (!variable) return mst_error_null(where, "variable", "a variable");
     const muster_function *function = ((mst_call *)worker->call)->function;
     *use = find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;

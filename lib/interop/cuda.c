@@ -28,7 +28,7 @@ void *muster_worker_cublas(const muster_worker *worker) {
 /* ---- other libraries on the same GPU ---- */
 
 static muster_status check_worker(const muster_worker *worker, const char *where) {
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     if (mst_current_worker() != worker)
         return mst_error(MUSTER_BAD_STATE,
                          "%s: worker: expected to be called by its own thread while its body runs, received a call from elsewhere", where);
@@ -50,7 +50,7 @@ muster_status muster_worker_cuda_before(muster_worker *worker, void *stream) {
 muster_status muster_worker_cuda_tensor(muster_worker *worker, void *address, muster_dtype dtype, int32_t ndim, const int64_t *shape,
                                         muster_tensor *tensor) {
     static const char where[] = "muster_worker_cuda_tensor";
-    if (!tensor) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected the address of a tensor, received NULL", where);
+    if (!tensor) return mst_error_null(where, "tensor", "the address of a tensor");
     *tensor = muster_tensor_none();
     MUSTER_TRY(check_worker(worker, where));
     muster_tensor made = muster_tensor_make(dtype, address, ndim, shape);

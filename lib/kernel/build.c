@@ -132,7 +132,7 @@ static muster_status tell_failure(const build *b, const job *j) {
     if (!blames_text(j)) return mst_error(j->status, "%s: kernel '%.100s' on device %s: %s", b->where, j->plan->name, device, j->message);
     int length;
     const char *first = mst_log_first(j->log, &length);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel '%.100s' on device %s: expected a text that compiles, received: %.*s", b->where,
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel '%.100s' on device %s: expected source that compiles, received: %.*s", b->where,
                      j->plan->name, device, length < 250 ? length : 250, first);
 }
 

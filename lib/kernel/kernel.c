@@ -28,7 +28,7 @@ static muster_status check_threads(const char *where, const muster_kernel_option
 }
 
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where) {
-    return runtime ? MUSTER_OK : mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected an open runtime, received NULL", where);
+    return runtime ? MUSTER_OK : mst_error_null(where, "runtime", "a runtime");
 }
 
 static muster_status check_name(const char *where, const char *name) {
@@ -87,11 +87,11 @@ muster_status muster_kernel_create(muster_runtime *runtime, const char *name, co
     static const char where[] = "muster_kernel_create";
     muster_kernel_options known;
     mst_create_log_set(NULL);
-    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected the address of a pointer, received NULL", where);
+    if (!kernel) return mst_error_null(where, "kernel", "the address of a pointer");
     *kernel = NULL;
     MUSTER_TRY(mst_kernel_check_runtime(runtime, where));
     MUSTER_TRY(check_name(where, name));
-    if (!source) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: source of kernel '%.100s': expected a text, received NULL", where, name);
+    if (!source) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: source of kernel '%.100s': expected a string, received NULL", where, name);
     MUSTER_TRY(check_parameters(where, name, parameters, parameter_count));
     MUSTER_TRY(read_options(options, where, &known));
     MUSTER_TRY(check_threads(where, &known));

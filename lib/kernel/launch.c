@@ -10,8 +10,8 @@
 enum { GROUPS_PER_PROCESSOR = 32, SHARES_PER_PROCESSOR = 2, SHARE = 1024 /* elements, that a thread of a CPU is worth its start */ };
 
 static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running function, received NULL", where);
-    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", where);
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    if (!kernel) return mst_error_null(where, "kernel", "a kernel");
     if (worker->pool == kernel->object.runtime->pool) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected one of the worker's runtime, received '%.100s' of another", where,
                      kernel->name);
@@ -99,9 +99,7 @@ muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launc
     return worker->device->table->program_launch(worker->device, device->program, 0, &grid, values);
 }
 
-static muster_status no_grid(const char *where) {
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: grid: expected a grid, received NULL", where);
-}
+static muster_status no_grid(const char *where) { return mst_error_null(where, "grid", "a grid"); }
 
 muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid, const muster_argument *arguments,
                                    int32_t argument_count) {
@@ -131,8 +129,7 @@ muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel 
 }
 
 muster_status muster_worker_sync(muster_worker *worker) {
-    if (!worker)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_sync: worker: expected the worker of a running function, received NULL");
+    if (!worker) return mst_error_null("muster_worker_sync", "worker", "the worker of the running function");
     return mst_worker_sync(worker);
 }
 
@@ -169,7 +166,7 @@ static muster_status launch_and_wait(muster_worker *worker, void *argument) {
 
 static muster_status call(mst_kernel_launch *launch) {
     int32_t rank;
-    if (!launch->kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", launch->where);
+    if (!launch->kernel) return mst_error_null(launch->where, "kernel", "a kernel");
     muster_runtime *runtime = launch->kernel->object.runtime;
     MUSTER_TRY(mst_pool_enter(runtime->pool, launch->where, 0));
     muster_status status = infer(launch, &rank);
@@ -198,8 +195,8 @@ muster_status muster_kernel_call_elements(muster_kernel *kernel, int64_t element
 
 muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank, muster_kernel_limits *limits) {
     static const char where[] = "muster_kernel_get_limits";
-    if (!kernel) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected a kernel, received NULL", where);
-    if (!limits) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: limits: expected a place for the result, received NULL", where);
+    if (!kernel) return mst_error_null(where, "kernel", "a kernel");
+    if (!limits) return mst_error_null(where, "limits", "the address of the limits");
     const int32_t size = kernel->object.runtime->size;
     if (rank < 0 || rank >= size)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", where, (int)size - 1, (int)rank);

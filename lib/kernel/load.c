@@ -20,7 +20,7 @@ typedef struct load {
 static muster_status check(const load *l) {
     if (l->count) *l->count = 0;
     MUSTER_TRY(mst_kernel_check_runtime(l->runtime, l->where));
-    if (!l->count) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected the address of a number, received NULL", l->where);
+    if (!l->count) return mst_error_null(l->where, "count", "the address of a number");
     if (l->capacity < 0 || (l->capacity > 0 && !l->kernels))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernels: expected room for 0 kernels or more, received %d%s", l->where,
                          (int)l->capacity, l->kernels ? "" : " at NULL");
@@ -101,7 +101,7 @@ muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, co
     const load l = {"muster_kernels_parse", name, runtime, types, type_count, kernels, capacity, count};
     mst_create_log_set(NULL);
     MUSTER_TRY(check(&l));
-    if (!name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name of the text for messages, received NULL", l.where);
+    if (!name) return mst_error_null(l.where, "name", "a name of the source for messages");
     if (bytes < 0 || (bytes > 0 && !text))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: text: expected 0 bytes or more, received %lld%s", l.where, (long long)bytes,
                          text ? "" : " at NULL");

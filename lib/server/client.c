@@ -24,21 +24,18 @@ static muster_status client_check_worker(muster_client *client, const char *wher
 }
 
 static muster_status client_enter(muster_client *client, const char *where, bool wait) {
-    if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected a client, received NULL", where);
+    if (!client) return mst_error_null(where, "client", "a client");
     const muster_server *server = client->server;
-    if (__builtin_expect(mst_server_in_rule != NULL, 0))
-        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
-                         mst_server_in_rule->name);
+    if (__builtin_expect(mst_server_in_rule != NULL, 0)) return mst_server_refuse_in_rule(where);
     if (__builtin_expect(mst_server_is_from_before_fork(server), 0)) return mst_server_refuse_child(where);
     if (__builtin_expect(atomic_exchange(&client->inside, 1) != 0, 0))
-        return mst_error(MUSTER_BAD_STATE, "%s: client: expected one that no other thread uses now", where);
+        return mst_error(MUSTER_BAD_STATE, "%s: client: another thread is using it", where);
     if (client->worker) {
         const muster_status status = client_check_worker(client, where);
         if (__builtin_expect(status != MUSTER_OK, 0)) return client_refuse(client, status);
     }
     if (__builtin_expect(!wait && atomic_load(&((muster_server *)server)->life) != MST_SERVER_OPEN, 0))
-        return client_refuse(client, mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed",
-                                               where, server->name));
+        return client_refuse(client, mst_server_refuse_destroyed(server, where));
     return MUSTER_OK;
 }
 
@@ -88,13 +85,14 @@ static void client_join_run(muster_client *client) {
 
 muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client) {
     static const char where[] = "muster_worker_client";
-    if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected the address of a pointer, received NULL", where);
+    if (!client) return mst_error_null(where, "client", "the address of a pointer");
     *client = NULL;
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    if (!server) return mst_error_null(where, "server", "a server");
     if (worker->pool != server->runtime->pool)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server '%.200s': expected one of the worker's runtime, received one of another",
-                         where, server->name);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: server: expected a server of the worker's runtime, received '%.200s' of another runtime", where,
+                         server->name);
     muster_client *found = &server->workers[worker->rank];
     MUSTER_TRY(client_enter(found, where, false));
     mst_client_leave(found);
@@ -106,8 +104,7 @@ muster_status muster_worker_client(muster_worker *worker, muster_server *server,
 
 static muster_status client_link(muster_client *client, const char *where) {
     muster_server *server = client->server;
-    if (atomic_load(&server->life) != MST_SERVER_OPEN)
-        return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
+    if (atomic_load(&server->life) != MST_SERVER_OPEN) return mst_server_refuse_destroyed(server, where);
     client->next = server->clients;
     if (client->next) client->next->previous = client;
     server->clients = client;
@@ -131,9 +128,9 @@ static void client_unlink(muster_client *client) {
 
 muster_status muster_client_open(muster_server *server, muster_client **client) {
     static const char where[] = "muster_client_open";
-    if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected the address of a pointer, received NULL", where);
+    if (!client) return mst_error_null(where, "client", "the address of a pointer");
     *client = NULL;
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (!server) return mst_error_null(where, "server", "a server");
     if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     muster_client *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory(where, sizeof *opened);
@@ -171,7 +168,8 @@ muster_status muster_client_close(muster_client *client) {
     if (!client) return MUSTER_OK;
     muster_server *server = client->server;
     if (client->worker)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected one that was opened, received that of rank %" PRId32, where,
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: client: expected a client of muster_client_open, received the client of rank %" PRId32, where,
                          client->worker->rank);
     MUSTER_TRY(client_enter(client, where, true));
     const muster_status status = client_finish_requests(client, where);
@@ -327,8 +325,8 @@ static muster_status client_find_rule(const muster_client *client, const char *w
                          number);
     if (number == MUSTER_RULE_ADD_SCALED && index >= 0 && index < server->count && !mst_dtype_is_float(server->values[index].dtype))
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: rule: expected another than MUSTER_RULE_ADD_SCALED for value %" PRId32 " of %s, which are no floats", where,
-                         index, muster_dtype_name(server->values[index].dtype));
+                         "%s: rule: expected a rule for %s, the elements of value %" PRId32 ", received MUSTER_RULE_ADD_SCALED", where,
+                         muster_dtype_name(server->values[index].dtype), index);
     return MUSTER_OK;
 }
 
@@ -337,7 +335,7 @@ muster_status muster_client_send(muster_client *client, int32_t index, muster_ru
     submission o = {
         .where = "muster_client_send", .event = "server_send", .index = index, .scale = scale, .tensor = &tensor, .flags = flags};
     if (request) *request = NULL;
-    if (!client) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: client: expected a client, received NULL", o.where);
+    if (!client) return mst_error_null(o.where, "client", "a client");
     if (flags & ~MUSTER_SEND_COPY)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, o.where, flags);
     MUSTER_TRY(client_find_rule(client, o.where, index, rule, &o.rule));

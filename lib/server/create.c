@@ -56,8 +56,9 @@ static muster_status server_check_variable(const creation *c, int32_t index) {
     if (!variable)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected a variable, received NULL", c->where, index);
     if (variable->object.runtime != c->runtime)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected one of the runtime, received one of another",
-                         c->where, index);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: variables[%" PRId32 "]: expected a variable of the runtime, received '%.200s' of another runtime", c->where,
+                         index, variable->object.name);
     return server_check_dtype(c, "variables", index, variable->dtype);
 }
 
@@ -81,12 +82,10 @@ static muster_status server_check_options(creation *c) {
 }
 
 static muster_status server_check(creation *c, const void *values) {
-    if (!c->runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", c->where);
+    if (!c->runtime) return mst_error_null(c->where, "runtime", "a runtime");
     if (c->runtime->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", c->where);
-    if (mst_server_in_rule)
-        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", c->where,
-                         mst_server_in_rule->name);
+    if (mst_server_in_rule) return mst_server_refuse_in_rule(c->where);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
                          c->name ? "\"\"" : "NULL");
@@ -224,7 +223,7 @@ static muster_status server_create(creation *c, const void *values, muster_serve
 muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values, int32_t count,
                                    const muster_server_options *options, muster_server **server) {
     creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
+    if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
     *server = NULL;
     MUSTER_TRY(server_read_options(options, c.where, &c.options));
     return server_create(&c, values, server);
@@ -233,9 +232,9 @@ muster_status muster_server_create(muster_runtime *runtime, const char *name, co
 muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables, int32_t count,
                                         const muster_server_options *options, muster_server **server) {
     creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected the address of a pointer, received NULL", c.where);
+    if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
     *server = NULL;
     MUSTER_TRY(server_read_options(options, c.where, &c.options));
-    if (!variables) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected 1 or more, received NULL", c.where);
+    if (!variables) return mst_error_null(c.where, "variables", "1 or more");
     return server_create(&c, variables, server);
 }

@@ -172,14 +172,13 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
 /* ---- what programs call ---- */
 
 static muster_status request_enter(muster_request **request, const char *where) {
-    if (!request) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: request: expected the address of a request, received NULL", where);
+    if (!request) return mst_error_null(where, "request", "the address of a pointer");
     if (!*request) return MUSTER_OK;
     muster_client *client = (*request)->client;
     MUSTER_TRY(mst_client_enter_wait(client, where));
     if (__builtin_expect((*request)->live, 1)) return MUSTER_OK;
     mst_client_leave(client);
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "%s: request: expected one that has not been waited for to its end, received a copy of one that has", where);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: request: expected a pending request, received a copy of one that has ended", where);
 }
 
 static muster_status request_wait_entered(muster_request **request, const char *where) {
@@ -209,7 +208,7 @@ muster_status muster_request_wait(muster_request **request) {
 
 muster_status muster_request_test(muster_request **request, int32_t *done) {
     static const char where[] = "muster_request_test";
-    if (!done) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: done: expected a place for the answer, received NULL", where);
+    if (!done) return mst_error_null(where, "done", "the address of a number");
     *done = 0;
     MUSTER_TRY(request_enter(request, where));
     if (!*request) {

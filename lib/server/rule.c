@@ -78,8 +78,7 @@ static muster_status rule_widen(muster_server *server, const char *where) {
 
 static muster_status rule_add(muster_server *server, const char *where, const mst_rule *rule) {
     const int32_t count = atomic_load_explicit(&server->rule_count, memory_order_relaxed);
-    if (atomic_load(&server->life) != MST_SERVER_OPEN)
-        return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
+    if (atomic_load(&server->life) != MST_SERVER_OPEN) return mst_server_refuse_destroyed(server, where);
     if (count == MST_SERVER_RULES)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: rule: expected at most %d rules of one server", where, MST_SERVER_RULES);
     for (int32_t i = 0; i < count; i++) {
@@ -100,13 +99,13 @@ static muster_status rule_add(muster_server *server, const char *where, const ms
 muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user,
                                      muster_rule *rule) {
     static const char where[] = "muster_server_add_rule";
-    if (!rule) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rule: expected a place for the number, received NULL", where);
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
+    if (!rule) return mst_error_null(where, "rule", "the address of a number");
+    if (!server) return mst_error_null(where, "server", "a server");
     if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
-    if (!function) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function: expected a function, received NULL", where);
+    if (!function) return mst_error_null(where, "function", "a function");
     const mst_rule added = {.function = function, .user = user, .name = (char *)name, .server = server};
     pthread_mutex_lock(&server->lock);
     muster_status status = rule_add(server, where, &added);

@@ -216,20 +216,26 @@ muster_status mst_server_refuse_child(const char *where) {
     return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
 }
 
+muster_status mst_server_refuse_destroyed(const muster_server *server, const char *where) {
+    return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s' has been destroyed", where, server->name);
+}
+
+muster_status mst_server_refuse_in_rule(const char *where) {
+    return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
+                     mst_server_in_rule->name);
+}
+
 muster_status muster_server_destroy(muster_server *server) {
     static const char where[] = "muster_server_destroy";
     if (!server) return MUSTER_OK;
     if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
-    if (mst_server_in_rule)
-        return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
-                         mst_server_in_rule->name);
+    if (mst_server_in_rule) return mst_server_refuse_in_rule(where);
     pthread_mutex_lock(&server->ending);
-    const muster_status status =
-        server_has_ended(server)
-            ? mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name)
-            : server_end(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
+    const muster_status status = server_has_ended(server)
+                                     ? mst_server_refuse_destroyed(server, where)
+                                     : server_end(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
     pthread_mutex_unlock(&server->ending);
     return status;
 }
@@ -251,12 +257,9 @@ int64_t mst_server_elements(const muster_server *server, int32_t index) { return
 
 muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first, int64_t *elements) {
     static const char where[] = "muster_server_shard";
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
-    if (!first || !elements)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where,
-                         first ? "elements" : "first");
-    if (!server_is_open(server))
-        return mst_error(MUSTER_BAD_STATE, "%s: server '%.200s': expected one that lives, it has been destroyed", where, server->name);
+    if (!server) return mst_error_null(where, "server", "a server");
+    if (!first || !elements) return mst_error_null(where, first ? "elements" : "first", "the address of a number");
+    if (!server_is_open(server)) return mst_server_refuse_destroyed(server, where);
     if (index < 0 || index >= server->count)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %" PRId32 ", received %" PRId32, where, server->count - 1, index);
     if (shard < 0 || shard >= server->shards)
@@ -274,8 +277,8 @@ static void server_add_counts(muster_server_statistics *to, const mst_counts *fr
 
 muster_status muster_server_get_statistics(const muster_server *server, muster_server_statistics *statistics) {
     static const char where[] = "muster_server_get_statistics";
-    if (!server) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: server: expected a server, received NULL", where);
-    if (!statistics) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: statistics: expected a place for the numbers, received NULL", where);
+    if (!server) return mst_error_null(where, "server", "a server");
+    if (!statistics) return mst_error_null(where, "statistics", "the address of the statistics");
     muster_server *asked = (muster_server *)server;
     *statistics = (muster_server_statistics){0};
     pthread_mutex_lock(&asked->lock);

@@ -65,11 +65,13 @@ muster_status mst_server_list_get(muster_runtime *runtime, const char *where, ms
 void mst_server_sweep(mst_server_list *list);
 /* Refuses a name that another server of the list has. */
 muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where);
-/* Forks of this process so far, for a new server; whether one followed since the server was made;
- * the error of a child. */
+/* Forks of this process so far, for a new server; whether one followed since the server was made. */
 uint32_t mst_server_forks(void);
 bool mst_server_is_from_before_fork(const muster_server *server);
+/* Errors: in a child of fork; on a server that has been destroyed; inside a rule. */
 muster_status mst_server_refuse_child(const char *where);
+muster_status mst_server_refuse_destroyed(const muster_server *server, const char *where);
+muster_status mst_server_refuse_in_rule(const char *where);
 /* More clients than CPUs: a client that spins takes the CPU from the one that it waits for. */
 static inline bool mst_server_oversubscribed(const muster_server *server) {
     return atomic_load_explicit(&((muster_server *)server)->client_count, memory_order_relaxed) > server->cpus;

@@ -127,7 +127,7 @@ static muster_status deadline_check(request_deadline *p, const muster_request *r
 }
 
 static muster_status request_aborted(const muster_request *request, const char *where) {
-    return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call is lost", where,
+    return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where,
                      request->client->server->name, request->client->worker->rank);
 }
 

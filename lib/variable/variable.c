@@ -33,9 +33,9 @@ static muster_status fill_variable(mst_change *change, muster_variable *variable
 
 muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable) {
     static const char where[] = "muster_variable_create";
-    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected the address of a pointer, received NULL", where);
+    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
     *variable = NULL;
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_tensor_check(value, where, "value"));
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
@@ -60,7 +60,7 @@ muster_status muster_variable_create(muster_runtime *runtime, const char *name, 
 }
 
 static muster_status enter(const muster_variable *variable, const char *where) {
-    if (!variable) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected a variable, received NULL", where);
+    if (!variable) return mst_error_null(where, "variable", "a variable");
     return mst_pool_enter(variable->object.runtime->pool, where, 0);
 }
 

@@ -16,13 +16,21 @@ static void error_may_quote_the_error_before(void **state) {
     assert_string_equal(muster_last_error(), "outer: inner");
 }
 
-static void long_message_is_cut_and_terminated(void **state) {
+static void long_message_is_cut_and_says_so(void **state) {
     (void)state;
-    char text[2 * MST_MESSAGE_SIZE];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    mst_error(MUSTER_USER, "%s", text);
-    assert_int_equal(strlen(muster_last_error()), MST_MESSAGE_SIZE - 1);
+    for (int length = MST_MESSAGE_SIZE - 4; length < 2 * MST_MESSAGE_SIZE; length++) {
+        char text[2 * MST_MESSAGE_SIZE] = {0};
+        memset(text, 'x', (size_t)length);
+        mst_error(MUSTER_USER, "%s", text);
+        if (length >= MST_MESSAGE_SIZE) memcpy(text + MST_MESSAGE_SIZE - 4, "...", 4);
+        assert_string_equal(muster_last_error(), text);
+    }
+}
+
+static void a_missing_argument_is_named(void **state) {
+    (void)state;
+    assert_int_equal(mst_error_null("muster_x_create", "runtime", "a runtime"), MUSTER_INVALID_ARGUMENT);
+    assert_string_equal(muster_last_error(), "muster_x_create: runtime: expected a runtime, received NULL");
 }
 
 static void *fail_elsewhere(void *saved) {
@@ -73,7 +81,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(error_returns_its_code_and_formats),
         cmocka_unit_test(error_may_quote_the_error_before),
-        cmocka_unit_test(long_message_is_cut_and_terminated),
+        cmocka_unit_test(long_message_is_cut_and_says_so),
+        cmocka_unit_test(a_missing_argument_is_named),
         cmocka_unit_test(message_belongs_to_its_thread_and_can_be_carried),
         cmocka_unit_test(restoring_the_own_message_keeps_it),
         cmocka_unit_test(body_failure_has_a_code_and_a_reason),

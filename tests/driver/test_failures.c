@@ -292,7 +292,9 @@ static muster_status foreign_destroy_body(muster_worker *w, const muster_tensor 
     const int32_t rank = muster_worker_rank(w);
     MUSTER_TRY(muster_driver_create(w, s->server, NULL, &s->kept[rank]));
     MUSTER_TRY(muster_worker_barrier(w, NULL));
-    if (rank == 0) MUST_REFUSE(muster_driver_destroy(s->kept[1]), MUSTER_BAD_STATE, "a body of its worker, rank 1, or in none");
+    if (rank == 0)
+        MUST_REFUSE(muster_driver_destroy(s->kept[1]), MUSTER_BAD_STATE,
+                    "driver: expected a call in a body of its worker, rank 1, or outside bodies");
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_driver_destroy(s->kept[rank]);
 }

@@ -215,8 +215,9 @@ static muster_status stranger_body(muster_worker *w, const muster_tensor *in, mu
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     options.group = first;
     if (muster_worker_rank(w) == 0) return MUSTER_OK;
-    MUST_REFUSE(muster_driver_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
-                "group: expected one that this worker is a member of");
+    char expected[100];
+    snprintf(expected, sizeof expected, "options: group: expected a communicator of which rank %d is a member", (int)muster_worker_rank(w));
+    MUST_REFUSE(muster_driver_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT, expected);
     MUST(driver == NULL);
     return MUSTER_OK;
 }

@@ -296,9 +296,10 @@ static muster_status own_outside_body(muster_worker *w, const muster_tensor *in,
     muster_driver *driver;
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
     MUSTER_TRY(muster_easgd_create(w, user, NULL, &driver));
-    MUST_REFUSE(muster_driver_default_fetch(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
-    MUST_REFUSE(muster_driver_default_integrate(driver, w, parameters, VALUES), MUSTER_BAD_STATE, "by the part that replaces it");
-    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_driver_default_fetch(driver, w), MUSTER_BAD_STATE, "called outside the part that replaces it");
+    MUST_REFUSE(muster_driver_default_integrate(driver, w, parameters, VALUES), MUSTER_BAD_STATE,
+                "called outside the part that replaces it");
+    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "called outside the part that replaces it");
     MUST_REFUSE(muster_driver_default_fetch(NULL, w), MUSTER_INVALID_ARGUMENT, "muster_driver_default_fetch: driver: expected a driver");
     MUST_REFUSE(muster_driver_default_send(driver, NULL), MUSTER_INVALID_ARGUMENT, "muster_driver_default_send: worker: expected");
     return muster_driver_destroy(driver);
@@ -312,9 +313,10 @@ static void own_parts_are_refused_outside_parts(void **unused) {
 }
 
 static muster_status nested_fetch(muster_driver *driver, muster_worker *w, int64_t step, void *user) {
-    MUST_REFUSE(muster_driver_step(driver, w, step, user, NULL, VALUES, NULL), MUSTER_BAD_STATE, "no part of it to be running");
-    MUST_REFUSE(muster_driver_destroy(driver), MUSTER_BAD_STATE, "no part of it to be running");
-    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "by the part that replaces it");
+    MUST_REFUSE(muster_driver_step(driver, w, step, user, NULL, VALUES, NULL), MUSTER_BAD_STATE,
+                "driver: called inside one of its own parts");
+    MUST_REFUSE(muster_driver_destroy(driver), MUSTER_BAD_STATE, "driver: called inside one of its own parts");
+    MUST_REFUSE(muster_driver_default_send(driver, w), MUSTER_BAD_STATE, "called outside the part that replaces it");
     return muster_driver_default_fetch(driver, w);
 }
 

@@ -131,7 +131,7 @@ static void names_are_checked(void **unused) {
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x"}, t.in, 1, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "input 'b' of function 'f' is missing");
     expect_refusal(&t, muster_function_call_named(t.f, (const char *[]){"x", NULL}, t.in, 2, out_name, t.out, 1, NULL),
-                   MUSTER_INVALID_ARGUMENT, "input name 1: expected a text, received NULL");
+                   MUSTER_INVALID_ARGUMENT, "input name 1: expected a string, received NULL");
 }
 
 static void descriptions_are_checked(void **unused) {

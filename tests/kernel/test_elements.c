@@ -72,7 +72,8 @@ static void the_schedule_keeps_to_the_limits(void **state) {
     assert_ok(muster_function_destroy(function));
     assert_refused(muster_kernel_get_limits(a.kernel, 2, &a.limits), MUSTER_OUT_OF_RANGE,
                    "muster_kernel_get_limits: rank: expected 0 to 1, received 2");
-    assert_refused(muster_kernel_get_limits(a.kernel, 0, NULL), MUSTER_INVALID_ARGUMENT, "limits: expected a place");
+    assert_refused(muster_kernel_get_limits(a.kernel, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                   "limits: expected the address of the limits, received NULL");
     assert_refused(muster_kernel_get_limits(NULL, 0, &a.limits), MUSTER_INVALID_ARGUMENT, "kernel: expected a kernel");
     assert_ok(muster_kernel_destroy(a.kernel));
 }

@@ -132,7 +132,7 @@ static void what_parse_is_given_is_checked(void **state) {
     muster_kernel *kernel;
     int32_t count;
     assert_refused(muster_kernels_parse(NULL, "t", "", 0, NULL, 0, &kernel, 1, &count), MUSTER_INVALID_ARGUMENT,
-                   "runtime: expected an open runtime");
+                   "runtime: expected a runtime");
     assert_refused(muster_kernels_parse(runtime, NULL, "", 0, NULL, 0, &kernel, 1, &count), MUSTER_INVALID_ARGUMENT,
                    "name: expected a name");
     assert_refused(muster_kernels_parse(runtime, "t", NULL, 4, NULL, 0, &kernel, 1, &count), MUSTER_INVALID_ARGUMENT,

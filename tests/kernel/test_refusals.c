@@ -68,14 +68,15 @@ static void what_create_is_given_is_checked(void **state) {
     muster_kernel_options options;
     int32_t types[MUSTER_KERNEL_PARAMETERS_MAX + 1] = {MUSTER_BUFFER};
     assert_refused(muster_kernel_create(NULL, "fill", good, of_fill, 3, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
-                   "muster_kernel_create: runtime: expected an open runtime");
+                   "muster_kernel_create: runtime: expected a runtime");
     assert_refused(muster_kernel_create(runtime, "fill", good, of_fill, 3, NULL, NULL), MUSTER_INVALID_ARGUMENT,
                    "kernel: expected the address of a pointer");
     assert_refused(create(NULL, good, NULL, &kernel), MUSTER_INVALID_ARGUMENT, "name: expected the name of a function, received NULL");
     assert_refused(create("", good, NULL, &kernel), MUSTER_INVALID_ARGUMENT, "received \"\"");
     assert_refused(create("a b", good, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
                    "name: expected letters, digits and _, no digit first, received 'a b'");
-    assert_refused(create("fill", NULL, NULL, &kernel), MUSTER_INVALID_ARGUMENT, "source of kernel 'fill': expected a text, received NULL");
+    assert_refused(create("fill", NULL, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
+                   "source of kernel 'fill': expected a string, received NULL");
     assert_refused(muster_kernel_create(runtime, "fill", good, NULL, 3, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
                    "parameters of kernel 'fill': expected 3 types, received NULL");
     assert_refused(muster_kernel_create(runtime, "fill", good, types, MUSTER_KERNEL_PARAMETERS_MAX + 1, NULL, &kernel), MUSTER_OUT_OF_RANGE,

@@ -218,7 +218,7 @@ static void a_client_is_one_thread_s_at_a_time(void **state) {
     pthread_mutex_lock(&t.server->lock);
     muster_client *busy = t.server->clients; /* the newest: that of the thread which holds */
     pthread_mutex_unlock(&t.server->lock);
-    assert_refused(add(busy, &t, NULL), MUSTER_BAD_STATE, "expected one that no other thread uses");
+    assert_refused(add(busy, &t, NULL), MUSTER_BAD_STATE, "client: another thread is using it");
     server_hold_end(&t.hold);
     close_world(&t);
 }
@@ -346,9 +346,9 @@ static void destroy_waits_for_what_has_begun_and_refuses_what_comes(void **state
     ending e = {.server = t.server};
     assert_int_equal(pthread_create(&e.thread, NULL, destroy_main, &e), 0);
     while (atomic_load(&t.server->life) == MST_SERVER_OPEN) server_pause();
-    assert_refused(add(t.b, &t, &rest[1]), MUSTER_BAD_STATE, "it has been destroyed");
+    assert_refused(add(t.b, &t, &rest[1]), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     muster_client *late;
-    assert_refused(muster_client_open(t.server, &late), MUSTER_BAD_STATE, "it has been destroyed");
+    assert_refused(muster_client_open(t.server, &late), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     assert_int_not_equal(atomic_load(&t.server->life), MST_SERVER_ENDED);
     server_hold_end(&t.hold);
     pthread_join(e.thread, NULL);
@@ -356,7 +356,7 @@ static void destroy_waits_for_what_has_begun_and_refuses_what_comes(void **state
     for (int i = 0; i < N; i++) assert_float_equal(got[i], 1, 0);
     assert_ok(muster_request_wait(&request));
     assert_ok(muster_request_wait(&rest[0]));
-    assert_refused(muster_server_destroy(t.server), MUSTER_BAD_STATE, "it has been destroyed");
+    assert_refused(muster_server_destroy(t.server), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     close_world(&t);
 }
 
@@ -368,7 +368,7 @@ static void destroy_gives_up_at_the_deadline_and_may_be_called_again(void **stat
     server_hold_begin(&t.hold, t.server, N);
     assert_ok(add(t.a, &t, &request));
     assert_refused(muster_server_destroy(t.server), MUSTER_TIMEOUT, "for operations that had begun");
-    assert_refused(add(t.b, &t, NULL), MUSTER_BAD_STATE, "it has been destroyed");
+    assert_refused(add(t.b, &t, NULL), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     server_hold_end(&t.hold);
     assert_ok(muster_request_wait(&request));
     assert_ok(muster_server_destroy(t.server));
@@ -429,7 +429,7 @@ static void clients_may_outlive_server_and_runtime(void **state) {
     open_world(&t, 0, 0);
     assert_ok(muster_client_close(t.b));
     assert_ok(muster_runtime_close(t.runtime));
-    assert_refused(add(t.a, &t, NULL), MUSTER_BAD_STATE, "it has been destroyed");
+    assert_refused(add(t.a, &t, NULL), MUSTER_BAD_STATE, "server 'server' has been destroyed");
     assert_ok(muster_client_close(t.a));
     assert_int_equal(mst_memory_live(), live);
 }

@@ -143,7 +143,7 @@ static void operations_that_are_refused_touch_nothing(void **state) {
     assert_refused(muster_request_wait(NULL), MUSTER_INVALID_ARGUMENT, "request: expected the address");
     request = NULL;
     assert_ok(muster_request_wait(&request));
-    assert_refused(muster_request_test(&request, NULL), MUSTER_INVALID_ARGUMENT, "done: expected a place");
+    assert_refused(muster_request_test(&request, NULL), MUSTER_INVALID_ARGUMENT, "done: expected the address of a number, received NULL");
     assert_ok(muster_requests_wait_all(NULL, 0));
     assert_refused(muster_requests_wait_all(NULL, 1), MUSTER_INVALID_ARGUMENT, "requests: expected");
 
@@ -151,7 +151,7 @@ static void operations_that_are_refused_touch_nothing(void **state) {
     assert_ok(muster_server_create(t.runtime, "integers", &value, 1, NULL, &integers));
     assert_ok(muster_client_open(integers, &other));
     assert_refused(muster_client_send(other, 0, MUSTER_RULE_ADD_SCALED, 2, value, 0, NULL), MUSTER_INVALID_ARGUMENT,
-                   "for value 0 of i64, which are no floats");
+                   "rule: expected a rule for i64, the elements of value 0, received MUSTER_RULE_ADD_SCALED");
     assert_ok(muster_client_close(other));
 
     assert_ok(muster_client_receive(t.client, 0, good, NULL));
@@ -232,9 +232,10 @@ static void a_request_is_waited_for_once(void **state) {
     copy = request;
     server_hold_end(&hold);
     assert_ok(muster_request_wait(&request));
-    assert_refused(muster_request_wait(&copy), MUSTER_INVALID_ARGUMENT, "request: expected one that has not been waited for to its end");
+    assert_refused(muster_request_wait(&copy), MUSTER_INVALID_ARGUMENT,
+                   "request: expected a pending request, received a copy of one that has ended");
     assert_refused(muster_request_test(&copy, &done), MUSTER_INVALID_ARGUMENT,
-                   "request: expected one that has not been waited for to its end");
+                   "request: expected a pending request, received a copy of one that has ended");
     assert_ok(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f32(t.x, N), 0, NULL));
     close_world(&t);
 }
