@@ -5,6 +5,7 @@
  * larger samples. */
 #include "base_check.h"
 
+#include "base_seed.h"
 #include "host/algorithm_impl.h"
 
 #include <math.h>
@@ -45,11 +46,6 @@ static uint64_t numbers = 1;
 static int64_t random_below(int64_t below) {
     numbers = numbers * 6364136223846793005u + 1442695040888963407u;
     return (int64_t)((numbers >> 33) % (uint64_t)below);
-}
-
-static bool full(void) {
-    const char *text = getenv("MUSTER_TEST_FULL");
-    return text && *text == '1';
 }
 
 /* ---- what the ranks enter with ---- */
@@ -362,7 +358,7 @@ enum { LARGE = SANITIZED ? 9001 : 65537 };
 static bool drawn(int64_t count) {
     static const int64_t out_of[2][3] = {{1, 5, 150}, {8, 40, 300}}; /* up to 9 elements, 1000, LARGE; by SANITIZED */
     int64_t size = count > 1000 ? 2 : count > 9 ? 1 : 0, all = out_of[SANITIZED][size];
-    return random_below(full() ? (all + 9) / 10 : all) == 0;
+    return random_below(test_is_full() ? (all + 9) / 10 : all) == 0;
 }
 
 static void each_count(trial *t) {
@@ -383,8 +379,7 @@ static void each_count(trial *t) {
 }
 
 static void matrix_of(mst_collective collective) {
-    const char *text = getenv("MUSTER_SEED");
-    numbers = (text ? strtoull(text, NULL, 10) : 1) * 1000 + collective;
+    numbers = test_seed() * 1000 + collective;
     trial t = {.collective = collective};
     for (t.size = 1; t.size <= RANKS; t.size++) {
         for (t.dtype = MUSTER_F16; t.dtype < MUSTER_DTYPE_COUNT; t.dtype++) {
@@ -449,7 +444,7 @@ static void compare_bits(const trial *t) {
 static void algorithms_give_the_same_bits(void **state) {
     (void)state;
     static const mst_collective collectives[] = {MST_ALL_REDUCE, MST_ALL_REDUCE_AXPY, MST_REDUCE, MST_REDUCE_SCATTER};
-    for (int round = 0; round < (full() ? 4000 : 400); round++) {
+    for (int round = 0; round < (test_is_full() ? 4000 : 400); round++) {
         trial t = {.collective = collectives[random_below(4)], .fractions = true, .size = 1 + (int32_t)random_below(RANKS)};
         t.dtype = MUSTER_F16 + (muster_dtype)random_below(4);
         t.op = MUSTER_SUM + (muster_reduction)random_below(5);

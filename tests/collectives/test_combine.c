@@ -3,6 +3,7 @@
 #include "host/many_impl.h"
 
 #include "base_check.h"
+#include "base_seed.h"
 
 #include <math.h>
 
@@ -25,7 +26,8 @@ static double next_number(uint64_t *seed) {
     return bits % 17 == 0 ? sign * 0.0 : sign * ldexp(1 + (double)(bits >> 20 & 0xFFFF) / 65536, (int)(bits >> 8 & 7) - 4);
 }
 
-static void fill(arena *a, muster_dtype dtype, uint64_t seed) {
+static void fill(arena *a, muster_dtype dtype, uint64_t number_of_case) {
+    uint64_t seed = test_seed() * 1000003 + number_of_case;
     int64_t size = muster_dtype_size(dtype);
     for (int32_t row = 0; row < INPUTS + 1; row++) {
         for (int64_t i = 0; i < ROOM / size; i++) {

@@ -7,6 +7,7 @@
  * 3 s on 1 rank, 16 on 2, 28 on 3. The sample under ThreadSanitizer 23 s, under AddressSanitizer 6
  * s, under UndefinedBehaviorSanitizer 3 s. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "collectives_cells.h"
 #include "collectives_pool.h"
 
@@ -19,25 +20,15 @@ enum { SLOW_BUILD = 1 };
 enum { SLOW_BUILD = 0 };
 #endif
 
-static bool full(void) {
-    const char *text = getenv("MUSTER_TEST_FULL");
-    return text && *text == '1';
-}
-
-static uint64_t seed(void) {
-    const char *text = getenv("MUSTER_SEED");
-    return text && *text ? strtoull(text, NULL, 10) : 1;
-}
-
 static void test_each_pair_of_values_on_host_and_far_devices(void **state) {
     (void)state;
     int64_t count, run = 0;
-    for (uint64_t s = seed(); s < seed() + (full() ? 3 : 1); s++) {
+    for (uint64_t s = test_seed(); s < test_seed() + (test_is_full() ? 3 : 1); s++) {
         cell *cells = cell_pairwise(s, SLOW_BUILD, &count);
         run += cells_run(cells, count);
         mst_free(cells);
     }
-    print_message("MUSTER_SEED=%llu: %lld cells\n", (unsigned long long)seed(), (long long)run);
+    print_message("MUSTER_SEED=%llu: %lld cells\n", (unsigned long long)test_seed(), (long long)run);
 }
 
 static int64_t without_the_largest(cell *cells, int64_t count) {
@@ -56,7 +47,7 @@ static void test_the_whole_matrix(void **state) {
     }
     int64_t count;
     cell *cells = cell_all(&count);
-    if (!full()) count = without_the_largest(cells, count);
+    if (!test_is_full()) count = without_the_largest(cells, count);
     print_message("%lld cells\n", (long long)cells_run(cells, count));
     mst_free(cells);
 }

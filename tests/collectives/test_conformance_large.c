@@ -1,6 +1,7 @@
 /* Counts beyond 2^31 elements. Two ranks with 2.1 GB each: where that much memory is free, in
  * builds without sanitizers; always with MUSTER_TEST_FULL=1. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "collectives_pool.h"
 
 #include <stdio.h>
@@ -78,8 +79,7 @@ static bool wanted(void) {
 #if defined(MUSTER_TEST_SANITIZED) || !defined(__OPTIMIZE__)
     return false;
 #else
-    const char *full = getenv("MUSTER_TEST_FULL");
-    return (full && *full == '1') || available_kilobytes() > (12 << 20);
+    return test_is_full() || available_kilobytes() > (12 << 20);
 #endif
 }
 

@@ -4,6 +4,7 @@
  * right. In a build with a sanitizer fewer runs. MUSTER_FAULTS_WORLD=n: only the n-th pool, to
  * repeat what a failure names. MUSTER_TEST_FULL=1: ten times as many. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "collectives_faults.h"
 #include "device_far.h"
 
@@ -159,9 +160,8 @@ static void run_world(int32_t number) {
 }
 
 static int32_t worlds(void) {
-    const char *text = getenv("MUSTER_TEST_FULL");
     if (!faults_whole()) return 150;
-    return text && *text == '1' ? 5000 : 500;
+    return test_is_full() ? 5000 : 500;
 }
 
 static void random_runs_end_and_are_right(void **unused) {

@@ -1,5 +1,6 @@
 /* Cases that collectives of ChainerMN and TorchMPI are tested with, and the numbers that they give
  * there. */
+#include "base_seed.h"
 #include "collectives_values.h"
 
 #include <stdlib.h>
@@ -315,9 +316,8 @@ enum { LARGEST = 19 };
 static void test_filled_with_the_rank(void **state) {
     (void)state;
     static const muster_dtype dtypes[] = {MUSTER_I8, MUSTER_I16, MUSTER_I32, MUSTER_I64, MUSTER_F32, MUSTER_F64};
-    const char *full = getenv("MUSTER_TEST_FULL"), *text = getenv("MUSTER_SEED");
-    uint64_t random = text ? strtoull(text, NULL, 10) : 1;
-    int largest = full && *full == '1' ? 23 : LARGEST;
+    uint64_t random = test_seed();
+    int largest = test_is_full() ? 23 : LARGEST;
     collectives_pool c;
     collectives_open(&c, 3, 0);
     for (int i = 8; i <= largest; i++) {

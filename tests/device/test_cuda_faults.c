@@ -1,5 +1,6 @@
 /* A few thousand calls that fail by chance, each seed another set of them: whatever fails is told,
  * nothing is left, and the next device is right. */
+#include "base_seed.h"
 #include "cuda_fixture.h"
 
 #ifdef MUSTER_TEST_SANITIZED
@@ -107,9 +108,8 @@ static void calls_that_fail_by_chance_do_no_harm(void **state) {
     (void)state;
     scene s = {.in = patterned(BYTES, 1), .out = malloc(BYTES)};
     assert_non_null(s.out);
-    const char *full = getenv("MUSTER_TEST_FULL");
-    const uint64_t seeds = full && full[0] ? FULL_SEEDS : SEEDS;
-    for (uint64_t seed = 1; seed <= seeds; seed++) run_seed(&s, seed);
+    const uint64_t first = test_seed(), seeds = test_is_full() ? FULL_SEEDS : SEEDS;
+    for (uint64_t seed = first; seed < first + seeds; seed++) run_seed(&s, seed);
     free(s.in);
     free(s.out);
     print_message("%d seeds: %lld failures told, %lld devices lost\n", (int)seeds, (long long)failures, (long long)losses);

@@ -3,6 +3,7 @@
  * is right. A symbol of the lists that is not reached fails the test, but for those below. */
 #include "cuda_program.h"
 
+#include "base_seed.h"
 #include "cuda/cublas_api_impl.h"
 #include "cuda/cuda_api_impl.h"
 #include "cuda/nvrtc_api_impl.h"
@@ -289,25 +290,25 @@ static void add_symbol(int symbol, int sample) {
 
 static void every_symbol_may_fail_in_every_way(void **state) {
     (void)state;
-    const char *seed = getenv("MUSTER_SEED"), *only = getenv("MUSTER_SYMBOL");
+    const char *only = getenv("MUSTER_SYMBOL");
+    const uint64_t seed = test_seed();
     int ways[] = {0, 1};
     apart_runs counting = {.seconds = SECONDS, .run = count_calls, .ended = end_count},
                runs = {.seconds = SECONDS, .run = run_cell, .ended = end_cell};
-    random_state = seed ? strtoull(seed, NULL, 10) : 1;
+    random_state = seed;
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(counts != MAP_FAILED);
     apart_run_all(&counting, ways, sizeof *ways, 2);
     assert_int_equal(failed_cells, 0);
 #ifdef MUSTER_TEST_SANITIZED
-    const int sample = getenv("MUSTER_TEST_FULL") ? 1 : 8;
+    const int sample = test_is_full() ? 1 : 8;
 #else
     const int sample = 1;
 #endif
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);
     apart_run_all(&runs, all_cells, sizeof *all_cells, cell_count);
-    print_message("seed %llu: %d symbols, %d failures, %d cells\n", (unsigned long long)(seed ? strtoull(seed, NULL, 10) : 1), (int)SYMBOLS,
-                  (int)FAILURES, cell_count);
+    print_message("seed %llu: %d symbols, %d failures, %d cells\n", (unsigned long long)seed, (int)SYMBOLS, (int)FAILURES, cell_count);
     if (failed_cells || unreached) fail_msg("%d cells failed, %d symbols were not as listed", failed_cells, unreached);
 }
 

@@ -2,6 +2,7 @@
  * fails is told, nothing hangs, nothing is left, no result is wrong, and after some of them a life
  * without failures is right. Release runs all of it, the sanitizers a sample. MUSTER_SEED=n begins
  * at another seed. */
+#include "base_seed.h"
 #include "cuda_program.h"
 
 #ifdef MUSTER_TEST_SANITIZED
@@ -88,9 +89,8 @@ static void end_piece(apart *a, void *argument) {
 
 static void what_fails_by_chance_does_no_harm(void **state) {
     (void)state;
-    const char *text = getenv("MUSTER_SEED"), *full = getenv("MUSTER_TEST_FULL");
-    const uint64_t first = text ? strtoull(text, NULL, 10) : 1;
-    const int seeds = full && full[0] == '1' ? FULL_SEEDS : SEEDS;
+    const uint64_t first = test_seed();
+    const int seeds = test_is_full() ? FULL_SEEDS : SEEDS;
     static piece pieces[FULL_SEEDS / PIECE];
     apart_runs runs = {.seconds = SECONDS, .run = run_piece, .ended = end_piece};
     total = mmap(NULL, sizeof *total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

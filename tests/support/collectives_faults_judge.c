@@ -3,6 +3,7 @@
 #include "collectives_faults.h"
 
 #include "base_check.h"
+#include "base_seed.h"
 #include "device_far.h"
 
 #include <pthread.h>
@@ -292,8 +293,7 @@ void faults_say(const mst_pool *pool, const char *format, ...) {
 /* ---- seeds and size ---- */
 
 uint64_t faults_seed(void) {
-    const char *text = getenv("MUSTER_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    uint64_t seed = test_seed();
     printf("seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
     return seed;
@@ -302,8 +302,7 @@ uint64_t faults_seed(void) {
 extern void __ubsan_handle_add_overflow(void) __attribute__((weak)); /* there only in a build with that sanitizer */
 
 bool faults_whole(void) {
-    const char *text = getenv("MUSTER_TEST_FULL");
-    if (text && *text == '1') return true;
+    if (test_is_full()) return true;
     /* each GPU of the simulated machine is several threads */
     if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) return false;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

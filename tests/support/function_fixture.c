@@ -1,5 +1,6 @@
 #include "function_fixture.h"
 
+#include "base_seed.h"
 #include "device_far.h"
 
 #include <stdlib.h>
@@ -47,13 +48,9 @@ uint32_t fixture_random(uint64_t *state, uint32_t bound) {
 }
 
 uint64_t fixture_seed(void) {
-    const char *text = getenv("MUSTER_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    const uint64_t seed = test_seed();
     print_message("seed %llu\n", (unsigned long long)seed);
     return seed;
 }
 
-int fixture_rounds(int usual, int full) {
-    const char *text = getenv("MUSTER_TEST_FULL");
-    return text && *text == '1' ? full : usual;
-}
+int fixture_rounds(int usual, int full) { return test_is_full() ? full : usual; }

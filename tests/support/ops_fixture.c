@@ -2,6 +2,7 @@
 
 #include "base_check.h"
 #include "base_machine.h"
+#include "base_seed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -33,8 +34,7 @@ muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
 static uint64_t numbers = 1;
 
 void ops_seed(void) {
-    const char *text = getenv("MUSTER_SEED");
-    numbers = text ? strtoull(text, NULL, 10) : 1;
+    numbers = test_seed();
     print_message("seed %llu\n", (unsigned long long)numbers);
 }
 
@@ -43,10 +43,7 @@ int64_t ops_random(int64_t below) {
     return (int64_t)((numbers >> 33) % (uint64_t)below);
 }
 
-int ops_rounds(int usual, int full) {
-    const char *text = getenv("MUSTER_TEST_FULL");
-    return text && *text == '1' ? full : usual;
-}
+int ops_rounds(int usual, int full) { return test_is_full() ? full : usual; }
 
 /* ---- tensors ---- */
 

@@ -19,6 +19,6 @@ mkdir "$folder/corpus"
 export ASAN_OPTIONS="detect_leaks=0"
 cd "$folder"
 ./fuzz -runs=0 "$here/corpus" 2>&1 | tail -n 3
-./fuzz -max_total_time="$seconds" -max_len=2048 -dict="$here/words.dict" -print_final_stats=1 corpus "$here/corpus" >log 2>&1 || { tail -n 40 log; exit 1; }
+./fuzz -seed="${MUSTER_SEED:-1}" -max_total_time="$seconds" -max_len=2048 -dict="$here/words.dict" -print_final_stats=1 corpus "$here/corpus" >log 2>&1 || { tail -n 40 log; exit 1; }
 tail -n 8 log
 if [ -n "${MUSTER_FUZZ_KEEP:-}" ]; then ./fuzz -merge=1 "$MUSTER_FUZZ_KEEP" corpus >/dev/null 2>&1; fi

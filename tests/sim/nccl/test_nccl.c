@@ -1,6 +1,7 @@
 /* The simulated NCCL itself: that it waits, ends, refuses and reports as it should, with 2, 4 and 8
  * devices and random delays. What it shares with the real one is in test_contract_nccl.c. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "nccl_team.h"
 #include "sim.h"
 
@@ -16,14 +17,9 @@ enum { STEP = 3 };
 enum { STEP = 1 };
 #endif
 
-static uint64_t seed(void) {
-    const char *text = getenv("MUSTER_SEED");
-    return text && *text ? strtoull(text, NULL, 10) : 1;
-}
-
 static void reset(int devices, uint64_t turn) {
     muster_sim_reset(
-        &(muster_sim_options){.devices = devices, .seed = seed() + turn, .longest_delay = turn % 2 ? 200 : 0, .memory = 32 << 20});
+        &(muster_sim_options){.devices = devices, .seed = test_seed() + turn, .longest_delay = turn % 2 ? 200 : 0, .memory = 32 << 20});
     assert_int_equal(cuda.cuInit(0), MST_CU_SUCCESS);
 }
 
