@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "Downpour", .create = muster_downpour_create, .learning_rate = 0.2, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = 0; /* the server works from the first steps */
+    settings.driver.init_delay = -1; /* none: the server works from the first steps */
     settings.driver.send_frequency = 5;
     settings.driver.update_frequency = 10;
     settings.driver.prefetch = 2;

@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "EASGD", .create = muster_easgd_create, .learning_rate = 0.3, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = 0; /* the server works from the first steps */
+    settings.driver.init_delay = -1; /* none: the server works from the first steps */
     settings.driver.update_frequency = 5;
     settings.driver.prefetch = 1;
     settings.driver.beta = 0.9; /* alpha = beta / number of workers */

@@ -50,15 +50,17 @@ typedef struct muster_driver_parts {
     void *user;
 } muster_driver_parts;
 
-/* init sets the defaults below; a negative value, a zero where it makes no sense, and a prefetch
- * above update_frequency are refused at creation. Only grows, at the end. */
+/* An option struct: the rules are in muster/status.h. A negative number is refused where it is
+ * given no meaning below, and so is a prefetch above update_frequency. */
 typedef struct muster_driver_options {
-    size_t struct_size;
-    int64_t update_frequency; /* 25 */
-    int64_t init_delay;       /* 100 */
-    int64_t prefetch;         /* 0; at most update_frequency */
-    int64_t send_frequency;   /* 1; Downpour, and parts.send of a base driver */
-    double beta;              /* 0.9; EASGD: alpha = beta / number of integrating workers */
+    size_t struct_size;       /* set by muster_driver_options_init */
+    int64_t update_frequency; /* 0: 25 */
+    int64_t init_delay;       /* 0: 100; negative: no delay */
+    int64_t prefetch;         /* steps ahead; at most update_frequency */
+    int64_t send_frequency;   /* 0: 1; Downpour, and parts.send of a base driver */
+    /* EASGD: alpha = beta / number of integrating workers. 0: 0.9; negative: alpha is 0, so that
+     * nothing moves */
+    double beta;
     /* Downpour: turns the accumulated gradient of value `index` into what is added to the server,
      * in place (for example: times -learning rate), with operations of the worker. If it fails it
      * must have left it as it was. NULL: times -1. */
@@ -77,7 +79,10 @@ typedef struct muster_driver_options {
     int32_t reserved;
     muster_driver_parts parts;
 } muster_driver_options;
-MUSTER_API void muster_driver_options_init(muster_driver_options *options);
+MUSTER_API void muster_driver_options_init_sized(muster_driver_options *options, size_t size);
+static inline void muster_driver_options_init(muster_driver_options *options) {
+    muster_driver_options_init_sized(options, sizeof *options);
+}
 
 /* One per worker, made and used inside bodies, by that worker only; it may live on between calls,
  * and must be destroyed before the runtime

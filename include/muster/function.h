@@ -99,9 +99,9 @@ MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *
  * logical shards. */
 MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
 
-/* Zero in a field means its default. Only grows, at the end. */
+/* An option struct: the rules are in muster/status.h. */
 typedef struct muster_call_options {
-    size_t struct_size;              /* sizeof(muster_call_options), set by muster_call_options_init */
+    size_t struct_size;              /* set by muster_call_options_init */
     muster_selection batch;          /* rows of the scattered inputs, before the scatter; must not be empty */
     const muster_selection *batch_s; /* rows of the sliceable variables, after the scatter, inside each worker */
     /* 0: none; 1: the same for all workers; N: one per worker (with logical shards: per shard), all
@@ -115,7 +115,8 @@ typedef struct muster_call_options {
     int64_t warn_after_ns;
     int64_t fail_after_ns;
 } muster_call_options;
-MUSTER_API void muster_call_options_init(muster_call_options *options);
+MUSTER_API void muster_call_options_init_sized(muster_call_options *options, size_t size);
+static inline void muster_call_options_init(muster_call_options *options) { muster_call_options_init_sized(options, sizeof *options); }
 
 /* Scatters the inputs, runs on every device, collects the outputs into the caller's tensors, which
  * must not overlap the inputs. inputs[input_count], outputs[output_count]: in the order of the

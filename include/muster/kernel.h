@@ -27,10 +27,10 @@ typedef struct muster_kernel muster_kernel;
 enum { MUSTER_BUFFER = 64, MUSTER_SIZE = 65, MUSTER_SSIZE = 66, MUSTER_USHORT = 67 };
 enum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16 };
 
-/* What the text uses, beyond what its parameters tell. Zero in a field means its default. Only
- * grows, at the end. */
+/* What the text uses, beyond what its parameters tell. An option struct: the rules are in
+ * muster/status.h. */
 typedef struct muster_kernel_options {
-    size_t struct_size; /* sizeof(muster_kernel_options), set by muster_kernel_options_init */
+    size_t struct_size; /* set by muster_kernel_options_init */
     /* "GA_USE_DOUBLE|GA_USE_SMALL": what the declared types do not show (f64 arithmetic inside a
      * kernel without f64 parameters). NULL: what they show. A flag that is unknown, or that nothing
      * can honour (GA_USE_COMPLEX), is refused, and so are GA_USE_CUDA and GA_USE_OPENCL together;
@@ -43,7 +43,10 @@ typedef struct muster_kernel_options {
     int32_t thread_count;
     int32_t reserved;
 } muster_kernel_options;
-MUSTER_API void muster_kernel_options_init(muster_kernel_options *options);
+MUSTER_API void muster_kernel_options_init_sized(muster_kernel_options *options, size_t size);
+static inline void muster_kernel_options_init(muster_kernel_options *options) {
+    muster_kernel_options_init_sized(options, sizeof *options);
+}
 
 /* Compiles the function `name` of `source` for all devices of the runtime, or takes it from the
  * cache (folder as for built-in kernels: MUSTER_CACHE_DIR). parameters: the types of its parameters

@@ -10,9 +10,9 @@ extern "C" {
 
 typedef struct muster_runtime muster_runtime;
 
-/* Zero in a field means its default. Only grows, at the end. */
+/* An option struct: the rules are in muster/status.h. */
 typedef struct muster_runtime_options {
-    size_t struct_size; /* sizeof(muster_runtime_options), set by muster_runtime_options_init */
+    size_t struct_size; /* set by muster_runtime_options_init */
     /* Which devices, separated by commas. "host:4": four workers on the CPU cores; "host": one per
      * physical core that the CPU affinity and the cgroup quota allow. "cuda": all GPUs; "cuda:2":
      * the first two; "cuda@0+2": these, by ordinal, by UUID ("cuda@GPU-8f2a...", as much of it as
@@ -51,13 +51,10 @@ typedef struct muster_runtime_options {
     const char *collective_algorithm;
 } muster_runtime_options;
 
-/* Zeroes the structure and sets struct_size. C and C++ call `sized` with the size in the header
- * they were compiled with, so that a library that knows more fields does not write beyond it; a
- * binding passes the size of what it declares. The function without a size is for whoever declares
- * the structure of this very library. */
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
-MUSTER_API void muster_runtime_options_init(muster_runtime_options *options);
-#define muster_runtime_options_init(options) muster_runtime_options_init_sized((options), sizeof(muster_runtime_options))
+static inline void muster_runtime_options_init(muster_runtime_options *options) {
+    muster_runtime_options_init_sized(options, sizeof *options);
+}
 
 /* Opens the devices and starts their workers. options may be NULL. Close it from any thread when no
  * call runs; close waits for calls in progress, and destroys the functions and variables that are

@@ -70,13 +70,13 @@ enum {
     MUSTER_INITIAL_OWN = 1,
 };
 
-/* Zero in a field means its default. Only grows, at the end. */
+/* An option struct: the rules are in muster/status.h. */
 typedef struct muster_server_options {
-    size_t struct_size;
-    int32_t shards;   /* of each value, at most 4096; 0: one per device. Shard k of n elements in s shards has n / s, one more if
+    size_t struct_size; /* set by muster_server_options_init */
+    int32_t shards;     /* of each value, at most 4096; 0: one per device. Shard k of n elements in s shards has n / s, one more if
                        * k < n mod s; so that some may be empty */
-    int32_t initial;  /* of variables */
-    int32_t progress; /* threads that apply operations, at most 64; 0: one where a CPU is left beside the workers, else none;
+    int32_t initial;    /* of variables */
+    int32_t progress;   /* threads that apply operations, at most 64; 0: one where a CPU is left beside the workers, else none;
                        * negative: none */
     int32_t reserved;
     /* not NULL: initial values come from it, for tensors and variables; their own values are not
@@ -84,7 +84,10 @@ typedef struct muster_server_options {
     muster_initial_function fill;
     void *fill_user;
 } muster_server_options;
-MUSTER_API void muster_server_options_init(muster_server_options *options);
+MUSTER_API void muster_server_options_init_sized(muster_server_options *options, size_t size);
+static inline void muster_server_options_init(muster_server_options *options) {
+    muster_server_options_init_sized(options, sizeof *options);
+}
 
 /* A server of `count` values (1 or more), with the dtypes and element counts of these tensors
  * (host, contiguous) or variables: f32, f64, i64, and f16 and bf16, which are held in f32 and

@@ -14,6 +14,14 @@
  * Threads. "any": any thread, concurrently. "owner": one thread at a time per object. "worker":
  * inside a function body,
  *            by the thread that runs it.
+ * Option structs. They begin with struct_size and only grow, at the end. Zero in a field means its
+ *            default; where zero is a value of its own, a negative number stands for it. _init
+ *            zeroes the struct and sets struct_size; {.struct_size = sizeof options} does the same.
+ *            A program and a library of different versions understand each other: fields that the
+ *            program's header does not have get their defaults, and fields that the library does
+ *            not have must be zero (else UNSUPPORTED). _init is inline, and passes the size in the
+ *            program's header to _init_sized, which writes no more than that; a binding calls
+ *            _init_sized with the size of what it declares. options may be NULL: all defaults.
  * Strings are UTF-8 and are copied. Sizes are int64_t. Callbacks must not let a C++ exception pass
  * through them. */
 #ifndef MUSTER_STATUS_H

@@ -1,15 +1,34 @@
-/* Option structures, which begin with size_t struct_size and only grow: the caller may have been
- * built against an older header or a newer one. */
+/* Option structs. Each begins with size_t struct_size and only grows, at its end; zero in a field
+ * means its default. The program may have been compiled with an older header, whose struct ends
+ * earlier, or with a newer one, whose struct has fields that this library does not know. */
 #ifndef MST_OPTIONS_IMPL_H
 #define MST_OPTIONS_IMPL_H
 
 #include "status_impl.h"
 
 #include <stddef.h>
+#include <string.h>
 
-/* What both know of `given` goes over the defaults in options[size]; what only the caller knows
- * must be zero. given NULL: the defaults stay. where: the public function; init: the function that
- * sets struct_size; for messages. */
-muster_status mst_options_read(const char *where, const char *init, const void *given, void *options, size_t size);
+/* Zeroes the caller's `size` bytes and sets struct_size to `size`. Does nothing for NULL, or where
+ * struct_size itself does not fit. */
+void mst_options_init(void *options, size_t size);
+
+/* The part of mst_options_read for callers whose struct has another size than the library's. */
+muster_status mst_options_read_resized(const char *where, const char *type, const void *given, void *known, size_t size);
+
+/* known[size] = the caller's options as the library's struct: fields that the caller's struct does
+ * not have are zero. given NULL: all fields are zero. where: the public function, type: the name of
+ * the struct, for messages. Errors: INVALID_ARGUMENT (struct_size is none that a program can have
+ * set), UNSUPPORTED (a field that this library does not know is not zero). */
+static inline muster_status mst_options_read(const char *where, const char *type, const void *given, void *known, size_t size) {
+    if (!given) {
+        memset(known, 0, size);
+        *(size_t *)known = size;
+        return MUSTER_OK;
+    }
+    if (*(const size_t *)given != size) return mst_options_read_resized(where, type, given, known, size);
+    memcpy(known, given, size);
+    return MUSTER_OK;
+}
 
 #endif

@@ -10,37 +10,45 @@
 #include <math.h>
 #include <string.h>
 
-void muster_driver_options_init(muster_driver_options *options) {
-    if (options)
-        *options = (muster_driver_options){
-            .struct_size = sizeof *options, .update_frequency = 25, .init_delay = 100, .send_frequency = 1, .beta = 0.9};
+void muster_driver_options_init_sized(muster_driver_options *options, size_t size) { mst_options_init(options, size); }
+
+static const int64_t default_update_frequency = 25, default_init_delay = 100, default_send_frequency = 1;
+static const double default_beta = 0.9;
+
+static muster_status driver_refuse_negative(const char *where, const char *what, int64_t value) {
+    if (value >= 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: %s: expected 0 or more, received %" PRId64, where, what, value);
 }
 
-static muster_status driver_read_options(const char *where, const muster_driver_options *given, muster_driver_options *options) {
-    muster_driver_options_init(options);
-    return mst_options_read(where, "muster_driver_options_init", given, options, sizeof *options);
-}
-
-static muster_status driver_refuse_below(const char *where, const char *what, int64_t value, int64_t least) {
-    if (value >= least) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: %s: expected %" PRId64 " or more, received %" PRId64, where, what, least,
-                     value);
+/* Zero is the default. A negative number is zero where that is a value of its own, and is refused
+ * elsewhere. */
+static void driver_set_defaults(muster_driver_options *options) {
+    if (options->update_frequency == 0) options->update_frequency = default_update_frequency;
+    if (options->send_frequency == 0) options->send_frequency = default_send_frequency;
+    if (options->init_delay == 0) options->init_delay = default_init_delay;
+    if (options->init_delay < 0) options->init_delay = 0;
+    if (options->beta == 0) options->beta = default_beta;
+    if (options->beta < 0) options->beta = 0;
 }
 
 static muster_status driver_check_options(const char *where, const muster_driver_options *options) {
-    MUSTER_TRY(driver_refuse_below(where, "update_frequency", options->update_frequency, 1));
-    MUSTER_TRY(driver_refuse_below(where, "init_delay", options->init_delay, 0));
-    MUSTER_TRY(driver_refuse_below(where, "prefetch", options->prefetch, 0));
-    MUSTER_TRY(driver_refuse_below(where, "send_frequency", options->send_frequency, 1));
-    MUSTER_TRY(driver_refuse_below(where, "integrating", options->integrating, 0));
+    MUSTER_TRY(driver_refuse_negative(where, "update_frequency", options->update_frequency));
+    MUSTER_TRY(driver_refuse_negative(where, "prefetch", options->prefetch));
+    MUSTER_TRY(driver_refuse_negative(where, "send_frequency", options->send_frequency));
+    MUSTER_TRY(driver_refuse_negative(where, "integrating", options->integrating));
     if (options->prefetch > options->update_frequency)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: options: prefetch: expected at most update_frequency, %" PRId64 ", received %" PRId64, where,
                          options->update_frequency, options->prefetch);
-    if (!isfinite(options->beta) || options->beta < 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: beta: expected a finite number that is not negative, received %g", where,
-                         options->beta);
     return MUSTER_OK;
+}
+
+static muster_status driver_read_options(const char *where, const muster_driver_options *given, muster_driver_options *options) {
+    MUSTER_TRY(mst_options_read(where, "muster_driver_options", given, options, sizeof *options));
+    if (!isfinite(options->beta))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: beta: expected a finite number, received %g", where, options->beta);
+    driver_set_defaults(options);
+    return driver_check_options(where, options);
 }
 
 static muster_status driver_check_worker(const char *where, const muster_worker *worker) {
@@ -161,7 +169,6 @@ muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker
     MUSTER_TRY(driver_check_worker(kind->create, worker));
     if (!server) return mst_error_null(kind->create, "server", "a server");
     MUSTER_TRY(driver_read_options(kind->create, given, &options));
-    MUSTER_TRY(driver_check_options(kind->create, &options));
     muster_driver *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(kind->create, sizeof *made);
     made->kind = kind;

@@ -135,9 +135,11 @@ muster_status mst_function_call_entered(muster_function *function, const char *w
 static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                                    const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
     if (!function) return mst_error_null(where, "function", "a function");
+    muster_call_options known;
+    MUSTER_TRY(mst_call_options_read(where, options, &known));
     mst_pool *pool = function->object.runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
-    muster_status status = mst_function_call_entered(function, where, inputs, input_count, outputs, output_count, options, single);
+    MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
+    muster_status status = mst_function_call_entered(function, where, inputs, input_count, outputs, output_count, &known, single);
     mst_pool_leave(pool);
     return status;
 }

@@ -143,7 +143,7 @@ void mst_device_store_free(mst_device *device, mst_store *store);
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes);
 
 /* plan.c: checks the call and fills function->plan and the ranks' shares. where: the public
- * function. */
+ * function. options: as mst_call_options_read gives them. */
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                             const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
 /* What can be checked of a call without its turn; options: given's known part over the defaults.
@@ -151,14 +151,14 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
 muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
                              muster_call_options *options);
-/* How long the call may queue: options that are too short to say so wait for ever. */
-int64_t mst_call_timeout(const muster_call_options *options);
+/* options = what the caller gave, over the defaults. given may be NULL. */
+muster_status mst_call_options_read(const char *where, const muster_call_options *given, muster_call_options *options);
 /* The range of positions [begin, end) of slice `slice` in a share of `rows` rows. */
 static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice) {
     return slices == 1 ? (slice ? rows : 0) : (int64_t)((__int128)rows * slice / slices);
 }
 
-/* call.c: a call whose turn has come. */
+/* call.c: a call whose turn has come. options: as mst_call_options_read gives them. */
 muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                                         const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                         bool single);

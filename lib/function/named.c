@@ -46,12 +46,14 @@ muster_status muster_function_call_named(muster_function *function, const char *
                                          int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
                                          int32_t output_count, const muster_call_options *options) {
     if (!function) return mst_error_null(where, "function", "a function");
+    muster_call_options known;
+    MUSTER_TRY(mst_call_options_read(where, options, &known));
     mst_pool *pool = function->object.runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, where, mst_call_timeout(options)));
+    MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
     muster_status status = arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
     if (!status)
         status = mst_function_call_entered(function, where, function->named, (int32_t)function->input_count,
-                                           function->named + function->input_count, (int32_t)function->output_count, options, false);
+                                           function->named + function->input_count, (int32_t)function->output_count, &known, false);
     mst_pool_leave(pool);
     return status;
 }

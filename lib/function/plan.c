@@ -1,6 +1,7 @@
 /* Checking a call and planning it. Everything that can be refused is refused here, before any
  * worker starts. */
 #include "function_impl.h"
+#include "options_impl.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -231,19 +232,8 @@ static muster_status check_counts(const muster_function *function, const char *w
     return MUSTER_OK;
 }
 
-/* The known part of the caller's options over the defaults. */
-static muster_status read_options(const muster_call_options *given, const char *where, muster_call_options *options) {
-    *options = (muster_call_options){.struct_size = sizeof *options, .slices = 1};
-    if (!given) return MUSTER_OK;
-    const size_t known = sizeof *options;
-    if (given->struct_size < offsetof(muster_call_options, batch_s))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected struct_size from muster_call_options_init (%zu), received %zu",
-                         where, known, given->struct_size);
-    for (size_t i = known; i < given->struct_size; i++)
-        if (((const char *)given)[i])
-            return mst_error(MUSTER_UNSUPPORTED, "%s: options: this version knows %zu bytes, and byte %zu is set", where, known, i);
-    memcpy(options, given, given->struct_size < known ? given->struct_size : known);
-    options->struct_size = known;
+muster_status mst_call_options_read(const char *where, const muster_call_options *given, muster_call_options *options) {
+    MUSTER_TRY(mst_options_read(where, "muster_call_options", given, options, sizeof *options));
     if (options->slices == 0) options->slices = 1;
     return MUSTER_OK;
 }
@@ -253,7 +243,7 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
                              muster_call_options *options) {
     int64_t count;
     MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
-    MUSTER_TRY(read_options(given, where, options));
+    MUSTER_TRY(mst_call_options_read(where, given, options));
     MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
@@ -264,26 +254,17 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
 }
 
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *given, bool single) {
-    muster_call_options options;
+                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
     mst_plan *plan = &function->plan;
     MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
-    MUSTER_TRY(read_options(given, where, &options));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
-    if (!plan_serves(function, inputs, outputs, &options, single)) MUSTER_TRY(make(function, where, inputs, outputs, &options, single));
-    MST_SET(plan->warn_after_ns, options.warn_after_ns);
-    MST_SET(plan->fail_after_ns, options.fail_after_ns);
+    if (!plan_serves(function, inputs, outputs, options, single)) MUSTER_TRY(make(function, where, inputs, outputs, options, single));
+    MST_SET(plan->warn_after_ns, options->warn_after_ns);
+    MST_SET(plan->fail_after_ns, options->fail_after_ns);
     for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));
     for (int64_t i = 0; i < function->output_count; i++)
         MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
     return MUSTER_OK;
 }
 
-int64_t mst_call_timeout(const muster_call_options *options) {
-    const size_t needed = offsetof(muster_call_options, queue_timeout_ns) + sizeof options->queue_timeout_ns;
-    return options && options->struct_size >= needed ? options->queue_timeout_ns : 0;
-}
-
-void muster_call_options_init(muster_call_options *options) {
-    if (options) *options = (muster_call_options){.struct_size = sizeof *options};
-}
+void muster_call_options_init_sized(muster_call_options *options, size_t size) { mst_options_init(options, size); }

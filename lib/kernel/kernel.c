@@ -4,14 +4,7 @@
 
 #include <string.h>
 
-void muster_kernel_options_init(muster_kernel_options *options) {
-    if (options) *options = (muster_kernel_options){.struct_size = sizeof *options};
-}
-
-static muster_status read_options(const muster_kernel_options *given, const char *where, muster_kernel_options *options) {
-    muster_kernel_options_init(options);
-    return mst_options_read(where, "muster_kernel_options_init", given, options, sizeof *options);
-}
+void muster_kernel_options_init_sized(muster_kernel_options *options, size_t size) { mst_options_init(options, size); }
 
 static muster_status check_threads(const char *where, const muster_kernel_options *options) {
     if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
@@ -93,7 +86,7 @@ muster_status muster_kernel_create(muster_runtime *runtime, const char *name, co
     MUSTER_TRY(check_name(where, name));
     if (!source) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: source of kernel '%.100s': expected a string, received NULL", where, name);
     MUSTER_TRY(check_parameters(where, name, parameters, parameter_count));
-    MUSTER_TRY(read_options(options, where, &known));
+    MUSTER_TRY(mst_options_read(where, "muster_kernel_options", options, &known, sizeof known));
     MUSTER_TRY(check_threads(where, &known));
     mst_kernel_plan plan = {.name = name, .parameters = parameters, .parameter_count = parameter_count};
     return create(runtime, where, &plan, source, &known, kernel);

@@ -26,20 +26,7 @@ static void log_to_stderr(void *user, const char *line) {
 typedef void (*log_function)(void *user, const char *line);
 static log_function log_of(const muster_runtime_options *options) { return options->log ? options->log : log_to_stderr; }
 
-void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size) {
-    if (!options || size < sizeof options->struct_size) return;
-    memset(options, 0, size);
-    options->struct_size = size;
-}
-
-/* In parentheses, since C and C++ have a macro of that name, which says the size of their own
- * header. */
-void(muster_runtime_options_init)(muster_runtime_options *options) { muster_runtime_options_init_sized(options, sizeof *options); }
-
-static muster_status read_options(const muster_runtime_options *given, muster_runtime_options *options) {
-    muster_runtime_options_init(options);
-    return mst_options_read("muster_runtime_open", "muster_runtime_options_init", given, options, sizeof *options);
-}
+void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size) { mst_options_init(options, size); }
 
 static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
 
@@ -237,7 +224,7 @@ muster_status muster_runtime_open(const muster_runtime_options *options, muster_
     if (!runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: runtime: expected the address of a pointer, received NULL");
     *runtime = NULL;
-    MUSTER_TRY(read_options(options, &known));
+    MUSTER_TRY(mst_options_read("muster_runtime_open", "muster_runtime_options", options, &known, sizeof known));
     muster_runtime *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("muster_runtime_open", sizeof *opened);
     muster_status status = open_parts(opened, &known);

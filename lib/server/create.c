@@ -9,13 +9,10 @@
 
 enum { MAX_SHARDS = 4096, MAX_PROGRESS = 64 };
 
-void muster_server_options_init(muster_server_options *options) {
-    if (options) *options = (muster_server_options){.struct_size = sizeof *options};
-}
+void muster_server_options_init_sized(muster_server_options *options, size_t size) { mst_options_init(options, size); }
 
 static muster_status server_read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
-    muster_server_options_init(options);
-    return mst_options_read(where, "muster_server_options_init", given, options, sizeof *options);
+    return mst_options_read(where, "muster_server_options", given, options, sizeof *options);
 }
 
 typedef struct creation {

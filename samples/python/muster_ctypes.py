@@ -103,7 +103,7 @@ class Runtime:
         self._bodies = []  # ctypes callbacks must outlive the functions
         self._handle = ctypes.c_void_p()
         options = Options()
-        options.struct_size = ctypes.sizeof(options)  # not runtime_options_init, which knows the library's size only: fields beyond ours are its defaults
+        options.struct_size = ctypes.sizeof(options)  # zero in a field means its default, also in those that Options does not declare
         options.devices = devices.encode() if devices else None
         self.library.runtime_open(ctypes.byref(options), ctypes.byref(self._handle))
 

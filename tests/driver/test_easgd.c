@@ -140,9 +140,17 @@ static void the_sum_of_server_and_workers_stays_in_any_order(void **unused) {
 
 static void with_beta_nothing_nothing_moves(void **unused) {
     (void)unused;
-    easgd e = {.dtype = MUSTER_F64, .beta = 0, .rounds = ROUNDS, .frequency = 1};
+    easgd e = {.dtype = MUSTER_F64, .beta = -1, .rounds = ROUNDS, .frequency = 1};
     assert_true(run_easgd("host", 3, &e) == 0);
+    assert_true(e.alpha == 0);
     for (int r = 0; r < 3; r++) assert_true(e.x[r] == r + 1);
+}
+
+static void beta_is_nine_tenths_where_none_is_given(void **unused) {
+    (void)unused;
+    easgd e = {.dtype = MUSTER_F64, .beta = 0, .rounds = 1, .frequency = 1};
+    run_easgd("host", 3, &e);
+    assert_true(e.alpha == 0.9 / 3);
 }
 
 /* ---- against the all-reduce ---- */
@@ -244,6 +252,7 @@ int main(void) {
         cmocka_unit_test(in_turn_each_worker_finds_what_the_others_left),
         cmocka_unit_test(the_sum_of_server_and_workers_stays_in_any_order),
         cmocka_unit_test(with_beta_nothing_nothing_moves),
+        cmocka_unit_test(beta_is_nine_tenths_where_none_is_given),
         cmocka_unit_test(it_is_what_an_all_reduce_gives_where_all_fetch_before_any_sends),
         cmocka_unit_test(whole_numbers_are_refused),
     };

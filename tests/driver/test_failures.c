@@ -22,11 +22,11 @@ typedef struct wrong_option {
 static muster_status options_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const wrong_option wrong[] = {
-        {make_options(0, 0, 0, 1), "options: update_frequency: expected 1 or more, received 0"},
-        {make_options(5, -1, 0, 1), "options: init_delay: expected 0 or more, received -1"},
+        {make_options(-1, 0, 0, 1), "options: update_frequency: expected 0 or more, received -1"},
         {make_options(5, 0, -2, 1), "options: prefetch: expected 0 or more, received -2"},
         {make_options(5, 0, 6, 1), "options: prefetch: expected at most update_frequency, 5, received 6"},
-        {make_options(5, 0, 0, 0), "options: send_frequency: expected 1 or more, received 0"},
+        {make_options(0, 0, 26, 1), "options: prefetch: expected at most update_frequency, 25, received 26"},
+        {make_options(5, 0, 0, -1), "options: send_frequency: expected 0 or more, received -1"},
     };
     muster_driver *driver;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -35,16 +35,21 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
         MUST(driver == NULL);
     }
     muster_driver_options options = make_options(5, 0, 0, 1);
-    options.beta = -0.5;
-    MUST_REFUSE(muster_easgd_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
-                "muster_easgd_create: options: beta: expected a finite number");
+    const double not_finite[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++) {
+        options.beta = not_finite[i];
+        MUST_REFUSE(muster_easgd_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
+                    "muster_easgd_create: options: beta: expected a finite number, received ");
+    }
     options = make_options(5, 0, 0, 1);
     options.integrating = -1;
     MUST_REFUSE(muster_easgd_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
                 "options: integrating: expected 0 or more, received -1");
     options.struct_size = 0;
-    MUST_REFUSE(muster_downpour_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
-                "muster_downpour_create: options: expected struct_size");
+    MUST_REFUSE(
+        muster_downpour_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
+        "muster_downpour_create: options: struct_size of muster_driver_options: expected 112, as muster_driver_options_init sets it, "
+        "received 0");
     MUST_REFUSE(muster_downpour_create(w, NULL, NULL, &driver), MUSTER_INVALID_ARGUMENT, "server: expected a server, received NULL");
     MUST_REFUSE(muster_downpour_create(NULL, user, NULL, &driver), MUSTER_INVALID_ARGUMENT,
                 "worker: expected the worker of the running function, received NULL");
@@ -55,7 +60,10 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
         int64_t of_a_newer_version;
     } newer = {.known = make_options(5, 0, 0, 1), .of_a_newer_version = 1};
     newer.known.struct_size = sizeof newer;
-    MUST_REFUSE(muster_driver_create(w, user, &newer.known, &driver), MUSTER_UNSUPPORTED, "received a field at byte");
+    MUST_REFUSE(
+        muster_driver_create(w, user, &newer.known, &driver), MUSTER_UNSUPPORTED,
+        "expected the 112 bytes of muster_driver_options that this library knows, with nothing but zeros behind them, received 120 bytes "
+        "with a field set at offset 112");
     newer.of_a_newer_version = 0;
     MUSTER_TRY(muster_driver_create(w, user, &newer.known, &driver));
     return muster_driver_destroy(driver);

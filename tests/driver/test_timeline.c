@@ -90,18 +90,23 @@ static void expect_trace(create_function create, muster_driver_options options, 
 static void the_defaults_are_the_documented_ones(void **unused) {
     (void)unused;
     muster_driver_options o;
+    memset(&o, 0x5A, sizeof o);
     muster_driver_options_init(&o);
-    assert_int_equal(o.struct_size, sizeof o);
-    assert_int_equal(o.update_frequency, 25);
-    assert_int_equal(o.init_delay, 100);
-    assert_int_equal(o.prefetch, 0);
-    assert_int_equal(o.send_frequency, 1);
-    assert_true(o.beta == 0.9);
-    assert_null(o.group);
-    assert_null(o.local_update);
-    assert_int_equal(o.integrating, 0);
-    assert_true(!o.parts.fetch && !o.parts.integrate && !o.parts.send);
+    assert_memory_equal(&o, &(muster_driver_options){.struct_size = sizeof o}, sizeof o);
     muster_driver_options_init(NULL);
+    char sends[LOG] = "";
+    for (int64_t step = 101; step < 125; step++) note(sends, 'S', step);
+    snprintf(sends + strlen(sends), 32, " F125 I125 S125 S126");
+    expect_trace(muster_downpour_create, o, NULL, 126, sends);
+    expect_trace(muster_easgd_create, o, NULL, 150, "F125 I125 S125 F150 I150 S150");
+}
+
+static void a_negative_delay_is_none(void **unused) {
+    (void)unused;
+    muster_driver_options o = {.struct_size = sizeof o, .update_frequency = 3, .init_delay = -1};
+    expect_trace(muster_driver_create, o, NULL, 6, "S1 S2 F3 I3 S3 S4 S5 F6 I6 S6");
+    o.init_delay = INT64_MIN;
+    expect_trace(muster_easgd_create, o, NULL, 3, "F3 I3 S3");
 }
 
 static void downpour_sends_each_step_after_the_delay(void **unused) {
@@ -369,6 +374,7 @@ static void easgds_own_send_wants_its_own_integrate(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_defaults_are_the_documented_ones),
+        cmocka_unit_test(a_negative_delay_is_none),
         cmocka_unit_test(downpour_sends_each_step_after_the_delay),
         cmocka_unit_test(downpour_fetches_half_a_period_before_it_integrates),
         cmocka_unit_test(easgd_sends_when_it_integrates),

@@ -77,7 +77,7 @@ REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selec
 REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5", t.options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 1, .stop = 5})
 REFUSAL(batch_s_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables", t.options.batch_s = &t.options.batch,
         t.options.batch_s_count = 1)
-REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT, "struct_size", t.options.struct_size = 0)
+REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT, "struct_size of muster_call_options: expected 96", t.options.struct_size = 0)
 
 static void an_empty_batch_is_refused(void **unused) {
     (void)unused;

@@ -96,7 +96,7 @@ static void what_create_is_given_is_checked(void **state) {
                    "options: expected a thread_count from 0 to 16, received 17");
     options.struct_size = 0;
     assert_refused(create("fill", good, &options, &kernel), MUSTER_INVALID_ARGUMENT,
-                   "options: expected struct_size as muster_kernel_options_init sets it");
+                   "options: struct_size of muster_kernel_options: expected 32, as muster_kernel_options_init sets it, received 0");
     assert_ok(muster_kernel_destroy(NULL));
     assert_null(muster_kernel_name(NULL));
     assert_null(muster_kernel_log(NULL));

@@ -323,9 +323,6 @@ static void options_of_another_size_are_not_written_beyond(void **state) {
     muster_runtime_options_init(&room.options);
     assert_int_equal(room.options.struct_size, sizeof room.options);
     assert_int_equal(room.more[0], 0x5A);
-    memset(&room, 0x5A, sizeof room);
-    (muster_runtime_options_init)(&room.options); /* the function that other languages find */
-    assert_int_equal(room.options.struct_size, sizeof room.options);
 }
 
 int main(void) {
