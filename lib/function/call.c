@@ -1,9 +1,11 @@
 /* The life of a call. */
-#include "function_impl.h"
+#include "output_private.h"
 
 #include <string.h>
 
-/* A body's failure keeps its message, after the function's name. */
+enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept: the function's name and the rank stand around it */
+
+/* The error of a call whose body has failed: the function's name, then the body's own message. */
 static muster_status body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {
     const char *name = mst_function_name(call->function);
     char reason[MST_MESSAGE_SIZE];
@@ -12,35 +14,36 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
         snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
     else
         mst_error_save(reason);
+    if (strlen(reason) > REASON_LENGTH) memcpy(reason + REASON_LENGTH - 3, "...", sizeof "...");
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
-    return mst_error(status, "function '%s': %.400s", name, reason);
+    return mst_error(status, "function '%s': %s", name, reason);
 }
 
-/* The rows of the next slice of the share that the body runs for set out while the device computes
- * this one. */
+/* While the device computes this slice, the rows of the next slice that runs the body are
+ * copied. */
 static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
     const muster_function *function = call->function;
-    const mst_share *share = mst_call_share(call, worker);
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
     const int64_t slices = function->plan.slices;
-    if (!mst_stage_beside(call, worker->device)) return MUSTER_OK;
+    if (!mst_stage_overlaps(call, worker->device)) return MUSTER_OK;
     int64_t next = slice + 1, begin = 0, end = 0;
     for (; next < slices; next++) {
-        begin = mst_slice_edge(share->rows, slices, next);
-        end = mst_slice_edge(share->rows, slices, next + 1);
+        begin = mst_slice_edge(shard->rows, slices, next);
+        end = mst_slice_edge(shard->rows, slices, next + 1);
         if (begin < end || function->runs_without_rows) break;
     }
     return mst_stage_used(call, worker, next < slices ? next : -1, begin, end);
 }
 
-static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
+static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
     muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
-    const mst_share *share = rank->share;
-    const int64_t begin = mst_slice_edge(share->rows, plan->slices, slice), end = mst_slice_edge(share->rows, plan->slices, slice + 1);
+    const mst_logical_shard *shard = rank->shard;
+    const int64_t begin = mst_slice_edge(shard->rows, plan->slices, slice), end = mst_slice_edge(shard->rows, plan->slices, slice + 1);
     if (begin == end && !function->runs_without_rows) return MUSTER_OK;
     if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
-    worker->first_row = share->first_row + begin;
+    worker->first_row = shard->first_row + begin;
     worker->rows = end - begin;
     worker->slice = slice;
     worker->weight = (double)(end - begin);
@@ -56,48 +59,49 @@ static muster_status run_slice(mst_call *call, muster_worker *worker, int64_t sl
             "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
             mst_function_name(function));
     }
-    /* from here on host code reads outputs, and the next slice overwrites what this one has read */
+    /* From here on host code reads outputs, and the next slice overwrites what this one has
+     * read. */
     MUSTER_TRY(mst_worker_settle(worker));
-    if (begin < end) { /* what a body leaves for no rows enters nothing */
+    if (begin < end) { /* outputs and updates of a slice without rows are ignored */
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));
     }
-    return plan->beside ? send_next(call, worker, slice) : MUSTER_OK;
+    return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
 }
 
-static muster_status run_share(mst_call *call, muster_worker *worker, mst_share *share) {
+static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {
     const mst_plan *plan = &call->function->plan;
-    mst_call_rank(call, worker)->share = share;
-    worker->shard = mst_share_number(call, share) * call->shards;
+    mst_call_rank(call, worker)->shard = shard;
+    worker->shard = mst_call_shard_number(call, shard) * call->shards_each;
     mst_outputs_reset(call, worker);
-    for (int64_t slice = 0; share->runs && slice < plan->slices; slice++) MUSTER_TRY(run_slice(call, worker, slice));
+    for (int64_t slice = 0; shard->runs && slice < plan->slices; slice++) MUSTER_TRY(call_run_slice(call, worker, slice));
     return mst_outputs_finish(call, worker);
 }
 
-static muster_status run_shares(mst_call *call, muster_worker *worker) {
-    const int32_t count = mst_call_shares_of_rank(call);
-    mst_share *own = &call->shares[worker->rank * count];
-    worker->shards = call->share_count * call->shards;
-    worker->shards_here = call->shards;
-    worker->shard_runs = call->shards && !call->function->shards_together ? count : 0;
+static muster_status call_run_shards(mst_call *call, muster_worker *worker) {
+    const int32_t count = mst_call_shards_per_rank(call);
+    mst_logical_shard *shards_here = &call->shards[worker->rank * count];
+    worker->shards = call->shard_count * call->shards_each;
+    worker->shards_here = call->shards_each;
+    worker->shard_runs = call->shards_each && !call->function->shards_together ? count : 0;
     muster_status status = MUSTER_OK;
-    for (int32_t i = 0; i < count && !status; i++) status = run_share(call, worker, &own[i]);
+    for (int32_t i = 0; i < count && !status; i++) status = call_run_shard(call, worker, &shards_here[i]);
     worker->shard_runs = 0;
     return status;
 }
 
-static muster_status run_rank(mst_call *call, muster_worker *worker) {
+static muster_status call_run_rank(mst_call *call, muster_worker *worker) {
     const mst_plan *plan = &call->function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
-    rank->staged_whole = false;
-    rank->pieces = 0;
+    rank->broadcast_staged = false;
+    rank->chunks = 0;
     rank->ahead = -1;
     worker->call = call;
     worker->open_groups = 0;
     worker->total_rows = plan->count;
     worker->slices = plan->slices;
     mst_updates_reset(call, worker);
-    MUSTER_TRY(run_shares(call, worker));
+    MUSTER_TRY(call_run_shards(call, worker));
     MUSTER_TRY(mst_updates_finish(call, worker));
     return mst_outputs_combine(call, worker);
 }
@@ -105,13 +109,13 @@ static muster_status run_rank(mst_call *call, muster_worker *worker) {
 static muster_status call_task(muster_worker *worker, void *argument) {
     mst_call *call = argument;
     const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, mst_function_name(call->function), worker->epoch, 0);
-    const muster_status status = run_rank(call, worker);
+    const muster_status status = call_run_rank(call, worker);
     worker->call = NULL;
     mst_record_end(&worker->recorder, event);
     return status;
 }
 
-static muster_status run(muster_function *function, const char *where, bool single) {
+static muster_status call_run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
     if (function->on_devices) {
@@ -129,7 +133,7 @@ muster_status mst_function_call_entered(muster_function *function, const char *w
                                         const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                         bool single) {
     MUSTER_TRY(mst_plan_make(function, where, inputs, input_count, outputs, output_count, options, single));
-    return run(function, where, single);
+    return call_run(function, where, single);
 }
 
 static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,

@@ -1,43 +1,43 @@
-/* Outputs: where a body writes, how slices accumulate, how the shares' parts become the caller's
- * result. A part holds the running mean of its slices for averages, and the plain reduction
- * otherwise; the result of an average is the sum over the shares of (weight / total weight) * part.
- * Nothing larger than a mean is ever formed, so an average cannot overflow. Shares are combined
- * strictly in their order, element by element: with logical shards no bit depends on which rank
- * computed a share, nor on how many combine. */
-#include "function_impl.h"
+/* Outputs: where a body writes, how slices accumulate, and how the parts of the logical shards
+ * become the caller's result. For an average a part holds the running mean of its slices,
+ * otherwise the plain reduction. The result of an average is the sum over the shards of (weight /
+ * total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow.
+ * Shards are combined strictly in their order, element by element: no bit depends on which rank
+ * computed a shard, nor on how many ranks combine. */
+#include "output_private.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
 
-/* The one contributor of a contiguous output writes straight into the caller's memory; so does the
- * first share of its own value. */
+/* A contiguous output with one contributor is written straight into the caller's memory, and so is
+ * the value of the first shard where the output takes the master's. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
-    const mst_share *share = mst_call_share(call, worker);
-    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !share->contributes || !mst_tensor_contiguous(plan->outputs[i]))
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
+    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !shard->contributes || !mst_tensor_contiguous(plan->outputs[i]))
         return false;
-    return call->function->outputs[i].mode == MUSTER_MASTER ? share == call->shares : plan->contributors == 1;
+    return call->function->outputs[i].mode == MUSTER_MASTER ? shard == call->shards : plan->contributors == 1;
 }
 
 void mst_outputs_reset(mst_call *call, muster_worker *worker) {
-    mst_share *share = mst_call_share(call, worker);
-    /* one piece: its value is the part, nothing is accumulated */
-    const bool whole = call->function->plan.slices == 1;
+    mst_logical_shard *shard = mst_call_shard(call, worker);
+    /* the value of the one slice is the part, and nothing is accumulated */
+    const bool single_slice = call->function->plan.slices == 1;
     for (int64_t i = 0; i < call->function->output_count; i++) {
-        mst_part *part = &share->parts[i];
-        MST_SET(part->begun, whole);
+        mst_part *part = &shard->parts[i];
+        MST_SET(part->begun, single_slice);
         if (call->function->outputs[i].mode == MUSTER_GATHER) part->direct = false;
         MST_SET(part->rows, 0);
-        if (!whole) part->weight = 0;
+        if (!single_slice) part->weight = 0;
     }
 }
 
 static void *output_address(const mst_call *call, int64_t i) { return call->function->plan.addresses[call->function->input_count + i]; }
 
-/* What a body leaves in a slice without rows enters nothing: it must not lie where an earlier slice
- * left its value. */
+/* In a slice without rows the body writes into scratch memory: its outputs are ignored, and must
+ * not overwrite the value of an earlier slice. */
 static muster_status prepare_unused(muster_worker *worker, muster_tensor like, muster_tensor *view) {
     void *address;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(like), &address));
@@ -48,7 +48,7 @@ static muster_status prepare_unused(muster_worker *worker, muster_tensor like, m
 
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
-    mst_part *part = &rank->share->parts[i];
+    mst_part *part = &rank->shard->parts[i];
     if (worker->rows == 0) return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
@@ -89,8 +89,8 @@ static muster_status accumulate_mean(muster_worker *worker, mst_part *part, must
 }
 
 muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
-    if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of no weight may hold anything */
-    /* there the last slice's value stays where it is */
+    if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of weight 0 may hold anything */
+    /* A master output keeps the last slice's value, which is in part->value. */
     if (mode != MUSTER_MASTER) {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
         if (mode == MUSTER_AVG)
@@ -104,14 +104,14 @@ muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_
 
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     muster_function *function = call->function;
-    mst_share *share = mst_call_share(call, worker);
-    const bool whole = function->plan.slices == 1;
+    mst_logical_shard *shard = mst_call_shard(call, worker);
+    const bool single_slice = function->plan.slices == 1;
     for (int64_t i = 0; i < function->output_count; i++) {
-        mst_part *part = &share->parts[i];
+        mst_part *part = &shard->parts[i];
         if (!mst_wanted(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER)
             part->rows += part->pending;
-        else if (whole)
+        else if (single_slice)
             MST_SET(part->weight, worker->weight);
         else
             MUSTER_TRY(mst_part_accumulate(worker, part, function->outputs[i].mode, function->outputs[i].dtype,
@@ -120,26 +120,25 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
-bool mst_output_lands(const mst_call *call, const mst_share *share, int64_t i) {
+bool mst_output_goes_to_caller(const mst_call *call, const mst_logical_shard *shard, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const muster_tensor output = plan->outputs[i];
-    if (!share->contributes || !mst_tensor_contiguous(output)) return false;
+    if (!shard->contributes || !mst_tensor_contiguous(output)) return false;
     switch (call->function->outputs[i].mode) {
     case MUSTER_GATHER:
         return output.shape[0] == plan->count;
     case MUSTER_MASTER:
-        return share == call->shares;
+        return shard == call->shards;
     default:
         return plan->contributors == 1;
     }
 }
 
-/* A value that nothing is combined with goes from its device to the caller, in the caller's
- * dtype. */
-static muster_status land(mst_call *call, muster_worker *worker, int64_t i, bool summed) {
+/* The one value that contributes is copied from its device to the caller, in the caller's dtype. */
+static muster_status copy_to_caller(mst_call *call, muster_worker *worker, int64_t i, bool summed) {
     const muster_tensor output = call->function->plan.outputs[i];
     const muster_dtype compute = mst_dtype_compute(output.dtype);
-    mst_part *part = &mst_call_share(call, worker)->parts[i];
+    mst_part *part = &mst_call_shard(call, worker)->parts[i];
     const bool cast = summed && compute != output.dtype;
     if (cast)
         MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
@@ -148,29 +147,29 @@ static muster_status land(mst_call *call, muster_worker *worker, int64_t i, bool
     return worker->device->table->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
 }
 
-/* Where host code finds the part after the worker's sync. */
+/* Makes the part visible to host code, which may read it after the worker's sync. */
 static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     const muster_function *function = call->function;
-    mst_part *part = &mst_call_share(call, worker)->parts[i];
+    mst_part *part = &mst_call_shard(call, worker)->parts[i];
     if (part->direct || !part->begun) return MUSTER_OK;
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
     const mst_store *store = summed ? &part->sum : &part->value;
     MST_SET(part->dtype, summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype);
     MST_SET(part->visible, store->address);
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
-    if (mst_output_lands(call, mst_call_share(call, worker), i)) return land(call, worker, i, summed);
+    if (mst_output_goes_to_caller(call, mst_call_shard(call, worker), i)) return copy_to_caller(call, worker, i, summed);
     part->visible = part->host.address;
     return worker->device->table->copy_out(worker->device, part->host.address, store->address,
                                            muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype));
 }
 
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
-    const mst_share *share = mst_call_share(call, worker);
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
     for (int64_t i = 0; i < call->function->output_count; i++) {
         if (!mst_wanted(&call->function->plan, i)) continue;
         if (call->function->outputs[i].mode == MUSTER_GATHER)
             MUSTER_TRY(mst_gather_finish(call, worker, i));
-        else if (share->contributes)
+        else if (shard->contributes)
             MUSTER_TRY(expose(call, worker, i));
     }
     return MUSTER_OK;
@@ -178,20 +177,20 @@ muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
 
 static double total_weight(const mst_call *call, int64_t i) {
     double total = 0;
-    for (int32_t s = 0; s < call->share_count; s++)
-        if (call->shares[s].contributes) total += call->shares[s].parts[i].weight;
+    for (int32_t s = 0; s < call->shard_count; s++)
+        if (call->shards[s].contributes) total += call->shards[s].parts[i].weight;
     return total;
 }
 
-/* accumulator[0, count) = the combination of all shares' elements from `begin` on, in their order;
- * false if no share has any. */
+/* accumulator[0, count) = the combination of all shards' elements from `begin` on, in the order of
+ * the shards; false if no shard has any. */
 static bool combine_into(const mst_call *call, int64_t i, void *accumulator, int64_t begin, int64_t count, double total) {
     const muster_collect_mode mode = call->function->outputs[i].mode;
     bool first = true;
-    for (int32_t s = 0; s < call->share_count; s++) {
-        const mst_share *share = &call->shares[s];
-        const mst_part *part = &share->parts[i];
-        if (!share->contributes || !part->begun || (mode == MUSTER_MASTER && s > 0)) continue;
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        const mst_logical_shard *shard = &call->shards[s];
+        const mst_part *part = &shard->parts[i];
+        if (!shard->contributes || !part->begun || (mode == MUSTER_MASTER && s > 0)) continue;
         const double scale = mode == MUSTER_AVG ? part->weight / total : 1;
         if (scale == 0) continue;
         const char *values = (const char *)part->visible + begin * muster_dtype_size(part->dtype);
@@ -234,7 +233,7 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
         if (!is_parallel(call, i)) continue;
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);
         const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
-        if (total == 0 || !isfinite(total)) continue; /* refused by the collection */
+        if (total == 0 || !isfinite(total)) continue; /* mst_outputs_collect refuses it */
         combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank),
                       mst_edge(count, call->size, worker->rank + 1), total);
     }
@@ -243,9 +242,9 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
 
 static bool all_direct(const mst_call *call, int64_t i) {
     const muster_function *function = call->function;
-    if (function->outputs[i].mode == MUSTER_MASTER) return call->shares[0].parts[i].direct;
-    for (int32_t s = 0; s < call->share_count; s++)
-        if (call->shares[s].contributes) return call->shares[s].parts[i].direct;
+    if (function->outputs[i].mode == MUSTER_MASTER) return call->shards[0].parts[i].direct;
+    for (int32_t s = 0; s < call->shard_count; s++)
+        if (call->shards[s].contributes) return call->shards[s].parts[i].direct;
     return false;
 }
 

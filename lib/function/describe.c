@@ -1,5 +1,5 @@
 /* Describing a function: its inputs, outputs, variables and updates. */
-#include "function_impl.h"
+#include "call_private.h"
 
 #include <string.h>
 
@@ -93,7 +93,7 @@ muster_status muster_function_output(muster_function *function, const char *name
 }
 
 /* One entry per variable, whether it is read, updated or both. */
-static muster_status find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
+static muster_status describe_find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
     if (!variable) return mst_error_null(where, "variable", "a variable");
     if (variable->object.runtime != function->object.runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where,
@@ -118,7 +118,7 @@ static muster_status add_variable(muster_function *function, muster_variable *va
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' has no rows (ndim 0): it cannot be sliceable", where,
                          variable->object.name);
     mst_use *use;
-    MUSTER_TRY(find_use(function, variable, where, &use));
+    MUSTER_TRY(describe_find_use(function, variable, where, &use));
     use->sliceable |= kind == MUSTER_READ_SLICEABLE;
     use->written |= kind == MUSTER_READ_WRITE;
     function->slices_variables |= use->sliceable;
@@ -134,7 +134,7 @@ muster_status muster_function_variable(muster_function *function, muster_variabl
 static muster_status add_update(muster_function *function, muster_variable *variable, muster_collect_mode mode, const char *where) {
     if (variable) MUSTER_TRY(check_mode(mode, variable->dtype, false, variable->object.name, where));
     mst_use *use;
-    MUSTER_TRY(find_use(function, variable, where, &use));
+    MUSTER_TRY(describe_find_use(function, variable, where, &use));
     if (use->updated)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' is updated by function '%s' already", where, variable->object.name,
                          mst_function_name(function));

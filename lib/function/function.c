@@ -1,5 +1,6 @@
-/* Registering and describing functions. */
-#include "function_impl.h"
+/* Creating and destroying functions, and sealing them: what is made when the description is
+ * complete. */
+#include "call_private.h"
 
 #include <string.h>
 
@@ -27,8 +28,8 @@ void mst_device_store_free(mst_device *device, mst_store *store) {
 muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    /* Nothing uses the old block: every run has waited for its device. A wait here would be one
-     * without a deadline. */
+    /* Nothing uses the old block: every run has waited for its device. A wait here would have no
+     * deadline. */
     MUSTER_TRY(device->table->allocate(device, bytes, &address));
     device->table->release(device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
@@ -38,7 +39,7 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes) {
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
     void *address;
-    /* queued work may still use the old block */
+    /* Queued work may still use the old block. */
     if (!mst_device_is_host(worker->device) || worker->device->queued) MUSTER_TRY(mst_worker_sync(worker));
     MUSTER_TRY(mst_worker_allocate(worker, bytes, &address));
     worker->device->table->release(worker->device, store->address);
@@ -46,46 +47,47 @@ muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, 
     return MUSTER_OK;
 }
 
-static void free_part(mst_device *device, mst_part *part) {
+static void function_free_part(mst_device *device, mst_part *part) {
     mst_device_store_free(device, &part->value);
     mst_device_store_free(device, &part->sum);
     mst_locked_store_free(device, &part->host);
-    mst_host_store_free(&part->loose);
+    mst_host_store_free(&part->overflow);
 }
 
-static void free_rank(muster_function *function, int32_t r) {
+static void function_free_rank(muster_function *function, int32_t r) {
     mst_rank *rank = &function->ranks[r];
     mst_device *device = function->object.runtime->devices[r];
-    for (int64_t i = 0; rank->staged && i < MST_PIECES * function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
-    for (int64_t i = 0; rank->bounce && i < MST_PIECES * function->input_count; i++) mst_locked_store_free(device, &rank->bounce[i]);
-    for (int64_t i = 0; rank->updates && i < function->use_count; i++) free_part(device, &rank->updates[i]);
-    for (int64_t i = 0; rank->picked && i < function->use_count; i++) mst_device_store_free(device, &rank->picked[i]);
+    for (int64_t i = 0; rank->staged && i < MST_CHUNKS * function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
+    for (int64_t i = 0; rank->pinned_bounce && i < MST_CHUNKS * function->input_count; i++)
+        mst_locked_store_free(device, &rank->pinned_bounce[i]);
+    for (int64_t i = 0; rank->updates && i < function->use_count; i++) function_free_part(device, &rank->updates[i]);
+    for (int64_t i = 0; rank->gathered_rows && i < function->use_count; i++) mst_device_store_free(device, &rank->gathered_rows[i]);
     for (int64_t i = 0; rank->lists && i < function->use_count; i++) mst_device_store_free(device, &rank->lists[i]);
     mst_free(rank->in);
     mst_free(rank->out);
     mst_free(rank->staged);
-    mst_free(rank->bounce);
+    mst_free(rank->pinned_bounce);
     mst_free(rank->updates);
-    mst_free(rank->picked);
+    mst_free(rank->gathered_rows);
     mst_free(rank->lists);
     mst_free(rank->views);
     *rank = (mst_rank){0};
 }
 
-static void free_shares(muster_function *function, mst_share *shares, int32_t count, int32_t ranks) {
-    for (int32_t s = 0; shares && s < count; s++) {
+static void function_free_shards(muster_function *function, mst_logical_shard *shards, int32_t count, int32_t ranks) {
+    for (int32_t s = 0; shards && s < count; s++) {
         mst_device *device = function->object.runtime->devices[s / (count / ranks)];
-        for (int64_t i = 0; shares[s].parts && i < function->output_count; i++) free_part(device, &shares[s].parts[i]);
-        mst_free(shares[s].parts);
+        for (int64_t i = 0; shards[s].parts && i < function->output_count; i++) function_free_part(device, &shards[s].parts[i]);
+        mst_free(shards[s].parts);
     }
-    mst_free(shares);
+    mst_free(shards);
 }
 
-/* What sealing made; the description stays. */
+/* Frees what sealing made; the description stays. */
 static void unseal(muster_function *function) {
-    for (int32_t r = 0; function->ranks && r < function->object.runtime->size; r++) free_rank(function, r);
-    free_shares(function, function->shares, function->together.share_count, function->together.size);
-    free_shares(function, function->master_shares, function->single.share_count, 1);
+    for (int32_t r = 0; function->ranks && r < function->object.runtime->size; r++) function_free_rank(function, r);
+    function_free_shards(function, function->shards, function->together.shard_count, function->together.size);
+    function_free_shards(function, function->master_shards, function->single.shard_count, 1);
     for (int64_t i = 0; function->results && i < function->output_count; i++) mst_host_store_free(&function->results[i]);
     mst_free(function->ranks);
     mst_free(function->plan.inputs);
@@ -94,7 +96,7 @@ static void unseal(muster_function *function) {
     mst_free(function->named);
     mst_free(function->results);
     function->ranks = NULL;
-    function->shares = function->master_shares = NULL;
+    function->shards = function->master_shards = NULL;
     function->plan = (mst_plan){0};
     function->named = NULL;
     function->results = NULL;
@@ -125,8 +127,8 @@ static muster_body find_body(const muster_backend_body *bodies, int32_t count, c
     return NULL;
 }
 
-static muster_status create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count, void *user,
-                            const char *where, muster_function **result) {
+static muster_status function_create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
+                                     void *user, const char *where, muster_function **result) {
     muster_function *function = mst_alloc(sizeof *function);
     if (!function) return mst_out_of_memory(where, (int64_t)sizeof *function);
     muster_status status = MUSTER_OK;
@@ -157,8 +159,8 @@ fail:
     return status;
 }
 
-static muster_status create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
-                                    void *user, const char *where, muster_function **function) {
+static muster_status function_create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
+                                             int32_t body_count, void *user, const char *where, muster_function **function) {
     if (!function) return mst_error_null(where, "function", "the address of a pointer");
     *function = NULL;
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
@@ -167,13 +169,13 @@ static muster_status create_checked(muster_runtime *runtime, const char *name, c
         if (!bodies[i].body)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    muster_status status = create(runtime, name, bodies, body_count, user, where, function);
+    muster_status status = function_create(runtime, name, bodies, body_count, user, where, function);
     mst_pool_leave(runtime->pool);
     return status;
 }
 
 muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user, muster_function **function) {
-    return create_checked(runtime, name, &(muster_backend_body){NULL, body}, 1, user, "muster_function_create", function);
+    return function_create_checked(runtime, name, &(muster_backend_body){NULL, body}, 1, user, "muster_function_create", function);
 }
 
 muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
@@ -181,7 +183,7 @@ muster_status muster_function_create_with(muster_runtime *runtime, const char *n
     const char *where = "muster_function_create_with";
     if (!bodies || body_count < 1)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where, bodies ? (int)body_count : 0);
-    return create_checked(runtime, name, bodies, body_count, user, where, function);
+    return function_create_checked(runtime, name, bodies, body_count, user, where, function);
 }
 
 muster_status muster_function_destroy(muster_function *function) {
@@ -193,52 +195,54 @@ muster_status muster_function_destroy(muster_function *function) {
     return MUSTER_OK;
 }
 
-/* The arrays that a call needs, made once when the description is complete. */
-static muster_status seal_rank(muster_function *function, mst_rank *rank) {
+/* The arrays that a call needs of a rank. */
+static muster_status function_seal_rank(muster_function *function, mst_rank *rank) {
     const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, uses = (size_t)function->use_count;
     rank->in = mst_alloc(inputs * sizeof *rank->in);
     rank->out = mst_alloc(outputs * sizeof *rank->out);
-    rank->staged = mst_alloc(MST_PIECES * inputs * sizeof *rank->staged);
-    rank->bounce = mst_alloc(MST_PIECES * inputs * sizeof *rank->bounce);
+    rank->staged = mst_alloc(MST_CHUNKS * inputs * sizeof *rank->staged);
+    rank->pinned_bounce = mst_alloc(MST_CHUNKS * inputs * sizeof *rank->pinned_bounce);
     rank->updates = mst_alloc(uses * sizeof *rank->updates);
-    rank->picked = mst_alloc(uses * sizeof *rank->picked);
+    rank->gathered_rows = mst_alloc(uses * sizeof *rank->gathered_rows);
     rank->lists = mst_alloc(uses * sizeof *rank->lists);
     rank->views = mst_alloc(uses * sizeof *rank->views);
-    if (rank->in && rank->out && rank->staged && rank->bounce && rank->updates && rank->picked && rank->lists && rank->views)
+    if (rank->in && rank->out && rank->staged && rank->pinned_bounce && rank->updates && rank->gathered_rows && rank->lists && rank->views)
         return MUSTER_OK;
     return mst_out_of_memory("muster_function_call: the plan of the function",
                              (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));
 }
 
-static muster_status seal_shares(const muster_function *function, int32_t count, mst_share **shares) {
-    *shares = mst_alloc((size_t)count * sizeof **shares);
-    if (!*shares) return mst_out_of_memory("muster_function_call: the shares of the function", (int64_t)count * (int64_t)sizeof **shares);
+static muster_status function_seal_shards(const muster_function *function, int32_t count, mst_logical_shard **shards) {
+    *shards = mst_alloc((size_t)count * sizeof **shards);
+    if (!*shards)
+        return mst_out_of_memory("muster_function_call: the logical shards of the function", (int64_t)count * (int64_t)sizeof **shards);
     for (int32_t s = 0; s < count; s++) {
-        (*shares)[s].parts = mst_alloc((size_t)function->output_count * sizeof(mst_part));
-        if (!(*shares)[s].parts)
-            return mst_out_of_memory("muster_function_call: the shares of the function",
+        (*shards)[s].parts = mst_alloc((size_t)function->output_count * sizeof(mst_part));
+        if (!(*shards)[s].parts)
+            return mst_out_of_memory("muster_function_call: the logical shards of the function",
                                      function->output_count * (int64_t)sizeof(mst_part));
     }
     return MUSTER_OK;
 }
 
-/* How the rows are shared out: one share per rank; with logical shards one per shard, unless the
- * body takes its shards together. */
-static muster_status seal_calls(muster_function *function) {
+/* Without logical shards, or with a body that takes its shards together, each rank runs the body
+ * for one shard. Otherwise it does so for each of its logical shards. */
+static muster_status function_seal_calls(muster_function *function) {
     const muster_runtime *runtime = function->object.runtime;
-    const int32_t size = runtime->size, shards = runtime->logical_shards;
-    const bool apart = shards && !function->shards_together;
-    function->together =
-        (mst_call){.function = function, .size = size, .share_count = apart ? shards : size, .shards = apart ? 1 : shards / size};
-    function->single = (mst_call){.function = function, .size = 1, .share_count = apart ? shards : 1, .shards = apart ? 1 : shards};
-    MUSTER_TRY(seal_shares(function, function->together.share_count, &function->shares));
-    if (apart && size > 1) MUSTER_TRY(seal_shares(function, function->single.share_count, &function->master_shares));
-    function->together.shares = function->shares;
-    function->single.shares = function->master_shares ? function->master_shares : function->shares;
+    const int32_t size = runtime->size, logical_shards = runtime->logical_shards;
+    const bool apart = logical_shards && !function->shards_together;
+    function->together = (mst_call){
+        .function = function, .size = size, .shard_count = apart ? logical_shards : size, .shards_each = apart ? 1 : logical_shards / size};
+    function->single =
+        (mst_call){.function = function, .size = 1, .shard_count = apart ? logical_shards : 1, .shards_each = apart ? 1 : logical_shards};
+    MUSTER_TRY(function_seal_shards(function, function->together.shard_count, &function->shards));
+    if (apart && size > 1) MUSTER_TRY(function_seal_shards(function, function->single.shard_count, &function->master_shards));
+    function->together.shards = function->shards;
+    function->single.shards = function->master_shards ? function->master_shards : function->shards;
     return MUSTER_OK;
 }
 
-/* Do the bits of this float depend on how many shards were added before? */
+/* Do the bits of such a value depend on how many shards were combined before it? */
 static bool depends_on_grouping(muster_collect_mode mode, muster_dtype dtype) {
     return mst_dtype_is_float(dtype) && (mode == MUSTER_SUM || mode == MUSTER_PROD || mode == MUSTER_AVG);
 }
@@ -281,7 +285,7 @@ static muster_status check_apart(const muster_function *function, const char *wh
     return MUSTER_OK;
 }
 
-/* Reproducible or refused. */
+/* In the reproducible mode, refuses what would depend on the number of devices. */
 static muster_status check_reproducible(const muster_function *function, const char *where) {
     if (!function->object.runtime->logical_shards) return MUSTER_OK;
     return function->shards_together ? check_together(function, where) : check_apart(function, where);
@@ -301,8 +305,8 @@ muster_status mst_function_seal(muster_function *function, const char *where) {
     if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->named ||
         !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
-    for (int32_t r = 0; r < size && !status; r++) status = seal_rank(function, &function->ranks[r]);
-    if (!status) status = seal_calls(function);
+    for (int32_t r = 0; r < size && !status; r++) status = function_seal_rank(function, &function->ranks[r]);
+    if (!status) status = function_seal_calls(function);
     if (status) {
         unseal(function);
         return status;

@@ -1,7 +1,7 @@
-/* Gathered outputs. Where the rows of the shares are the rows of the result, a host worker writes
- * them in place; where a body sets its own rows, each share keeps its rows and the caller's thread
- * lays them one behind the other. */
-#include "function_impl.h"
+/* Gathered outputs. Where the result has the rows of the shards, a host worker writes them in
+ * place. Where a body sets its own number of rows, each shard keeps its rows, and the caller's
+ * thread copies them one after the other. */
+#include "output_private.h"
 
 #include <string.h>
 
@@ -22,23 +22,17 @@ static muster_tensor with_rows(muster_tensor like, void *address, int64_t rows, 
     return tensor;
 }
 
-static int64_t row_bytes(muster_tensor tensor) {
-    int64_t bytes = muster_dtype_size(tensor.dtype);
-    for (int32_t d = 1; d < tensor.ndim; d++) bytes *= tensor.shape[d];
-    return bytes;
-}
-
 static bool fits_in_place(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     return mst_device_is_host(worker->device) && plan->outputs[i].shape[0] == plan->count;
 }
 
-/* Room for `rows` more rows in the part's own storage; the rows that are there stay. */
-static muster_status append(mst_call *call, muster_worker *worker, int64_t i, int64_t rows, muster_tensor *view) {
+/* Makes memory for `rows` more rows in part->value; the rows that are there stay. */
+static muster_status gather_append(mst_call *call, muster_worker *worker, int64_t i, int64_t rows, muster_tensor *view) {
     mst_device *device = worker->device;
-    mst_part *part = &mst_call_share(call, worker)->parts[i];
+    mst_part *part = &mst_call_shard(call, worker)->parts[i];
     const muster_tensor like = call->function->plan.outputs[i];
-    const int64_t bytes_per_row = row_bytes(like);
+    const int64_t bytes_per_row = mst_row_bytes(like);
     int64_t total_rows, bytes;
     if (__builtin_add_overflow(part->rows, rows, &total_rows) || !mst_multiply(total_rows, bytes_per_row, &bytes))
         return mst_error(MUSTER_OVERFLOW, "muster_worker_output_rows: rows: %lld rows of %lld bytes overflow", (long long)rows,
@@ -60,27 +54,27 @@ static muster_status append(mst_call *call, muster_worker *worker, int64_t i, in
 
 muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t i, int64_t begin, int64_t end) {
     mst_rank *rank = mst_call_rank(call, worker);
-    const mst_share *share = rank->share;
-    mst_part *part = &share->parts[i];
+    const mst_logical_shard *shard = rank->shard;
+    mst_part *part = &shard->parts[i];
     const bool in_place = fits_in_place(call, worker, i) && part->rows == begin && (part->direct || begin == 0);
     part->pending = end - begin;
-    if (!in_place) return append(call, worker, i, end - begin, &rank->out[i]);
+    if (!in_place) return gather_append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;
-    rank->out[i] = muster_tensor_slice(target_of(call, i), share->first_row + begin, share->first_row + end);
+    rank->out[i] = muster_tensor_slice(target_of(call, i), shard->first_row + begin, shard->first_row + end);
     rank->out[i].device = worker->rank;
     return MUSTER_OK;
 }
 
-/* The rows written in place so far move into the part's own storage. */
+/* Moves the rows that were written in place so far to part->value. */
 static muster_status leave_place(mst_call *call, muster_worker *worker, int64_t i) {
-    const mst_share *share = mst_call_share(call, worker);
-    mst_part *part = &share->parts[i];
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
+    mst_part *part = &shard->parts[i];
     const int64_t rows = part->rows;
-    muster_tensor own;
+    muster_tensor moved;
     part->direct = false;
     part->rows = 0;
-    MUSTER_TRY(append(call, worker, i, rows, &own));
-    if (rows) mst_tensor_pack(own.data, muster_tensor_slice(target_of(call, i), share->first_row, share->first_row + rows));
+    MUSTER_TRY(gather_append(call, worker, i, rows, &moved));
+    if (rows) mst_tensor_pack(moved.data, muster_tensor_slice(target_of(call, i), shard->first_row, shard->first_row + rows));
     part->rows = rows;
     return MUSTER_OK;
 }
@@ -100,9 +94,9 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
         *output = muster_tensor_none();
         return MUSTER_OK;
     }
-    mst_part *part = &rank->share->parts[i];
+    mst_part *part = &rank->shard->parts[i];
     if (part->direct && rows != part->pending) MUSTER_TRY(leave_place(call, worker, i));
-    if (!part->direct) MUSTER_TRY(append(call, worker, i, rows, &rank->out[i]));
+    if (!part->direct) MUSTER_TRY(gather_append(call, worker, i, rows, &rank->out[i]));
     *output = rank->out[i];
     return MUSTER_OK;
 }
@@ -115,42 +109,42 @@ muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, in
 }
 
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i) {
-    const mst_share *share = mst_call_share(call, worker);
-    mst_part *part = &share->parts[i];
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
+    mst_part *part = &shard->parts[i];
     const muster_tensor target = target_of(call, i);
-    if (part->direct || !share->contributes) return MUSTER_OK;
+    if (part->direct || !shard->contributes) return MUSTER_OK;
     part->visible = part->value.address;
     if (mst_device_is_host(worker->device) || part->rows == 0) return MUSTER_OK;
-    const int64_t bytes = part->rows * row_bytes(target);
+    const int64_t bytes = part->rows * mst_row_bytes(target);
     void *to = part->host.address;
-    if (part->rows == share->rows && mst_output_lands(call, share, i)) {
-        to = muster_tensor_address(muster_tensor_slice(target, share->first_row, share->first_row + part->rows));
+    if (part->rows == shard->rows && mst_output_goes_to_caller(call, shard, i)) {
+        to = muster_tensor_address(muster_tensor_slice(target, shard->first_row, shard->first_row + part->rows));
         part->direct = true;
     } else if (bytes > part->host.capacity) {
-        MUSTER_TRY(mst_host_store_reserve(&part->loose, bytes, "muster_function_call: gathered output"));
-        to = part->loose.address;
+        MUSTER_TRY(mst_host_store_reserve(&part->overflow, bytes, "muster_function_call: gathered output"));
+        to = part->overflow.address;
     }
     part->visible = to;
     return worker->device->table->copy_out(worker->device, to, part->value.address, bytes);
 }
 
 static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
-    const mst_share *share = &call->shares[s];
-    return share->contributes ? share->parts[i].rows : 0;
+    const mst_logical_shard *shard = &call->shards[s];
+    return shard->contributes ? shard->parts[i].rows : 0;
 }
 
-/* Rows that lie in the caller's memory, but not where they belong, are kept aside before anything
- * is laid over them. */
-static muster_status set_aside(mst_call *call, muster_tensor target, int64_t i) {
+/* Rows that are in the caller's memory, but at the wrong place, move to part->overflow before
+ * other rows overwrite them. */
+static muster_status gather_move_displaced(mst_call *call, muster_tensor target, int64_t i) {
     int64_t at = 0;
-    for (int32_t s = 0; s < call->share_count; s++) {
-        const mst_share *share = &call->shares[s];
-        mst_part *part = &share->parts[i];
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        const mst_logical_shard *shard = &call->shards[s];
+        mst_part *part = &shard->parts[i];
         const int64_t rows = contributed_rows(call, s, i);
-        if (rows && part->direct && at != share->first_row) {
-            MUSTER_TRY(mst_host_store_reserve(&part->loose, rows * row_bytes(target), "muster_function_call: gathered output"));
-            mst_tensor_pack(part->loose.address, muster_tensor_slice(target, share->first_row, share->first_row + rows));
-            part->visible = part->loose.address;
+        if (rows && part->direct && at != shard->first_row) {
+            MUSTER_TRY(mst_host_store_reserve(&part->overflow, rows * mst_row_bytes(target), "muster_function_call: gathered output"));
+            mst_tensor_pack(part->overflow.address, muster_tensor_slice(target, shard->first_row, shard->first_row + rows));
+            part->visible = part->overflow.address;
             part->direct = false;
         }
         at += rows;
@@ -162,14 +156,14 @@ muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
     const muster_function *function = call->function;
     const muster_tensor target = target_of(call, i);
     int64_t total = 0, at = 0;
-    for (int32_t s = 0; s < call->share_count; s++) total += contributed_rows(call, s, i);
+    for (int32_t s = 0; s < call->shard_count; s++) total += contributed_rows(call, s, i);
     if (total != target.shape[0])
         return mst_error(MUSTER_SHAPE_MISMATCH,
                          "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
                          function->outputs[i].name, mst_function_name(function), (long long)target.shape[0], (long long)total);
-    MUSTER_TRY(set_aside(call, target, i));
-    for (int32_t s = 0; s < call->share_count; s++) {
-        const mst_part *part = &call->shares[s].parts[i];
+    MUSTER_TRY(gather_move_displaced(call, target, i));
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        const mst_part *part = &call->shards[s].parts[i];
         const int64_t rows = contributed_rows(call, s, i);
         if (rows && !part->direct) mst_tensor_unpack(muster_tensor_slice(target, at, at + rows), part->visible);
         at += rows;

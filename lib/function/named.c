@@ -1,5 +1,5 @@
 /* Calls by name. */
-#include "function_impl.h"
+#include "call_private.h"
 
 #include <string.h>
 
@@ -11,10 +11,10 @@ static int64_t find_port(const mst_port *ports, int64_t count, const char *name)
     return -1;
 }
 
-/* Puts the named tensors in the order of the description; `placed` begins as "no tensor"
- * everywhere. */
-static muster_status place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind,
-                           const char *const *names, const muster_tensor *tensors, int32_t count, muster_tensor *placed) {
+/* Puts the named tensors in the order of the description. Ports without a tensor get "no
+ * tensor". */
+static muster_status named_place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind,
+                                 const char *const *names, const muster_tensor *tensors, int32_t count, muster_tensor *placed) {
     if (count < 0 || (count > 0 && (!names || !tensors)))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %ss: expected names and tensors, received %d with NULL", where, kind, (int)count);
     for (int64_t i = 0; i < port_count; i++) placed[i] = muster_tensor_none();
@@ -30,16 +30,17 @@ static muster_status place(const muster_function *function, const mst_port *port
     return MUSTER_OK;
 }
 
-static muster_status arrange(muster_function *function, const char *const *input_names, const muster_tensor *inputs, int32_t input_count,
-                             const char *const *output_names, const muster_tensor *outputs, int32_t output_count) {
+static muster_status named_arrange(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
+                                   int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
+                                   int32_t output_count) {
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
     muster_tensor *in = function->named, *out = function->named + function->input_count;
-    MUSTER_TRY(place(function, function->inputs, function->input_count, "input", input_names, inputs, input_count, in));
+    MUSTER_TRY(named_place(function, function->inputs, function->input_count, "input", input_names, inputs, input_count, in));
     for (int64_t i = 0; i < function->input_count; i++)
         if (!in[i].dtype)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input '%s' of function '%s' is missing", where, function->inputs[i].name,
                              mst_function_name(function));
-    return place(function, function->outputs, function->output_count, "output", output_names, outputs, output_count, out);
+    return named_place(function, function->outputs, function->output_count, "output", output_names, outputs, output_count, out);
 }
 
 muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
@@ -50,7 +51,7 @@ muster_status muster_function_call_named(muster_function *function, const char *
     MUSTER_TRY(mst_call_options_read(where, options, &known));
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
-    muster_status status = arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
+    muster_status status = named_arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
     if (!status)
         status = mst_function_call_entered(function, where, function->named, (int32_t)function->input_count,
                                            function->named + function->input_count, (int32_t)function->output_count, &known, false);

@@ -1,6 +1,6 @@
-/* Asynchronous calls: what a call was given, kept until the pool's own thread makes it, and what
- * became of it. */
-#include "function_impl.h"
+/* Asynchronous calls: their arguments, kept until a thread of the pool makes the call, and their
+ * outcome. */
+#include "call_private.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -11,18 +11,18 @@ struct muster_pending {
     muster_function *function;
     const char *where;
     mst_gate done;        /* 1: status and message are there */
-    pthread_mutex_t lock; /* held while `done` is published: whoever has seen it takes the lock before freeing it */
+    pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
     pid_t process;
     muster_status status;
     char message[MST_MESSAGE_SIZE];
     muster_call_options options;
     int32_t input_count, output_count;
-    muster_tensor tensors[]; /* inputs, outputs; behind them the selections of batch_s */
+    muster_tensor tensors[]; /* inputs, outputs; then the selections of batch_s */
 };
 
 /* ---- on the pool's thread ---- */
 
-static void finish(muster_pending *pending, muster_status status) {
+static void pending_finish(muster_pending *pending, muster_status status) {
     pending->status = status;
     if (status) mst_error_save(pending->message);
     pthread_mutex_lock(&pending->lock);
@@ -30,8 +30,9 @@ static void finish(muster_pending *pending, muster_status status) {
     pthread_mutex_unlock(&pending->lock);
 }
 
-/* The turn is given away before anybody is told: whoever closes the runtime next finds it free. */
-static void serve(mst_job *job, muster_status status) {
+/* The pool is left before the outcome is published: a thread that then closes the runtime finds it
+ * free. */
+static void pending_serve(mst_job *job, muster_status status) {
     muster_pending *pending = (muster_pending *)job;
     if (!status) {
         muster_function *function = pending->function;
@@ -40,7 +41,7 @@ static void serve(mst_job *job, muster_status status) {
                                            pending->tensors + pending->input_count, pending->output_count, &pending->options, false);
         mst_pool_leave(pool);
     }
-    finish(pending, status);
+    pending_finish(pending, status);
 }
 
 /* ---- making one ---- */
@@ -50,7 +51,7 @@ static void free_pending(muster_pending *pending) {
     mst_free(pending);
 }
 
-static void keep(muster_pending *pending, const muster_tensor *inputs, const muster_tensor *outputs) {
+static void pending_keep(muster_pending *pending, const muster_tensor *inputs, const muster_tensor *outputs) {
     const muster_call_options *options = &pending->options;
     muster_selection *selections = (muster_selection *)(pending->tensors + pending->input_count + pending->output_count);
     if (pending->input_count) memcpy(pending->tensors, inputs, (size_t)pending->input_count * sizeof *inputs);
@@ -59,8 +60,9 @@ static void keep(muster_pending *pending, const muster_tensor *inputs, const mus
     pending->options.batch_s = selections;
 }
 
-static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                          const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, muster_pending **made) {
+static muster_status pending_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                  const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
+                                  muster_pending **made) {
     const size_t bytes = sizeof(muster_pending) + (size_t)(input_count + output_count) * sizeof(muster_tensor) +
                          (size_t)options->batch_s_count * sizeof(muster_selection);
     muster_pending *pending = mst_alloc(bytes);
@@ -69,14 +71,14 @@ static muster_status make(muster_function *function, const char *where, const mu
         mst_free(pending);
         return mst_out_of_memory(where, sizeof(pthread_mutex_t));
     }
-    pending->job.run = serve;
+    pending->job.run = pending_serve;
     pending->function = function;
     pending->where = where;
     pending->process = getpid();
     pending->options = *options;
     pending->input_count = input_count;
     pending->output_count = output_count;
-    keep(pending, inputs, outputs);
+    pending_keep(pending, inputs, outputs);
     *made = pending;
     return MUSTER_OK;
 }
@@ -92,7 +94,7 @@ muster_status muster_function_call_async(muster_function *function, const muster
     if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
     MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
-    MUSTER_TRY(make(function, where, inputs, input_count, outputs, output_count, &known, &made));
+    MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
     const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
     if (status)
         free_pending(made);

@@ -1,14 +1,14 @@
 /* Checking a call and planning it. Everything that can be refused is refused here, before any
  * worker starts. */
-#include "function_impl.h"
+#include "call_private.h"
 #include "options_impl.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { PARALLEL_COMBINE_BYTES = 64 << 10 }; /* above it a barrier costs less than one thread reading every part */
+enum { PARALLEL_COMBINE_BYTES = 64 << 10 }; /* for smaller outputs a barrier costs more than one thread that reads every part */
 
-static bool looks_like(const muster_tensor *a, const muster_tensor *b) {
+static bool plan_same_layout(const muster_tensor *a, const muster_tensor *b) {
     return memcmp(a, b, offsetof(muster_tensor, data)) == 0 && a->device == b->device && a->reserved0 == b->reserved0;
 }
 
@@ -16,7 +16,7 @@ static bool same_batch(const muster_selection *a, const muster_selection *b) {
     return a->kind == b->kind && a->start == b->start && a->stop == b->stop && a->index_count == b->index_count;
 }
 
-/* Lists are looked through in every call: their indices may have changed behind the same
+/* A plan with an index list is never used again: the indices may have changed behind the same
  * pointer. */
 static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs,
                         const muster_call_options *options, bool single) {
@@ -24,14 +24,14 @@ static bool plan_serves(const muster_function *function, const muster_tensor *in
     if (!plan->valid || plan->single != single || function->slices_variables || options->batch_s_count) return false;
     if (options->batch.kind == MUSTER_LIST || !same_batch(&options->batch, &plan->batch) || options->slices != plan->slices) return false;
     for (int64_t i = 0; i < function->input_count; i++)
-        if (!looks_like(&inputs[i], &plan->inputs[i]) || !inputs[i].data) return false;
+        if (!plan_same_layout(&inputs[i], &plan->inputs[i]) || !inputs[i].data) return false;
     for (int64_t i = 0; i < function->output_count; i++)
-        if (!looks_like(&outputs[i], &plan->outputs[i]) || (plan->outputs[i].dtype && !outputs[i].data)) return false;
+        if (!plan_same_layout(&outputs[i], &plan->outputs[i]) || (plan->outputs[i].dtype && !outputs[i].data)) return false;
     return true;
 }
 
-static muster_status check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind,
-                                  const char *where) {
+static muster_status plan_check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind,
+                                       const char *where) {
     char what[160];
     snprintf(what, sizeof what, "%s '%s' of function '%s'", kind, port->name, mst_function_name(function));
     MUSTER_TRY(mst_tensor_check(tensor, where, what));
@@ -48,8 +48,8 @@ static muster_status check_tensor(const muster_function *function, const mst_por
     return MUSTER_OK;
 }
 
-/* The number of selected rows of the scattered inputs; every full-size input must hold them, every
- * minibatch exactly as many. */
+/* The number of selected rows. Every scattered input must have as many rows as are selected, every
+ * minibatch input exactly as many. */
 static muster_status check_rows(const muster_function *function, const char *where, const muster_tensor *inputs,
                                 const muster_selection *batch, int64_t *count) {
     const mst_port *first = NULL;
@@ -83,7 +83,7 @@ static muster_status check_rows(const muster_function *function, const char *whe
     return MUSTER_OK;
 }
 
-/* Asked before sealing, too. */
+/* Also valid before sealing. */
 static bool has_shards_apart(const muster_function *function) {
     return function->object.runtime->logical_shards && !function->shards_together;
 }
@@ -106,12 +106,12 @@ static muster_status check_batch_s(const muster_function *function, const char *
     return MUSTER_OK;
 }
 
-/* Rows that the sliceable variables give to a share of `rank`: all of them must agree where they
- * are what is counted. */
+/* Rows that the sliceable variables give to a shard of `rank`. Where no input is scattered, all of
+ * them must agree. */
 static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options,
-                                         int32_t rank, int32_t share, int64_t *rows) {
+                                         int32_t rank, int32_t shard, int64_t *rows) {
     const mst_use *first = NULL;
-    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : share] : NULL;
+    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : shard] : NULL;
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_use *use = &function->uses[u];
         if (!use->sliceable) continue;
@@ -128,27 +128,27 @@ static muster_status check_variable_rows(const muster_function *function, const 
     return MUSTER_OK;
 }
 
-/* The shares: of the scattered rows; else of the sliceable variables' own rows; else one row for
- * each worker or shard. */
-static muster_status plan_shares(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
+/* The rows of the logical shards: those of the scattered inputs; without such, those of the
+ * sliceable variables; without either, one row for each worker or logical shard. */
+static muster_status plan_shards(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
     muster_function *function = call->function;
     mst_plan *plan = &function->plan;
     int64_t next = 0;
     plan->contributors = 0;
-    for (int32_t s = 0; s < call->share_count; s++) {
-        mst_share *share = &call->shares[s];
-        int64_t rows = call->shards ? call->shards : 1;
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        mst_logical_shard *shard = &call->shards[s];
+        int64_t rows = call->shards_each ? call->shards_each : 1;
         if (function->slices_variables)
-            MUSTER_TRY(check_variable_rows(function, where, options, s / mst_call_shares_of_rank(call), s, &rows));
+            MUSTER_TRY(check_variable_rows(function, where, options, s / mst_call_shards_per_rank(call), s, &rows));
         if (function->scatters) {
-            next = mst_edge(count, call->share_count, s);
-            rows = mst_edge(count, call->share_count, s + 1) - next;
+            next = mst_edge(count, call->shard_count, s);
+            rows = mst_edge(count, call->shard_count, s + 1) - next;
         }
-        share->first_row = next;
-        share->rows = rows;
-        share->contributes = rows > 0;
-        share->runs = rows > 0 || function->runs_without_rows;
-        plan->contributors += share->contributes;
+        shard->first_row = next;
+        shard->rows = rows;
+        shard->contributes = rows > 0;
+        shard->runs = rows > 0 || function->runs_without_rows;
+        plan->contributors += shard->contributes;
         next += rows;
     }
     plan->count = next;
@@ -158,9 +158,9 @@ static muster_status plan_shares(mst_call *call, const char *where, const muster
 static muster_status check_output(const mst_call *call, const mst_port *port, muster_tensor tensor, const char *where) {
     const muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
-    const char *master = call->shards == 1 ? "shard 0" : "the master";
-    MUSTER_TRY(check_tensor(function, port, tensor, "output", where));
-    if (port->mode == MUSTER_MASTER && !call->shares[0].contributes)
+    const char *master = call->shards_each == 1 ? "shard 0" : "the master";
+    MUSTER_TRY(plan_check_tensor(function, port, tensor, "output", where));
+    if (port->mode == MUSTER_MASTER && !call->shards[0].contributes)
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
                          port->name, mst_function_name(function), master, master, (long long)plan->count);
     if (plan->contributors == 0 && (port->mode == MUSTER_MAX || port->mode == MUSTER_MIN || port->mode == MUSTER_AVG))
@@ -196,17 +196,18 @@ static muster_status check_slices(const muster_function *function, const char *w
     return MUSTER_OK;
 }
 
-static muster_status make(muster_function *function, const char *where, const muster_tensor *inputs, const muster_tensor *outputs,
-                          const muster_call_options *options, bool single) {
+static muster_status plan_fill(muster_function *function, const char *where, const muster_tensor *inputs, const muster_tensor *outputs,
+                               const muster_call_options *options, bool single) {
     mst_plan *plan = &function->plan;
     mst_call *call = single ? &function->single : &function->together;
     int64_t count = 0;
     plan->valid = false;
     MUSTER_TRY(check_slices(function, where, options->slices));
-    for (int64_t i = 0; i < function->input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
+    for (int64_t i = 0; i < function->input_count; i++)
+        MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
     MUSTER_TRY(check_batch_s(function, where, options));
-    MUSTER_TRY(plan_shares(call, where, options, count));
+    MUSTER_TRY(plan_shards(call, where, options, count));
     MUSTER_TRY(check_outputs(call, where, outputs));
     if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
     if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
@@ -220,8 +221,8 @@ static muster_status make(muster_function *function, const char *where, const mu
     return MUSTER_OK;
 }
 
-static muster_status check_counts(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                  const muster_tensor *outputs, int32_t output_count) {
+static muster_status plan_check_counts(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
+                                       const muster_tensor *outputs, int32_t output_count) {
     if (input_count != function->input_count || (input_count && !inputs))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: inputs: function '%s' takes %lld, received %s%d", where, mst_function_name(function),
                          (long long)function->input_count, inputs || !input_count ? "" : "NULL for ", (int)input_count);
@@ -242,23 +243,23 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
                              muster_call_options *options) {
     int64_t count;
-    MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
+    MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
     MUSTER_TRY(mst_call_options_read(where, given, options));
     MUSTER_TRY(check_slices(function, where, options->slices));
-    for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(check_tensor(function, &function->inputs[i], inputs[i], "input", where));
+    for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
     MUSTER_TRY(check_batch_s(function, where, options));
     for (int64_t i = 0; i < output_count; i++)
-        if (!is_unwanted(outputs[i])) MUSTER_TRY(check_tensor(function, &function->outputs[i], outputs[i], "output", where));
+        if (!is_unwanted(outputs[i])) MUSTER_TRY(plan_check_tensor(function, &function->outputs[i], outputs[i], "output", where));
     return MUSTER_OK;
 }
 
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                             const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
     mst_plan *plan = &function->plan;
-    MUSTER_TRY(check_counts(function, where, inputs, input_count, outputs, output_count));
+    MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
-    if (!plan_serves(function, inputs, outputs, options, single)) MUSTER_TRY(make(function, where, inputs, outputs, options, single));
+    if (!plan_serves(function, inputs, outputs, options, single)) MUSTER_TRY(plan_fill(function, where, inputs, outputs, options, single));
     MST_SET(plan->warn_after_ns, options->warn_after_ns);
     MST_SET(plan->fail_after_ns, options->fail_after_ns);
     for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));

@@ -1,7 +1,8 @@
-/* The memory of a call on devices with memory of their own, found between calls: their drivers may
- * have to wait for everything that runs on any of them, and then must not be asked while
- * collectives do. Stores only grow, so that a call like the one before finds all of it there. */
-#include "function_impl.h"
+/* Reserves, between calls, the memory that a call needs on devices with memory of their own. Their
+ * drivers may wait for everything that runs on any device before they allocate, so they must not
+ * be asked while collectives run. Stores only grow: a call like the one before finds all its
+ * memory. */
+#include "output_private.h"
 
 /* ---- host memory that a device copies from and to without staging ---- */
 
@@ -30,23 +31,17 @@ typedef struct demand {
     const char *where;
     mst_device *device;
     mst_rank *rank;
-    int32_t number; /* of the rank */
-    mst_share *shares;
-    int32_t share_count;
-    int64_t piece_rows; /* most rows of a slice */
-    bool beside;
+    int32_t number; /* the rank's number */
+    mst_logical_shard *shards;
+    int32_t shard_count;
+    int64_t chunk_rows; /* rows of the largest slice */
+    bool overlapped;
 } demand;
 
-static int64_t row_bytes(muster_tensor tensor) {
-    int64_t bytes = muster_dtype_size(tensor.dtype);
-    for (int32_t d = 1; d < tensor.ndim; d++) bytes *= tensor.shape[d];
-    return bytes;
-}
-
-static int64_t most_rows(const mst_share *shares, int32_t count, int64_t slices) {
+static int64_t most_rows(const mst_logical_shard *shards, int32_t count, int64_t slices) {
     int64_t most = 0;
     for (int32_t s = 0; s < count; s++)
-        if (shares[s].rows > most) most = shares[s].rows;
+        if (shards[s].rows > most) most = shards[s].rows;
     return most / slices + (most % slices != 0);
 }
 
@@ -54,108 +49,110 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const muster_function *function = d->call->function;
     const mst_plan *plan = &function->plan;
     const muster_tensor source = plan->inputs[i];
-    const bool whole = function->inputs[i].mode == MUSTER_BROADCAST;
+    const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
     const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_LIST;
-    const int64_t bytes = whole ? mst_tensor_bytes(source) : row_bytes(source) * d->piece_rows;
-    for (int64_t p = 0; p < (d->beside && !whole ? MST_PIECES : 1); p++) {
-        MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_PIECES * i + p], bytes));
+    const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
+    for (int64_t p = 0; p < (d->overlapped && !broadcast ? MST_CHUNKS : 1); p++) {
+        MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i + p], bytes));
         if (listed || !mst_tensor_contiguous(source))
-            MUSTER_TRY(mst_locked_store_reserve(d->device, &d->rank->bounce[MST_PIECES * i + p], bytes, d->where));
+            MUSTER_TRY(mst_locked_store_reserve(d->device, &d->rank->pinned_bounce[MST_CHUNKS * i + p], bytes, d->where));
     }
     return MUSTER_OK;
 }
 
-static muster_status reserve_reduced(const demand *d, const mst_share *share, int64_t i) {
+static muster_status reserve_reduced(const demand *d, const mst_logical_shard *shard, int64_t i) {
     const muster_function *function = d->call->function;
     const muster_tensor output = function->plan.outputs[i];
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
     const int64_t bytes = mst_tensor_bytes(output),
                   sum_bytes = muster_tensor_count(output) * muster_dtype_size(mst_dtype_compute(output.dtype));
-    mst_part *part = &share->parts[i];
+    mst_part *part = &shard->parts[i];
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (summed) MUSTER_TRY(mst_device_store_reserve(d->device, &part->sum, sum_bytes));
-    if (mst_output_lands(d->call, share, i)) return MUSTER_OK;
+    if (mst_output_goes_to_caller(d->call, shard, i)) return MUSTER_OK;
     return mst_locked_store_reserve(d->device, &part->host, summed ? sum_bytes : bytes, d->where);
 }
 
-/* A body that sets its own rows may need more, which is then found during the run. */
-static muster_status reserve_gathered(const demand *d, const mst_share *share, int64_t i) {
+/* A body that sets its own number of rows may need more, which it then gets during the run. */
+static muster_status reserve_gathered(const demand *d, const mst_logical_shard *shard, int64_t i) {
     const muster_tensor output = d->call->function->plan.outputs[i];
-    mst_part *part = &share->parts[i];
-    if (share->rows > output.shape[0]) return MUSTER_OK;
-    const int64_t bytes = share->rows * row_bytes(output);
+    mst_part *part = &shard->parts[i];
+    if (shard->rows > output.shape[0]) return MUSTER_OK;
+    const int64_t bytes = shard->rows * mst_row_bytes(output);
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
-    return mst_output_lands(d->call, share, i) ? MUSTER_OK : mst_locked_store_reserve(d->device, &part->host, bytes, d->where);
+    return mst_output_goes_to_caller(d->call, shard, i) ? MUSTER_OK : mst_locked_store_reserve(d->device, &part->host, bytes, d->where);
 }
 
-static muster_status reserve_outputs(const demand *d, const mst_share *share) {
+static muster_status reserve_outputs(const demand *d, const mst_logical_shard *shard) {
     const muster_function *function = d->call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
-        if (!mst_wanted(&function->plan, i) || !share->contributes) continue;
+        if (!mst_wanted(&function->plan, i) || !shard->contributes) continue;
         if (function->outputs[i].mode == MUSTER_GATHER)
-            MUSTER_TRY(reserve_gathered(d, share, i));
+            MUSTER_TRY(reserve_gathered(d, shard, i));
         else
-            MUSTER_TRY(reserve_reduced(d, share, i));
+            MUSTER_TRY(reserve_reduced(d, shard, i));
     }
     return MUSTER_OK;
 }
 
 static muster_status reserve_update(const demand *d, int64_t u) {
     const mst_use *use = &d->call->function->uses[u];
-    const muster_tensor whole = mst_variable_tensor(use->variable, d->number);
+    const muster_tensor replica = mst_variable_tensor(use->variable, d->number);
     mst_part *part = &d->rank->updates[u];
     if (!use->updated) return MUSTER_OK;
-    MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, mst_tensor_bytes(whole)));
-    if (mst_updates_whole(d->call) || use->mode == MUSTER_MASTER) return MUSTER_OK;
-    return mst_device_store_reserve(d->device, &part->sum, muster_tensor_count(whole) * muster_dtype_size(mst_dtype_compute(whole.dtype)));
+    MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, mst_tensor_bytes(replica)));
+    if (mst_updates_need_no_sum(d->call) || use->mode == MUSTER_MASTER) return MUSTER_OK;
+    return mst_device_store_reserve(d->device, &part->sum,
+                                    muster_tensor_count(replica) * muster_dtype_size(mst_dtype_compute(replica.dtype)));
 }
 
-/* Rows that the largest slice chooses of a sliceable variable by a list, and the list itself. */
-static muster_status reserve_picked(const demand *d, int64_t u) {
+/* The rows of a sliceable variable that the largest slice selects by an index list, and the
+ * list. */
+static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     const muster_function *function = d->call->function;
     const mst_plan *plan = &function->plan;
-    const muster_tensor whole = mst_variable_tensor(function->uses[u].variable, d->number);
+    const muster_tensor replica = mst_variable_tensor(function->uses[u].variable, d->number);
     int64_t rows = 0;
     if (!function->uses[u].sliceable || !plan->batch_s_count || plan->batch_s[0].kind != MUSTER_LIST) return MUSTER_OK;
-    for (int32_t s = 0; s < d->share_count; s++) {
-        const int32_t number = mst_share_number(d->call, &d->shares[s]);
+    for (int32_t s = 0; s < d->shard_count; s++) {
+        const int32_t number = mst_call_shard_number(d->call, &d->shards[s]);
         const int64_t count = plan->batch_s[plan->batch_s_count == 1 ? 0 : number].index_count;
         const int64_t most = count / plan->slices + (count % plan->slices != 0);
         if (most > rows) rows = most;
     }
-    MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->picked[u], rows * row_bytes(whole)));
+    MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->gathered_rows[u], rows * mst_row_bytes(replica)));
     return mst_device_store_reserve(d->device, &d->rank->lists[u], rows * (int64_t)sizeof(int64_t));
 }
 
 static muster_status reserve_rank(const demand *d) {
     const muster_function *function = d->call->function;
     for (int64_t i = 0; i < function->input_count; i++) MUSTER_TRY(reserve_input(d, i));
-    for (int32_t s = 0; s < d->share_count; s++) MUSTER_TRY(reserve_outputs(d, &d->shares[s]));
+    for (int32_t s = 0; s < d->shard_count; s++) MUSTER_TRY(reserve_outputs(d, &d->shards[s]));
     for (int64_t u = 0; u < function->use_count; u++) {
         MUSTER_TRY(reserve_update(d, u));
-        MUSTER_TRY(reserve_picked(d, u));
+        MUSTER_TRY(reserve_gathered_rows(d, u));
     }
     return MUSTER_OK;
 }
 
 muster_status mst_call_reserve(mst_call *call, const char *where) {
     muster_function *function = call->function;
-    const int32_t count = mst_call_shares_of_rank(call);
-    function->plan.beside = false;
+    const int32_t count = mst_call_shards_per_rank(call);
+    function->plan.overlapped = false;
     for (int32_t r = 0; r < call->size; r++) {
         mst_device *device = function->object.runtime->devices[r];
         if (mst_device_is_host(device) || device->lost) continue;
-        mst_share *shares = &call->shares[r * count];
+        mst_logical_shard *shards = &call->shards[r * count];
         const demand d = {call,
                           where,
                           device,
                           &function->ranks[r],
                           r,
-                          shares,
+                          shards,
                           count,
-                          most_rows(shares, count, function->plan.slices),
-                          mst_stage_beside(call, device)};
-        function->plan.beside |= d.beside;
+                          most_rows(shards, count, function->plan.slices),
+                          mst_stage_overlaps(call, device)};
+        function->plan.overlapped |= d.overlapped;
         MUSTER_TRY(reserve_rank(&d));
     }
     return MUSTER_OK;

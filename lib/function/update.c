@@ -1,7 +1,7 @@
-/* Updates: every slice (and shard) sees the variable's value from before the call; the new value is
- * gathered beside it and takes its place, by exchanging the two memories, only after every worker
- * has succeeded. */
-#include "function_impl.h"
+/* Updates: every slice and every shard sees the variable's value from before the call. The new
+ * value is accumulated in other memory. It replaces the old one, by an exchange of the two
+ * memories, only after every worker has succeeded. */
+#include "output_private.h"
 
 #include <string.h>
 
@@ -22,14 +22,14 @@ void mst_updates_prepare(mst_call *call, muster_worker *worker) {
     for (int64_t u = 0; u < call->function->use_count; u++) rank->updates[u].touched = false;
 }
 
-static int64_t find_use(const muster_function *function, const muster_variable *variable) {
+static int64_t update_find_use(const muster_function *function, const muster_variable *variable) {
     for (int64_t u = 0; u < function->use_count; u++)
         if (function->uses[u].variable == variable) return u;
     return -1;
 }
 
-/* A failure of a view reaches the operation that gets "no tensor". */
-static muster_tensor refuse(muster_worker *worker, muster_status status) {
+/* The failure is returned by the operation that gets "no tensor". */
+static muster_tensor update_refuse(muster_worker *worker, muster_status status) {
     if (worker) worker->scratch_status = status;
     return muster_tensor_none();
 }
@@ -38,7 +38,7 @@ static muster_status find_declared(muster_worker *worker, const muster_variable 
     if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
     if (!variable) return mst_error_null(where, "variable", "a variable");
     const muster_function *function = ((mst_call *)worker->call)->function;
-    *use = find_use(function, variable);
+    *use = update_find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where,
                      mst_function_name(function));
@@ -47,12 +47,12 @@ static muster_status find_declared(muster_worker *worker, const muster_variable 
 muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {
     int64_t use;
     muster_status status = find_declared(worker, variable, "muster_worker_variable", &use);
-    return status ? refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
+    return status ? update_refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
 }
 
-/* Of several shards of a rank the first one gives a MUSTER_MASTER update: rank 0's replica is then
- * shard 0's for every number of ranks. */
-static bool is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
+/* The first shard of a rank gives a MUSTER_MASTER update, so that rank 0's replica is shard 0's
+ * for every number of ranks. */
+static bool update_is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
     return use->mode == MUSTER_MASTER && part->begun && part->owner != worker->shard;
 }
 
@@ -65,16 +65,16 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' reads variable '%s' but has declared no update of it", where,
                          mst_function_name(function), variable->object.name);
     mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
-    const muster_tensor whole = mst_variable_tensor(variable, worker->rank);
+    const muster_tensor current = mst_variable_tensor(variable, worker->rank);
     void *address;
-    /* enters nothing: it must not lie where an earlier piece left its value */
-    if (worker->rows == 0 || is_taken(worker, &function->uses[use], part)) {
-        MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(whole), &address));
+    /* The value is ignored, and must not overwrite that of an earlier slice. */
+    if (worker->rows == 0 || update_is_taken(worker, &function->uses[use], part)) {
+        MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(current), &address));
     } else {
-        MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(whole)));
+        MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(current)));
         address = part->value.address;
     }
-    *view = muster_tensor_make(whole.dtype, address, whole.ndim, whole.shape);
+    *view = muster_tensor_make(current.dtype, address, current.ndim, current.shape);
     view->device = worker->rank;
     part->touched = true;
     return MUSTER_OK;
@@ -83,7 +83,7 @@ static muster_status prepare_update(muster_worker *worker, muster_variable *vari
 muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable) {
     muster_tensor view;
     muster_status status = prepare_update(worker, variable, &view);
-    return status ? refuse(worker, status) : view;
+    return status ? update_refuse(worker, status) : view;
 }
 
 muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
@@ -92,9 +92,9 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
     for (int64_t u = 0; u < function->use_count; u++) {
         mst_part *part = &rank->updates[u];
         const mst_use *use = &function->uses[u];
-        if (!part->touched || is_taken(worker, use, part)) continue;
+        if (!part->touched || update_is_taken(worker, use, part)) continue;
         part->owner = worker->shard;
-        if (mst_updates_whole(call))
+        if (mst_updates_need_no_sum(call))
             part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
         else
             MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
@@ -102,11 +102,11 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
-/* The accumulated values, back in the variables' dtypes at part->value. */
+/* Converts the accumulated values to the variables' dtypes, at part->value. */
 muster_status mst_updates_finish(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     mst_rank *rank = mst_call_rank(call, worker);
-    if (mst_updates_whole(call)) return MUSTER_OK;
+    if (mst_updates_need_no_sum(call)) return MUSTER_OK;
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_part *part = &rank->updates[u];
         const muster_variable *variable = function->uses[u].variable;

@@ -84,12 +84,12 @@ bool mst_server_stages(const muster_server *server) {
 
 /* ---- marks ---- */
 
-static bool lane_can_mark(const mst_device *device) { return device->table->mark && device->table->reached; }
+static bool lane_has_events(const mst_device *device) { return device->table->mark && device->table->reached; }
 
 /* After a copy was issued. A device that tells of nothing but its sync is waited for. */
 static muster_status lane_note_copy(muster_worker *worker, mst_lane *lane) {
     lane->issued++;
-    if (!lane_can_mark(worker->device)) {
+    if (!lane_has_events(worker->device)) {
         MUSTER_TRY(mst_worker_sync(worker));
         lane->marked = lane->reached = lane->issued;
         return MUSTER_OK;

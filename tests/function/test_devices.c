@@ -1,8 +1,8 @@
 /* Calls on devices with memory and queues of their own ("far"): what overlaps, what is copied
  * where, and what happens when a device does not come back. */
+#include "call_private.h"
 #include "device_far.h"
 #include "function_fixture.h"
-#include "function_impl.h"
 
 #include "muster/ops.h"
 

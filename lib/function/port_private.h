@@ -1,0 +1,23 @@
+/* What a function is described by: its inputs, its outputs, and the variables that it uses. */
+#ifndef MST_PORT_PRIVATE_H
+#define MST_PORT_PRIVATE_H
+
+#include "muster/function.h"
+#include "variable_impl.h"
+
+/* An input or an output. */
+typedef struct mst_port {
+    char *name;
+    muster_dtype dtype;
+    int32_t ndim;
+    int32_t mode; /* muster_input_mode or muster_collect_mode */
+} mst_port;
+
+/* A variable that the function reads, writes or updates. */
+typedef struct mst_use {
+    muster_variable *variable;
+    bool sliceable, written, updated; /* written: by the body, in place */
+    muster_collect_mode mode;         /* of the update */
+} mst_use;
+
+#endif
