@@ -2,7 +2,7 @@
  * and in how many pieces a worker computes its share (slices), with an update of a variable. */
 #include "sample.h"
 
-enum { ROWS = 1000, PICKED = 100 };
+enum { ROWS = 1000, SELECTED = 100 };
 
 /* s = sum of x * weight over the rows; variable v <- v * (that sum of this worker's rows) */
 static muster_status weighted(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -15,7 +15,7 @@ static muster_status weighted(muster_worker *w, const muster_tensor *in, muster_
 typedef struct setting {
     muster_function *function;
     muster_variable *v;
-    float x[ROWS], weight[PICKED];
+    float x[ROWS], weight[SELECTED];
 } setting;
 
 /* Runs with 1 and with 4 slices: the sum, the maximum and the variable must come out the same. */
@@ -66,18 +66,18 @@ int main(void) {
     static setting s;
     /* small whole numbers: sums are exact in any order */
     for (int i = 0; i < ROWS; i++) s.x[i] = (float)(i * 37 % 101);
-    for (int i = 0; i < PICKED; i++) s.weight[i] = (float)(i % 5);
-    int64_t rows[PICKED];
-    for (int i = 0; i < PICKED; i++) rows[i] = i * i % ROWS; /* any order, repeats allowed */
+    for (int i = 0; i < SELECTED; i++) s.weight[i] = (float)(i % 5);
+    int64_t rows[SELECTED];
+    for (int i = 0; i < SELECTED; i++) rows[i] = i * i % ROWS; /* any order, repeats allowed */
 
     muster_runtime *rt = sample_open("host:2");
     describe(rt, &s);
     float max, sum = expected_sum(&s, NULL, 0, 10, &max);
     run(&s, "the first 10 rows", (muster_selection){.kind = MUSTER_COUNT, .stop = 10}, sum, max);
-    sum = expected_sum(&s, NULL, 100, PICKED, &max);
+    sum = expected_sum(&s, NULL, 100, SELECTED, &max);
     run(&s, "rows 100 to 199", (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200}, sum, max);
-    sum = expected_sum(&s, rows, 0, PICKED, &max);
-    run(&s, "a list of 100 rows", (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = PICKED}, sum, max);
+    sum = expected_sum(&s, rows, 0, SELECTED, &max);
+    run(&s, "a list of 100 rows", (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = SELECTED}, sum, max);
 
     muster_call_options options;
     muster_call_options_init(&options);

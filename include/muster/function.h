@@ -12,7 +12,7 @@ typedef struct muster_function muster_function;
 
 /* What a worker runs. in[i]: the worker's rows of scattered input i, or all of a broadcast input.
  * out[i]: where output i goes; a reduced output has the shape of the caller's tensor, a gathered
- * one the caller's trailing dimensions and the rows of this share; out[i].dtype is
+ * one the caller's trailing dimensions and the rows of this worker; out[i].dtype is
  * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body
  * returns. A status that is none of muster_status reaches the caller as MUSTER_USER. With host
  * devices, or one GPU, rank 0 runs in the thread of the caller; with several GPUs it has a thread
@@ -60,14 +60,14 @@ MUSTER_API muster_status muster_function_input(muster_function *function, const 
 MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                 muster_collect_mode mode);
 /* The body reads (and may write, in place) this variable with muster_worker_variable. sliceable:
- * batch_s applies to its rows, and slices cut them. In a function that scatters nothing the rows of
- * the sliceable variables are the worker's rows (its weight, first row and total); they must then
- * agree on each worker. */
+ * replica_batch applies to its rows, and slices cut them. In a function that scatters nothing
+ * the rows of the sliceable variables are the worker's rows (its weight, first row and total);
+ * they must then agree on each worker. */
 typedef int32_t muster_variable_use;
 enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
 MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
 /* The body writes a new value with muster_worker_update. Every slice sees the original value; the
- * pieces accumulate over the slices by `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER:
+ * values accumulate over the slices by `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER:
  * the last slice's) and are applied on each worker after all workers have succeeded. No
  * communication between workers. A worker without rows keeps its value, and so does one whose
  * average has the weight 0. */
@@ -78,37 +78,37 @@ MUSTER_API muster_status muster_function_update(muster_function *function, muste
  * no collection. */
 MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
-/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs once
- * for every shard that has rows, with that shard's rows, weight, first row and slices (which cut
- * each shard); where nothing is scattered a shard counts as a worker would: its first row is its
- * number, of S rows. Sums, products, averages, max and min combine the shards' values in the order
- * of the shards, gathered rows follow in it, batch_s may give one selection per shard. Each device
- * keeps its shards' values of every output until the end of the call. A single call runs all S
- * shards on the master, and gives the same bits. What would depend on the number of devices is
- * refused: collectives in such a body, and, at the first call, variables that it writes in place
- * (MUSTER_READ_WRITE) and updates that sum, multiply or average floats. The other updates
- * accumulate over the device's own shards, and a MUSTER_MASTER update is that of the first of them,
- * so that the master's replica is shard 0's on any number of devices.
+/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs
+ * once for every shard that has rows, with that shard's rows, weight, first row and slices
+ * (which cut each shard); where nothing is scattered a shard counts as a worker would: its first
+ * row is its number, of S rows. Sums, products, averages, max and min combine the shards' values
+ * in the order of the shards, gathered rows follow in it, replica_batch may give one selection
+ * per shard. Each device keeps its shards' values of every output until the end of the call. A
+ * single call runs all S shards on the master, and gives the same bits. What would depend on the
+ * number of devices is refused: collectives in such a body, and, at the first call, variables
+ * that it writes in place (MUSTER_READ_WRITE) and updates that sum, multiply or average floats.
+ * The other updates accumulate over the device's own shards, and a MUSTER_MASTER update is that
+ * of the first of them, so that the master's replica is shard 0's on any number of devices.
  *
- * 1: such a body runs once per device instead, with the rows of all its shards, and does the same
- * for itself: muster_worker_shards_here and muster_worker_shard_rows say which rows are whose,
- * muster_worker_all_reduce_shards combines one value per shard in their order. Collectives,
- * variables and updates are free, and the bits are the body's affair: rows that it computes
- * together, and muster_worker_all_reduce, may round differently for another number of devices.
- * Refused with it: float outputs collected by sum, prod or avg, and slices. Of no effect without
- * logical shards. */
+ * 1: such a body runs once per device instead, with the rows of all its shards, and does the
+ * same for itself: muster_worker_shards_here and muster_worker_shard_rows say which rows are
+ * whose, muster_worker_all_reduce_shards combines one value per shard in their order.
+ * Collectives, variables and updates are free, and the bits are the body's affair: rows that it
+ * computes together, and muster_worker_all_reduce, may round differently for another number of
+ * devices. Refused with it: float outputs collected by sum, prod or avg, and slices. Of no
+ * effect without logical shards. */
 MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
 
 /* An option struct: the rules are in muster/status.h. */
 typedef struct muster_call_options {
-    size_t struct_size;              /* set by muster_call_options_init */
-    muster_selection batch;          /* rows of the scattered inputs, before the scatter; must not be empty */
-    const muster_selection *batch_s; /* rows of the sliceable variables, after the scatter, inside each worker */
+    size_t struct_size;                    /* set by muster_call_options_init */
+    muster_selection batch;                /* rows of the scattered inputs, before the scatter; must not be empty */
+    const muster_selection *replica_batch; /* rows of the sliceable variables, after the scatter, inside each worker */
     /* 0: none; 1: the same for all workers; N: one per worker (with logical shards: per shard), all
      * of one kind */
-    int32_t batch_s_count;
+    int32_t replica_batch_count;
     int32_t reserved;
-    int64_t slices;           /* in how many pieces a worker computes its share; 0: 1 */
+    int64_t slices;           /* in how many slices a worker computes its rows; 0: 1 */
     int64_t queue_timeout_ns; /* how long this call may wait behind calls of other threads; 0: for ever */
     /* deadlines of this call's waits, as in muster_runtime_options; 0: the runtime's; negative:
      * never */

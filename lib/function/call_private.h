@@ -41,7 +41,7 @@ typedef struct mst_rank {
     int64_t chunks;                   /* chunks copied to the device so far in this run, overlapped with its computing */
     int64_t ahead;                    /* the slice of the shard whose rows are on their way already; -1: none */
     mst_part *updates;                /* [uses] */
-    mst_store *gathered_rows, *lists; /* [uses] rows that batch_s chose; their indices, on the device */
+    mst_store *gathered_rows, *lists; /* [uses] rows that replica_batch chose; their indices, on the device */
     muster_tensor *views;             /* [uses] this slice's view of the variable */
 } mst_rank;
 

@@ -17,7 +17,7 @@ struct muster_pending {
     char message[MST_MESSAGE_SIZE];
     muster_call_options options;
     int32_t input_count, output_count;
-    muster_tensor tensors[]; /* inputs, outputs; then the selections of batch_s */
+    muster_tensor tensors[]; /* inputs, outputs; then the selections of replica_batch */
 };
 
 /* ---- on the pool's thread ---- */
@@ -56,15 +56,15 @@ static void pending_keep(muster_pending *pending, const muster_tensor *inputs, c
     muster_selection *selections = (muster_selection *)(pending->tensors + pending->input_count + pending->output_count);
     if (pending->input_count) memcpy(pending->tensors, inputs, (size_t)pending->input_count * sizeof *inputs);
     if (pending->output_count) memcpy(pending->tensors + pending->input_count, outputs, (size_t)pending->output_count * sizeof *outputs);
-    if (options->batch_s_count) memcpy(selections, options->batch_s, (size_t)options->batch_s_count * sizeof *selections);
-    pending->options.batch_s = selections;
+    if (options->replica_batch_count) memcpy(selections, options->replica_batch, (size_t)options->replica_batch_count * sizeof *selections);
+    pending->options.replica_batch = selections;
 }
 
 static muster_status pending_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                   muster_pending **made) {
     const size_t bytes = sizeof(muster_pending) + (size_t)(input_count + output_count) * sizeof(muster_tensor) +
-                         (size_t)options->batch_s_count * sizeof(muster_selection);
+                         (size_t)options->replica_batch_count * sizeof(muster_selection);
     muster_pending *pending = mst_alloc(bytes);
     if (!pending) return mst_out_of_memory(where, (int64_t)bytes);
     if (mst_memory_refuse() || pthread_mutex_init(&pending->lock, NULL) != 0) {

@@ -21,7 +21,7 @@ static bool same_batch(const muster_selection *a, const muster_selection *b) {
 static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs,
                         const muster_call_options *options, bool single) {
     const mst_plan *plan = &function->plan;
-    if (!plan->valid || plan->single != single || function->slices_variables || options->batch_s_count) return false;
+    if (!plan->valid || plan->single != single || function->slices_variables || options->replica_batch_count) return false;
     if (options->batch.kind == MUSTER_LIST || !same_batch(&options->batch, &plan->batch) || options->slices != plan->slices) return false;
     for (int64_t i = 0; i < function->input_count; i++)
         if (!plan_same_layout(&inputs[i], &plan->inputs[i]) || !inputs[i].data) return false;
@@ -88,21 +88,22 @@ static bool has_shards_apart(const muster_function *function) {
     return function->object.runtime->logical_shards && !function->shards_together;
 }
 
-static muster_status check_batch_s(const muster_function *function, const char *where, const muster_call_options *options) {
+static muster_status plan_check_replica_batch(const muster_function *function, const char *where, const muster_call_options *options) {
     const muster_runtime *runtime = function->object.runtime;
     const int32_t size = has_shards_apart(function) ? runtime->logical_shards : runtime->size;
-    if (options->batch_s_count == 0) return MUSTER_OK;
+    if (options->replica_batch_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: function '%s' has no sliceable variables", where,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: replica_batch: function '%s' has no sliceable variables", where,
                          mst_function_name(function));
-    if (!options->batch_s || (options->batch_s_count != 1 && options->batch_s_count != size))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch_s: expected one selection or one for each of the %d %s, received %d", where,
-                         (int)size, has_shards_apart(function) ? "shards" : "workers", options->batch_s ? (int)options->batch_s_count : 0);
-    for (int32_t r = 1; r < options->batch_s_count; r++)
-        if (options->batch_s[r].kind != options->batch_s[0].kind)
+    if (!options->replica_batch || (options->replica_batch_count != 1 && options->replica_batch_count != size))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: replica_batch: expected one selection or one for each of the %d %s, received %d",
+                         where, (int)size, has_shards_apart(function) ? "shards" : "workers",
+                         options->replica_batch ? (int)options->replica_batch_count : 0);
+    for (int32_t r = 1; r < options->replica_batch_count; r++)
+        if (options->replica_batch[r].kind != options->replica_batch[0].kind)
             return mst_error(MUSTER_INVALID_ARGUMENT,
-                             "%s: batch_s: expected selections of one kind, received kind %d for rank 0 and kind %d for rank %d", where,
-                             (int)options->batch_s[0].kind, (int)options->batch_s[r].kind, (int)r);
+                             "%s: replica_batch: expected selections of one kind, received kind %d for rank 0 and kind %d for rank %d",
+                             where, (int)options->replica_batch[0].kind, (int)options->replica_batch[r].kind, (int)r);
     return MUSTER_OK;
 }
 
@@ -111,13 +112,14 @@ static muster_status check_batch_s(const muster_function *function, const char *
 static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options,
                                          int32_t rank, int32_t shard, int64_t *rows) {
     const mst_use *first = NULL;
-    const muster_selection *chosen = options->batch_s_count ? &options->batch_s[options->batch_s_count == 1 ? 0 : shard] : NULL;
+    const muster_selection *chosen =
+        options->replica_batch_count ? &options->replica_batch[options->replica_batch_count == 1 ? 0 : shard] : NULL;
     for (int64_t u = 0; u < function->use_count; u++) {
         const mst_use *use = &function->uses[u];
         if (!use->sliceable) continue;
         int64_t count = use->variable->replicas[rank].shape[0];
         char what[160];
-        snprintf(what, sizeof what, "batch_s of rank %d, variable '%s'", (int)rank, use->variable->object.name);
+        snprintf(what, sizeof what, "replica_batch of rank %d, variable '%s'", (int)rank, use->variable->object.name);
         if (chosen) MUSTER_TRY(mst_selection_check(chosen, count, where, what, &count));
         if (first && !function->scatters && count != *rows)
             return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%s': expected %lld rows on rank %d as variable '%s' has, received %lld",
@@ -206,15 +208,15 @@ static muster_status plan_fill(muster_function *function, const char *where, con
     for (int64_t i = 0; i < function->input_count; i++)
         MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
-    MUSTER_TRY(check_batch_s(function, where, options));
+    MUSTER_TRY(plan_check_replica_batch(function, where, options));
     MUSTER_TRY(plan_shards(call, where, options, count));
     MUSTER_TRY(check_outputs(call, where, outputs));
     if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
     if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
     plan->single = single;
     plan->batch = options->batch;
-    plan->batch_s = options->batch_s;
-    plan->batch_s_count = options->batch_s_count;
+    plan->replica_batch = options->replica_batch;
+    plan->replica_batch_count = options->replica_batch_count;
     plan->slices = options->slices;
     plan->parallel &= call->size > 1 && plan->contributors > 1;
     plan->valid = true;
@@ -248,7 +250,7 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < input_count; i++) MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
-    MUSTER_TRY(check_batch_s(function, where, options));
+    MUSTER_TRY(plan_check_replica_batch(function, where, options));
     for (int64_t i = 0; i < output_count; i++)
         if (!is_unwanted(outputs[i])) MUSTER_TRY(plan_check_tensor(function, &function->outputs[i], outputs[i], "output", where));
     return MUSTER_OK;

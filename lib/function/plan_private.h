@@ -10,8 +10,8 @@ typedef struct mst_plan {
     muster_tensor *inputs, *outputs; /* as the caller gave them; their data pointers are not part of the comparison */
     void **addresses;                /* [inputs + outputs] of this call */
     muster_selection batch;
-    const muster_selection *batch_s;
-    int32_t batch_s_count;
+    const muster_selection *replica_batch;
+    int32_t replica_batch_count;
     int64_t slices;
     int64_t count;                        /* rows selected */
     int64_t warn_after_ns, fail_after_ns; /* of this call; 0: the runtime's */

@@ -113,10 +113,10 @@ static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     const mst_plan *plan = &function->plan;
     const muster_tensor replica = mst_variable_tensor(function->uses[u].variable, d->number);
     int64_t rows = 0;
-    if (!function->uses[u].sliceable || !plan->batch_s_count || plan->batch_s[0].kind != MUSTER_LIST) return MUSTER_OK;
+    if (!function->uses[u].sliceable || !plan->replica_batch_count || plan->replica_batch[0].kind != MUSTER_LIST) return MUSTER_OK;
     for (int32_t s = 0; s < d->shard_count; s++) {
         const int32_t number = mst_call_shard_number(d->call, &d->shards[s]);
-        const int64_t count = plan->batch_s[plan->batch_s_count == 1 ? 0 : number].index_count;
+        const int64_t count = plan->replica_batch[plan->replica_batch_count == 1 ? 0 : number].index_count;
         const int64_t most = count / plan->slices + (count % plan->slices != 0);
         if (most > rows) rows = most;
     }

@@ -187,8 +187,8 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     return MUSTER_OK;
 }
 
-/* Positions [begin, end) of the rows that batch_s selects: a view or, for an index list, a copy on
- * the device. */
+/* Positions [begin, end) of the rows that replica_batch selects: a view or, for an index list, a
+ * copy on the device. */
 static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64_t u, muster_tensor replica,
                                     const muster_selection *selection, int64_t begin, int64_t end) {
     if (selection->kind != MUSTER_LIST) {
@@ -243,8 +243,9 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
             continue;
         }
         const mst_logical_shard *shard = rank->shard;
-        const muster_selection *chosen =
-            plan->batch_s_count ? &plan->batch_s[plan->batch_s_count == 1 ? 0 : mst_call_shard_number(call, shard)] : &all_rows;
+        const muster_selection *chosen = plan->replica_batch_count
+                                             ? &plan->replica_batch[plan->replica_batch_count == 1 ? 0 : mst_call_shard_number(call, shard)]
+                                             : &all_rows;
         const int64_t rows = stage_selected_rows(chosen, replica.shape[0]);
         const int64_t first = variable_edge(shard, rows, plan->slices, slice, begin),
                       last = variable_edge(shard, rows, plan->slices, slice + 1, end);

@@ -41,11 +41,11 @@ static int read_whole(const char *path, uint8_t **bytes, size_t *size, char *mes
 static int inflate_bytes(z_stream *z, uint8_t *to, int64_t size, const char *path, char *message) {
     int64_t done = 0;
     while (done < size) {
-        int64_t piece = size - done < (1 << 30) ? size - done : (1 << 30);
+        int64_t chunk = size - done < (1 << 30) ? size - done : (1 << 30);
         z->next_out = to + done;
-        z->avail_out = (uInt)piece;
+        z->avail_out = (uInt)chunk;
         int code = inflate(z, Z_NO_FLUSH);
-        done += piece - z->avail_out;
+        done += chunk - z->avail_out;
         if (done == size) break;
         if (code == Z_STREAM_END || code == Z_BUF_ERROR)
             return refuse(message, path, "is truncated: expected %lld more bytes, received %lld", (long long)size, (long long)done);

@@ -149,7 +149,7 @@ static void options_of_older_programs_are_read_as_far_as_they_go(void **unused) 
     assert_ok(call(&t, 1, true, &old));
     old.slices = -1;
     assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1");
-    old.struct_size = offsetof(muster_call_options, batch_s);
+    old.struct_size = offsetof(muster_call_options, replica_batch);
     assert_ok(call(&t, 1, true, &old));
     old.struct_size--;
     assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT,

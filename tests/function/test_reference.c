@@ -203,7 +203,7 @@ static muster_status variable_mean_body(muster_worker *w, const muster_tensor *i
     return muster_mean(w, muster_worker_variable(w, user), out[0]);
 }
 
-static void batch_s_chooses_rows_of_sliceable_variables_in_each_worker(void **unused) {
+static void replica_batch_chooses_rows_of_sliceable_variables_in_each_worker(void **unused) {
     (void)unused;
     for_each_backend(backend) {
         muster_runtime *runtime = fixture_open(backend, 2);
@@ -220,18 +220,18 @@ static void batch_s_chooses_rows_of_sliceable_variables_in_each_worker(void **un
         muster_call_options options;
         muster_call_options_init(&options);
         const muster_selection one = {.kind = MUSTER_RANGE, .start = 1, .stop = 3};
-        options.batch_s = &one, options.batch_s_count = 1;
+        options.replica_batch = &one, options.replica_batch_count = 1;
         assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 1 2 and 11 12 */
         assert_float_equal(mean, 6.5f, 1e-6);
         const muster_selection each[2] = {{.kind = MUSTER_LIST, .indices = list, .index_count = 4},
                                           {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
-        options.batch_s = each, options.batch_s_count = 2;
+        options.replica_batch = each, options.replica_batch_count = 2;
         for (options.slices = 1; options.slices <= 3; options.slices++) {
             assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 2 0 0 1 and 12 */
             assert_float_equal(mean, 3.0f, 1e-6);
         }
         const muster_selection mixed[2] = {{.kind = MUSTER_COUNT, .stop = 1}, {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
-        options.batch_s = mixed, options.slices = 1;
+        options.replica_batch = mixed, options.slices = 1;
         assert_refused(muster_function_call(f, NULL, 0, &out, 1, &options), MUSTER_INVALID_ARGUMENT, "selections of one kind");
         fixture_close(runtime);
     }
@@ -311,7 +311,7 @@ int main(void) {
         cmocka_unit_test(a_minibatch_input_is_indexed_from_the_start_of_the_batch),
         cmocka_unit_test(the_worked_case_of_the_variables),
         cmocka_unit_test(updates_see_the_original_value_in_every_slice),
-        cmocka_unit_test(batch_s_chooses_rows_of_sliceable_variables_in_each_worker),
+        cmocka_unit_test(replica_batch_chooses_rows_of_sliceable_variables_in_each_worker),
         cmocka_unit_test(only_the_wanted_outputs_are_computed),
         cmocka_unit_test(as_single_wakes_no_other_worker),
         cmocka_unit_test(a_body_that_enters_collectives_can_run_without_rows),

@@ -75,8 +75,8 @@ REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1",
         t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = negative, .index_count = 2})
 REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selection){.kind = MUSTER_LIST, .index_count = 2})
 REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5", t.options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 1, .stop = 5})
-REFUSAL(batch_s_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables", t.options.batch_s = &t.options.batch,
-        t.options.batch_s_count = 1)
+REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables",
+        t.options.replica_batch = &t.options.batch, t.options.replica_batch_count = 1)
 REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT, "struct_size of muster_call_options: expected 96", t.options.struct_size = 0)
 
 static void an_empty_batch_is_refused(void **unused) {
@@ -235,7 +235,7 @@ int main(void) {
         cmocka_unit_test(negative_index),
         cmocka_unit_test(null_list),
         cmocka_unit_test(range_out_of_range),
-        cmocka_unit_test(batch_s_without_sliceable_variables),
+        cmocka_unit_test(replica_batch_without_sliceable_variables),
         cmocka_unit_test(options_without_size),
         cmocka_unit_test(an_empty_batch_is_refused),
         cmocka_unit_test(wrong_counts_are_refused),

@@ -49,7 +49,8 @@ typedef struct result {
     int64_t counted;
 } result;
 
-static result run(const char *backend, int devices, int shards, int64_t slices, const muster_selection *batch_s, int32_t batch_s_count) {
+static result run(const char *backend, int devices, int shards, int64_t slices, const muster_selection *replica_batch,
+                  int32_t replica_batch_count) {
     world t;
     result r = {.y = 0};
     float x[ROWS];
@@ -58,8 +59,8 @@ static result run(const char *backend, int devices, int shards, int64_t slices, 
     open_world(&t, backend, devices, shards);
     muster_call_options_init(&options);
     options.slices = slices;
-    options.batch_s = batch_s;
-    options.batch_s_count = batch_s_count;
+    options.replica_batch = replica_batch;
+    options.replica_batch_count = replica_batch_count;
     assert_ok(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&r.y), muster_f32(&r.z)}, 2,
                                    &options));
     assert_ok(muster_variables_reduce(&t.largest, 1, MUSTER_MAX));
@@ -71,14 +72,14 @@ static result run(const char *backend, int devices, int shards, int64_t slices, 
     return r;
 }
 
-static void compare(const muster_selection *batch_s, int32_t batch_s_count) {
+static void compare(const muster_selection *replica_batch, int32_t replica_batch_count) {
     for_each_backend(backend) {
         for (int64_t slices = 1; slices <= 3; slices++) {
-            const result expected = run(backend, SHARDS, 0, slices, batch_s, batch_s_count);
+            const result expected = run(backend, SHARDS, 0, slices, replica_batch, replica_batch_count);
             assert_float_equal(expected.first, slices - 1, 0);
             assert_int_equal(expected.counted, ROWS);
             for (int devices = 1; devices <= SHARDS; devices *= 2) {
-                const result received = run(backend, devices, SHARDS, slices, batch_s, batch_s_count);
+                const result received = run(backend, devices, SHARDS, slices, replica_batch, replica_batch_count);
                 assert_memory_equal(&expected, &received, sizeof expected);
             }
         }
@@ -90,19 +91,19 @@ static void updates_and_sliceable_variables_do_as_on_as_many_devices(void **unus
     compare(NULL, 0);
 }
 
-static void one_batch_s_serves_every_shard(void **unused) {
+static void one_replica_batch_serves_every_shard(void **unused) {
     (void)unused;
     compare(&(muster_selection){.kind = MUSTER_RANGE, .start = 3, .stop = 50}, 1);
 }
 
-static void batch_s_may_choose_for_each_shard(void **unused) {
+static void replica_batch_may_choose_for_each_shard(void **unused) {
     (void)unused;
     muster_selection each[SHARDS];
     for (int s = 0; s < SHARDS; s++) each[s] = (muster_selection){.kind = MUSTER_RANGE, .start = s, .stop = 20 + 5 * s};
     compare(each, SHARDS);
 }
 
-static void batch_s_for_each_device_is_refused(void **unused) {
+static void replica_batch_for_each_device_is_refused(void **unused) {
     (void)unused;
     world t;
     float x[ROWS] = {0}, y, z;
@@ -110,8 +111,8 @@ static void batch_s_for_each_device_is_refused(void **unused) {
     const muster_selection each[2] = {{.kind = MUSTER_ALL}, {.kind = MUSTER_ALL}};
     open_world(&t, "host", 2, SHARDS);
     muster_call_options_init(&options);
-    options.batch_s = each;
-    options.batch_s_count = 2;
+    options.replica_batch = each;
+    options.replica_batch_count = 2;
     assert_refused(muster_function_call(t.f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y), muster_f32(&z)},
                                         2, &options),
                    MUSTER_INVALID_ARGUMENT, "one for each of the 8 shards, received 2");
@@ -155,9 +156,9 @@ static void every_shard_has_the_rows_of_the_variable(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_and_sliceable_variables_do_as_on_as_many_devices),
-        cmocka_unit_test(one_batch_s_serves_every_shard),
-        cmocka_unit_test(batch_s_may_choose_for_each_shard),
-        cmocka_unit_test(batch_s_for_each_device_is_refused),
+        cmocka_unit_test(one_replica_batch_serves_every_shard),
+        cmocka_unit_test(replica_batch_may_choose_for_each_shard),
+        cmocka_unit_test(replica_batch_for_each_device_is_refused),
         cmocka_unit_test(every_shard_has_the_rows_of_the_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* batch_s.c: the data lives on the devices (scattered once into a variable), the function has no
- * inputs, and batch_s says which of its own rows each worker uses. */
+/* replica_batch.c: the data lives on the devices (scattered once into a variable), the function
+ * has no inputs, and replica_batch says which of its own rows each worker uses. */
 #include "sample.h"
 
 enum { ROWS = 200, HALF = ROWS / 2 };
@@ -13,13 +13,13 @@ static muster_status own_rows(muster_worker *w, const muster_tensor *in, muster_
     return muster_mean(w, x, out[1]);
 }
 
-static void run(muster_function *f, const char *title, const muster_selection *batch_s, int32_t count, float sum, int64_t rows) {
+static void run(muster_function *f, const char *title, const muster_selection *replica_batch, int32_t count, float sum, int64_t rows) {
     for (int64_t slices = 1; slices <= 4; slices += 3) {
         float got_sum, got_mean;
         muster_call_options options;
         muster_call_options_init(&options);
-        options.batch_s = batch_s;
-        options.batch_s_count = count;
+        options.replica_batch = replica_batch;
+        options.replica_batch_count = count;
         options.slices = slices;
         CHECK(muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&got_sum), muster_f32(&got_mean)}, 2, &options));
         printf("%-32s slices %" PRId64 ": sum %g, mean %g\n", title, slices, (double)got_sum, (double)got_mean);
@@ -65,8 +65,8 @@ int main(void) {
     float sum, mean;
     muster_call_options options;
     muster_call_options_init(&options);
-    options.batch_s = mixed;
-    options.batch_s_count = 2;
+    options.replica_batch = mixed;
+    options.replica_batch_count = 2;
     muster_status status = muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&sum), muster_f32(&mean)}, 2, &options);
     EXPECT(status != MUSTER_OK);
     printf("refused: %s\n", muster_last_error());
