@@ -1,4 +1,5 @@
 #include "base_check.h"
+#include "base_skip.h"
 #include "device_impl.h"
 
 #include <dlfcn.h>
@@ -26,12 +27,10 @@ static int unset_choice(void **state) {
     return unsetenv("MUSTER_BLAS");
 }
 
-static void need_library(void) {
-    if (!get_threads) {
-        print_message("OpenBLAS is not on this machine\n");
-        skip();
-    }
-}
+#define NEED_LIBRARY()                                             \
+    do {                                                           \
+        if (!get_threads) SKIP("OpenBLAS is not on this machine"); \
+    } while (0)
 
 static void before_open_there_is_none_and_a_reason(void **state) {
     (void)state;
@@ -41,7 +40,7 @@ static void before_open_there_is_none_and_a_reason(void **state) {
 
 static void opened_it_multiplies(void **state) {
     (void)state;
-    need_library();
+    NEED_LIBRARY();
     const float a[] = {1, 2, 3, 4}, b[] = {5, 6, 7, 8};
     float c[4] = {0};
     const double x[] = {1, 2, 3}, y[] = {4, 5, 6};
@@ -57,7 +56,7 @@ static void opened_it_multiplies(void **state) {
 
 static void one_thread_from_the_first_open_to_the_last_close(void **state) {
     (void)state;
-    need_library();
+    NEED_LIBRARY();
     set_threads(2);
     int found = get_threads();
     assert_ok(mst_blas_open(false));
@@ -71,7 +70,7 @@ static void one_thread_from_the_first_open_to_the_last_close(void **state) {
 
 static void the_thread_setting_can_be_declined(void **state) {
     (void)state;
-    need_library();
+    NEED_LIBRARY();
     set_threads(2);
     int found = get_threads();
     assert_ok(mst_blas_open(true));
@@ -109,7 +108,7 @@ static void a_library_without_the_symbols_is_refused(void **state) {
 
 static void absent_once_is_not_absent_for_ever(void **state) {
     (void)state;
-    need_library();
+    NEED_LIBRARY();
     check_absent("none", "MUSTER_BLAS");
     unsetenv("MUSTER_BLAS");
     assert_ok(mst_blas_open(false));

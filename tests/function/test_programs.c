@@ -3,6 +3,7 @@
 #include "base_machine.h"
 #include "function_fixture.h"
 
+#include "base_skip.h"
 #include "muster/communicator.h"
 #include "muster/ops.h"
 #include "pool_impl.h"
@@ -232,10 +233,7 @@ static void a_failed_call_has_ended_its_programs(void **state) {
 
 int main(void) {
     setenv("MUSTER_CACHE_DIR", "off", 1);
-    if (on_gpus()) {
-        print_message("not on GPUs: their queues keep the order by themselves\n");
-        return 0;
-    }
+    if (on_gpus()) return SKIP_SUITE("not on GPUs: their queues keep the order by themselves");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(operations_come_after_programs, begin_test, end_test),
         cmocka_unit_test_setup_teardown(collectives_come_after_programs, begin_test, end_test),

@@ -1,6 +1,7 @@
 /* Names of devices, the default one, and the device of an operation inferred from its tensors. */
 #include "base_check.h"
 #include "base_machine.h"
+#include "base_skip.h"
 #include "device_far.h"
 #include "runtime_gpus.h"
 #include "runtime_impl.h"
@@ -75,7 +76,7 @@ static void two_runtimes_have_names_of_their_own(void **state) {
 
 static void a_name_of_another_device_is_refused(void **state) {
     (void)state;
-    NOT_ON_GPUS("its messages name far devices");
+    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
     muster_runtime *runtime = open_text("far:2");
     assert_ok(muster_runtime_name_device(runtime, "a", 1));
     assert_refused(muster_runtime_name_device(runtime, "a", 0), MUSTER_INVALID_ARGUMENT,
@@ -109,7 +110,7 @@ static void names_that_cannot_be_given_are_refused(void **state) {
 
 static void an_unknown_name_is_refused_with_the_list(void **state) {
     (void)state;
-    NOT_ON_GPUS("its messages name far devices");
+    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
     muster_runtime *runtime = open_text("far:2");
     assert_ok(muster_runtime_name_device(runtime, "left", 0));
     assert_unknown(runtime, "lefr",
@@ -183,7 +184,7 @@ static void the_device_is_that_of_the_tensors(void **state) {
 
 static void tensors_on_two_devices_are_refused_with_both_names(void **state) {
     (void)state;
-    NOT_ON_GPUS("its messages name far devices");
+    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
     muster_runtime *runtime = open_text("far:3");
     const muster_tensor tensors[] = {muster_tensor_none(), tensor_on(2), tensor_on(0)};
     int32_t rank = -7;

@@ -5,6 +5,7 @@
  * Devices of the trace beyond those of the machine share the latter. A copy is "equal", or "near"
  * where all its f32 differ by rounding only (kernels call functions whose last bits differ), else
  * "different", and the exit status is 1. */
+#include "base_skip.h"
 #include "code_impl.h"
 #include "contract_support.h"
 
@@ -327,7 +328,7 @@ int main(int count, char **arguments) {
         return 2;
     }
     read_contents(arguments[1]);
-    if (!contract_open_cuda() || !contract_open_nvrtc()) return 77;
+    if (!contract_open_cuda() || !contract_open_nvrtc()) return SKIP_SUITE("the CUDA driver or NVRTC could not be opened");
     contract_open_cublas();
     NEED(cu.cuInit(0));
     NEED(cu.cuDeviceGetCount(&device_count));

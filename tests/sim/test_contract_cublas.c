@@ -1,4 +1,5 @@
 /* What a caller may rely on in cuBLAS. */
+#include "base_skip.h"
 #include "contract_support.h"
 
 #include <stdio.h>
@@ -244,6 +245,6 @@ int main(void) {
         cmocka_unit_test(bad_arguments_are_refused),
         cmocka_unit_test(a_handle_has_a_stream_a_workspace_and_a_mode),
     };
-    if (!contract_open_cuda() || !contract_open_cublas()) return 77;
+    if (!contract_open_cuda() || !contract_open_cublas()) return SKIP_SUITE("the CUDA driver or cuBLAS could not be opened");
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,4 +1,5 @@
 /* What a caller may rely on in the CUDA driver. */
+#include "base_skip.h"
 #include "contract_parameters.h"
 #include "contract_support.h"
 
@@ -522,6 +523,6 @@ int main(void) {
     };
     early = in_child(run_before_init);
     spoiled = in_child(run_spoiling);
-    if (!contract_open_cuda() || !contract_open_nvrtc()) return 77;
+    if (!contract_open_cuda() || !contract_open_nvrtc()) return SKIP_SUITE("the CUDA driver or NVRTC could not be opened");
     return cmocka_run_group_tests(tests, contract_setup, contract_teardown);
 }

@@ -1,4 +1,5 @@
 /* What a caller may rely on in kernels compiled from a text of one's own. */
+#include "base_skip.h"
 #include "contract_program.h"
 
 #include <math.h>
@@ -347,6 +348,6 @@ int main(void) {
         cmocka_unit_test(modules_may_have_kernels_of_one_name),
         cmocka_unit_test(kernels_are_found_by_their_c_name_alone),
     };
-    if (!contract_open_cuda() || !contract_open_nvrtc()) return 77;
+    if (!contract_open_cuda() || !contract_open_nvrtc()) return SKIP_SUITE("the CUDA driver or NVRTC could not be opened");
     return cmocka_run_group_tests(tests, contract_setup, contract_teardown);
 }

@@ -11,13 +11,4 @@ bool on_gpus(void);
  * closed, if anything is left in it. */
 void machine_check(bool all_closed);
 
-/* For a case, or the rest of one, that is about the devices it names; says why. */
-#define NOT_ON_GPUS(reason)                             \
-    do {                                                \
-        if (on_gpus()) {                                \
-            print_message("not on GPUs: %s\n", reason); \
-            return;                                     \
-        }                                               \
-    } while (0)
-
 #endif

@@ -1,4 +1,4 @@
-/* What the environment asks of tests with random cases: where the random numbers begin, and how many cases there are. */
+/* What the environment asks of tests with random cases: the seed, and how many cases. */
 #ifndef BASE_SEED_H
 #define BASE_SEED_H
 

@@ -2,6 +2,7 @@
  * for the real library as for the simulated one; script/gpu-check runs it against the real one.
  * With one device most of it is done by one rank; what needs two is then skipped. */
 #include "base_check.h"
+#include "base_skip.h"
 #include "half_impl.h"
 #include "nccl_team.h"
 
@@ -529,22 +530,23 @@ static void ncclRedOpDestroy_refuses_what_it_did_not_make(void **state) {
 }
 
 /* The optional ones: there are none before 2.28. */
-static void need(const void *function) {
-    if (!function) skip();
-}
+#define NEED(function)                                        \
+    do {                                                      \
+        if (!(function)) SKIP("this NCCL has no " #function); \
+    } while (0)
 static void ncclAlltoAll_exchanges_blocks(void **state) {
     (void)state;
-    need((const void *)(uintptr_t)nccl.ncclAlltoAll);
+    NEED(nccl.ncclAlltoAll);
     check_kind(ALL_TO_ALL, false, false);
 }
 static void ncclGather_joins_at_the_root(void **state) {
     (void)state;
-    need((const void *)(uintptr_t)nccl.ncclGather);
+    NEED(nccl.ncclGather);
     check_kind(GATHER, true, true);
 }
 static void ncclScatter_deals_from_the_root(void **state) {
     (void)state;
-    need((const void *)(uintptr_t)nccl.ncclScatter);
+    NEED(nccl.ncclScatter);
     check_kind(SCATTER, true, true);
 }
 
@@ -579,7 +581,7 @@ static mst_nccl_result stuck_task(team *t, int rank, void *argument) {
 
 static void ncclCommAbort_ends_what_waits_for_a_missing_rank(void **state) {
     (void)state;
-    if (team_devices() < 2) skip();
+    if (team_devices() < 2) SKIP("it needs two devices");
     team own;
     pthread_barrier_t barrier;
     assert_true(team_open(&own, team_devices(), false));
@@ -599,10 +601,7 @@ static bool has_test(const struct CMUnitTest *tests, size_t count, const char *s
 
 int main(void) {
     const char *reason = team_open_libraries();
-    if (reason) {
-        printf("skipped: %s\n", reason);
-        return 77;
-    }
+    if (reason) return SKIP_SUITE(reason);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ncclGetVersion_gives_2_18_or_later),
         cmocka_unit_test(ncclGetErrorString_has_a_text_for_every_number),

@@ -1,0 +1,49 @@
+# The rules of every test: how long it may take, how it skips itself, and whether builds with a sanitizer leave it out.
+#
+#   tests/times.txt      the seconds that each suite takes on two quiet cores
+#   tests/left_out.txt   the suites that builds with a sanitizer leave out, and why
+set(MUSTER_TEST_LISTS ${PROJECT_SOURCE_DIR}/tests)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${MUSTER_TEST_LISTS}/left_out.txt ${MUSTER_TEST_LISTS}/times.txt)
+
+set(MUSTER_TEST_FULL OFF)
+if("$ENV{MUSTER_TEST_FULL}")
+  set(MUSTER_TEST_FULL ON)
+endif()
+
+# The suites that this build leaves out but with MUSTER_TEST_FULL=1, as one regular expression.
+set(MUSTER_LEFT_OUT "^$")
+if(MUSTER_SANITIZE AND NOT MUSTER_TEST_FULL)
+  file(STRINGS ${MUSTER_TEST_LISTS}/left_out.txt lines REGEX "^full ")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^full +([^ ]+) .*$" "\\1" pattern "${line}")
+    string(REPLACE "." "[.]" pattern "${pattern}")
+    string(REPLACE "*" ".*" pattern "${pattern}")
+    string(APPEND MUSTER_LEFT_OUT "|^${pattern}$")
+  endforeach()
+endif()
+
+# A suite may take 30 times its written time, and 10 minutes at least: a machine with a load of 20 makes it slow, and slow is not wrong.
+function(muster_test_timeout variable name)
+  set(timeout 600)
+  string(REPLACE "." "[.]" pattern "${name}")
+  file(STRINGS ${MUSTER_TEST_LISTS}/times.txt line REGEX "^${pattern} ")
+  string(REGEX MATCHALL " [0-9]+" times "${line}")
+  foreach(seconds IN LISTS times)
+    math(EXPR scaled "30 * ${seconds}")
+    if(scaled GREATER timeout)
+      set(timeout ${scaled})
+    endif()
+  endforeach()
+  if(MUSTER_TEST_FULL AND timeout LESS 3600)
+    set(timeout 3600)
+  endif()
+  set(${variable} ${timeout} PARENT_SCOPE)
+endfunction()
+
+function(muster_test_rules name)
+  muster_test_timeout(timeout ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77)
+  if(name MATCHES "${MUSTER_LEFT_OUT}")
+    set_tests_properties(${name} PROPERTIES DISABLED TRUE)
+  endif()
+endfunction()
