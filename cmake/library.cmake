@@ -1,5 +1,12 @@
 # The shared library made of all rooms, and what `cmake --install` puts where.
-set(map ${PROJECT_SOURCE_DIR}/lib/muster.map)
+include(cmake/symbols.cmake)
+set(map ${PROJECT_BINARY_DIR}/muster.map)
+muster_version_script(${PROJECT_SOURCE_DIR}/lib/muster.abi ${map})
+# Below 1.0 a minor version may break programs, so that it is part of the soname.
+set(soversion ${PROJECT_VERSION_MAJOR})
+if(soversion EQUAL 0)
+  set(soversion 0.${PROJECT_VERSION_MINOR})
+endif()
 add_library(muster SHARED)
 foreach(room IN LISTS MUSTER_ROOMS)
   target_sources(muster PRIVATE $<TARGET_OBJECTS:muster_room_${room}>)
@@ -11,7 +18,7 @@ if(NOT MUSTER_SANITIZE) # a sanitizer's runtime may be resolved only by the prog
   target_link_options(muster PRIVATE LINKER:-z,defs)
 endif()
 target_include_directories(muster PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-set_target_properties(muster PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C LINK_DEPENDS ${map})
+set_target_properties(muster PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${soversion} LINKER_LANGUAGE C LINK_DEPENDS ${map})
 
 if(MUSTER_INSTALL)
   include(CMakePackageConfigHelpers)

@@ -71,7 +71,7 @@ class Library:
     """The shared library: library.mean(worker, x, y) is muster_mean, raising MusterError where it fails."""
 
     def __init__(self, path=None):
-        self._c = ctypes.CDLL(path or os.environ.get("MUSTER_LIBRARY", "libmuster.so.0"))
+        self._c = ctypes.CDLL(path or os.environ.get("MUSTER_LIBRARY", "libmuster.so.0.1"))
         for name, arguments in STATUS_FUNCTIONS.items():
             function = getattr(self._c, "muster_" + name)
             function.argtypes, function.restype = arguments, ctypes.c_int32

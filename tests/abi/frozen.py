@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The public headers read as text: their constants, struct fields and functions.
 
-    frozen.py check  HEADERS FROZEN        every constant, struct and field of the headers is in frozen.def, and nothing else
-    frozen.py symbols HEADERS LIBRARY NM   the library exports the functions of the headers, in the version node, and nothing else
+    frozen.py check HEADERS FROZEN             every constant, struct and field of the headers is in frozen.def, and nothing else
+    frozen.py symbols HEADERS LIST LIBRARY NM  the library exports the functions of the headers, each in the version node that the list
+                                               (lib/muster.abi) gives it, and nothing else
 """
 import pathlib
 import re
@@ -40,13 +41,13 @@ def fields(text):
     return names
 
 
-def compare(what, expected, found):
+def compare(what, expected, found, source="the headers"):
     for name in sorted(expected - found):
-        print(f"{what}: {name} is in the headers but missing")
+        print(f"{what}: {name} is in {source} but missing")
     for name in sorted(found - expected):
-        print(f"{what}: {name} is there but not in the headers")
+        print(f"{what}: {name} is there but not in {source}")
     if not expected:
-        print(f"{what}: the headers were not understood")
+        print(f"{what}: {source} could not be understood")
     return expected == found and bool(expected)
 
 
@@ -58,13 +59,39 @@ def check(headers, frozen):
     return compare("frozen.def structs", fields(text), listed) and ok
 
 
-def symbols(headers, library, nm):
-    lines = subprocess.run([nm, "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout.splitlines()
-    names = [line.split()[-1] for line in lines if line.split()[-2] != "A"]
-    wrong = [name for name in names if not name.endswith("@@MUSTER_0.1")]
-    for name in wrong:
-        print(f"exported outside the version node MUSTER_0.1: {name}")
-    return compare("exported symbols", functions(read(headers)), {name.split("@")[0] for name in names}) and not wrong
+def listed(path):
+    """The version node of each symbol in the list; a symbol in two lines is an error."""
+    nodes = {}
+    for line in pathlib.Path(path).read_text().splitlines():
+        if line and not line.startswith("#"):
+            node, name = line.split()
+            if name in nodes:
+                sys.exit(f"{path}: {name} stands in two lines")
+            nodes[name] = node
+    return nodes
+
+
+def exported(library, nm):
+    """The version node of each exported symbol; a version that is not the default one begins with a single @."""
+    command = [nm, "-D", "--defined-only", "--with-symbol-versions", library]
+    nodes = {}
+    for line in subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines():
+        kind, symbol = line.split()[-2:]
+        if kind != "A":  # the nodes themselves
+            name, at, node = symbol.partition("@@" if "@@" in symbol else "@")
+            nodes[name] = (at if at == "@" else "") + (node or "none")
+    return nodes
+
+
+def symbols(headers, path, library, nm):
+    wanted, found = listed(path), exported(library, nm)
+    ok = compare(path, functions(read(headers)), set(wanted))
+    ok = compare("exported symbols", set(wanted), set(found), path) and ok
+    for name in sorted(wanted.keys() & found.keys()):
+        if wanted[name] != found[name]:
+            print(f"exported symbols: {name}: expected version node {wanted[name]}, found {found[name]}")
+            ok = False
+    return ok
 
 
 if __name__ == "__main__":

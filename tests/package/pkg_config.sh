@@ -6,4 +6,8 @@ test "$(pkg-config --modversion muster)" = "$(sed -n 's/^set(PACKAGE_VERSION "\(
 # shellcheck disable=SC2046
 "$cc" -std=c11 -Wall -Wextra -Werror "$consumer/consumer.c" -o "$work/consumer" $(pkg-config --cflags --libs muster)
 LD_LIBRARY_PATH="$libdir" "$work/consumer"
-LD_LIBRARY_PATH="$libdir" ldd "$work/consumer" | grep -q "libmuster\.so\.[0-9]* => $libdir/"
+# Below 1.0 the soname has the minor version, too: libmuster.so.0.1.
+version=$(pkg-config --modversion muster)
+soname=libmuster.so.${version%%.*}
+test "${version%%.*}" -gt 0 || soname=libmuster.so.${version%.*}
+LD_LIBRARY_PATH="$libdir" ldd "$work/consumer" | grep -qF "$soname => $libdir/"
