@@ -64,7 +64,7 @@ MST_EACH_UNSIGNED(INTEGER_LOOPS)
                        [MUSTER_MIN] = min_##name,   \
                        [MUSTER_AVG] = avg_##name},
 /* inputs: [MANY], the last one may be NULL. bool goes one by one. */
-static void (*const loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count,
+static void (*const loops[MST_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count,
                                                                double scale) = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW)
                                                                                     MST_EACH_UNSIGNED(INTEGER_ROW)};
 

@@ -25,7 +25,6 @@ enum {
     MUSTER_U32 = 10,
     MUSTER_U64 = 11,
     MUSTER_BOOL = 12,
-    MUSTER_DTYPE_COUNT = 13,
 };
 
 /* Bytes of one element, 0 for a number that is no dtype. Threads: any. */

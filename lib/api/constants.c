@@ -49,7 +49,6 @@ static const constant constants[] = {
     CONSTANT(MUSTER_U32),
     CONSTANT(MUSTER_U64),
     CONSTANT(MUSTER_BOOL),
-    CONSTANT(MUSTER_DTYPE_COUNT),
     CONSTANT(MUSTER_MAX_DIMS),
     CONSTANT(MUSTER_DEVICE_HOST),
     SIZE(muster_tensor),

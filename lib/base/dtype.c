@@ -11,7 +11,7 @@ typedef struct dtype_row {
     int8_t size, digits, exponent_bits;
 } dtype_row;
 
-static const dtype_row rows[MUSTER_DTYPE_COUNT] = {
+static const dtype_row rows[MST_DTYPE_COUNT] = {
     [MUSTER_DTYPE_NONE] = {"none", KIND_NONE, 0, 0, 0}, [MUSTER_F16] = {"f16", KIND_FLOAT, 2, 11, 5},
     [MUSTER_BF16] = {"bf16", KIND_FLOAT, 2, 8, 8},      [MUSTER_F32] = {"f32", KIND_FLOAT, 4, 24, 8},
     [MUSTER_F64] = {"f64", KIND_FLOAT, 8, 53, 11},      [MUSTER_I8] = {"i8", KIND_SIGNED, 1, 7, 0},
@@ -21,11 +21,11 @@ static const dtype_row rows[MUSTER_DTYPE_COUNT] = {
     [MUSTER_BOOL] = {"bool", KIND_BOOL, 1, 1, 0},
 };
 
-static const dtype_row *find_row(muster_dtype dtype) { return &rows[dtype >= 0 && dtype < MUSTER_DTYPE_COUNT ? dtype : MUSTER_DTYPE_NONE]; }
+static const dtype_row *find_row(muster_dtype dtype) { return &rows[dtype >= 0 && dtype < MST_DTYPE_COUNT ? dtype : MUSTER_DTYPE_NONE]; }
 
 int64_t muster_dtype_size(muster_dtype dtype) { return find_row(dtype)->size; }
 
-const char *muster_dtype_name(muster_dtype dtype) { return dtype >= 0 && dtype < MUSTER_DTYPE_COUNT ? rows[dtype].name : "unknown"; }
+const char *muster_dtype_name(muster_dtype dtype) { return dtype >= 0 && dtype < MST_DTYPE_COUNT ? rows[dtype].name : "unknown"; }
 
 bool mst_dtype_is_float(muster_dtype dtype) { return find_row(dtype)->kind == KIND_FLOAT; }
 

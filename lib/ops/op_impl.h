@@ -47,7 +47,7 @@ static inline bool mst_op_reaches(const muster_worker *worker, const muster_tens
 }
 
 static inline bool mst_op_surely_good(const muster_worker *worker, const muster_tensor *tensor) {
-    if ((uint32_t)(tensor->dtype - 1) >= MUSTER_DTYPE_COUNT - 1 || (uint32_t)tensor->ndim > MUSTER_MAX_DIMS) return false;
+    if ((uint32_t)(tensor->dtype - 1) >= MST_DTYPE_COUNT - 1 || (uint32_t)tensor->ndim > MUSTER_MAX_DIMS) return false;
     int64_t count = 1;
     bool bad = !tensor->data;
     for (int32_t d = 0; d < tensor->ndim; d++) bad |= tensor->shape[d] < 0 || __builtin_mul_overflow(count, tensor->shape[d], &count);

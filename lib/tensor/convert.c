@@ -50,7 +50,7 @@ typedef void (*converter)(void *restrict to, const void *restrict from, int64_t 
 
 #define ENTRY(TO, to_type, FROM, from_type, wide, load) [MUSTER_##TO][MUSTER_##FROM] = FROM##_to_##TO,
 #define ENTRIES(TO, to_type) SOURCES(ENTRY, TO, to_type)
-static const converter converters[MUSTER_DTYPE_COUNT][MUSTER_DTYPE_COUNT] = {DESTINATIONS(ENTRIES)};
+static const converter converters[MST_DTYPE_COUNT][MST_DTYPE_COUNT] = {DESTINATIONS(ENTRIES)};
 
 void mst_convert(muster_dtype to_dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count) {
     if (count <= 0) return;

@@ -17,9 +17,10 @@ static void dtypes_have_sizes_and_names(void **state) {
         assert_string_equal(muster_dtype_name(expected[i].dtype), expected[i].name);
         assert_int_equal(mst_dtype_is_float(expected[i].dtype), expected[i].dtype <= MUSTER_F64);
     }
+    assert_int_equal(MST_DTYPE_COUNT, sizeof expected / sizeof *expected + 1);
     assert_int_equal(muster_dtype_size(MUSTER_DTYPE_NONE), 0);
     assert_int_equal(muster_dtype_size(-1), 0);
-    assert_int_equal(muster_dtype_size(MUSTER_DTYPE_COUNT), 0);
+    assert_int_equal(muster_dtype_size(MST_DTYPE_COUNT), 0);
     assert_string_equal(muster_dtype_name(99), "unknown");
 }
 

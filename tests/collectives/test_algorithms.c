@@ -382,7 +382,7 @@ static void matrix_of(mst_collective collective) {
     numbers = test_seed() * 1000 + collective;
     trial t = {.collective = collective};
     for (t.size = 1; t.size <= RANKS; t.size++) {
-        for (t.dtype = MUSTER_F16; t.dtype < MUSTER_DTYPE_COUNT; t.dtype++) {
+        for (t.dtype = MUSTER_F16; t.dtype < MST_DTYPE_COUNT; t.dtype++) {
             for (t.op = MUSTER_SUM; t.op <= MUSTER_AVG; t.op++) {
                 if (defined_on(&t)) each_count(&t);
             }

@@ -70,7 +70,7 @@ static void check(muster_reduction op, muster_dtype dtype, int32_t inputs, int32
 
 static void test_the_bits_are_those_of_one_input_after_the_other(void **state) {
     (void)state;
-    for (muster_dtype dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++) {
         for (muster_reduction op = MUSTER_SUM; op <= MUSTER_AVG; op++) {
             if (mst_reduction_check(op, dtype, "test") != MUSTER_OK) continue;
             for (int32_t inputs = 1; inputs <= INPUTS; inputs++) check(op, dtype, inputs, INPUTS);
@@ -81,7 +81,7 @@ static void test_the_bits_are_those_of_one_input_after_the_other(void **state) {
 static void test_the_result_may_lie_in_any_input_where_it_says_so(void **state) {
     (void)state;
     int32_t checked = 0;
-    for (muster_dtype dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++) {
         for (muster_reduction op = MUSTER_SUM; op <= MUSTER_AVG; op++) {
             if (mst_reduction_check(op, dtype, "test") != MUSTER_OK) continue;
             for (int32_t inputs = 1; inputs <= INPUTS; inputs++) {

@@ -291,7 +291,7 @@ static void test_roots_ranks_tags_and_ops(void **state) {
 
 static muster_status table_task(muster_worker *w, void *argument) {
     (void)argument;
-    for (muster_dtype dtype = MUSTER_F16; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = MUSTER_F16; dtype < MST_DTYPE_COUNT; dtype++) {
         for (muster_reduction op = MUSTER_SUM; op <= MUSTER_AVG; op += MUSTER_AVG - MUSTER_SUM) {
             bool refused = op == MUSTER_AVG ? dtype > MUSTER_F64 : dtype == MUSTER_BOOL;
             if (!refused) continue;

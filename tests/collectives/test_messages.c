@@ -70,7 +70,7 @@ static void test_messages_of_a_pair_keep_their_order(void **state) {
 static muster_status dtypes_task(muster_worker *w, void *argument) {
     (void)argument;
     static const uint64_t bits[] = {0x0123456789abcdef, 0x7ff0000000000001, 0x8000000000000000, 0x0101010001000101};
-    for (muster_dtype dtype = MUSTER_F16; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = MUSTER_F16; dtype < MST_DTYPE_COUNT; dtype++) {
         int64_t count = 32 / muster_dtype_size(dtype);
         muster_tensor host = muster_tensor_make(dtype, (void *)bits, 1, &count), y = muster_worker_scratch(w, dtype, 1, &count);
         if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, dtype, values_copy(w, host)));

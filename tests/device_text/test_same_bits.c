@@ -60,8 +60,8 @@ static void any_bits(muster_dtype dtype, void *values, int64_t count) {
 static muster_status convert(muster_worker *w, void *argument) {
     (void)argument;
     static _Alignas(16) char values[MOST * 8], expected[MOST * 8];
-    for (muster_dtype from = 1; from < MUSTER_DTYPE_COUNT; from++)
-        for (muster_dtype to = 1; to < MUSTER_DTYPE_COUNT; to++) {
+    for (muster_dtype from = 1; from < MST_DTYPE_COUNT; from++)
+        for (muster_dtype to = 1; to < MST_DTYPE_COUNT; to++) {
             int64_t count = muster_dtype_size(from) == 2 ? MOST : 3000;
             any_bits(from, values, count);
             muster_tensor x = on_device(w, from, values, count), y = muster_worker_scratch(w, to, 1, &count);
@@ -82,7 +82,7 @@ static muster_status accumulate(muster_worker *w, void *argument) {
     static _Alignas(16) char before[MOST * 8], values[MOST * 8];
     enum { COUNT = 1003 };
     int64_t count = COUNT;
-    for (muster_dtype dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (muster_reduction op = MUSTER_SUM; op <= MUSTER_AVG; op++)
             for (int first = 0; first < 2 && !ops_refused(op, dtype); first++) {
                 muster_dtype wide = mst_dtype_compute(dtype);

@@ -174,7 +174,7 @@ static double plain_unary(muster_unary op, double v) {
 
 static muster_status unary(muster_worker *w, void *argument) {
     (void)argument;
-    for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_NEG; op <= MUSTER_RECIPROCAL; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = make(w, dtype, 2, 4, 5, layouts % 3), y = make(w, dtype, 2, 4, 5, layouts / 3);
@@ -213,7 +213,7 @@ static double plain_binary(muster_binary op, double a, double b) {
 
 static muster_status binary(muster_worker *w, void *argument) {
     (void)argument;
-    for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_ADD; op <= MUSTER_MINIMUM; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
                 ops_pair a = make(w, dtype, 2, 4, 5, layouts % 3), b = make(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
@@ -260,8 +260,8 @@ static muster_status integers_wrap(muster_worker *w, void *argument) {
 
 static muster_status fill_and_copy(muster_worker *w, void *argument) {
     (void)argument;
-    for (int from = 1; from < MUSTER_DTYPE_COUNT; from++)
-        for (int to = 1; to < MUSTER_DTYPE_COUNT; to++)
+    for (int from = 1; from < MST_DTYPE_COUNT; from++)
+        for (int to = 1; to < MST_DTYPE_COUNT; to++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = make(w, from, layouts % 2 + 1, layouts % 2 ? 3 : 5, 5, layouts % 3), y = make(w, to, 2, 3, 5, layouts / 3);
                 assert_ok(muster_fill(w, 1, y.device));
@@ -309,7 +309,7 @@ static double plain_reduce(muster_reduction op, double a, double v) {
 
 static muster_status reduce(muster_worker *w, void *argument) {
     (void)argument;
-    for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_SUM; op <= MUSTER_AVG; op++)
             for (int layout = 0; layout < LAYOUTS; layout++)
                 for (int axis = -1; axis < 2; axis++) {
@@ -353,7 +353,7 @@ static muster_status reduce_of_nothing(muster_worker *w, void *argument) {
 
 static muster_status combine(muster_worker *w, void *argument) {
     (void)argument;
-    for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (int op = MUSTER_SUM; op <= MUSTER_AVG; op++) {
             ops_pair v = make(w, dtype, 1, 9, 0, 0), a = make(w, mst_dtype_compute(dtype), 1, 9, 0, 0);
             if (ops_refused(op, dtype)) {
@@ -378,7 +378,7 @@ static muster_status combine(muster_worker *w, void *argument) {
 
 static muster_status argmax(muster_worker *w, void *argument) {
     (void)argument;
-    for (int dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++)
+    for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
         for (int layout = 0; layout < LAYOUTS; layout++) {
             ops_pair x = make(w, dtype, 2, 4, 5, layout), index = make(w, MUSTER_I64, 1, 4, 0, layout);
             assert_ok(muster_argmax(w, x.device, index.device));

@@ -106,7 +106,7 @@ static double results[MOST * 64];
 
 static muster_dtype any_float(void) { return MUSTER_F16 + (muster_dtype)ops_random(4); }
 static muster_dtype blas_dtype(void) { return MUSTER_F32 + (muster_dtype)ops_random(2); }
-static muster_dtype any_dtype(void) { return 1 + (muster_dtype)ops_random(MUSTER_DTYPE_COUNT - 1); }
+static muster_dtype any_dtype(void) { return 1 + (muster_dtype)ops_random(MST_DTYPE_COUNT - 1); }
 
 /* ---- elementwise ---- */
 

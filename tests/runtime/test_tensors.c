@@ -73,7 +73,7 @@ static void a_new_tensor_holds_zeros_on_the_named_device(void **state) {
 static void every_dtype_can_be_placed(void **state) {
     (void)state;
     muster_runtime *runtime = open_text("host:1,far:1");
-    for (muster_dtype dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++) {
         char in[3 * 8], out[3 * 8] = {0};
         const int64_t bytes = 3 * muster_dtype_size(dtype), shape[] = {3};
         memset(in, 1, sizeof in);

@@ -28,7 +28,7 @@ LOOP(bool, uint8_t, uint8_t, 0 !=)
 
 static muster_status argmax_kernel(const void *parameters) {
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = argmax_##name,
-    static int64_t (*const loops[MUSTER_DTYPE_COUNT])(const char *row, int64_t step, int64_t k) = {
+    static int64_t (*const loops[MST_DTYPE_COUNT])(const char *row, int64_t step, int64_t k) = {
         MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = argmax_bool};
     const argmax_parameters *p = parameters;
     const char *x = muster_tensor_address(p->x);

@@ -37,13 +37,13 @@ static muster_status run(const relu_parameters *p, const mst_walk_inner *loops) 
 
 static muster_status bias_relu_kernel(const void *parameters) {
 #define BIAS_ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,
-    static const mst_walk_inner loops[MUSTER_DTYPE_COUNT] = {MST_EACH_FLOAT(BIAS_ROW)};
+    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(BIAS_ROW)};
     return run(parameters, loops);
 }
 
 static muster_status relu_gradient_kernel(const void *parameters) {
 #define GRADIENT_ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = relu_gradient_##name,
-    static const mst_walk_inner loops[MUSTER_DTYPE_COUNT] = {MST_EACH_FLOAT(GRADIENT_ROW)};
+    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(GRADIENT_ROW)};
     return run(parameters, loops);
 }
 

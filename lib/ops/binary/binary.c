@@ -53,7 +53,7 @@ MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
     [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
                        [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
 enum { OPERATIONS = MUSTER_MINIMUM + 1 };
-static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
+static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
 
 static muster_status binary_kernel(const void *parameters) {
     const binary_parameters *p = parameters;

@@ -65,7 +65,7 @@ LOOP(or_bool, uint8_t, uint64_t, 0 !=, a | v)
                        [MUSTER_PROD] = prod_##name, \
                        [MUSTER_MAX] = max_##name,   \
                        [MUSTER_MIN] = min_##name},
-static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][MUSTER_AVG + 1] = {
+static const mst_walk_inner loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
     MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
         MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
 

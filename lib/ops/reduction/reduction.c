@@ -16,7 +16,7 @@ const char *mst_reduction_name(muster_reduction op) {
 muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where) {
     if (op <= 0 || op >= REDUCTIONS)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_SUM, PROD, MAX, MIN or AVG, received %d", where, op);
-    if (dtype <= 0 || dtype >= MUSTER_DTYPE_COUNT)
+    if (dtype <= 0 || dtype >= MST_DTYPE_COUNT)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a dtype, received %d", where, dtype);
     if (op == MUSTER_AVG && dtype == MUSTER_BOOL)
         return mst_error(MUSTER_UNSUPPORTED, "%s: avg of bool is refused: copy to a float dtype first", where);
@@ -135,7 +135,7 @@ typedef struct combine {
 #define INTEGER_ROW(NAME, name, T) \
     [MUSTER_##NAME] = {            \
         [MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name), [MUSTER_MIN] = OF(min_##name)},
-static const combine loops[MUSTER_DTYPE_COUNT][REDUCTIONS] = {
+static const combine loops[MST_DTYPE_COUNT][REDUCTIONS] = {
     EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)[MUSTER_BOOL] = {
         [MUSTER_PROD] = OF(and_bool), [MUSTER_MAX] = OF(or_bool), [MUSTER_MIN] = OF(and_bool)}};
 
@@ -198,7 +198,7 @@ typedef struct update {
     void (*pair)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
 } update;
 #define UPDATE_ROW(NAME, name, ...) [MUSTER_##NAME] = {momentum_##name, update_##name, update_pair_##name},
-static const update updates[MUSTER_DTYPE_COUNT] = {EACH_FLOAT(UPDATE_ROW)};
+static const update updates[MST_DTYPE_COUNT] = {EACH_FLOAT(UPDATE_ROW)};
 
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha) {
     updates[dtype].sum(x, parameter, sum, count, alpha);
@@ -215,7 +215,7 @@ void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void 
 }
 
 void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count) {
-    static const double lowest[MUSTER_DTYPE_COUNT] = {
+    static const double lowest[MST_DTYPE_COUNT] = {
         [MUSTER_F16] = -INFINITY, [MUSTER_BF16] = -INFINITY, [MUSTER_F32] = -INFINITY, [MUSTER_F64] = -INFINITY,
         [MUSTER_I8] = INT8_MIN,   [MUSTER_I16] = INT16_MIN,  [MUSTER_I32] = INT32_MIN, [MUSTER_I64] = (double)INT64_MIN};
     /* The conversion to integers saturates, and that to bool asks for not 0. */

@@ -37,7 +37,7 @@ MST_EACH_FLOAT(DEFINE)
 static muster_status scale_add_kernel(const void *parameters) {
     mst_scale_add_parameters p = *(const mst_scale_add_parameters *)parameters;
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = scale_add_##name,
-    static const mst_walk_inner loops[MUSTER_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     mst_walk walk;
     mst_walk_make(&walk, p.y.ndim, p.y.shape, 2, (const muster_tensor *[]){&p.x, &p.y});
     mst_walk_run(&walk, loops[p.y.dtype], &p);

@@ -67,7 +67,7 @@ MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 #define UNSIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 enum { OPERATIONS = MUSTER_RECIPROCAL + 1 };
-static const mst_walk_inner loops[MUSTER_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
+static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
                                                                          MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
 static const char *const names[OPERATIONS] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal"};
 

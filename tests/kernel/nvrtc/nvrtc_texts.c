@@ -70,7 +70,7 @@ static void compile_file(const char *name, const char *text, const char *definit
 
 static void files_of_the_tests(void **state) {
     (void)state;
-    const muster_dtype last = architecture == 90 ? MUSTER_DTYPE_COUNT - 1 : MUSTER_F16; /* that one has them all */
+    const muster_dtype last = architecture == 90 ? MST_DTYPE_COUNT - 1 : MUSTER_F16; /* that one has them all */
     for (muster_dtype dtype = MUSTER_F16; dtype <= last; dtype++) {
         char definitions[200];
         snprintf(definitions, sizeof definitions, "#define DTYPE_INPUT_0 %s\n#define DTYPE_OUTPUT_0 %s\n", mst_type_in_text(dtype),
