@@ -40,7 +40,7 @@ typedef struct muster_driver muster_driver;
  * returns unless integrate is replaced, too, and waits for it. A send that is replaced finds in
  * muster_driver_outgoing what the driver's own would have sent. EASGD's own send wants its own
  * integrate before it (BAD_STATE). A status other than OK becomes muster_driver_step's; the part is
- * then still due at the next call. */
+ * then still due at the next call. The layout of this struct is frozen. */
 typedef struct muster_driver_parts {
     muster_status (*fetch)(muster_driver *driver, muster_worker *worker, int64_t step, void *user);
     muster_status (*integrate)(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters, int32_t count,
@@ -131,11 +131,15 @@ MUSTER_API muster_status muster_driver_default_integrate(muster_driver *driver, 
                                                          int32_t count);
 MUSTER_API muster_status muster_driver_default_send(muster_driver *driver, muster_worker *worker);
 
-/* How often each has happened on this worker (in a group: on rank 0): for reports, and for
- * tests. */
+/* How often each has happened on this worker (in a group: on rank 0): for reports, and for tests. A
+ * result struct: the rules are in muster/status.h. Errors: INVALID_ARGUMENT (NULL, struct_size). */
 typedef struct muster_driver_counts {
+    size_t struct_size; /* set by muster_driver_counts_init */
     int64_t fetches, integrations, sends;
 } muster_driver_counts;
+static inline void muster_driver_counts_init(muster_driver_counts *counts) {
+    if (counts) counts->struct_size = sizeof *counts;
+}
 MUSTER_API muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
 
 /* For parts of one's own; NULL, "no tensor" or 0 where there is none (another member of a group

@@ -20,7 +20,7 @@ typedef struct muster_function muster_function;
 typedef muster_status (*muster_body)(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
 
 /* A body for one backend ("host", "cuda"); backend NULL: worker operations only, runs on every
- * backend. */
+ * backend. Its layout is frozen. */
 typedef struct muster_backend_body {
     const char *backend;
     muster_body body;

@@ -97,7 +97,7 @@ MUSTER_API const char *muster_kernel_log(const muster_kernel *kernel);
 MUSTER_API const char *muster_kernel_create_log(void);
 
 /* One argument of a launch. Made by the functions below; a tensor that is no tensor, or a dtype
- * that is none, is refused at the launch. */
+ * that is none, is refused at the launch. Its layout is frozen. */
 typedef struct muster_argument {
     int32_t type; /* as a parameter's */
     int32_t form; /* set by the functions below */
@@ -120,7 +120,7 @@ MUSTER_API muster_argument muster_argument_bits(int32_t type, uint64_t bits);
 
 /* How many groups, and how many threads in each, along 1 to 3 dimensions; local_bytes: dynamic
  * local memory of each group (GA_DECL_SHARED_PARAM). A 0 among groups or threads: nothing is
- * launched, and that is success. */
+ * launched, and that is success. Its layout is frozen. */
 typedef struct muster_grid {
     int32_t dims;
     int32_t reserved;
@@ -159,14 +159,19 @@ MUSTER_API muster_status muster_kernel_call(muster_kernel *kernel, const muster_
 MUSTER_API muster_status muster_kernel_call_elements(muster_kernel *kernel, int64_t elements, int64_t local_bytes,
                                                      const muster_argument *arguments, int32_t argument_count);
 
-/* What a kernel may be launched with on the device of that rank. Errors: INVALID_ARGUMENT (NULL),
- * OUT_OF_RANGE (no such rank). Threads: any. */
+/* What a kernel may be launched with on the device of that rank. A result struct: the rules are in
+ * muster/status.h. Errors: INVALID_ARGUMENT (NULL, struct_size), OUT_OF_RANGE (no such rank).
+ * Threads: any. */
 typedef struct muster_kernel_limits {
+    size_t struct_size;                           /* set by muster_kernel_limits_init */
     int64_t threads, threads_in[3], groups_in[3]; /* threads: of one group in all */
     int64_t preferred;                            /* of which the threads of a group had best be a multiple */
     int64_t processors;
     int64_t local_bytes;
 } muster_kernel_limits;
+static inline void muster_kernel_limits_init(muster_kernel_limits *limits) {
+    if (limits) limits->struct_size = sizeof *limits;
+}
 MUSTER_API muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank, muster_kernel_limits *limits);
 
 #ifdef __cplusplus

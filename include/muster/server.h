@@ -162,10 +162,15 @@ MUSTER_API muster_status muster_request_wait(muster_request **request);
 MUSTER_API muster_status muster_request_test(muster_request **request, int32_t *done);
 MUSTER_API muster_status muster_requests_wait_all(muster_request **requests, int32_t count);
 
-/* What the server has done since it was made. Threads: any. */
+/* What the server has done since it was made. A result struct: the rules are in muster/status.h.
+ * Errors: INVALID_ARGUMENT (NULL, struct_size). Threads: any. */
 typedef struct muster_server_statistics {
+    size_t struct_size;             /* set by muster_server_statistics_init */
     int64_t sends, receives, bytes; /* done without failure, of all clients; bytes of their tensors */
 } muster_server_statistics;
+static inline void muster_server_statistics_init(muster_server_statistics *statistics) {
+    if (statistics) statistics->struct_size = sizeof *statistics;
+}
 MUSTER_API muster_status muster_server_get_statistics(const muster_server *server, muster_server_statistics *statistics);
 
 #ifdef __cplusplus

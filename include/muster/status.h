@@ -22,6 +22,10 @@
  *            not have must be zero (else UNSUPPORTED). _init is inline, and passes the size in the
  *            program's header to _init_sized, which writes no more than that; a binding calls
  *            _init_sized with the size of what it declares. options may be NULL: all defaults.
+ * Result structs. They begin with struct_size and only grow, too. The program sets struct_size, by
+ *            _init or itself; the library fills the struct as far as the program's header knows it,
+ *            and sets fields that the library does not have to zero.
+ * Other structs are frozen: their layout never changes.
  * Strings are UTF-8 and are copied. Sizes are int64_t. Callbacks must not let a C++ exception pass
  * through them. */
 #ifndef MUSTER_STATUS_H

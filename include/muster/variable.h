@@ -13,7 +13,8 @@ extern "C" {
 typedef struct muster_variable muster_variable;
 
 /* Which rows of a data set: all, the first `stop`, the rows [start, stop), or a list of row indices
- * (repeats allowed, copied by no one: borrowed for the call). The zero value means all rows. */
+ * (repeats allowed, copied by no one: borrowed for the call). The zero value means all rows. Its
+ * layout is frozen. */
 typedef int32_t muster_selection_kind;
 enum { MUSTER_ALL = 0, MUSTER_COUNT = 1, MUSTER_RANGE = 2, MUSTER_LIST = 3 };
 typedef struct muster_selection {

@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-/* No option struct comes near it: a larger struct_size was never set. */
+/* No struct comes near it: a larger struct_size is not one that a program has set. */
 enum { LARGEST_SIZE = 4096 };
 
 void mst_options_init(void *options, size_t size) {
@@ -14,11 +14,15 @@ void mst_options_init(void *options, size_t size) {
 /* Every struct that begins with a size_t has a multiple of its size. */
 static bool is_possible_size(size_t size) { return size >= sizeof size && size % sizeof size == 0 && size <= LARGEST_SIZE; }
 
+static muster_status check_size(const char *where, const char *argument, const char *type, size_t size, size_t received) {
+    if (is_possible_size(received)) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: struct_size of %s: expected %zu, as %s_init sets it, received %zu", where, argument,
+                     type, size, type, received);
+}
+
 muster_status mst_options_read_resized(const char *where, const char *type, const void *given, void *known, size_t size) {
     const size_t received = *(const size_t *)given;
-    if (!is_possible_size(received))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: struct_size of %s: expected %zu, as %s_init sets it, received %zu", where,
-                         type, size, type, received);
+    MUSTER_TRY(check_size(where, "options", type, size, received));
     for (size_t i = size; i < received; i++) {
         if (((const unsigned char *)given)[i] != 0)
             return mst_error(MUSTER_UNSUPPORTED,
@@ -29,5 +33,14 @@ muster_status mst_options_read_resized(const char *where, const char *type, cons
     memset(known, 0, size);
     memcpy(known, given, received < size ? received : size);
     *(size_t *)known = size;
+    return MUSTER_OK;
+}
+
+muster_status mst_result_write(const char *where, const char *argument, const char *type, const void *known, size_t size, void *result) {
+    const size_t received = *(const size_t *)result;
+    MUSTER_TRY(check_size(where, argument, type, size, received));
+    memset(result, 0, received);
+    memcpy(result, known, received < size ? received : size);
+    *(size_t *)result = received;
     return MUSTER_OK;
 }

@@ -1,4 +1,5 @@
-/* Option structs. Each begins with size_t struct_size and only grows, at its end; zero in a field
+/* Structs that grow: option structs, which a program fills, and result structs, which the library
+ * fills. Each begins with size_t struct_size and only grows, at its end; zero in a field
  * means its default. The program may have been compiled with an older header, whose struct ends
  * earlier, or with a newer one, whose struct has fields that this library does not know. */
 #ifndef MST_OPTIONS_IMPL_H
@@ -30,5 +31,11 @@ static inline muster_status mst_options_read(const char *where, const char *type
     memcpy(known, given, size);
     return MUSTER_OK;
 }
+
+/* Copies the result known[size] into the caller's struct as far as that goes, keeping its
+ * struct_size; fields that this library does not know become zero. argument: the caller's name of
+ * the struct, for messages. Errors: INVALID_ARGUMENT (struct_size is none that a program can have
+ * set), and nothing has been written. */
+muster_status mst_result_write(const char *where, const char *argument, const char *type, const void *known, size_t size, void *result);
 
 #endif

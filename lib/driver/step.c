@@ -1,6 +1,7 @@
 /* One step of a driver: what is due, in its order, and what is left over from a step that
  * failed. */
 #include "driver_private.h"
+#include "options_impl.h"
 
 #include "communicator_impl.h"
 
@@ -189,8 +190,7 @@ muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, i
 muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts) {
     if (!driver) return mst_error_null("muster_driver_get_counts", "driver", "a driver");
     if (!counts) return mst_error_null("muster_driver_get_counts", "counts", "the address of the counts");
-    *counts = driver->counts;
-    return MUSTER_OK;
+    return mst_result_write("muster_driver_get_counts", "counts", "muster_driver_counts", &driver->counts, sizeof driver->counts, counts);
 }
 
 muster_client *muster_driver_client(muster_driver *driver) { return driver ? driver->client : NULL; }

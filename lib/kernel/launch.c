@@ -1,5 +1,6 @@
 /* Launching: inside a body on its worker's device, outside on the device of the tensors. */
 #include "kernel_private.h"
+#include "options_impl.h"
 #include "tensors_impl.h"
 
 #include <stdio.h>
@@ -201,11 +202,11 @@ muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank
     if (rank < 0 || rank >= size)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", where, (int)size - 1, (int)rank);
     const mst_program_limits *known = &kernel->devices[rank].limits;
-    *limits = (muster_kernel_limits){
+    muster_kernel_limits result = {
         .threads = known->threads, .preferred = known->preferred, .processors = known->processors, .local_bytes = known->local_bytes};
     for (int d = 0; d < MST_PROGRAM_DIMS; d++) {
-        limits->threads_in[d] = known->threads_in[d];
-        limits->groups_in[d] = known->groups_in[d];
+        result.threads_in[d] = known->threads_in[d];
+        result.groups_in[d] = known->groups_in[d];
     }
-    return MUSTER_OK;
+    return mst_result_write(where, "limits", "muster_kernel_limits", &result, sizeof result, limits);
 }

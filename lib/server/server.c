@@ -1,4 +1,5 @@
 /* The servers of a runtime, their end, and what can be asked of them. */
+#include "options_impl.h"
 #include "server_private.h"
 
 #include <inttypes.h>
@@ -280,12 +281,12 @@ muster_status muster_server_get_statistics(const muster_server *server, muster_s
     if (!server) return mst_error_null(where, "server", "a server");
     if (!statistics) return mst_error_null(where, "statistics", "the address of the statistics");
     muster_server *asked = (muster_server *)server;
-    *statistics = (muster_server_statistics){0};
+    muster_server_statistics sum = {.struct_size = sizeof sum};
     pthread_mutex_lock(&asked->lock);
-    server_add_counts(statistics, &server->others);
-    server_add_counts(statistics, &server->closed);
-    for (int32_t r = 0; r < server->runtime_size; r++) server_add_counts(statistics, &server->workers[r].counts);
-    for (const muster_client *client = server->clients; client; client = client->next) server_add_counts(statistics, &client->counts);
+    server_add_counts(&sum, &server->others);
+    server_add_counts(&sum, &server->closed);
+    for (int32_t r = 0; r < server->runtime_size; r++) server_add_counts(&sum, &server->workers[r].counts);
+    for (const muster_client *client = server->clients; client; client = client->next) server_add_counts(&sum, &client->counts);
     pthread_mutex_unlock(&asked->lock);
-    return MUSTER_OK;
+    return mst_result_write(where, "statistics", "muster_server_statistics", &sum, sizeof sum, statistics);
 }

@@ -96,7 +96,7 @@ static void take_batch(const pace *p, const muster_tensor *in, int64_t step, mus
 /* A worker's line, REPORTS times in a training. Reading the loss waits for the device, hence not in
  * every step. */
 static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_driver *driver) {
-    muster_driver_counts counts;
+    muster_driver_counts counts = {.struct_size = sizeof counts};
     float loss;
     if ((step + 1) * REPORTS / p->steps == step * REPORTS / p->steps) return MUSTER_OK;
     MUSTER_TRY(muster_worker_read(w, n->loss, muster_f32(&loss)));

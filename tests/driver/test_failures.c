@@ -81,7 +81,7 @@ static muster_status arguments_body(muster_worker *w, const muster_tensor *in, m
     muster_driver_options options = make_options(1, 0, 0, 1);
     muster_tensor p[VALUES], g[VALUES], other[VALUES];
     muster_driver *driver;
-    muster_driver_counts counts;
+    muster_driver_counts counts = {.struct_size = sizeof counts};
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, p));
     MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, g));
     MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, other));
@@ -190,7 +190,7 @@ static muster_status elastic_body(muster_worker *w, const muster_tensor *in, mus
     muster_driver_options options = make_options(2, 0, 2, 1);
     muster_tensor p[VALUES];
     muster_driver *driver;
-    muster_driver_counts counts;
+    muster_driver_counts counts = {.struct_size = sizeof counts};
     int32_t integrated;
     options.parts =
         (muster_driver_parts){.integrate = s->in_send ? NULL : failing_integrate, .send = s->in_send ? failing_send : NULL, .user = s};

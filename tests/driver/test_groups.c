@@ -74,6 +74,7 @@ static muster_status elastic_body(muster_worker *w, const muster_tensor *in, mus
     MUSTER_TRY(muster_driver_step(driver, w, 1, parameters, NULL, VALUES, &integrated));
     MUST(integrated == 1);
     MUSTER_TRY(expect_equal_members(w, options.group, parameters, &g->x[rank]));
+    muster_driver_counts_init(&g->counts[rank]);
     MUSTER_TRY(muster_driver_get_counts(driver, &g->counts[rank]));
     MUSTER_TRY(muster_driver_destroy(driver));
     return muster_worker_release(w, options.group);

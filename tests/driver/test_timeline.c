@@ -58,6 +58,7 @@ static muster_status trace_body(muster_worker *w, const muster_tensor *in, muste
         MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, &integrated));
         MUST(integrated == (strchr(log_of(user, w) + before, 'I') != NULL));
     }
+    muster_driver_counts_init(&t->counts[muster_worker_rank(w)]);
     MUSTER_TRY(muster_driver_get_counts(driver, &t->counts[muster_worker_rank(w)]));
     return muster_driver_destroy(driver);
 }

@@ -65,6 +65,7 @@ static void the_schedule_keeps_to_the_limits(void **state) {
     (void)state;
     asked a = {.kernel = kernel_make(runtime, "inc")};
     muster_function *function;
+    muster_kernel_limits_init(&a.limits);
     assert_ok(muster_kernel_get_limits(a.kernel, 0, &a.limits));
     assert_true(a.limits.threads >= 1 && a.limits.preferred >= 1 && a.limits.processors >= 1 && a.limits.local_bytes >= 1024);
     assert_ok(muster_function_create(runtime, "ask", ask_schedule, &a, &function));

@@ -42,7 +42,7 @@ static void every_dimension_counts(void **state) {
 static void grids_beyond_the_limits_are_refused_and_nothing_is_written(void **state) {
     (void)state;
     muster_kernel *kernel = kernel_make(runtime, "linear_3");
-    muster_kernel_limits limits;
+    muster_kernel_limits limits = {.struct_size = sizeof limits};
     int32_t out[8];
     kernel_array o = kernel_put(runtime, 0, MUSTER_I32, 8, NULL);
     const muster_argument buffer = muster_argument_buffer(o.view);

@@ -216,7 +216,7 @@ static void no_add_is_lost_and_no_shard_is_torn(void **state) {
         server_fill(t.mine[0], 0);
         t.server = server_of(t.runtime, t.mine[0], 0, 0);
         assert_ok(server_run(t.runtime, add_ones_and_look, &t));
-        muster_server_statistics statistics;
+        muster_server_statistics statistics = {.struct_size = sizeof statistics};
         assert_ok(muster_server_get_statistics(t.server, &statistics));
         assert_int_equal(statistics.sends, t.size * ADDS);
         assert_int_equal(statistics.receives, t.size * (ADDS / 10 + 1));

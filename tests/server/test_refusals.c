@@ -157,7 +157,7 @@ static void operations_that_are_refused_touch_nothing(void **state) {
 
     assert_ok(muster_client_receive(t.client, 0, good, NULL));
     for (int i = 0; i < N; i++) assert_float_equal(t.x[i], 0, 0);
-    muster_server_statistics statistics;
+    muster_server_statistics statistics = {.struct_size = sizeof statistics};
     assert_ok(muster_server_get_statistics(t.server, &statistics));
     assert_int_equal(statistics.sends, 0);
     assert_int_equal(statistics.receives, 1);
