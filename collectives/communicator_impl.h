@@ -60,7 +60,7 @@ typedef struct mst_request {
         const mst_momentum *momentum;
     };
 } mst_request;
-_Static_assert(sizeof(mst_request) == MST_PARTY_PAYLOAD, "a request travels in a line");
+_Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a line");
 static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }

@@ -79,7 +79,7 @@ static muster_status check_name(const mst_host_communicator *world) {
     if (forced < MST_P2P) return MUSTER_OK;
     if (forced == MST_STAGED && mst_device_is_host(device_of(world->pool, 0))) return refuse_name("staged", "their memory is the host's");
     if (forced == MST_P2P && !world->peers) return refuse_name("p2p", "they do not read each other's memory by address");
-    if (forced == MST_NCCL && !world->team) return refuse_name("nccl", movers ? movers->reason : "they are not all GPUs");
+    if (forced == MST_NCCL && !world->unique_id) return refuse_name("nccl", movers ? movers->reason : "they are not all GPUs");
     return MUSTER_OK;
 }
 

@@ -11,7 +11,7 @@
 
 /* Slots of the device's marks that collectives use; the function room uses those from
  * MST_MARK_FUNCTION on. Arrivals and ends are used in turn, like the lines of the
- * party: a rank marks again only after everybody has issued the waits of the round before. */
+ * team: a rank marks again only after everybody has issued the waits of the round before. */
 enum { MST_MARK_ARRIVED, MST_MARK_ENDED = 2, MST_MARK_POSTED = 4, MST_MARK_RECEIVED, MST_MARK_FUNCTION = 8 };
 
 /* Memory of one worker's device for copies; grows, and is kept. Shared by all communicators of the

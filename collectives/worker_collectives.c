@@ -33,7 +33,7 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
                          worker->rank);
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
-    if (__builtin_expect(!communicator->groups[e->rank].released, 1)) return mst_worker_settle(worker);
+    if (__builtin_expect(!communicator->groups[e->rank].released, 1)) return mst_worker_drain(worker);
     char own[MST_RANK_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, own_text(e, own));
 }

@@ -1,4 +1,4 @@
-/* A run that is lost: one word says which run, who was first, and why. Nothing is reset: a word of
+/* A aborted run: one word says which run, who was first, and why. Nothing is reset: a word of
  * an older run means nothing. */
 #include "pool_state_impl.h"
 
@@ -15,7 +15,7 @@ uint64_t mst_failure_epoch(uint64_t word) { return word >> (CODE_BITS + RANK_BIT
 int32_t mst_failure_rank(uint64_t word) { return (int32_t)(word >> CODE_BITS & ((1 << RANK_BITS) - 1)); }
 muster_status mst_failure_code(uint64_t word) { return (muster_status)(word & 255); }
 
-bool mst_run_lost(const mst_pool *pool, uint64_t epoch) { return mst_failure_epoch(atomic_load(&pool->failure)) == epoch; }
+bool mst_run_aborted(const mst_pool *pool, uint64_t epoch) { return mst_failure_epoch(atomic_load(&pool->failure)) == epoch; }
 
 /* ABORTED tells of a failure elsewhere, so that any other failure of the same run takes its
  * place. */
@@ -24,28 +24,28 @@ static bool outranks(muster_status code, uint64_t word, uint64_t epoch) {
     return mst_failure_code(word) == MUSTER_ABORTED && code != MUSTER_ABORTED;
 }
 
-void mst_pool_poison(muster_worker *worker, muster_status code) {
+void mst_pool_abort(muster_worker *worker, muster_status code) {
     mst_pool *pool = worker->pool;
     if (code <= MUSTER_OK || code > 255) code = MUSTER_USER; /* a code that is none of ours would not fit the word */
     uint64_t word = atomic_load(&pool->failure);
     if (!outranks(code, word, worker->epoch)) return;
     /* Before the word, so that whoever reads the word may read the message. Nobody reads this
      * rank's message while another rank is first. */
-    mst_error_save(pool->seats[worker->rank].message);
+    mst_error_save(pool->states[worker->rank].message);
     do {
         if (!outranks(code, word, worker->epoch)) return;
     } while (!atomic_compare_exchange_weak(&pool->failure, &word, failure_word(worker->epoch, worker->rank, code)));
-    mst_pool_ring_all(pool);
+    mst_pool_notify_all(pool);
 }
 
-bool mst_pool_poisoned(const muster_worker *worker) { return mst_run_lost(worker->pool, worker->epoch); }
+bool mst_pool_aborted(const muster_worker *worker) { return mst_run_aborted(worker->pool, worker->epoch); }
 
-muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size) {
+muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) {
     uint64_t word = atomic_load(&pool->failure);
     if (__builtin_expect(mst_failure_epoch(word) != epoch, 1)) return MUSTER_OK;
     int32_t rank = mst_failure_rank(word);
     muster_status code = mst_failure_code(word);
-    const char *message = pool->seats[rank].message;
+    const char *message = pool->states[rank].message;
     if (size == 1) return mst_error_restore(code, message);
     return mst_error(code, "%.480s (rank %" PRId32 ")", message, rank);
 }
@@ -56,8 +56,8 @@ void mst_report_workers(const mst_pool *pool, const char *headline) {
     pool->options.log(pool->options.log_user, headline);
     for (int32_t rank = 0; rank < pool->size; rank++) {
         char last[160], line[256];
-        mst_recorder_last(&pool->seats[rank].worker.recorder, last, sizeof(last));
-        snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", rank, pool->seats[rank].worker.device->name, last);
+        mst_recorder_last(&pool->states[rank].worker.recorder, last, sizeof(last));
+        snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", rank, pool->states[rank].worker.device->name, last);
         pool->options.log(pool->options.log_user, line);
     }
     pthread_mutex_unlock(&lock);

@@ -32,7 +32,7 @@ static bool forked(const mst_pool *pool) { return pool->fork_generation != atomi
 
 static void report_task_failure(muster_worker *worker, muster_status status, uint64_t errors_before) {
     if (mst_error_count() == errors_before) mst_error(status, "the task failed with %s and gave no reason", muster_status_name(status));
-    mst_pool_poison(worker, status);
+    mst_pool_abort(worker, status);
 }
 
 /* Also after a failure, which has been told by then. */
@@ -46,10 +46,10 @@ static void end_guests(muster_worker *worker) {
 
 /* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile.
  * Even then it is waited for: queued work may still use the caller's memory. */
-static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
-    muster_worker *worker = &seat->worker;
+static void run_on_device(mst_worker_state *state, mst_task task, void *argument) {
+    muster_worker *worker = &state->worker;
     const uint64_t errors = mst_error_count();
-    muster_status status = mst_device_begin(seat);
+    muster_status status = mst_device_begin(state);
     if (status != MUSTER_OK) {
         report_task_failure(worker, status, errors);
         return;
@@ -57,22 +57,22 @@ static void run_on_device(mst_seat *seat, mst_task task, void *argument) {
     status = task(worker, argument);
     if (status != MUSTER_OK) report_task_failure(worker, status, errors);
     if (worker->at_return) end_guests(worker);
-    const muster_status synced = mst_device_end(seat);
+    const muster_status synced = mst_device_end(state);
     if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(worker, synced, errors);
 }
 
 /* Of a host device: what the task has launched and not waited for. */
-static void end_programs(mst_seat *seat, muster_status status) {
+static void end_programs(mst_worker_state *state, muster_status status) {
     const uint64_t errors = mst_error_count();
-    const muster_status synced = mst_device_end(seat);
-    if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(&seat->worker, synced, errors);
+    const muster_status synced = mst_device_end(state);
+    if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(&state->worker, synced, errors);
 }
 
-static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argument) {
-    muster_worker *worker = &seat->worker;
+static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, void *argument) {
+    muster_worker *worker = &state->worker;
     worker->epoch = epoch;
     worker->sequence = 0;
-    worker->last_meeting = false;
+    worker->last_rendezvous = false;
     worker->scratch_status = MUSTER_OK;
     current_worker = worker;
     if (mst_device_is_host(worker->device)) {
@@ -80,64 +80,64 @@ static void run_task(mst_seat *seat, uint64_t epoch, mst_task task, void *argume
         muster_status status = task(worker, argument);
         if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
         if (__builtin_expect(worker->at_return != NULL, 0)) end_guests(worker);
-        if (__builtin_expect(worker->device->queued, 0)) end_programs(seat, status);
+        if (__builtin_expect(worker->device->queued, 0)) end_programs(state, status);
     } else {
-        run_on_device(seat, task, argument);
+        run_on_device(state, task, argument);
     }
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
     current_worker = NULL;
 }
 
-void mst_worker_last_meeting(muster_worker *worker) {
-    mst_seat *seat = &worker->pool->seats[worker->rank];
-    worker->last_meeting = true;
-    atomic_store(&seat->done_with, worker->epoch);
-    mst_bell_ring(&seat->bell);
+void mst_worker_last_rendezvous(muster_worker *worker) {
+    mst_worker_state *state = &worker->pool->states[worker->rank];
+    worker->last_rendezvous = true;
+    atomic_store(&state->done_with, worker->epoch);
+    mst_eventcount_notify(&state->eventcount);
 }
 
 /* Whoever waits for this worker in the run need not wait any longer. */
-static void say_finished(mst_seat *seat, uint64_t epoch) {
-    atomic_store(&seat->finished, epoch);
-    mst_bell_ring(&seat->bell);
+static void say_finished(mst_worker_state *state, uint64_t epoch) {
+    atomic_store(&state->finished, epoch);
+    mst_eventcount_notify(&state->eventcount);
 }
 
 /* Spins by itself first, to learn whether that pays, and then sleeps. false: timed out. */
-static bool wait_for(const mst_pool *pool, mst_gate *gate, uint64_t target, mst_spin *spin, bool may_spin, int64_t timeout_ns) {
+static bool wait_for(const mst_pool *pool, mst_counter *counter, uint64_t target, mst_spin *spin, bool may_spin, int64_t timeout_ns) {
     mst_wait wait = {.yields = pool->yields, .timeout_ns = timeout_ns};
     const int64_t spin_ns = may_spin ? mst_spin_ns(spin, pool->options.spin_ns) : 0;
     if (spin_ns > 0 && (timeout_ns < 0 || spin_ns < timeout_ns)) {
         wait.spin_ns = wait.timeout_ns = spin_ns;
-        const bool reached = mst_gate_wait(gate, target, &wait) == MST_REACHED;
-        mst_spin_tell(spin, reached);
+        const bool reached = mst_counter_wait(counter, target, &wait) == MST_REACHED;
+        mst_spin_report(spin, reached);
         if (reached) return true;
         wait.spin_ns = 0;
         wait.timeout_ns = timeout_ns;
     }
-    return mst_gate_wait(gate, target, &wait) == MST_REACHED;
+    return mst_counter_wait(counter, target, &wait) == MST_REACHED;
 }
 
 static void *worker_main(void *context) {
-    mst_seat *seat = context;
-    mst_pool *pool = seat->worker.pool;
-    mst_gate *dispatch = seat->worker.rank == 0 ? &pool->master : &pool->dispatch;
+    mst_worker_state *state = context;
+    mst_pool *pool = state->worker.pool;
+    mst_counter *dispatch = state->worker.rank == 0 ? &pool->master : &pool->dispatch;
     bool may_spin = true;
     for (;;) {
         /* The whole length every time: how long a caller pauses says nothing about its next pause,
          * and a wake-up costs more than a spin that was right. */
         mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
-        mst_gate_wait(dispatch, seat->seen + 1, &wait);
-        seat->seen = atomic_load(&dispatch->value);
+        mst_counter_wait(dispatch, state->seen + 1, &wait);
+        state->seen = atomic_load(&dispatch->value);
         if (!pool->task) return NULL;
         uint64_t target = pool->done_target; /* read before the run ends: the next one overwrites it */
         int32_t caller_cpu = pool->caller_cpu;
-        run_task(seat, seat->seen, pool->task, pool->argument);
+        run_task(state, state->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
         /* After `done`, which the caller waits for: the next run may have begun by now, and for
          * that one an older epoch says nothing. */
-        say_finished(seat, seat->seen);
+        say_finished(state, state->seen);
         may_spin = true;
-        if (back != target || atomic_load(&pool->done.bell.sleepers) == 0) continue;
-        mst_bell_ring(&pool->done.bell);
+        if (back != target || atomic_load(&pool->done.eventcount.sleepers) == 0) continue;
+        mst_eventcount_notify(&pool->done.eventcount);
         /* A caller that slept on this CPU is queued behind this thread: spinning here would keep it
          * from going on. */
         if (pool->options.spin_ns > 0 && sched_getcpu() == caller_cpu) may_spin = false;
@@ -157,7 +157,7 @@ static bool on_worker_cpu(const mst_pool *pool) {
  * before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
     const bool may_spin = !cold && pool->options.spin_ns > 0 && !on_worker_cpu(pool);
-    mst_spin *spin = pool->own_master ? &pool->caller_spin : &pool->seats[0].spin;
+    mst_spin *spin = pool->dedicated_rank0 ? &pool->caller_spin : &pool->states[0].spin;
     if (wait_for(pool, &pool->done, pool->done_target, spin, may_spin, pool->warn_after_ns)) return;
     char line[160];
     snprintf(line, sizeof(line),
@@ -175,8 +175,8 @@ static uint64_t next_epoch(mst_pool *pool) {
     return pool->epoch;
 }
 
-void mst_pool_ring_all(mst_pool *pool) {
-    for (int32_t rank = 0; rank < pool->size; rank++) mst_bell_ring(&pool->seats[rank].bell);
+void mst_pool_notify_all(mst_pool *pool) {
+    for (int32_t rank = 0; rank < pool->size; rank++) mst_eventcount_notify(&pool->states[rank].eventcount);
 }
 
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns) {
@@ -196,14 +196,14 @@ static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argume
     pool->task = task;
     pool->argument = argument;
     pool->caller_cpu = pool->options.spin_ns > 0 ? sched_getcpu() : -1;
-    pool->done_target += (uint64_t)(others + pool->own_master);
+    pool->done_target += (uint64_t)(others + pool->dedicated_rank0);
     if (others > 0) {
-        cold = atomic_load(&pool->dispatch.bell.sleepers) > 0;
-        mst_gate_publish(&pool->dispatch, epoch);
+        cold = atomic_load(&pool->dispatch.eventcount.sleepers) > 0;
+        mst_counter_publish(&pool->dispatch, epoch);
     }
-    if (pool->own_master) {
-        cold = cold || atomic_load(&pool->master.bell.sleepers) > 0;
-        mst_gate_publish(&pool->master, epoch);
+    if (pool->dedicated_rank0) {
+        cold = cold || atomic_load(&pool->master.eventcount.sleepers) > 0;
+        mst_counter_publish(&pool->master, epoch);
     }
     return cold;
 }
@@ -211,38 +211,38 @@ static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argume
 static muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size) {
     if (pool->warn_after_ns != pool->options.warn_after_ns) pool->warn_after_ns = pool->options.warn_after_ns;
     if (pool->fail_after_ns != pool->options.fail_after_ns) pool->fail_after_ns = pool->options.fail_after_ns;
-    if (pool->watches) mst_device_land(pool);
+    if (pool->watches) mst_devices_clear_in_flight(pool);
     if (__builtin_expect(atomic_load_explicit(&pool->refused, memory_order_relaxed), 0)) mst_device_reserve_refused(pool);
-    return mst_failure_settle(pool, epoch, size);
+    return mst_failure_outcome(pool, epoch, size);
 }
 
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, false));
     uint64_t epoch = next_epoch(pool);
-    const bool others = pool->size > 1, own_master = pool->own_master;
+    const bool others = pool->size > 1, dedicated_rank0 = pool->dedicated_rank0;
     bool cold = false;
-    if (!own_master) pool->seats[0].thread = pthread_self();
-    if (others || own_master) cold = hand_out(pool, epoch, task, argument, pool->size - 1);
-    if (!own_master) {
-        run_task(&pool->seats[0], epoch, task, argument);
-        if (others) say_finished(&pool->seats[0], epoch);
+    if (!dedicated_rank0) pool->states[0].thread = pthread_self();
+    if (others || dedicated_rank0) cold = hand_out(pool, epoch, task, argument, pool->size - 1);
+    if (!dedicated_rank0) {
+        run_task(&pool->states[0], epoch, task, argument);
+        if (others) say_finished(&pool->states[0], epoch);
     }
-    if (others || own_master) wait_end(pool, cold);
+    if (others || dedicated_rank0) wait_end(pool, cold);
     return end_run(pool, epoch, pool->size);
 }
 
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
     if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, true));
     uint64_t epoch = next_epoch(pool);
-    mst_seat *seat = &pool->seats[0];
-    seat->worker.size = 1;
-    if (pool->own_master) {
+    mst_worker_state *state = &pool->states[0];
+    state->worker.size = 1;
+    if (pool->dedicated_rank0) {
         wait_end(pool, hand_out(pool, epoch, task, argument, 0));
     } else {
-        seat->thread = pthread_self();
-        run_task(seat, epoch, task, argument);
+        state->thread = pthread_self();
+        run_task(state, epoch, task, argument);
     }
-    seat->worker.size = pool->size;
+    state->worker.size = pool->size;
     return end_run(pool, epoch, 1);
 }
 
@@ -259,11 +259,11 @@ muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
 
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
     MUSTER_TRY(mst_pool_ready(pool, where));
-    if (mst_turn_enter(&pool->turn, timeout_ns)) return MUSTER_OK;
+    if (mst_ticket_lock_acquire(&pool->tickets, timeout_ns)) return MUSTER_OK;
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for calls of other threads to end", where, (double)timeout_ns * 1e-9);
 }
 
-void mst_pool_leave(mst_pool *pool) { mst_turn_leave(&pool->turn); }
+void mst_pool_leave(mst_pool *pool) { mst_ticket_lock_release(&pool->tickets); }
 
 /* ---- life ---- */
 
@@ -274,25 +274,25 @@ static bool real_time_policy(void) {
     return policy == SCHED_FIFO || policy == SCHED_RR;
 }
 
-static void pin_worker(mst_pool *pool, mst_seat *seat) {
-    int32_t cpu = seat->worker.device->cpu;
+static void pin_worker(mst_pool *pool, mst_worker_state *state) {
+    int32_t cpu = state->worker.device->cpu;
     if (!pool->options.pin || cpu < 0 || cpu >= CPU_SETSIZE) return;
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     /* A CPU that is not ours (any more) leaves the worker free: slower at worst. */
-    if (pthread_setaffinity_np(seat->thread, sizeof(set), &set) == 0) CPU_SET(cpu, pool->worker_cpus);
+    if (pthread_setaffinity_np(state->thread, sizeof(set), &set) == 0) CPU_SET(cpu, pool->worker_cpus);
 }
 
 static muster_status start_thread(mst_pool *pool, int32_t rank) {
-    mst_seat *seat = &pool->seats[rank];
-    int error = mst_memory_refuse() ? EAGAIN : pthread_create(&seat->thread, NULL, worker_main, seat);
+    mst_worker_state *state = &pool->states[rank];
+    int error = mst_memory_refuse() ? EAGAIN : pthread_create(&state->thread, NULL, worker_main, state);
     if (error) return mst_error(MUSTER_SYSTEM, "mst_pool_create: starting the thread of rank %" PRId32 ": %s", rank, strerror(error));
     pool->threads++;
     char name[16];
     snprintf(name, sizeof(name), "muster-%d", (int)(rank % 100000));
-    pthread_setname_np(seat->thread, name);
-    pin_worker(pool, seat);
+    pthread_setname_np(state->thread, name);
+    pin_worker(pool, state);
     return MUSTER_OK;
 }
 
@@ -302,13 +302,13 @@ static muster_status start_threads(mst_pool *pool) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     muster_status status = MUSTER_OK;
-    for (int32_t rank = pool->own_master ? 0 : 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
+    for (int32_t rank = pool->dedicated_rank0 ? 0 : 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
-static void init_seat(mst_pool *pool, int32_t rank, mst_device *device) {
-    muster_worker *worker = &pool->seats[rank].worker;
+static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
+    muster_worker *worker = &pool->states[rank].worker;
     worker->rank = rank;
     worker->size = pool->size;
     worker->device = device;
@@ -318,16 +318,16 @@ static void init_seat(mst_pool *pool, int32_t rank, mst_device *device) {
     worker->total_rows = pool->size;
     worker->slices = 1;
     worker->weight = 1;
-    mst_device_watch(&pool->seats[rank]);
+    mst_device_watch(&pool->states[rank]);
     if (!mst_device_is_host(device)) pool->watches = true;
 }
 
 static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
-    pool->seats = mst_alloc((size_t)count * sizeof(mst_seat));
-    if (!pool->seats) return mst_out_of_memory("the workers", (int64_t)count * (int64_t)sizeof(mst_seat));
+    pool->states = mst_alloc((size_t)count * sizeof(mst_worker_state));
+    if (!pool->states) return mst_out_of_memory("the workers", (int64_t)count * (int64_t)sizeof(mst_worker_state));
     pool->size = count;
-    for (int32_t rank = 0; rank < count; rank++) init_seat(pool, rank, devices[rank]);
-    pool->own_master = pool->options.own_master;
+    for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
+    pool->dedicated_rank0 = pool->options.dedicated_rank0;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
     if (!pool->worker_cpus) return mst_out_of_memory("the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();
@@ -339,11 +339,11 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
 
 static void end_threads(mst_pool *pool) {
     if (forked(pool) || pool->threads == 0) return;
-    const int32_t first = pool->own_master ? 0 : 1;
+    const int32_t first = pool->dedicated_rank0 ? 0 : 1;
     pool->task = NULL;
-    mst_gate_publish(&pool->dispatch, pool->epoch + 1);
-    if (pool->own_master) mst_gate_publish(&pool->master, pool->epoch + 1);
-    for (int32_t rank = first; rank < first + pool->threads; rank++) pthread_join(pool->seats[rank].thread, NULL);
+    mst_counter_publish(&pool->dispatch, pool->epoch + 1);
+    if (pool->dedicated_rank0) mst_counter_publish(&pool->master, pool->epoch + 1);
+    for (int32_t rank = first; rank < first + pool->threads; rank++) pthread_join(pool->states[rank].thread, NULL);
 }
 
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool) {
@@ -357,7 +357,7 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
     made->warn_after_ns = options->warn_after_ns;
     made->fail_after_ns = options->fail_after_ns;
     made->fork_generation = atomic_load(&fork_generation);
-    muster_status status = mst_turn_open(&made->turn);
+    muster_status status = mst_ticket_lock_open(&made->tickets);
     if (status != MUSTER_OK) {
         mst_free(made);
         return status;
@@ -376,16 +376,16 @@ void mst_pool_destroy(mst_pool *pool) {
     if (!pool) return;
     mst_call_queue_close(&pool->queue, forked(pool));
     end_threads(pool);
-    for (int32_t rank = 0; pool->seats && rank < pool->size; rank++) {
-        mst_worker_scratch_release(&pool->seats[rank].worker);
-        if (pool->seats[rank].worker.device) mst_device_unwatch(&pool->seats[rank]);
+    for (int32_t rank = 0; pool->states && rank < pool->size; rank++) {
+        mst_worker_scratch_release(&pool->states[rank].worker);
+        if (pool->states[rank].worker.device) mst_device_unwatch(&pool->states[rank]);
     }
     mst_free(pool->worker_cpus);
-    mst_free(pool->seats);
-    if (!forked(pool)) mst_turn_close(&pool->turn);
+    mst_free(pool->states);
+    if (!forked(pool)) mst_ticket_lock_close(&pool->tickets);
     mst_free(pool);
 }
 
 int32_t mst_pool_size(const mst_pool *pool) { return pool->size; }
-muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank) { return &pool->seats[rank].worker; }
+muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank) { return &pool->states[rank].worker; }
 const mst_pool_options *mst_pool_settings(const mst_pool *pool) { return &pool->options; }

@@ -16,42 +16,44 @@ static double seconds(int64_t ns) { return (double)ns * 1e-9; }
 
 /* ---- while a sync waits ---- */
 
-static const char *last_issued(const mst_seat *seat, char text[160]) { return mst_recorder_last(&seat->worker.recorder, text, 160); }
-
-static muster_status lost_run(mst_seat *seat) {
-    const uint64_t word = atomic_load(&seat->worker.pool->failure);
-    return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
-                     seat->worker.rank, seat->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
+static const char *last_issued(const mst_worker_state *state, char text[160]) {
+    return mst_recorder_last(&state->worker.recorder, text, 160);
 }
 
-static muster_status late(mst_seat *seat, int64_t waited_ns) {
+static muster_status lost_run(mst_worker_state *state) {
+    const uint64_t word = atomic_load(&state->worker.pool->failure);
+    return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
+                     state->worker.rank, state->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
+}
+
+static muster_status late(mst_worker_state *state, int64_t waited_ns) {
     char last[160];
-    mst_error(MUSTER_TIMEOUT, "rank %" PRId32 " waited %.3g s for its device %s; it issued last: %s", seat->worker.rank, seconds(waited_ns),
-              seat->worker.device->name, last_issued(seat, last));
-    mst_pool_poison(&seat->worker, MUSTER_TIMEOUT);
+    mst_error(MUSTER_TIMEOUT, "rank %" PRId32 " waited %.3g s for its device %s; it issued last: %s", state->worker.rank,
+              seconds(waited_ns), state->worker.device->name, last_issued(state, last));
+    mst_pool_abort(&state->worker, MUSTER_TIMEOUT);
     return MUSTER_TIMEOUT;
 }
 
-static void warn(mst_seat *seat, int64_t waited_ns) {
+static void warn(mst_worker_state *state, int64_t waited_ns) {
     char line[200];
     snprintf(line, sizeof(line),
-             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", seat->worker.rank,
-             seconds(waited_ns), seat->worker.device->name);
-    mst_report_workers(seat->worker.pool, line);
-    seat->device_wait.warned = true;
+             "muster: rank %" PRId32 " has waited %.3g s for its device %.60s; the workers did last:", state->worker.rank,
+             seconds(waited_ns), state->worker.device->name);
+    mst_report_workers(state->worker.pool, line);
+    state->device_wait.warned = true;
 }
 
-static muster_status give_up(mst_seat *seat, int64_t waited_ns) {
-    seat->device_wait.given_up = true;
+static muster_status give_up(mst_worker_state *state, int64_t waited_ns) {
+    state->device_wait.given_up = true;
     return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was lost",
-                     seat->worker.device->name, seat->worker.rank, seconds(waited_ns));
+                     state->worker.device->name, state->worker.rank, seconds(waited_ns));
 }
 
 /* A wait begins anew with every event of the recorder: what the worker issued before it has then
  * been seen. */
-static int64_t waited(mst_seat *seat) {
-    mst_device_wait *wait = &seat->device_wait;
-    const uint64_t events = mst_recorder_progress(&seat->worker.recorder);
+static int64_t waited(mst_worker_state *state) {
+    mst_device_wait *wait = &state->device_wait;
+    const uint64_t events = mst_recorder_progress(&state->worker.recorder);
     const int64_t now = mst_now_ns();
     if (wait->since_ns == 0 || events != wait->events) {
         wait->since_ns = now;
@@ -62,91 +64,91 @@ static int64_t waited(mst_seat *seat) {
 }
 
 static muster_status watch(void *context) {
-    mst_seat *seat = context;
-    const mst_pool *pool = seat->worker.pool;
-    mst_device_wait *wait = &seat->device_wait;
-    if (seat->worker.device->lost) return mst_device_refusal(pool, false);
+    mst_worker_state *state = context;
+    const mst_pool *pool = state->worker.pool;
+    mst_device_wait *wait = &state->device_wait;
+    if (state->worker.device->lost) return mst_device_refusal(pool, false);
     if (!wait->in_run) return MUSTER_OK;
-    const int64_t waited_ns = waited(seat);
+    const int64_t waited_ns = waited(state);
     const bool too_long = pool->fail_after_ns >= 0 && waited_ns >= pool->fail_after_ns;
-    if (wait->draining) return too_long && waited_ns >= LEAST_DRAIN_NS ? give_up(seat, waited_ns) : MUSTER_OK;
-    if (mst_pool_poisoned(&seat->worker)) {
+    if (wait->draining) return too_long && waited_ns >= LEAST_DRAIN_NS ? give_up(state, waited_ns) : MUSTER_OK;
+    if (mst_pool_aborted(&state->worker)) {
         wait->interrupted = true;
-        return lost_run(seat);
+        return lost_run(state);
     }
-    if (!wait->warned && pool->warn_after_ns >= 0 && waited_ns >= pool->warn_after_ns) warn(seat, waited_ns);
+    if (!wait->warned && pool->warn_after_ns >= 0 && waited_ns >= pool->warn_after_ns) warn(state, waited_ns);
     if (!too_long) return MUSTER_OK;
     wait->interrupted = true;
-    return late(seat, waited_ns);
+    return late(state, waited_ns);
 }
 
-void mst_device_watch(mst_seat *seat) {
-    seat->worker.device->interrupt_user = seat;
-    seat->worker.device->interrupt = watch;
+void mst_device_watch(mst_worker_state *state) {
+    state->worker.device->interrupt_user = state;
+    state->worker.device->interrupt = watch;
 }
 
-void mst_device_unwatch(mst_seat *seat) {
-    if (seat->worker.device->interrupt_user != seat) return;
-    seat->worker.device->interrupt = NULL;
-    seat->worker.device->interrupt_user = NULL;
+void mst_device_unwatch(mst_worker_state *state) {
+    if (state->worker.device->interrupt_user != state) return;
+    state->worker.device->interrupt = NULL;
+    state->worker.device->interrupt_user = NULL;
 }
 
-static muster_status wait_once(mst_seat *seat) {
-    mst_device *device = seat->worker.device;
+static muster_status wait_once(mst_worker_state *state) {
+    mst_device *device = state->worker.device;
     const bool host = mst_device_is_host(device);
-    seat->device_wait.since_ns = 0;
-    if (host) seat->device_wait.in_run = true;
+    state->device_wait.since_ns = 0;
+    if (host) state->device_wait.in_run = true;
     const muster_status status = device->table->sync(device);
-    seat->device_wait.since_ns = 0;
-    if (host) seat->device_wait.in_run = false;
+    state->device_wait.since_ns = 0;
+    if (host) state->device_wait.in_run = false;
     return status;
 }
 
 /* A run on a host device costs nothing here until it waits for a program. */
-static void begin_late(mst_seat *seat) {
-    if (mst_device_is_host(seat->worker.device) && seat->device_wait.epoch != seat->worker.epoch)
-        seat->device_wait = (mst_device_wait){.epoch = seat->worker.epoch};
+static void begin_late(mst_worker_state *state) {
+    if (mst_device_is_host(state->worker.device) && state->device_wait.epoch != state->worker.epoch)
+        state->device_wait = (mst_device_wait){.epoch = state->worker.epoch};
 }
 
 /* ---- around a run ---- */
 
-muster_status mst_device_begin(mst_seat *seat) {
-    mst_device *device = seat->worker.device;
-    seat->device_wait = (mst_device_wait){.in_run = false};
+muster_status mst_device_begin(mst_worker_state *state) {
+    mst_device *device = state->worker.device;
+    state->device_wait = (mst_device_wait){.in_run = false};
     const muster_status status = device->table->enter ? device->table->enter(device) : MUSTER_OK;
-    seat->device_wait.in_run = status == MUSTER_OK;
+    state->device_wait.in_run = status == MUSTER_OK;
     return status;
 }
 
 /* What was issued before a wait for it was broken off may still use memory of the program, and is
  * waited for once more. */
-static void drain(mst_seat *seat) {
-    mst_device *device = seat->worker.device;
-    seat->device_wait.draining = true;
-    muster_status status = wait_once(seat);
+static void drain(mst_worker_state *state) {
+    mst_device *device = state->worker.device;
+    state->device_wait.draining = true;
+    muster_status status = wait_once(state);
     /* A queue may carry a failure of the work or of a call: whether it has ended, only a wait that
      * succeeds tells. */
-    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !seat->device_wait.given_up; again++)
-        status = wait_once(seat);
-    seat->device_wait.draining = false;
-    if (seat->device_wait.given_up) {
+    for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !state->device_wait.given_up; again++)
+        status = wait_once(state);
+    state->device_wait.draining = false;
+    if (state->device_wait.given_up) {
         device->lost = true;
         if (mst_device_is_cuda(device)) mst_cuda_give_up(device, muster_last_error());
-        atomic_fetch_add(&seat->worker.pool->lost, 1);
+        atomic_fetch_add(&state->worker.pool->lost, 1);
     }
 }
 
 /* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends
  * only when the device is idle, or given up. */
 muster_status mst_worker_sync(muster_worker *worker) {
-    mst_seat *seat = &worker->pool->seats[worker->rank];
-    mst_device_wait *wait = &seat->device_wait;
-    begin_late(seat);
-    muster_status status = wait_once(seat);
+    mst_worker_state *state = &worker->pool->states[worker->rank];
+    mst_device_wait *wait = &state->device_wait;
+    begin_late(state);
+    muster_status status = wait_once(state);
     if (status == MUSTER_OK || !wait->interrupted || worker->device->lost) return status;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    drain(seat);
+    drain(state);
     return mst_error_restore(status, message);
 }
 
@@ -162,24 +164,24 @@ static muster_status leave_device(mst_device *device, muster_status status) {
 
 /* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one
  * has anything to add. */
-muster_status mst_device_end(mst_seat *seat) {
-    mst_device *device = seat->worker.device;
-    begin_late(seat);
-    muster_status status = seat->device_wait.interrupted ? MUSTER_OK : wait_once(seat);
-    if (!seat->device_wait.given_up && (status != MUSTER_OK || seat->device_wait.interrupted)) {
+muster_status mst_device_end(mst_worker_state *state) {
+    mst_device *device = state->worker.device;
+    begin_late(state);
+    muster_status status = state->device_wait.interrupted ? MUSTER_OK : wait_once(state);
+    if (!state->device_wait.given_up && (status != MUSTER_OK || state->device_wait.interrupted)) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
-        drain(seat);
+        drain(state);
         if (status != MUSTER_OK) mst_error_restore(status, message);
     }
-    seat->device_wait.in_run = false;
+    state->device_wait.in_run = false;
     return leave_device(device, status);
 }
 
 /* Not when a worker ends its own part: what it does last, such as giving scratch back, must not
  * call the driver while other devices still are in a collective. */
-void mst_device_land(mst_pool *pool) {
-    for (int32_t rank = 0; rank < pool->size; rank++) pool->seats[rank].worker.device->in_flight = false;
+void mst_devices_clear_in_flight(mst_pool *pool) {
+    for (int32_t rank = 0; rank < pool->size; rank++) pool->states[rank].worker.device->in_flight = false;
 }
 
 /* ---- memory ---- */
@@ -188,7 +190,7 @@ muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **a
     mst_device *device = worker->device;
     const muster_status status = device->table->allocate(device, bytes, address);
     if (status == MUSTER_OUT_OF_MEMORY && device->in_flight && device->table->reserve) {
-        worker->pool->seats[worker->rank].refused += bytes;
+        worker->pool->states[worker->rank].refused += bytes;
         atomic_store(&worker->pool->refused, true);
     }
     return status;
@@ -198,10 +200,10 @@ muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **a
 void mst_device_reserve_refused(mst_pool *pool) {
     atomic_store(&pool->refused, false);
     for (int32_t rank = 0; rank < pool->size; rank++) {
-        mst_seat *seat = &pool->seats[rank];
-        mst_device *device = seat->worker.device;
-        if (seat->refused > 0 && !device->lost) device->table->reserve(device, seat->refused);
-        seat->refused = 0;
+        mst_worker_state *state = &pool->states[rank];
+        mst_device *device = state->worker.device;
+        if (state->refused > 0 && !device->lost) device->table->reserve(device, state->refused);
+        state->refused = 0;
     }
 }
 
@@ -209,7 +211,7 @@ void mst_device_reserve_refused(mst_pool *pool) {
 
 muster_status mst_device_refusal(const mst_pool *pool, bool single) {
     for (int32_t rank = 0; rank < (single ? 1 : pool->size); rank++) {
-        const mst_device *device = pool->seats[rank].worker.device;
+        const mst_device *device = pool->states[rank].worker.device;
         if (device->lost)
             return mst_error(MUSTER_DEVICE_LOST,
                              "device %s of rank %" PRId32

@@ -1,16 +1,16 @@
 /* The pool: one worker per device. Every run gives all workers the same task; the caller's thread
- * serves rank 0, unless own_master gives it a thread. It knows nothing of functions and
+ * serves rank 0, unless dedicated_rank0 gives it a thread. It knows nothing of functions and
  * collectives. */
 #ifndef MST_POOL_IMPL_H
 #define MST_POOL_IMPL_H
 
 #include "device_impl.h"
-#include "gate_impl.h"
+#include "eventcount_impl.h"
 #include "muster/worker.h"
 #include "recorder_impl.h"
 
 typedef struct mst_pool mst_pool;
-typedef struct mst_party mst_party;
+typedef struct mst_team mst_team;
 
 typedef struct mst_pool_options {
     /* >= 0; the pool lowers it to 0 when workers exceed allowed CPUs or under a real-time policy */
@@ -18,7 +18,7 @@ typedef struct mst_pool_options {
     int64_t warn_after_ns; /* negative: never */
     int64_t fail_after_ns; /* negative: never */
     bool pin;
-    bool own_master;                           /* rank 0 has a thread of its own */
+    bool dedicated_rank0;                      /* rank 0 has a thread of its own */
     void (*log)(void *user, const char *line); /* never NULL */
     void *log_user;
 } mst_pool_options;
@@ -47,8 +47,9 @@ struct muster_worker {
      * how many, how many this run of the body computes; and how often the body runs on this worker
      * for one shard at a time (collectives that depend on N are refused in it) */
     int32_t shard, shards, shards_here, shard_runs;
-    /* this worker enters only the last meeting of the run any more: see mst_worker_last_meeting */
-    bool last_meeting;
+    /* this worker enters only the last meeting of the run any more: see
+     * mst_worker_last_rendezvous */
+    bool last_rendezvous;
     int32_t open_groups; /* collectives room: groups begun and not ended in this run */
     void *call;          /* function room: the call in progress */
     void *communicator;  /* collectives room: the communicator of all workers, set once by the runtime */
@@ -83,15 +84,15 @@ void mst_pool_leave(mst_pool *pool);
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
 
-/* From a task: the run is lost. First caller wins (one compare-and-swap of epoch, rank, code);
- * keeps the thread's last error as the message; wakes everyone who waits in a party of this pool.
- * poisoned: has this run been lost? */
-void mst_pool_poison(muster_worker *worker, muster_status code);
-bool mst_pool_poisoned(const muster_worker *worker);
+/* From a task: the run is aborted. First caller wins (one compare-and-swap of epoch, rank, code);
+ * keeps the thread's last error as the message; wakes everyone who waits in a team of this pool.
+ * aborted: has this run been lost? */
+void mst_pool_abort(muster_worker *worker, muster_status code);
+bool mst_pool_aborted(const muster_worker *worker);
 /* From a task, before the one meeting that ends it on every worker: whoever waits for this worker
  * in any other meeting is told that it will not come; and the waits of that last meeting only warn,
  * since what they wait for is user code that has not returned. */
-void mst_worker_last_meeting(muster_worker *worker);
+void mst_worker_last_rendezvous(muster_worker *worker);
 
 /* A call that no thread waits for: it queues for the turn as enter does, in its order, and is made
  * by a thread of the pool's, which the first of them starts.
@@ -111,7 +112,7 @@ muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **a
 muster_status mst_worker_sync(muster_worker *worker);
 /* Before host code of a run touches memory of a device whose memory is the host's: a program that
  * was launched on it may still run. */
-static inline muster_status mst_worker_settle(muster_worker *worker) {
+static inline muster_status mst_worker_drain(muster_worker *worker) {
     return __builtin_expect(worker->device->queued, 0) ? mst_worker_sync(worker) : MUSTER_OK;
 }
 
@@ -120,7 +121,7 @@ void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_
 /* From a task: those of the run in progress. */
 void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns);
 
-/* A party: the meeting places of some workers of a pool, for whoever builds collectives on it. Its
+/* A team: the meeting places of some workers of a pool, for whoever builds collectives on it. Its
  * members are numbered by themselves: below, a "member" is such a number. Made at any time, also
  * inside a run by one worker; destroyed when no member is inside it.
  *
@@ -130,41 +131,41 @@ void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, i
  * meeting before all have finished with the meeting two before it, and what is in the lines (and
  * beside them, in memory used in turn like them) needs no second rendezvous. What is offered by
  * address does: leave. */
-enum { MST_PARTY_PAYLOAD = 56, MST_BOX_PAYLOAD = 16 };
-typedef struct mst_party_line {
+enum { MST_FLAG_PAYLOAD = 56, MST_BOX_PAYLOAD = 16 };
+typedef struct mst_flag_line {
     /* the newest tag at which this member has arrived on this line */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t arrived;
-    char payload[MST_PARTY_PAYLOAD];
-} mst_party_line;
+    char payload[MST_FLAG_PAYLOAD];
+} mst_flag_line;
 
 /* members[count]: ranks in the pool, all different; NULL: all workers. */
-muster_status mst_party_create(mst_pool *pool, const int32_t *members, int32_t count, mst_party **party);
-void mst_party_destroy(mst_party *party);
-int32_t mst_party_member(const mst_party *party, const muster_worker *worker); /* -1: none */
-/* How messages name a worker, by its rank in the pool, to whoever is in this party: "rank 1 (worker
+muster_status mst_team_create(mst_pool *pool, const int32_t *members, int32_t count, mst_team **team);
+void mst_team_destroy(mst_team *team);
+int32_t mst_team_member_of(const mst_team *team, const muster_worker *worker); /* -1: none */
+/* How messages name a worker, by its rank in the pool, to whoever is in this team: "rank 1 (worker
  * 3)", its member's number first; "rank 1" where the two are equal, "worker 3" where it is no
  * member. Returns text. */
 enum { MST_RANK_TEXT = 40 };
-const char *mst_party_rank_text(const mst_party *party, int32_t rank, char text[MST_RANK_TEXT]);
+const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST_RANK_TEXT]);
 /* The next meeting of this worker; also the next line: tag & 1. */
-uint64_t mst_party_tag(mst_party *party, muster_worker *worker);
-mst_party_line *mst_party_line_of(mst_party *party, int32_t member, uint64_t tag);
+uint64_t mst_team_tag(mst_team *team, muster_worker *worker);
+mst_flag_line *mst_team_flag_line(mst_team *team, int32_t member, uint64_t tag);
 
 /* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; watches
- * poison and deadline: ABORTED if the run is lost, or if the member has returned from its task
+ * abort and deadline: ABORTED if the run is aborted, or if the member has returned from its task
  * without arriving; TIMEOUT names the late rank, what it finished last and what this one waits for,
- * and poisons the run. what: the operation, a literal. wait_all: every member. */
-void mst_party_arrive(mst_party *party, muster_worker *worker, uint64_t tag);
-muster_status mst_party_wait(mst_party *party, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
-muster_status mst_party_wait_all(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
+ * and aborts the run. what: the operation, a literal. wait_all: every member. */
+void mst_team_arrive(mst_team *team, muster_worker *worker, uint64_t tag);
+muster_status mst_team_wait(mst_team *team, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
+muster_status mst_team_wait_all(mst_team *team, muster_worker *worker, uint64_t tag, const char *what);
 /* A reading section: begin says that this worker reads (or writes) other members' memory (ABORTED
  * if the run is already lost, then it must not touch it); end says that it has finished. leave
  * waits until nobody uses this worker's memory under `tag`: every member has ended its section, or
- * the run is lost and none is inside one. Whoever has arrived with memory on offer must leave, also
- * after a failure. */
-muster_status mst_party_read_begin(mst_party *party, muster_worker *worker, uint64_t tag);
-void mst_party_read_end(mst_party *party, muster_worker *worker, uint64_t tag);
-muster_status mst_party_leave(mst_party *party, muster_worker *worker, uint64_t tag, const char *what);
+ * the run is aborted and none is inside one. Whoever has arrived with memory on offer must leave,
+ * also after a failure. */
+muster_status mst_team_read_begin(mst_team *team, muster_worker *worker, uint64_t tag);
+void mst_team_read_end(mst_team *team, muster_worker *worker, uint64_t tag);
+muster_status mst_team_leave(mst_team *team, muster_worker *worker, uint64_t tag, const char *what);
 
 /* A mailbox: one message after another from one member to another; a rendezvous. The sender posts,
  * and waits until what it posted is taken. The receiver waits for the next post; it reads the
@@ -176,32 +177,31 @@ typedef struct mst_post {
 } mst_post;
 /* The boxes of messages to `to`, made on first use, before any of the calls below on either side:
  * OUT_OF_MEMORY. */
-muster_status mst_box_open(mst_party *party, int32_t to);
+muster_status mst_box_open(mst_team *team, int32_t to);
 /* payload: MST_BOX_PAYLOAD bytes */
-uint64_t mst_box_post(mst_party *party, muster_worker *worker, int32_t to, const void *payload);
+uint64_t mst_box_post(mst_team *team, muster_worker *worker, int32_t to, const void *payload);
 /* Until the post is taken. Also after a failure: returns once the receiver is outside its
  * section. */
-muster_status mst_box_wait_taken(mst_party *party, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag);
+muster_status mst_box_wait_taken(mst_team *team, muster_worker *worker, int32_t to, uint64_t tag, const char *what, int64_t message_tag);
 /* Until the sender has posted something that is not taken yet. */
-muster_status mst_box_wait_post(mst_party *party, muster_worker *worker, int32_t from, const char *what, int64_t message_tag,
-                                mst_post *post);
-muster_status mst_box_read_begin(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag);
-void mst_box_read_end(mst_party *party, muster_worker *worker, int32_t from);           /* the post stays */
-void mst_box_take(mst_party *party, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
+muster_status mst_box_wait_post(mst_team *team, muster_worker *worker, int32_t from, const char *what, int64_t message_tag, mst_post *post);
+muster_status mst_box_read_begin(mst_team *team, muster_worker *worker, int32_t from, uint64_t tag);
+void mst_box_read_end(mst_team *team, muster_worker *worker, int32_t from);           /* the post stays */
+void mst_box_take(mst_team *team, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
 
 /* A place in the queue for the pool's turn. */
-typedef struct mst_turn_waiter {
-    mst_gate gate; /* 1: the turn is yours */
-    struct mst_turn_waiter *previous, *next;
+typedef struct mst_ticket {
+    mst_counter counter; /* 1: the turn is yours */
+    struct mst_ticket *previous, *next;
     bool granted; /* under the lock */
-} mst_turn_waiter;
+} mst_ticket;
 
 /* A job of mst_pool_submit. The rest is the queue's. */
 struct mst_job {
     void (*run)(mst_job *job, muster_status status);
     const char *where; /* a literal: the public function's name for messages */
     int64_t timeout_ns, queued_ns;
-    mst_turn_waiter waiter;
+    mst_ticket waiter;
     bool taken; /* the turn was free */
     mst_job *next;
 };

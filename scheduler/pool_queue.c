@@ -46,9 +46,9 @@ static bool too_late(const mst_job *job) { return job->timeout_ns > 0 && mst_now
 static muster_status take_turn(mst_pool *pool, mst_job *job) {
     if (job->taken) return MUSTER_OK;
     const int64_t left_ns = job->timeout_ns > 0 ? job->queued_ns + job->timeout_ns - mst_now_ns() : 0;
-    if (mst_turn_wait(&pool->turn, &job->waiter, job->timeout_ns > 0 && left_ns < 1 ? 1 : left_ns)) {
+    if (mst_ticket_lock_wait(&pool->tickets, &job->waiter, job->timeout_ns > 0 && left_ns < 1 ? 1 : left_ns)) {
         if (!too_late(job)) return MUSTER_OK;
-        mst_turn_leave(&pool->turn);
+        mst_ticket_lock_release(&pool->tickets);
     }
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for other calls to end", job->where, (double)job->timeout_ns * 1e-9);
 }
@@ -94,7 +94,7 @@ static muster_status submit(mst_pool *pool, mst_job *job) {
         return mst_error(MUSTER_BAD_STATE, "%s: %d asynchronous calls are queued already: wait for one of them first", job->where,
                          MST_QUEUE_LENGTH);
     MUSTER_TRY(start(pool, job->where));
-    job->taken = mst_turn_queue(&pool->turn, &job->waiter);
+    job->taken = mst_ticket_lock_queue(&pool->tickets, &job->waiter);
     if (queue->last)
         queue->last->next = job;
     else

@@ -10,11 +10,11 @@
  * days. */
 enum { MST_SEQUENCE_BITS = 20, MST_MAX_WORKERS = 4096 };
 
-typedef struct mst_turn {
-    _Alignas(MST_CACHE_LINE) _Atomic uint32_t state; /* see turn.c */
+typedef struct mst_ticket_lock {
+    _Alignas(MST_CACHE_LINE) _Atomic uint32_t state; /* see ticket_lock.c */
     pthread_mutex_t lock;
-    mst_turn_waiter *first, *last;
-} mst_turn;
+    mst_ticket *first, *last;
+} mst_ticket_lock;
 
 /* How long to spin: spins that end without what they waited for halve it, down to a 64th, others
  * double it, up to the pool's. A peer that shares its CPU with other programs comes milliseconds
@@ -26,7 +26,7 @@ typedef struct mst_spin {
 } mst_spin;
 enum { MST_SPIN_SHIFTS = 6, MST_SPIN_PROBE = 32 };
 static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t whole_ns) { return whole_ns >> spin->shift; }
-static inline void mst_spin_tell(mst_spin *spin, bool reached) {
+static inline void mst_spin_report(mst_spin *spin, bool reached) {
     if (__builtin_expect(reached, 1)) {
         if (__builtin_expect(spin->shift > 0, 0)) spin->shift--;
     } else if (++spin->failures % MST_SPIN_PROBE == 0) {
@@ -50,11 +50,11 @@ typedef struct mst_device_wait {
 } mst_device_wait;
 
 /* What only the pool needs of a worker. */
-typedef struct mst_seat {
+typedef struct mst_worker_state {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
     /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves,
-     * posts, takes or returns, and when a run is lost. */
-    _Alignas(MST_CACHE_LINE) mst_bell bell;
+     * posts, takes or returns, and when a run is aborted. */
+    _Alignas(MST_CACHE_LINE) mst_eventcount eventcount;
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
     /* the newest epoch in which this worker will enter only the last meeting of the run */
     _Atomic uint64_t done_with;
@@ -66,7 +66,7 @@ typedef struct mst_seat {
     /* bytes that the device could not give during this run, because its driver must not be called
      * then */
     int64_t refused;
-} mst_seat;
+} mst_worker_state;
 
 /* The thread that makes calls for which no thread of the program waits (pool_queue.c). */
 typedef struct mst_call_queue {
@@ -80,13 +80,13 @@ typedef struct mst_call_queue {
 
 struct mst_pool {
     /* The line of a dispatch: all that a worker needs to begin. */
-    _Alignas(MST_CACHE_LINE) mst_gate dispatch; /* value: epoch */
-    mst_task task;                              /* NULL: the threads end */
+    _Alignas(MST_CACHE_LINE) mst_counter dispatch; /* value: epoch */
+    mst_task task;                                 /* NULL: the threads end */
     void *argument;
     uint64_t done_target; /* value of `done` when all threads are back from this run */
     int32_t caller_cpu;   /* where the run was dispatched; -1: not known */
     /* The line of the end: value counts the threads that came back, over all runs. */
-    _Alignas(MST_CACHE_LINE) mst_gate done;
+    _Alignas(MST_CACHE_LINE) mst_counter done;
     /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means
      * nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
@@ -94,37 +94,37 @@ struct mst_pool {
     _Atomic bool refused;                 /* some seat has refused bytes */
     int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
     /* Written between runs only. */
-    _Alignas(MST_CACHE_LINE) mst_seat *seats;
+    _Alignas(MST_CACHE_LINE) mst_worker_state *states;
     int32_t size;
     int32_t threads;      /* started */
-    bool own_master;      /* rank 0 has a thread of its own, too */
+    bool dedicated_rank0; /* rank 0 has a thread of its own, too */
     bool watches;         /* some device has queues of its own */
     _Atomic int32_t lost; /* devices that have not come back from a run */
     int32_t yields;       /* of a wait, where there is no spinning */
     mst_pool_options options;
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
-    mst_turn turn;
+    mst_ticket_lock tickets;
     mst_call_queue queue;
     /* Rank 0's thread, where it has one, is woken apart from the others, so that a run of rank 0
      * alone wakes nobody else. */
-    _Alignas(MST_CACHE_LINE) mst_gate master; /* value: epoch */
+    _Alignas(MST_CACHE_LINE) mst_counter master; /* value: epoch */
     /* of the callers' waits for the end of a run, where rank 0 has a thread of its own */
     mst_spin caller_spin;
     /* Written in every run, so apart from what the workers read in every run. */
     _Alignas(MST_CACHE_LINE) uint64_t epoch;
 };
 
-/* turn.c */
-muster_status mst_turn_open(mst_turn *turn);
-void mst_turn_close(mst_turn *turn);
+/* ticket_lock.c */
+muster_status mst_ticket_lock_open(mst_ticket_lock *tickets);
+void mst_ticket_lock_close(mst_ticket_lock *tickets);
 /* false: timed out. */
-bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns);
-void mst_turn_leave(mst_turn *turn);
+bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns);
+void mst_ticket_lock_release(mst_ticket_lock *tickets);
 /* The same in two steps. queue: true: the turn is taken at once; else `waiter` has its place in the
  * order and must stay until wait has returned. */
-bool mst_turn_queue(mst_turn *turn, mst_turn_waiter *waiter);
-bool mst_turn_wait(mst_turn *turn, mst_turn_waiter *waiter, int64_t timeout_ns);
+bool mst_ticket_lock_queue(mst_ticket_lock *tickets, mst_ticket *waiter);
+bool mst_ticket_lock_wait(mst_ticket_lock *tickets, mst_ticket *waiter, int64_t timeout_ns);
 
 /* pool_queue.c. close: serves what is queued, ends the thread; forked: in a child, which has no
  * such thread. */
@@ -135,11 +135,11 @@ void mst_call_queue_close(mst_call_queue *queue, bool forked);
  * its device are bounded. begin and end: around the task of a run, on the worker's thread; end
  * waits for the device. reserve_refused: between runs. refusal: DEVICE_LOST where rank 0 (or,
  * unless `single`, any rank) has lost its device. */
-void mst_device_watch(mst_seat *seat);
-void mst_device_unwatch(mst_seat *seat);
-muster_status mst_device_begin(mst_seat *seat);
-muster_status mst_device_end(mst_seat *seat);
-void mst_device_land(mst_pool *pool); /* between runs: no collective is in flight */
+void mst_device_watch(mst_worker_state *state);
+void mst_device_unwatch(mst_worker_state *state);
+muster_status mst_device_begin(mst_worker_state *state);
+muster_status mst_device_end(mst_worker_state *state);
+void mst_devices_clear_in_flight(mst_pool *pool); /* between runs: no collective is in flight */
 void mst_device_reserve_refused(mst_pool *pool);
 muster_status mst_device_refusal(const mst_pool *pool, bool single);
 
@@ -147,33 +147,34 @@ muster_status mst_device_refusal(const mst_pool *pool, bool single);
 uint64_t mst_failure_epoch(uint64_t word);
 int32_t mst_failure_rank(uint64_t word);
 muster_status mst_failure_code(uint64_t word);
-bool mst_run_lost(const mst_pool *pool, uint64_t epoch);
+bool mst_run_aborted(const mst_pool *pool, uint64_t epoch);
 /* The outcome of the run, told to the caller's thread. */
-muster_status mst_failure_settle(mst_pool *pool, uint64_t epoch, int32_t size);
+muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
 /* The headline and what each worker did last, in one piece. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
 /* pool.c. ready: may this thread enter? (not inside a task, not after fork). ring_all: wakes
  * everyone who waits for any worker. */
 muster_status mst_pool_ready(const mst_pool *pool, const char *where);
-void mst_pool_ring_all(mst_pool *pool);
+void mst_pool_notify_all(mst_pool *pool);
 
-/* meeting.c: one wait of one worker for one word of another. */
-typedef struct mst_meeting {
+/* peer_wait.c: one wait of one worker for one word of another. */
+typedef struct mst_peer_wait {
     muster_worker *worker;
-    const mst_party *party;       /* in which they meet: for messages */
+    const mst_team *team;         /* in which they meet: for messages */
     const char *what;             /* the operation, a literal */
-    const char *duty;             /* what the peer owes, for messages: "entering it", "receiving it" ... */
+    const char *action;           /* what the peer owes, for messages: "entering it", "receiving it" ... */
     int64_t message_tag;          /* of a message; negative: none */
     int32_t peer;                 /* rank in the pool of whoever writes the word */
     const _Atomic uint64_t *word; /* wait until it is >= target */
     uint64_t target;
-    const _Atomic uint64_t *reading; /* leaving: in a lost run, wait also while this is `target`; NULL: not leaving */
-    bool timed_out;                  /* out: this wait has poisoned the run */
-} mst_meeting;
-muster_status mst_meet(mst_meeting *meeting);
-/* the ABORTED of a lost run */
-muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what);
+    /* leaving: in a aborted run, wait also while this is `target`; NULL: not leaving */
+    const _Atomic uint64_t *reading;
+    bool timed_out; /* out: this wait has aborted the run */
+} mst_peer_wait;
+muster_status mst_peer_wait_run(mst_peer_wait *rendezvous);
+/* the ABORTED of a aborted run */
+muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what);
 /* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run;
  * *epoch: of the last tag. */
 uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);

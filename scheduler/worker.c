@@ -22,7 +22,7 @@ int32_t muster_worker_shard(const muster_worker *worker) { return worker && work
 int32_t muster_worker_shards(const muster_worker *worker) { return worker && worker->shards ? worker->shards : muster_worker_size(worker); }
 int32_t muster_worker_shards_here(const muster_worker *worker) { return worker && worker->shards ? worker->shards_here : worker ? 1 : -1; }
 double muster_worker_weight(const muster_worker *worker) { return worker ? worker->weight : 0; }
-int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_poisoned(worker) : 0; }
+int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
 
 muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     if (!worker)
@@ -187,7 +187,7 @@ static muster_status check_copy(const muster_worker *worker, const char *where, 
 muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor) {
     MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
     mst_device *device = worker->device;
-    MUSTER_TRY(mst_worker_settle(worker));
+    MUSTER_TRY(mst_worker_drain(worker));
     MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor),
                                        mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
@@ -196,7 +196,7 @@ muster_status muster_worker_read(muster_worker *worker, muster_tensor device_ten
 muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor) {
     MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
     mst_device *device = worker->device;
-    MUSTER_TRY(mst_worker_settle(worker));
+    MUSTER_TRY(mst_worker_drain(worker));
     MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor),
                                       mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);

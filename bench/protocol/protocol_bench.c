@@ -44,10 +44,10 @@ typedef struct descriptor {
 } descriptor;
 
 typedef struct team {
-    _Alignas(MST_CACHE_LINE) mst_gate dispatch;
+    _Alignas(MST_CACHE_LINE) mst_counter dispatch;
     descriptor in_line;
     descriptor *pointed;
-    _Alignas(MST_CACHE_LINE) mst_gate done;
+    _Alignas(MST_CACHE_LINE) mst_counter done;
     _Alignas(MST_CACHE_LINE) struct { _Alignas(MST_CACHE_LINE) descriptor descriptor; } lines[FAR_LINES];
     placement placement;
     waiting waiting;
@@ -58,14 +58,14 @@ typedef struct team {
 
 static void nothing(void *argument) { (void)argument; }
 
-static void wait_for(mst_gate *gate, uint64_t target, waiting how) {
+static void wait_for(mst_counter *counter, uint64_t target, waiting how) {
     mst_wait wait = {.spin_ns = how == BY_SPIN_THEN_FUTEX ? SPIN_NS : 0, .timeout_ns = -1};
     /* A yield that is not bounded would never let an idle program rest: 200 of them, then sleep. */
     for (int32_t i = 0; how == BY_YIELD && i < 200; i++) {
-        if (atomic_load(&gate->value) >= target) return;
+        if (atomic_load(&counter->value) >= target) return;
         sched_yield();
     }
-    mst_gate_wait(gate, target, &wait);
+    mst_counter_wait(counter, target, &wait);
 }
 
 static void *team_main(void *context) {
@@ -76,7 +76,7 @@ static void *team_main(void *context) {
         if (!d.task) return NULL;
         d.task(d.argument);
         uint64_t target = epoch * (uint64_t)(t->size - 1);
-        if (atomic_fetch_add(&t->done.value, 1) + 1 == target) mst_bell_ring(&t->done.bell);
+        if (atomic_fetch_add(&t->done.value, 1) + 1 == target) mst_eventcount_notify(&t->done.eventcount);
     }
 }
 
@@ -87,7 +87,7 @@ static void team_dispatch(team *t, descriptor d) {
         t->in_line = d;
     else
         *t->pointed = d;
-    mst_gate_publish(&t->dispatch, t->epoch);
+    mst_counter_publish(&t->dispatch, t->epoch);
 }
 
 static void team_run(team *t) {

@@ -21,8 +21,8 @@ static muster_status build_members(const char *where, mst_host_communicator *mad
     return MUSTER_OK;
 }
 
-static muster_status build_party(const char *where, mst_host_communicator *made, const int32_t *ranks, int32_t size) {
-    muster_status status = mst_party_create(made->pool, ranks, size, &made->party);
+static muster_status build_team(const char *where, mst_host_communicator *made, const int32_t *ranks, int32_t size) {
+    muster_status status = mst_team_create(made->pool, ranks, size, &made->team);
     if (status == MUSTER_OK) return MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
@@ -38,7 +38,7 @@ static muster_status build(const char *where, mst_host_communicator *made, const
     for (int32_t r = 0; r < pool_size; r++) made->base.rank_of[r] = -1;
     for (int32_t r = 0; r < size; r++) made->base.rank_of[ranks[r]] = r;
     MUSTER_TRY(build_members(where, made, ranks, size));
-    return build_party(where, made, ranks, size);
+    return build_team(where, made, ranks, size);
 }
 
 muster_status mst_host_create(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, mst_algorithm_kind forced,
@@ -77,8 +77,8 @@ void mst_host_destroy(mst_host_communicator *communicator) {
         mst_free(member->requests);
     }
     for (int32_t r = 0; communicator->base.groups && r < communicator->base.size; r++) mst_free(communicator->base.groups[r].requests);
-    mst_party_destroy(communicator->party);
-    mst_free(communicator->team);
+    mst_team_destroy(communicator->team);
+    mst_free(communicator->unique_id);
     mst_free(communicator->members);
     mst_free(communicator->base.groups);
     mst_free(communicator->base.rank_of);

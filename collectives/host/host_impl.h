@@ -45,13 +45,13 @@ typedef struct mst_host_member {
 typedef struct mst_host_communicator {
     muster_communicator base; /* first */
     mst_pool *pool;
-    mst_party *party;
+    mst_team *team;
     mst_host_member *members; /* [base.size] */
     mst_algorithm_kind forced;
     /* of members on devices with memory of their own, see ../mover_impl.h */
-    struct mst_movers *movers;  /* the world's; NULL: everything goes through host memory */
-    bool peers;                 /* each reaches the memory of all others */
-    struct mst_nccl_team *team; /* NULL: no NCCL between these */
+    struct mst_movers *movers;            /* the world's; NULL: everything goes through host memory */
+    bool peers;                           /* each reaches the memory of all others */
+    struct mst_nccl_unique_id *unique_id; /* NULL: no NCCL between these */
     /* of what was split off */
     struct mst_host_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
@@ -80,15 +80,15 @@ muster_status mst_host_run(muster_communicator *self, muster_worker *worker, mst
 /* Do the tensors of members stay on their devices, and do these move the data? The same for all
  * members. */
 static inline bool mst_host_on_devices(const mst_host_communicator *self) {
-    return self->movers && (self->peers || self->team) && (self->forced == 0 || self->forced == MST_P2P || self->forced == MST_NCCL);
+    return self->movers && (self->peers || self->unique_id) && (self->forced == 0 || self->forced == MST_P2P || self->forced == MST_NCCL);
 }
 
 /* How messages name a member: "rank 1 (worker 3)". */
 static inline const char *mst_member_text(const mst_host_communicator *self, int32_t rank, char text[MST_RANK_TEXT]) {
-    return mst_party_rank_text(self->party, self->members[rank].rank, text);
+    return mst_team_rank_text(self->team, self->members[rank].rank, text);
 }
 
-/* round.c: ABORTED if the run is lost. A rank must not write its line, or the boxes of its
+/* round.c: ABORTED if the run is aborted. A rank must not write its line, or the boxes of its
  * messages, again then, since others may still be reading them; and one that waits for nobody
  * learns here that the others have given up. */
 muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *worker, const char *name);

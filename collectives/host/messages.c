@@ -50,7 +50,7 @@ static muster_status fill(const mail *m, const mst_request *request, mst_message
 
 static uint64_t post(const mail *m, mst_message *messages, int64_t count) {
     offer o = {messages, count};
-    return mst_box_post(m->self->party, m->worker, messages->to, &o);
+    return mst_box_post(m->self->team, m->worker, messages->to, &o);
 }
 
 /* Of the sender: before it posts what was filled, and after it was taken. */
@@ -65,12 +65,12 @@ static bool copies_aside(const mail *m) { return !mst_device_is_host(m->worker->
 
 static muster_status send_one(const mail *m, const mst_request *request) {
     mst_message message;
-    MUSTER_TRY(mst_box_open(m->self->party, request->root));
+    MUSTER_TRY(mst_box_open(m->self->team, request->root));
     if (copies_aside(m)) MUSTER_TRY(mst_aside_begin(&m->own->mail, mst_aside_bytes(message_bytes(request))));
     MUSTER_TRY(fill(m, request, &message));
     MUSTER_TRY(ready_to_post(m));
     uint64_t tag = post(m, &message, 1);
-    MUSTER_TRY(mst_box_wait_taken(m->self->party, m->worker, request->root, tag, "send", request->tag));
+    MUSTER_TRY(mst_box_wait_taken(m->self->team, m->worker, request->root, tag, "send", request->tag));
     return after_taken(m, request->root);
 }
 
@@ -125,20 +125,20 @@ static muster_status take_offered(const mail *m, int32_t from, const offer *o, m
 
 /* All requests from one sender, over as many posts as it takes. */
 static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_request *requests, int32_t count) {
-    mst_party *party = m->self->party;
+    mst_team *team = m->self->team;
     for (int32_t left = 1; left > 0;) {
         mst_post box;
         offer o;
-        MUSTER_TRY(mst_box_wait_post(party, m->worker, from, "recv", tag, &box));
+        MUSTER_TRY(mst_box_wait_post(team, m->worker, from, "recv", tag, &box));
         memcpy(&o, box.payload, sizeof o);
-        MUSTER_TRY(mst_box_read_begin(party, m->worker, from, box.tag));
+        MUSTER_TRY(mst_box_read_begin(team, m->worker, from, box.tag));
         muster_status status = take_offered(m, from, &o, requests, count, &left);
         if (status == MUSTER_OK && stays_on_device(m)) status = mst_mover_mark(m->self, m->worker, MST_MARK_RECEIVED);
         bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
         if (all)
-            mst_box_take(party, m->worker, from, box.tag);
+            mst_box_take(team, m->worker, from, box.tag);
         else
-            mst_box_read_end(party, m->worker, from);
+            mst_box_read_end(team, m->worker, from);
         MUSTER_TRY(status);
     }
     return MUSTER_OK;
@@ -147,7 +147,7 @@ static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_
 static muster_status receive_all(const mail *m, mst_request *requests, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
         if (requests[i].collective != MST_RECV) continue;
-        MUSTER_TRY(mst_box_open(m->self->party, m->rank));
+        MUSTER_TRY(mst_box_open(m->self->team, m->rank));
         MUSTER_TRY(receive_from(m, requests[i].root, requests[i].tag, requests, count));
     }
     return MUSTER_OK;
@@ -236,7 +236,7 @@ static muster_status fill_group(const mail *m, const mst_request *requests, int3
     for (int32_t to = 0; to < m->self->base.size; to++) {
         for (int32_t i = 0; i < count; i++) {
             if (requests[i].collective != MST_SEND || requests[i].root != to) continue;
-            MUSTER_TRY(mst_box_open(m->self->party, to));
+            MUSTER_TRY(mst_box_open(m->self->team, to));
             MUSTER_TRY(fill(m, &requests[i], &m->own->messages[m->own->message_count++]));
         }
     }
@@ -279,12 +279,12 @@ muster_status mst_messages_finish(mst_host_communicator *self, muster_worker *wo
     /* The receivers must hear of it now: this rank cannot return while one of them may still read
      * its messages. */
     if (status != MUSTER_OK) {
-        mst_pool_poison(worker, status);
+        mst_pool_abort(worker, status);
         mst_error_save(message);
     }
     for (int32_t begin = 0; begin < m.own->message_count; begin = end_of_receiver(m.own, begin)) {
         const mst_message *first = &m.own->messages[begin];
-        muster_status taken = mst_box_wait_taken(self->party, worker, first->to, m.own->post_tags[first->to], "send", first->tag);
+        muster_status taken = mst_box_wait_taken(self->team, worker, first->to, m.own->post_tags[first->to], "send", first->tag);
         if (taken == MUSTER_OK) taken = after_taken(&m, first->to);
         if (status == MUSTER_OK && taken != MUSTER_OK) {
             status = taken;

@@ -141,7 +141,7 @@ static muster_status fetch_outputs(const round *r) {
 /* A round of one request is in the lines; one of several has a request of the kind GROUP there,
  * with the array behind `input`. */
 static const mst_request *line_of(const round *r, int32_t rank) {
-    return (const mst_request *)mst_party_line_of(r->self->party, rank, r->tag)->payload;
+    return (const mst_request *)mst_team_flag_line(r->self->team, rank, r->tag)->payload;
 }
 
 static mst_view view_of_lines(const round *r) {
@@ -193,7 +193,7 @@ static muster_status serve_one(const round *r, const mst_view *view, const mst_a
 static muster_status leave(const round *r, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     if (status != MUSTER_OK) mst_error_save(message);
-    muster_status left = mst_party_leave(r->self->party, r->worker, r->tag, r->name);
+    muster_status left = mst_team_leave(r->self->team, r->worker, r->tag, r->name);
     return status != MUSTER_OK ? mst_error_restore(status, message) : left;
 }
 
@@ -201,10 +201,10 @@ static muster_status leave(const round *r, muster_status status) {
 static muster_status work(const round *r, const mst_view *view) {
     const mst_algorithm *algorithm = r->count == 1 ? common_algorithm(view) : NULL;
     if (algorithm && algorithm->kind == MST_INLINE) return serve_one(r, view, algorithm);
-    muster_status status = mst_party_read_begin(r->self->party, r->worker, r->tag);
+    muster_status status = mst_team_read_begin(r->self->team, r->worker, r->tag);
     if (status == MUSTER_OK) {
         status = algorithm ? serve_one(r, view, algorithm) : serve_items(r);
-        mst_party_read_end(r->self->party, r->worker, r->tag);
+        mst_team_read_end(r->self->team, r->worker, r->tag);
     }
     return leave(r, status);
 }
@@ -228,18 +228,18 @@ static muster_status serve_on_devices(const round *r, const mst_items *items, bo
 static muster_status work_on_devices(const round *r, bool *staged) {
     const mst_items items = items_of(r);
     bool marked = false;
-    muster_status status = mst_party_read_begin(r->self->party, r->worker, r->tag);
+    muster_status status = mst_team_read_begin(r->self->team, r->worker, r->tag);
     if (status == MUSTER_OK) {
         status = serve_on_devices(r, &items, staged, &marked);
-        mst_party_read_end(r->self->party, r->worker, r->tag);
+        mst_team_read_end(r->self->team, r->worker, r->tag);
     }
     MUSTER_TRY(leave(r, status));
     return marked ? mst_movers_end(&items) : MUSTER_OK;
 }
 
 static muster_status meet(round *r, bool *staged) {
-    mst_party_arrive(r->self->party, r->worker, r->tag);
-    muster_status status = mst_party_wait_all(r->self->party, r->worker, r->tag, r->name);
+    mst_team_arrive(r->self->team, r->worker, r->tag);
+    muster_status status = mst_team_wait_all(r->self->team, r->worker, r->tag, r->name);
     /* those who had all arrivals may be at work */
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(r, status);
     mst_view view = view_of_lines(r);
@@ -250,10 +250,9 @@ static muster_status meet(round *r, bool *staged) {
 }
 
 muster_status mst_refuse_lost(const mst_host_communicator *self, muster_worker *worker, const char *name) {
-    if (__builtin_expect(!mst_pool_poisoned(worker), 1)) return MUSTER_OK;
+    if (__builtin_expect(!mst_pool_aborted(worker), 1)) return MUSTER_OK;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name,
-                     mst_party_rank_text(self->party, worker->rank, own));
+    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name, mst_team_rank_text(self->team, worker->rank, own));
 }
 
 /* A barrier has no data, and ends with the last arrival. */
@@ -263,12 +262,12 @@ static bool goes_on_devices(const mst_host_communicator *self, const mst_request
 }
 
 static muster_status run_one(round *r, mst_request *array, bool *staged) {
-    r->tag = mst_party_tag(r->self->party, r->worker);
-    mst_request *line = (mst_request *)mst_party_line_of(r->self->party, r->rank, r->tag)->payload;
+    r->tag = mst_team_tag(r->self->team, r->worker);
+    mst_request *line = (mst_request *)mst_team_flag_line(r->self->team, r->rank, r->tag)->payload;
     r->offered = r->count == 1 ? line : array;
     muster_status status = offer(r);
     /* the others wait for an arrival that will not come */
-    if (status != MUSTER_OK) return mst_pool_poison(r->worker, status), status;
+    if (status != MUSTER_OK) return mst_pool_abort(r->worker, status), status;
     if (r->count > 1)
         *line = (mst_request){.collective = MST_GROUP, .algorithm = MST_DIRECT, .root = -1, .input_count = r->count, .input = array};
     r->event =

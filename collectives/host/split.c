@@ -33,23 +33,23 @@ void mst_host_release(mst_host_communicator *part) {
 /* ---- meetings ---- */
 
 static const mst_request *line_of(const mst_host_communicator *self, int32_t rank, uint64_t tag) {
-    return (const mst_request *)mst_party_line_of(self->party, rank, tag)->payload;
+    return (const mst_request *)mst_team_flag_line(self->team, rank, tag)->payload;
 }
 
 /* One meeting of a split: what each rank brings is in its line alone. */
 static muster_status meet(mst_host_communicator *self, muster_worker *worker, mst_request request, uint64_t *tag) {
     int32_t rank = mst_communicator_rank(&self->base, worker);
-    *tag = mst_party_tag(self->party, worker);
+    *tag = mst_team_tag(self->team, worker);
     MUSTER_TRY(mst_refuse_lost(self, worker, name));
-    memcpy(mst_party_line_of(self->party, rank, *tag)->payload, &request, sizeof request);
-    mst_party_arrive(self->party, worker, *tag);
-    muster_status status = mst_party_wait_all(self->party, worker, *tag, name);
+    memcpy(mst_team_flag_line(self->team, rank, *tag)->payload, &request, sizeof request);
+    mst_team_arrive(self->team, worker, *tag);
+    muster_status status = mst_team_wait_all(self->team, worker, *tag, name);
     /* whoever took this for a collective of its own sees the difference, or is inside a section
      * that must end */
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
-        mst_party_leave(self->party, worker, *tag, name);
+        mst_team_leave(self->team, worker, *tag, name);
         return mst_error_restore(status, message);
     }
     mst_host_member *own = &self->members[rank];
@@ -95,7 +95,7 @@ static muster_status create_part(mst_host_communicator *self, const int32_t *mem
     (*part)->world = self->world;
     mst_movers_share(*part, self->world);
     if (!gives_nccl(self) || count == 1) return MUSTER_OK;
-    status = mst_nccl_team_make(self->movers, &(*part)->team);
+    status = mst_nccl_unique_id_make(self->movers, &(*part)->unique_id);
     if (status == MUSTER_OK) return status;
     mst_host_destroy(*part);
     *part = NULL;
@@ -127,7 +127,7 @@ static muster_status take(mst_host_communicator *self, muster_worker *worker, in
     if (status != MUSTER_OK) return status;
     char own[MST_RANK_TEXT];
     return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was lost", name,
-                     mst_party_rank_text(self->party, worker->rank, own));
+                     mst_team_rank_text(self->team, worker->rank, own));
 }
 
 /* The meetings differ in their heads: a rank that begins again, after a failure between them, must
@@ -136,14 +136,14 @@ enum { SECOND = 1, JOINING = 2 };
 
 /* What NCCL needs to know of a part. */
 typedef struct joining {
-    struct mst_nccl_team team;
+    struct mst_nccl_unique_id unique_id;
     int32_t size, rank; /* size 0: it has no NCCL */
 } joining;
 
 static void read_joining(const mst_host_communicator *self, const muster_worker *worker, int32_t leader, uint64_t tag, joining *j) {
     const mst_host_communicator *part = line_of(self, leader, tag)->input;
-    if (!part->team) return;
-    *j = (joining){*part->team, part->base.size, mst_communicator_rank(&part->base, worker)};
+    if (!part->unique_id) return;
+    *j = (joining){*part->unique_id, part->base.size, mst_communicator_rank(&part->base, worker)};
 }
 
 /* Everybody knows its part, and its NCCL communicator is made by all members together. Its failure
@@ -154,15 +154,15 @@ static muster_status join(mst_host_communicator *self, muster_worker *worker, ms
     request.reduction = JOINING;
     MUSTER_TRY(meet(self, worker, request, &tag));
     /* The leader may free the part as soon as something fails. */
-    muster_status status = mst_party_read_begin(self->party, worker, tag);
+    muster_status status = mst_team_read_begin(self->team, worker, tag);
     if (status == MUSTER_OK) {
         if (request.root >= 0) read_joining(self, worker, leader, tag, &j);
-        mst_party_read_end(self->party, worker, tag);
+        mst_team_read_end(self->team, worker, tag);
     }
-    muster_status left = mst_party_leave(self->party, worker, tag, name);
+    muster_status left = mst_team_leave(self->team, worker, tag, name);
     if (status == MUSTER_OK) status = left;
     if (status != MUSTER_OK || j.size == 0) return status;
-    return mst_nccl_join(worker, self->movers, &j.team, j.size, j.rank, link);
+    return mst_nccl_join(worker, self->movers, &j.unique_id, j.size, j.rank, link);
 }
 
 /* First everybody's color and key, then the leaders hand out what they have made. */
@@ -180,7 +180,7 @@ static muster_status split(mst_host_communicator *self, muster_worker *worker, i
     /* The decision is taken at the last meeting, also after a failure before it: the leader must
      * know that nobody has the part. */
     muster_status status = joined == MUSTER_OK ? meet(self, worker, request, &tag) : joined;
-    if (joined != MUSTER_OK) tag = mst_party_tag(self->party, worker);
+    if (joined != MUSTER_OK) tag = mst_team_tag(self->team, worker);
     return color >= 0 ? take(self, worker, leader, tag, made, link, status, part) : status;
 }
 

@@ -1,8 +1,8 @@
 /* The life of NCCL communicators. They do not block, so that a call in progress can be left:
  * whoever waits looks at the run and at the clock.
  *
- * When a run is lost, each worker that has issued in it aborts its own communicators, from its own
- * thread, at the latest when it waits for its device. Before the next run all of them are made
+ * When a run is aborted, each worker that has issued in it aborts its own communicators, from its
+ * own thread, at the latest when it waits for its device. Before the next run all of them are made
  * anew, on all workers at the same time. */
 #include "clock_impl.h"
 #include "cuda/cuda_impl.h"
@@ -44,7 +44,7 @@ static void abort_all(mst_nccl_seat *seat) {
 static muster_status lose(mst_nccl_seat *seat, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    mst_pool_poison(seat->worker, status);
+    mst_pool_abort(seat->worker, status);
     abort_all(seat);
     return mst_error_restore(status, message);
 }
@@ -68,7 +68,7 @@ static mst_nccl_result wait_settled(const mst_nccl_api *api, mst_nccl_comm comm,
     while (result == MST_NCCL_IN_PROGRESS) {
         mst_nccl_result asked = api->ncclCommGetAsyncError(comm, &result);
         if (asked != MST_NCCL_SUCCESS) return asked;
-        if (result != MST_NCCL_IN_PROGRESS || (worker && mst_pool_poisoned(worker))) break;
+        if (result != MST_NCCL_IN_PROGRESS || (worker && mst_pool_aborted(worker))) break;
         const int64_t waited_ns = mst_now_ns() - begin;
         if (limit_ns >= 0 && waited_ns >= limit_ns) break;
         back_off(waited_ns);
@@ -80,7 +80,7 @@ static muster_status settle(mst_nccl_seat *seat, mst_nccl_link *link, mst_nccl_r
     result = wait_settled(seat->nccl->api, link->comm, result, seat->worker, limit_ns);
     if (__builtin_expect(result == MST_NCCL_SUCCESS, 1)) return MUSTER_OK;
     if (result != MST_NCCL_IN_PROGRESS) return lose(seat, mst_nccl_error(seat->nccl->api, result, symbol, seat->worker->device));
-    if (!mst_pool_poisoned(seat->worker))
+    if (!mst_pool_aborted(seat->worker))
         return lose(seat, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol, seat->worker->rank,
                                     (double)limit_ns * 1e-9));
     abort_all(seat);
@@ -96,7 +96,7 @@ static muster_status watch(void *user) {
     mst_nccl_seat *seat = user;
     const muster_worker *worker = seat->worker;
     if (seat->used != 0 && seat->used == worker->epoch && mst_current_worker() == worker) {
-        if (mst_pool_poisoned(worker)) {
+        if (mst_pool_aborted(worker)) {
             abort_all(seat);
             seat->used = 0;
         } else if (++seat->looks % LOOK_EVERY == 0) {
@@ -169,11 +169,11 @@ static mst_nccl_link *add_link(mst_nccl_seat *seat, bool part) {
 static muster_status make_for(mst_nccl_seat *seat, mst_host_communicator *self) {
     int32_t rank = mst_communicator_rank(&self->base, seat->worker);
     /* a part that a member has released is over */
-    if (rank < 0 || !self->team || atomic_load(&self->users) < self->base.size) return MUSTER_OK;
+    if (rank < 0 || !self->unique_id || atomic_load(&self->users) < self->base.size) return MUSTER_OK;
     mst_nccl_link **link = &self->members[rank].link;
     if (!*link) *link = add_link(seat, self != seat->nccl->world);
     if (!*link) return mst_out_of_memory("NCCL communicator", sizeof **link);
-    return make_link(seat, &self->team->id, self->base.size, rank, *link);
+    return make_link(seat, &self->unique_id->id, self->base.size, rank, *link);
 }
 
 static muster_status make_task(muster_worker *worker, void *argument) {
@@ -232,9 +232,10 @@ static muster_status release_task(muster_worker *worker, void *argument) {
 }
 
 static muster_status new_ids(mst_nccl *nccl) {
-    MUSTER_TRY(mst_nccl_error(nccl->api, nccl->api->ncclGetUniqueId(&nccl->world->team->id), "ncclGetUniqueId", NULL));
+    MUSTER_TRY(mst_nccl_error(nccl->api, nccl->api->ncclGetUniqueId(&nccl->world->unique_id->id), "ncclGetUniqueId", NULL));
     for (mst_host_communicator *part = nccl->world->parts; part; part = part->next)
-        if (part->team) MUSTER_TRY(mst_nccl_error(nccl->api, nccl->api->ncclGetUniqueId(&part->team->id), "ncclGetUniqueId", NULL));
+        if (part->unique_id)
+            MUSTER_TRY(mst_nccl_error(nccl->api, nccl->api->ncclGetUniqueId(&part->unique_id->id), "ncclGetUniqueId", NULL));
     return MUSTER_OK;
 }
 
@@ -272,7 +273,7 @@ void mst_nccl_mend(mst_nccl *nccl) {
 }
 
 bool mst_nccl_ready(const mst_host_communicator *self) {
-    return self->team && !atomic_load_explicit(&self->movers->nccl->broken, memory_order_relaxed);
+    return self->unique_id && !atomic_load_explicit(&self->movers->nccl->broken, memory_order_relaxed);
 }
 
 /* ---- opening and closing ---- */
@@ -293,8 +294,8 @@ static muster_status build(mst_nccl *nccl) {
     if (!nccl->seats) return mst_out_of_memory("muster_runtime_open: NCCL", nccl->size * (int64_t)sizeof *nccl->seats);
     for (int32_t r = 0; r < nccl->size; r++)
         nccl->seats[r] = (mst_nccl_seat){.nccl = nccl, .worker = mst_pool_worker(nccl->world->pool, r)};
-    nccl->world->team = mst_alloc(sizeof *nccl->world->team);
-    if (!nccl->world->team) return mst_out_of_memory("muster_runtime_open: NCCL", sizeof *nccl->world->team);
+    nccl->world->unique_id = mst_alloc(sizeof *nccl->world->unique_id);
+    if (!nccl->world->unique_id) return mst_out_of_memory("muster_runtime_open: NCCL", sizeof *nccl->world->unique_id);
     int version = 0;
     MUSTER_TRY(mst_nccl_error(nccl->api, nccl->api->ncclGetVersion(&version), "ncclGetVersion", NULL));
     snprintf(nccl->version, sizeof nccl->version, "%d.%d.%d", version / 10000, version / 100 % 100, version % 100);
@@ -314,8 +315,8 @@ static void end(mst_nccl *nccl) {
     end_watching(nccl);
     for (int32_t r = 0; nccl->seats && r < nccl->size; r++) drop_links(&nccl->seats[r], false);
     mst_free(nccl->seats);
-    mst_free(nccl->world->team);
-    nccl->world->team = NULL;
+    mst_free(nccl->world->unique_id);
+    nccl->world->unique_id = NULL;
     for (int32_t r = 0; r < nccl->size; r++) nccl->world->members[r].link = NULL;
     mst_free(nccl);
 }
@@ -388,27 +389,27 @@ void mst_nccl_close(mst_movers *movers) {
 
 /* ---- parts ---- */
 
-muster_status mst_nccl_team_make(mst_movers *movers, struct mst_nccl_team **team) {
-    *team = NULL;
+muster_status mst_nccl_unique_id_make(mst_movers *movers, struct mst_nccl_unique_id **unique_id) {
+    *unique_id = NULL;
     if (!movers->nccl || atomic_load(&movers->nccl->no_parts)) return MUSTER_OK;
-    struct mst_nccl_team *made = mst_alloc(sizeof *made);
+    struct mst_nccl_unique_id *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory("muster_worker_split: NCCL", sizeof *made);
     if (movers->nccl->api->ncclGetUniqueId(&made->id) == MST_NCCL_SUCCESS)
-        *team = made;
+        *unique_id = made;
     else
         mst_free(made);
     return MUSTER_OK;
 }
 
-muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_team *team, int32_t size, int32_t rank,
-                            mst_nccl_link **link) {
+muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_unique_id *unique_id, int32_t size,
+                            int32_t rank, mst_nccl_link **link) {
     mst_nccl_seat *seat = mst_nccl_seat_of(movers, worker);
     mst_nccl_link *made = add_link(seat, true);
     if (!made) {
         mst_out_of_memory("muster_worker_split: NCCL", sizeof *made);
         return lose(seat, MUSTER_OUT_OF_MEMORY);
     }
-    muster_status status = make_link(seat, &team->id, size, rank, made);
+    muster_status status = make_link(seat, &unique_id->id, size, rank, made);
     if (status == MUSTER_OK)
         *link = made;
     else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY)

@@ -40,7 +40,7 @@ typedef struct mst_nccl {
 } mst_nccl;
 
 /* Of a communicator of ours: how its NCCL communicators find each other. */
-struct mst_nccl_team {
+struct mst_nccl_unique_id {
     mst_nccl_id id;
 };
 
@@ -65,12 +65,12 @@ static inline bool mst_nccl_wants_mending(const mst_nccl *nccl) {
 /* Of a part that is being split from the world, whose devices are all idle. team: by its leader;
  * stays NULL if NCCL refuses. join: by each member at the same time; a failure loses the run.
  * forget: it is not to be used any more. */
-muster_status mst_nccl_team_make(mst_movers *movers, struct mst_nccl_team **team);
-muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_team *team, int32_t size, int32_t rank,
-                            mst_nccl_link **link);
+muster_status mst_nccl_unique_id_make(mst_movers *movers, struct mst_nccl_unique_id **unique_id);
+muster_status mst_nccl_join(muster_worker *worker, mst_movers *movers, const struct mst_nccl_unique_id *unique_id, int32_t size,
+                            int32_t rank, mst_nccl_link **link);
 void mst_nccl_forget(muster_worker *worker, mst_movers *movers, mst_nccl_link *link);
 /* After a call: waits until it is no longer in progress, as long as the run is not lost. After a
- * failure the run is lost and this worker's communicators are aborted. */
+ * failure the run is aborted and this worker's communicators are aborted. */
 muster_status mst_nccl_settle(mst_nccl_seat *seat, mst_nccl_link *link, mst_nccl_result result, const char *symbol);
 static inline mst_nccl_seat *mst_nccl_seat_of(const mst_movers *movers, const muster_worker *worker) {
     return &movers->nccl->seats[worker->rank];

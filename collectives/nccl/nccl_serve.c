@@ -387,6 +387,6 @@ muster_status mst_nccl_serve(const mst_items *items, mst_device_aside *aside) {
     seat->used = worker->epoch;
     muster_status status = serve(&c);
     /* The others may be inside NCCL, and wait for what this rank will not send. */
-    if (status != MUSTER_OK) mst_pool_poison(worker, status);
+    if (status != MUSTER_OK) mst_pool_abort(worker, status);
     return status;
 }

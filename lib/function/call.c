@@ -61,7 +61,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     }
     /* From here on host code reads outputs, and the next slice overwrites what this one has
      * read. */
-    MUSTER_TRY(mst_worker_settle(worker));
+    MUSTER_TRY(mst_worker_drain(worker));
     if (begin < end) { /* outputs and updates of a slice without rows are ignored */
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));

@@ -227,7 +227,7 @@ muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
     if (!function->plan.parallel) return MUSTER_OK;
     if (!mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_sync(worker));
-    mst_worker_last_meeting(worker);
+    mst_worker_last_rendezvous(worker);
     MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_END_OF_BODY, .root = -1}));
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!is_parallel(call, i)) continue;

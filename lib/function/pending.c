@@ -10,7 +10,7 @@ struct muster_pending {
     mst_job job; /* first */
     muster_function *function;
     const char *where;
-    mst_gate done;        /* 1: status and message are there */
+    mst_counter done;        /* 1: status and message are there */
     pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
     pid_t process;
     muster_status status;
@@ -26,7 +26,7 @@ static void pending_finish(muster_pending *pending, muster_status status) {
     pending->status = status;
     if (status) mst_error_save(pending->message);
     pthread_mutex_lock(&pending->lock);
-    mst_gate_publish(&pending->done, 1);
+    mst_counter_publish(&pending->done, 1);
     pthread_mutex_unlock(&pending->lock);
 }
 
@@ -113,7 +113,7 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
     if (!is_done(pending) && pending->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork(), and the thread that serves it is not in this process",
                          where);
-    mst_gate_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
+    mst_counter_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
     pthread_mutex_lock(&pending->lock);
     pthread_mutex_unlock(&pending->lock);
     return MUSTER_OK;

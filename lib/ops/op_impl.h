@@ -98,7 +98,7 @@ muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel,
 static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
                                           const int32_t *offsets, int32_t count) {
     if (__builtin_expect(mst_device_is_host(worker->device), 1)) {
-        MUSTER_TRY(mst_worker_settle(worker));
+        MUSTER_TRY(mst_worker_drain(worker));
         return kernel->host(parameters);
     }
     return mst_op_launch_far(worker, kernel, parameters, bytes, offsets, count);

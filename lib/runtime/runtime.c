@@ -32,7 +32,7 @@ static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 
 
 /* With several devices of their own queues rank 0 is served apart from the program's threads, so
  * that each such device keeps its one thread. */
-static bool wants_own_master(const muster_runtime *runtime) {
+static bool wants_dedicated_rank0(const muster_runtime *runtime) {
     int32_t queued = 0;
     for (int32_t r = 0; r < runtime->size; r++) queued += !mst_device_is_host(runtime->devices[r]);
     return queued > 1 && !mst_device_is_host(runtime->devices[0]);
@@ -44,7 +44,7 @@ static mst_pool_options pool_options(const muster_runtime *runtime, const muster
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
         .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
         .pin = !options->no_pinning,
-        .own_master = wants_own_master(runtime),
+        .dedicated_rank0 = wants_dedicated_rank0(runtime),
         .log = log_of(options),
         .log_user = options->log_user,
     };

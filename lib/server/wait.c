@@ -26,7 +26,7 @@ void mst_request_progress(muster_request *request) {
 }
 
 static bool request_run_aborted(const muster_request *request) {
-    return request->client->worker && mst_pool_poisoned(request->client->worker);
+    return request->client->worker && mst_pool_aborted(request->client->worker);
 }
 
 static bool request_must_wake(void *context) {
@@ -57,7 +57,7 @@ static void request_cancel(muster_request *request, muster_status status) {
     }
     if (cancelled) mst_request_add_done(request, cancelled);
     const mst_wait wait = {.timeout_ns = -1, .stop = request_never_wakes};
-    mst_bell_wait(&server->bell, &request->done, (uint64_t)server->shards, &wait);
+    mst_eventcount_wait(&server->bell, &request->done, (uint64_t)server->shards, &wait);
     mst_stage_advance(request->client, request);
 }
 
@@ -149,7 +149,7 @@ static muster_status request_wait_until_done(muster_request *request, const char
         if (request_run_aborted(request)) return request_aborted(request, where);
         /* nobody rings when its copy has been made */
         if (request->waiting) wait.timeout_ns = poll < 64 ? 0 : DEVICE_POLL_NS;
-        const mst_wait_result result = mst_bell_wait(&server->bell, &request->done, request->target, &wait);
+        const mst_wait_result result = mst_eventcount_wait(&server->bell, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
         if (result == MST_STOPPED) continue;
         if (clock)
@@ -160,7 +160,7 @@ static muster_status request_wait_until_done(muster_request *request, const char
         wait.spin_ns = 0;
         wait.timeout_ns = deadline_slice_ns(&p);
         if (request->client->worker && (wait.timeout_ns < 0 || wait.timeout_ns > ABORT_POLL_NS))
-            wait.timeout_ns = ABORT_POLL_NS; /* a call that is lost rings no server's bell */
+            wait.timeout_ns = ABORT_POLL_NS; /* a call that is lost rings no server's eventcount */
     }
 }
 

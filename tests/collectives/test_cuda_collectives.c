@@ -25,7 +25,7 @@ static void begin(bool peers) {
 }
 
 static void open_workers(collectives_pool *c, const char *devices) {
-    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = NO_WAY, .own_master = true, .log = keep_line};
+    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = NO_WAY, .dedicated_rank0 = true, .log = keep_line};
     setenv("MUSTER_TEST_DEVICES", devices, 1);
     collectives_open_devices(c, 0, RANKS);
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));

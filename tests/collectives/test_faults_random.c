@@ -41,7 +41,7 @@ static void open_world(world *w, int32_t number) {
     if (w->hooked)
         faults_install_hook();
     else
-        mst_gate_test_hook = NULL;
+        mst_wait_test_hook = NULL;
     mst_far_set_delays(faults_random(&w->random, 4) ? 0 : 50, w->random);
     int32_t far = faults_random(&w->random, 3) ? 0 : (int32_t)faults_random(&w->random, (uint32_t)size + 1);
     faults_open(&w->c, size - far, far, w->algorithm, &options);

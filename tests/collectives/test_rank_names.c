@@ -124,7 +124,7 @@ static muster_status told_task(muster_worker *w, void *argument) {
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(w, NULL, w->rank < 2 ? -1 : 0, -w->rank, &part));
     if (w->rank == 0) return muster_fail(MUSTER_USER, "worker 0 fails");
-    while (w->rank == 2 && !mst_pool_poisoned(w)) sched_yield(); /* else its return would be the failure */
+    while (w->rank == 2 && !mst_pool_aborted(w)) sched_yield(); /* else its return would be the failure */
     if (w->rank != 3) return MUSTER_OK;
     muster_status status = muster_worker_barrier(w, part);
     mst_error_save(told);

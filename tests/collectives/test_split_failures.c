@@ -68,7 +68,7 @@ static void works(trial *t) {
 /* The leader is rank 0. */
 static void open_trial(trial *t) {
     memset(t, 0, sizeof *t);
-    mst_gate_test_hook = hook;
+    mst_wait_test_hook = hook;
     collectives_open(&t->c, SIZE, 0);
     works(t); /* after which scratch memory does not grow */
     assert_ok(attempt(t, -1));
@@ -79,7 +79,7 @@ static void open_trial(trial *t) {
 
 static void close_trial(trial *t) {
     collectives_close(&t->c);
-    mst_gate_test_hook = NULL;
+    mst_wait_test_hook = NULL;
 }
 
 static void test_a_part_that_was_made_in_vain_is_freed_at_once(void **state) {

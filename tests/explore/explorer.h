@@ -28,7 +28,7 @@ void *explore_alloc(size_t bytes);
 void explore_ignore(const void *address, size_t bytes);
 /* A counter (32 bits) that only ever grows, and whose value no thread remembers while `users` is 0:
  * it then begins anew, so that states do not differ by what is past. For the turn and the sleepers
- * of a bell. */
+ * of a eventcount. */
 void explore_counter(const void *word, const void *users);
 /* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed
  * only by additions while more than one thread runs, and nobody uses what an addition returns.

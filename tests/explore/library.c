@@ -49,31 +49,31 @@ int32_t mst_topology_allowed(void) { return EXPLORE_THREADS; }
 void mst_worker_scratch_reset(muster_worker *worker) { (void)worker; }
 void mst_worker_scratch_release(muster_worker *worker) { (void)worker; }
 
-/* Only one thread of a scenario makes calls: turn.c is not explored. */
-muster_status mst_turn_open(mst_turn *turn) {
+/* Only one thread of a scenario makes calls: ticket_lock.c is not explored. */
+muster_status mst_ticket_lock_open(mst_ticket_lock *turn) {
     (void)turn;
     return MUSTER_OK;
 }
-void mst_turn_close(mst_turn *turn) { (void)turn; }
-bool mst_turn_enter(mst_turn *turn, int64_t timeout_ns) {
+void mst_ticket_lock_close(mst_ticket_lock *turn) { (void)turn; }
+bool mst_ticket_lock_acquire(mst_ticket_lock *turn, int64_t timeout_ns) {
     (void)turn, (void)timeout_ns;
     return true;
 }
-void mst_turn_leave(mst_turn *turn) { (void)turn; }
+void mst_ticket_lock_release(mst_ticket_lock *turn) { (void)turn; }
 
 /* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and
  * pool_queue.c are not explored. */
-void mst_device_watch(mst_seat *seat) { (void)seat; }
-void mst_device_unwatch(mst_seat *seat) { (void)seat; }
-muster_status mst_device_begin(mst_seat *seat) {
-    (void)seat;
+void mst_device_watch(mst_worker_state *state) { (void)state; }
+void mst_device_unwatch(mst_worker_state *state) { (void)state; }
+muster_status mst_device_begin(mst_worker_state *state) {
+    (void)state;
     return MUSTER_INTERNAL;
 }
-muster_status mst_device_end(mst_seat *seat) {
-    (void)seat;
+muster_status mst_device_end(mst_worker_state *state) {
+    (void)state;
     return MUSTER_INTERNAL;
 }
-void mst_device_land(mst_pool *pool) { (void)pool; }
+void mst_devices_clear_in_flight(mst_pool *pool) { (void)pool; }
 void mst_device_reserve_refused(mst_pool *pool) { (void)pool; }
 muster_status mst_device_refusal(const mst_pool *pool, bool single) {
     (void)pool, (void)single;
@@ -91,7 +91,7 @@ int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, 
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument) {
     static const char *const names[] = {"rank 0", "rank 1", "rank 2", "rank 3"};
     (void)attributes;
-    *thread = (pthread_t)explore_thread(names[((mst_seat *)argument)->worker.rank], entry, argument);
+    *thread = (pthread_t)explore_thread(names[((mst_worker_state *)argument)->worker.rank], entry, argument);
     return 0;
 }
 

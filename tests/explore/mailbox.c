@@ -1,4 +1,4 @@
-/* Messages: a rendezvous of two, in order, and what is left of it when the run is lost in
+/* Messages: a rendezvous of two, in order, and what is left of it when the run is aborted in
  * between. */
 #include "rank.h"
 
@@ -16,11 +16,11 @@ _Static_assert(sizeof(letter) == MST_BOX_PAYLOAD, "a letter fills the payload");
 static uint64_t post(muster_worker *worker, int32_t to, int32_t round) {
     explore_write(&s->offered[worker->rank], rank_value(round, worker->rank));
     letter sent = {&s->offered[worker->rank], rank_value(round, worker->rank) + 50};
-    return mst_box_post(s->party, worker, to, &sent);
+    return mst_box_post(s->team, worker, to, &sent);
 }
 
 static muster_status until_taken(muster_worker *worker, int32_t to, uint64_t tag) {
-    muster_status status = mst_box_wait_taken(s->party, worker, to, tag, "send", 7);
+    muster_status status = mst_box_wait_taken(s->team, worker, to, tag, "send", 7);
     explore_write(&s->offered[worker->rank], 0); /* it is this rank's alone again */
     return status;
 }
@@ -28,7 +28,7 @@ static muster_status until_taken(muster_worker *worker, int32_t to, uint64_t tag
 static muster_status send(muster_worker *worker, const run_plan *plan, int32_t to, int32_t round) {
     uint64_t tag = post(worker, to, round);
     bool fails = rank_fails(worker, plan, round, FAILS_POSTED);
-    if (fails) mst_pool_poison(worker, MUSTER_USER);
+    if (fails) mst_pool_abort(worker, MUSTER_USER);
     muster_status status = until_taken(worker, to, tag);
     return fails ? MUSTER_USER : status;
 }
@@ -44,17 +44,17 @@ static void check_letter(const letter *received, int32_t from, int32_t round) {
 static muster_status receive(muster_worker *worker, const run_plan *plan, int32_t from, int32_t round) {
     mst_post post;
     letter received;
-    MUSTER_TRY(mst_box_wait_post(s->party, worker, from, "recv", 7, &post));
+    MUSTER_TRY(mst_box_wait_post(s->team, worker, from, "recv", 7, &post));
     memcpy(&received, post.payload, sizeof(received));
-    MUSTER_TRY(mst_box_read_begin(s->party, worker, from, post.tag));
+    MUSTER_TRY(mst_box_read_begin(s->team, worker, from, post.tag));
     bool fails = rank_fails(worker, plan, round, FAILS_READING);
-    if (fails) mst_pool_poison(worker, MUSTER_USER);
+    if (fails) mst_pool_abort(worker, MUSTER_USER);
     check_letter(&received, from, round);
-    mst_box_read_end(s->party, worker, from);
+    mst_box_read_end(s->team, worker, from);
     if (fails) return MUSTER_USER;
-    MUSTER_TRY(mst_box_read_begin(s->party, worker, from, post.tag));
+    MUSTER_TRY(mst_box_read_begin(s->team, worker, from, post.tag));
     check_letter(&received, from, round);
-    mst_box_take(s->party, worker, from, post.tag);
+    mst_box_take(s->team, worker, from, post.tag);
     return MUSTER_OK;
 }
 
@@ -76,7 +76,7 @@ static muster_status one_way(muster_worker *worker, const run_plan *plan) {
 }
 
 static muster_status open_and_one_way(muster_worker *worker, const run_plan *plan) {
-    MUSTER_TRY(mst_box_open(s->party, 1));
+    MUSTER_TRY(mst_box_open(s->team, 1));
     return one_way(worker, plan);
 }
 
@@ -88,7 +88,7 @@ static muster_status across(muster_worker *worker, const run_plan *plan) {
         if (!may_go_on(worker, plan, round, &status)) return status;
         uint64_t tag = post(worker, other, round);
         status = receive(worker, plan, other, round);
-        if (status != MUSTER_OK) mst_pool_poison(worker, status);
+        if (status != MUSTER_OK) mst_pool_abort(worker, status);
         muster_status taken = until_taken(worker, other, tag);
         if (status != MUSTER_OK) return status;
         MUSTER_TRY(taken);

@@ -1,4 +1,4 @@
-/* Collectives as the collectives room builds them on a party. */
+/* Collectives as the collectives room builds them on a team. */
 #ifndef EXPLORE_MEET_H
 #define EXPLORE_MEET_H
 

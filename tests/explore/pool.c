@@ -22,13 +22,13 @@ static const rank_scenario three_run = {
     .size = 3, .runs = {{.body = nothing, .rounds = 1, .failing = 2, .how = 1, FAILED}, {.body = nothing, .rounds = 1}}};
 
 static const rank_scenario own_live = {.size = 2,
-                                       .own_master = true,
+                                       .dedicated_rank0 = true,
                                        .awake = true,
                                        .destroys = true,
                                        .runs = {{.body = nothing, .rounds = 1}, {.body = nothing, .rounds = 1, .single = true}}};
 static const rank_scenario own_fail = {
     .size = 2,
-    .own_master = true,
+    .dedicated_rank0 = true,
     .runs = {{.body = nothing, .rounds = 1, .failing = 0, .how = 1, FAILED}, {.body = nothing, .rounds = 1}}};
 
 const explore_scenario explore_pool_scenarios[] = {
@@ -36,7 +36,7 @@ const explore_scenario explore_pool_scenarios[] = {
     RANK_SCENARIO("pool/both_fail", two_fail),
     RANK_SCENARIO("pool/life_of_3", three_live),
     RANK_SCENARIO("pool/3_ranks_fail_and_run_again", three_run),
-    RANK_SCENARIO("pool/own_master", own_live),
-    RANK_SCENARIO("pool/own_master_fails", own_fail),
+    RANK_SCENARIO("pool/dedicated_rank0", own_live),
+    RANK_SCENARIO("pool/dedicated_rank0_fails", own_fail),
     {0},
 };

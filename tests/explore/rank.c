@@ -24,7 +24,7 @@ static void *caller(void *argument) {
         s->run = run;
         if (scenario->runs[run].deadline) mst_pool_set_deadlines(s->pool, -1, 1);
         s->outcomes[run] = (scenario->runs[run].single ? mst_pool_run_single : mst_pool_run)(s->pool, task, (void *)&scenario->runs[run]);
-        if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->seats[mst_failure_rank(atomic_load(&s->pool->failure))].message);
+        if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->states[mst_failure_rank(atomic_load(&s->pool->failure))].message);
     }
     if (scenario->destroys) mst_pool_destroy(s->pool);
     return NULL;
@@ -34,52 +34,52 @@ static void name_word(const void *word, size_t bytes, const char *what, int32_t 
     explore_name(word, bytes, "%s of rank %d", what, (int)rank);
 }
 
-static void name_bell(const mst_bell *bell, const char *what, int32_t rank) {
-    explore_name(&bell->sleepers, sizeof(bell->sleepers), "sleepers of %s %d", what, (int)rank);
-    explore_name(&bell->turn, sizeof(bell->turn), "turn of %s %d", what, (int)rank);
-    explore_counter(&bell->turn, &bell->sleepers);
+static void name_bell(const mst_eventcount *eventcount, const char *what, int32_t rank) {
+    explore_name(&eventcount->sleepers, sizeof(eventcount->sleepers), "sleepers of %s %d", what, (int)rank);
+    explore_name(&eventcount->generation, sizeof(eventcount->generation), "turn of %s %d", what, (int)rank);
+    explore_counter(&eventcount->generation, &eventcount->sleepers);
 }
 
 static void name_pool(mst_pool *pool) {
     explore_name(&pool->dispatch.value, 8, "epoch");
-    name_bell(&pool->dispatch.bell, "dispatch", 0);
+    name_bell(&pool->dispatch.eventcount, "dispatch", 0);
     explore_name(&pool->master.value, 8, "master");
-    name_bell(&pool->master.bell, "master", 0);
+    name_bell(&pool->master.eventcount, "master", 0);
     explore_name(&pool->done.value, 8, "done");
-    name_bell(&pool->done.bell, "done", 0);
+    name_bell(&pool->done.eventcount, "done", 0);
     explore_name(&pool->failure, 8, "failure");
     explore_name(&pool->least_epoch, 8, "least_epoch");
     explore_name(&s->heard.value, 8, "heard");
-    name_bell(&s->heard.bell, "heard", 0);
+    name_bell(&s->heard.eventcount, "heard", 0);
     for (int32_t rank = 0; rank < pool->size; rank++) {
-        mst_seat *seat = &pool->seats[rank];
-        name_bell(&seat->bell, "rank", rank);
-        name_word(&seat->finished, 8, "finished", rank);
-        name_word(seat->message, sizeof(seat->message), "message", rank);
-        explore_ignore(&seat->worker.recorder, sizeof(seat->worker.recorder));
-        explore_ignore(seat->message, sizeof(seat->message));
+        mst_worker_state *state = &pool->states[rank];
+        name_bell(&state->eventcount, "rank", rank);
+        name_word(&state->finished, 8, "finished", rank);
+        name_word(state->message, sizeof(state->message), "message", rank);
+        explore_ignore(&state->worker.recorder, sizeof(state->worker.recorder));
+        explore_ignore(state->message, sizeof(state->message));
     }
 }
 
-static void name_party(mst_party *party) {
-    for (int32_t member = 0; member < party->size; member++) {
-        mst_party_seat *seat = &party->members[member];
+static void name_party(mst_team *team) {
+    for (int32_t member = 0; member < team->size; member++) {
+        mst_team_member *state = &team->members[member];
         for (int32_t line = 0; line < 2; line++) {
-            name_word(&seat->lines[line].arrived, 8, line ? "arrived[1]" : "arrived[0]", seat->rank);
-            name_word(seat->lines[line].payload, MST_PARTY_PAYLOAD, line ? "payload[1]" : "payload[0]", seat->rank);
+            name_word(&state->lines[line].arrived, 8, line ? "arrived[1]" : "arrived[0]", state->rank);
+            name_word(state->lines[line].payload, MST_FLAG_PAYLOAD, line ? "payload[1]" : "payload[0]", state->rank);
         }
-        name_word(&seat->left, 8, "left", seat->rank);
-        name_word(&seat->reading, 8, "reading", seat->rank);
-        name_word(&seat->boxes, 8, "boxes", seat->rank);
-        name_word(&s->offered[seat->rank], 8, "memory", seat->rank);
+        name_word(&state->left, 8, "left", state->rank);
+        name_word(&state->reading, 8, "reading", state->rank);
+        name_word(&state->boxes, 8, "boxes", state->rank);
+        name_word(&s->offered[state->rank], 8, "memory", state->rank);
     }
 }
 
 static void open_boxes(void) {
-    for (int32_t to = 0; to < s->party->size; to++) {
-        EXPLORE_CHECK(mst_box_open(s->party, to) == MUSTER_OK, "no boxes");
-        for (int32_t from = 0; from < s->party->size; from++) {
-            const mst_box *box = &atomic_load(&s->party->members[to].boxes)[from];
+    for (int32_t to = 0; to < s->team->size; to++) {
+        EXPLORE_CHECK(mst_box_open(s->team, to) == MUSTER_OK, "no boxes");
+        for (int32_t from = 0; from < s->team->size; from++) {
+            const mst_box *box = &atomic_load(&s->team->members[to].boxes)[from];
             explore_name(&box->posted, 8, "posted %d to %d", (int)from, (int)to);
             explore_name(box->payload, MST_BOX_PAYLOAD, "message %d to %d", (int)from, (int)to);
             explore_name(&box->taken, 8, "taken %d to %d", (int)from, (int)to);
@@ -100,23 +100,26 @@ static void promise(void) {
 void rank_prepare(const void *context) {
     scenario = context;
     mst_device *devices[RANKS] = {&device, &device, &device};
-    mst_pool_options options = {
-        .spin_ns = scenario->spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .own_master = scenario->own_master, .log = no_log};
+    mst_pool_options options = {.spin_ns = scenario->spin_ns,
+                                .warn_after_ns = -1,
+                                .fail_after_ns = -1,
+                                .dedicated_rank0 = scenario->dedicated_rank0,
+                                .log = no_log};
     s = explore_alloc(sizeof(*s));
     EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
     if (!scenario->awake) explore_settle();
-    EXPLORE_CHECK(mst_party_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->party) ==
+    EXPLORE_CHECK(mst_team_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->team) ==
                       MUSTER_OK,
-                  "no party");
+                  "no team");
     name_pool(s->pool);
-    name_party(s->party);
+    name_party(s->team);
     if (scenario->boxes) open_boxes();
     promise();
     if (!scenario->destroys) {
-        explore_may_sleep(&s->pool->dispatch.bell.turn);
-        if (scenario->own_master) explore_may_sleep(&s->pool->master.bell.turn);
+        explore_may_sleep(&s->pool->dispatch.eventcount.generation);
+        if (scenario->dedicated_rank0) explore_may_sleep(&s->pool->master.eventcount.generation);
     }
-    explore_thread(scenario->own_master ? "caller" : "rank 0", caller, NULL);
+    explore_thread(scenario->dedicated_rank0 ? "caller" : "rank 0", caller, NULL);
 }
 
 static bool one_of(muster_status status, const muster_status three[3]) {

@@ -1,10 +1,10 @@
 /* A pool of the real pool.c, its workers asleep before the first run, and what the scenarios of
- * parties and mailboxes share. */
+ * teams and mailboxes share. */
 #ifndef EXPLORE_RANK_H
 #define EXPLORE_RANK_H
 
 #include "explorer.h"
-#include "party_impl.h"
+#include "team_impl.h"
 
 enum { RANKS = 3, RUNS = 2 };
 
@@ -22,22 +22,22 @@ typedef struct run_plan {
 
 typedef struct rank_scenario {
     int32_t size;
-    int32_t members[RANKS], member_count; /* of the party; 0: all */
+    int32_t members[RANKS], member_count; /* of the team; 0: all */
     int64_t spin_ns;
-    bool awake;      /* the workers need not be asleep when the first run begins */
-    bool boxes;      /* the mailboxes are there before the first run */
-    bool own_master; /* rank 0 has a thread of its own */
-    bool destroys;   /* the pool is destroyed after the last run */
+    bool awake;           /* the workers need not be asleep when the first run begins */
+    bool boxes;           /* the mailboxes are there before the first run */
+    bool dedicated_rank0; /* rank 0 has a thread of its own */
+    bool destroys;        /* the pool is destroyed after the last run */
     run_plan runs[RUNS];
 } rank_scenario;
 
 /* Memory of the scenario. */
 typedef struct shared {
     mst_pool *pool;
-    mst_party *party;
+    mst_team *team;
     int32_t run; /* the run in progress */
     muster_status statuses[RUNS][RANKS], outcomes[RUNS];
-    mst_gate heard;         /* for bodies that compute until somebody else has heard of the loss */
+    mst_counter heard;      /* for bodies that compute until somebody else has heard of the loss */
     int64_t offered[RANKS]; /* own memory of each rank, offered to the others */
 } shared;
 extern shared *s;

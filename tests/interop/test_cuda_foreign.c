@@ -24,7 +24,7 @@ typedef struct machine {
 static machine begin(const char *first, const char *second) {
     new_machine(&(muster_sim_options){.devices = 2, .longest_delay = 100, .seed = 11});
     machine m = {.devices = {opened(first), opened(second)}};
-    const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .own_master = true, .log = ignore};
+    const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .dedicated_rank0 = true, .log = ignore};
     assert_ok(mst_pool_create(&options, m.devices, 2, &m.pool));
     return m;
 }

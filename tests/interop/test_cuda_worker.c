@@ -14,7 +14,7 @@ static void ignore(void *user, const char *line) {
 
 static mst_pool *pool_of(mst_device *const *devices, int32_t count) {
     mst_pool *pool = NULL;
-    const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .own_master = true, .log = ignore};
+    const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .dedicated_rank0 = true, .log = ignore};
     assert_ok(mst_pool_create(&options, devices, count, &pool));
     return pool;
 }

@@ -12,16 +12,16 @@
 
 enum { MILLISECOND = 1000000 };
 
-typedef struct meeting {
-    mst_party *party;
+typedef struct rendezvous {
+    mst_team *team;
     int32_t late;
     int64_t events;  /* that the late rank records, one in two milliseconds, before it arrives */
     int64_t busy_ns; /* that it computes before it arrives */
-} meeting;
+} rendezvous;
 
 static void pass_time(int64_t ns) { nanosleep(&(struct timespec){ns / 1000000000, ns % 1000000000}, NULL); }
 
-static void be_late(muster_worker *worker, const meeting *m) {
+static void be_late(muster_worker *worker, const rendezvous *m) {
     for (int64_t i = 0; i < m->events; i++) {
         uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_STAGE, "stage", (uint64_t)i, 0);
         pass_time(2 * MILLISECOND);
@@ -33,41 +33,41 @@ static void be_late(muster_worker *worker, const meeting *m) {
 
 /* The late rank neither arrives nor returns before it is cancelled. */
 static muster_status never_task(muster_worker *worker, void *argument) {
-    meeting *m = argument;
+    rendezvous *m = argument;
     uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_BODY, "mean_dot", 1, 64);
     mst_record_end(&worker->recorder, event);
     if (worker->rank == m->late) {
         while (!muster_worker_cancelled(worker)) pass_time(MILLISECOND / 2);
         return mst_error(MUSTER_ABORTED, "cancelled");
     }
-    uint64_t tag = mst_party_tag(m->party, worker);
-    mst_party_arrive(m->party, worker, tag);
-    return mst_party_wait_all(m->party, worker, tag, "all_reduce");
+    uint64_t tag = mst_team_tag(m->team, worker);
+    mst_team_arrive(m->team, worker, tag);
+    return mst_team_wait_all(m->team, worker, tag, "all_reduce");
 }
 
 static muster_status late_task(muster_worker *worker, void *argument) {
-    meeting *m = argument;
+    rendezvous *m = argument;
     if (worker->rank == m->late) be_late(worker, m);
-    uint64_t tag = mst_party_tag(m->party, worker);
-    mst_party_arrive(m->party, worker, tag);
-    return mst_party_wait_all(m->party, worker, tag, "all_reduce");
+    uint64_t tag = mst_team_tag(m->team, worker);
+    mst_team_arrive(m->team, worker, tag);
+    return mst_team_wait_all(m->team, worker, tag, "all_reduce");
 }
 
-static mst_pool *open_meeting(meeting *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
+static mst_pool *open_meeting(rendezvous *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
     mst_pool *pool = plain_pool(size, 1000, warn_ns, fail_ns);
-    assert_int_equal(mst_party_create(pool, NULL, 0, &m->party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &m->team), MUSTER_OK);
     return pool;
 }
 
-static void close_meeting(mst_pool *pool, meeting *m) {
-    mst_party_destroy(m->party);
+static void close_meeting(mst_pool *pool, rendezvous *m) {
+    mst_team_destroy(m->team);
     mst_pool_destroy(pool);
 }
 
 static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
     (void)state;
     for (int32_t late = 0; late < 3; late++) {
-        meeting m = {.late = late};
+        rendezvous m = {.late = late};
         mst_pool *pool = open_meeting(&m, 3, -1, 40 * MILLISECOND);
         assert_int_equal(mst_pool_run(pool, never_task, &m), MUSTER_TIMEOUT);
         char expected[64];
@@ -88,7 +88,7 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
 static void must_be_given_time(bool computing) {
     muster_status status = MUSTER_TIMEOUT;
     for (int64_t deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= 3200LL * MILLISECOND; deadline *= 2) {
-        meeting m = {.late = 1, .events = computing ? 0 : deadline / MILLISECOND, .busy_ns = computing ? 2 * deadline : 0};
+        rendezvous m = {.late = 1, .events = computing ? 0 : deadline / MILLISECOND, .busy_ns = computing ? 2 * deadline : 0};
         mst_pool *pool = open_meeting(&m, 2, -1, deadline);
         status = mst_pool_run(pool, late_task, &m);
         close_meeting(pool, &m);
@@ -114,7 +114,7 @@ static int32_t count_lines(const char *text, const char *part) {
 
 static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     (void)state;
-    meeting m = {.late = 1, .events = 40};
+    rendezvous m = {.late = 1, .events = 40};
     mst_pool *pool = open_meeting(&m, 2, 5 * MILLISECOND, -1);
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
@@ -140,17 +140,17 @@ static void the_end_of_a_run_only_warns(void **state) {
 }
 
 static muster_status reading_task(muster_worker *worker, void *argument) {
-    meeting *m = argument;
-    uint64_t tag = mst_party_tag(m->party, worker);
+    rendezvous *m = argument;
+    uint64_t tag = mst_team_tag(m->team, worker);
     if (worker->rank == 1) {
-        MUSTER_TRY(mst_party_read_begin(m->party, worker, tag));
-        while (!mst_pool_poisoned(worker)) pass_time(MILLISECOND / 2);
+        MUSTER_TRY(mst_team_read_begin(m->team, worker, tag));
+        while (!mst_pool_aborted(worker)) pass_time(MILLISECOND / 2);
         pass_time(5 * MILLISECOND);
         m->events = 1; /* still inside: plain, so that a rank 0 that left too early is a data race */
-        mst_party_read_end(m->party, worker, tag);
+        mst_team_read_end(m->team, worker, tag);
         return MUSTER_OK;
     }
-    muster_status status = mst_party_leave(m->party, worker, tag, "all_gather");
+    muster_status status = mst_team_leave(m->team, worker, tag, "all_gather");
     if (m->events != 1) return muster_fail(MUSTER_INTERNAL, "left too early");
     m->events = 2;
     return status;
@@ -158,7 +158,7 @@ static muster_status reading_task(muster_worker *worker, void *argument) {
 
 static void a_deadline_does_not_let_anyone_leave_a_reader(void **state) {
     (void)state;
-    meeting m = {.late = -1};
+    rendezvous m = {.late = -1};
     mst_pool *pool = open_meeting(&m, 2, -1, 20 * MILLISECOND);
     assert_int_equal(mst_pool_run(pool, reading_task, &m), MUSTER_TIMEOUT);
     assert_int_equal(m.events, 2);

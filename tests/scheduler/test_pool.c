@@ -48,9 +48,9 @@ static void every_worker_runs_every_task(void **state) {
 
 static void every_worker_runs_with_random_delays(void **state) {
     (void)state;
-    mst_gate_test_hook = plain_random_hook;
+    mst_wait_test_hook = plain_random_hook;
     for (int32_t size = 1; size <= 4; size++) check_runs(size, 2000, 100);
-    mst_gate_test_hook = NULL;
+    mst_wait_test_hook = NULL;
 }
 
 static muster_status rank_task(muster_worker *worker, void *argument) {
@@ -113,7 +113,7 @@ static void a_failure_without_a_message_gets_one(void **state) {
 static muster_status aborted_task(muster_worker *worker, void *argument) {
     int32_t failing = *(int32_t *)argument;
     if (worker->rank != failing) return mst_error(MUSTER_ABORTED, "somebody else failed");
-    while (!mst_pool_poisoned(worker)) sched_yield(); /* the others' ABORTED comes first */
+    while (!mst_pool_aborted(worker)) sched_yield(); /* the others' ABORTED comes first */
     return muster_fail(MUSTER_USER, "the cause");
 }
 

@@ -132,14 +132,14 @@ static void *open_the_gate(void *argument) {
 }
 
 /* Rank 1 gives up in time, and the run ends when the kernel has. The other opens the gate only when
- * the run is lost. */
+ * the run is aborted. */
 static muster_status wait_too_long(muster_worker *worker, void *argument) {
     work *w = argument;
     if (worker->rank == 1) {
         MUSTER_TRY(launch_gated(worker, w));
         return mst_worker_sync(worker);
     }
-    while (!mst_pool_poisoned(worker)) mst_pause();
+    while (!mst_pool_aborted(worker)) mst_pause();
     open_the_gate(w->go);
     return MUSTER_OK;
 }
@@ -166,7 +166,7 @@ static muster_status wait_while_another_fails(muster_worker *worker, void *argum
         return status == MUSTER_ABORTED ? status : mst_error(MUSTER_INTERNAL, "expected ABORTED");
     }
     mst_error(MUSTER_USER, "the reason");
-    mst_pool_poison(worker, MUSTER_USER);
+    mst_pool_abort(worker, MUSTER_USER);
     open_the_gate(w->go);
     return MUSTER_USER;
 }

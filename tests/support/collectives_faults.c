@@ -51,7 +51,7 @@ static void hook(void) {
     dawdle(&state);
 }
 
-void faults_install_hook(void) { mst_gate_test_hook = hook; }
+void faults_install_hook(void) { mst_wait_test_hook = hook; }
 
 /* ---- tensors ---- */
 

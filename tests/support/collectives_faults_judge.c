@@ -235,7 +235,7 @@ void faults_log_nothing(void *user, const char *line) { (void)user, (void)line; 
 void faults_open(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, const mst_pool_options *options) {
     mst_pool_options used = *options;
     collectives_open_devices(c, host, far);
-    used.own_master = used.own_master || (collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1);
+    used.dedicated_rank0 = used.dedicated_rank0 || (collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1);
     assert_ok(mst_pool_create(&used, c->devices, c->size, &c->pool));
     assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
 }

@@ -43,7 +43,7 @@ void collectives_open(collectives_pool *c, int32_t host, int32_t far) { collecti
 void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, int64_t fail_after_ns) {
     mst_pool_options options = {.spin_ns = 20000, .warn_after_ns = -1, .fail_after_ns = fail_after_ns, .log = log_nothing};
     collectives_open_devices(c, host, far);
-    options.own_master = collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1;
+    options.dedicated_rank0 = collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1;
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
     assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
 }

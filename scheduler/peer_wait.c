@@ -1,4 +1,4 @@
-/* One wait of one worker for a word of another. It ends with the word, with the loss of the run,
+/* One wait of one worker for a word of another. It ends with the word, with the abort of the run,
  * with the peer's return from its task, or with a deadline; the waiter itself watches all four. */
 #include "pool_state_impl.h"
 
@@ -6,48 +6,48 @@
 #include <stdio.h>
 #include <time.h>
 
-static const mst_seat *peer_of(const mst_meeting *m) { return &m->worker->pool->seats[m->peer]; }
+static const mst_worker_state *peer_of(const mst_peer_wait *m) { return &m->worker->pool->states[m->peer]; }
 
 /* ---- what ends a wait ---- */
 
-static bool peer_returned(const mst_meeting *m) {
+static bool peer_returned(const mst_peer_wait *m) {
     if (atomic_load(&peer_of(m)->finished) >= m->worker->epoch) return true;
-    return !m->worker->last_meeting && !m->reading && atomic_load(&peer_of(m)->done_with) >= m->worker->epoch;
+    return !m->worker->last_rendezvous && !m->reading && atomic_load(&peer_of(m)->done_with) >= m->worker->epoch;
 }
 
-static bool peer_reads(const mst_meeting *m) { return m->reading && atomic_load(m->reading) == m->target; }
+static bool peer_reads(const mst_peer_wait *m) { return m->reading && atomic_load(m->reading) == m->target; }
 
-/* In a lost run a rank may leave once the peer is outside its section: a peer that would begin one
- * now sees the loss and turns back, because it says "reading" before it looks, and the loss was
+/* In a aborted run a rank may leave once the peer is outside its section: a peer that would begin
+ * one now sees the loss and turns back, because it says "reading" before it looks, and the loss was
  * seen here before `reading` was read. */
 static bool must_stop(void *context) {
-    const mst_meeting *m = context;
+    const mst_peer_wait *m = context;
     if (peer_returned(m)) return true;
-    return mst_run_lost(m->worker->pool, m->worker->epoch) && !peer_reads(m);
+    return mst_run_aborted(m->worker->pool, m->worker->epoch) && !peer_reads(m);
 }
 
-muster_status mst_meeting_lost(muster_worker *worker, const mst_party *party, const char *what) {
+muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what) {
     uint64_t word = atomic_load(&worker->pool->failure);
     char own[MST_RANK_TEXT], failed[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_party_rank_text(party, worker->rank, own),
-                     mst_party_rank_text(party, mst_failure_rank(word), failed), muster_status_name(mst_failure_code(word)));
+    return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_team_rank_text(team, worker->rank, own),
+                     mst_team_rank_text(team, mst_failure_rank(word), failed), muster_status_name(mst_failure_code(word)));
 }
 
-static const char *own_text(const mst_meeting *m, char text[MST_RANK_TEXT]) { return mst_party_rank_text(m->party, m->worker->rank, text); }
-static const char *peer_text(const mst_meeting *m, char text[MST_RANK_TEXT]) { return mst_party_rank_text(m->party, m->peer, text); }
+static const char *own_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { return mst_team_rank_text(m->team, m->worker->rank, text); }
+static const char *peer_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { return mst_team_rank_text(m->team, m->peer, text); }
 
-static const char *tag_text(const mst_meeting *m, char text[32]) {
+static const char *tag_text(const mst_peer_wait *m, char text[32]) {
     text[0] = 0;
     if (m->message_tag >= 0) snprintf(text, 32, " with tag %" PRId64, m->message_tag);
     return text;
 }
 
-static muster_status stop_reason(const mst_meeting *m) {
-    if (mst_run_lost(m->worker->pool, m->worker->epoch)) return mst_meeting_lost(m->worker, m->party, m->what);
+static muster_status stop_reason(const mst_peer_wait *m) {
+    if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
     char tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->duty, m->what,
-              tag_text(m, tag), own_text(m, own));
-    mst_pool_poison(m->worker, MUSTER_INVALID_ARGUMENT);
+    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->action,
+              m->what, tag_text(m, tag), own_text(m, own));
+    mst_pool_abort(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }
 
@@ -63,7 +63,7 @@ typedef struct progress {
     int64_t looked_ns;
 } progress;
 
-static int64_t cpu_time_ns(const mst_meeting *m) {
+static int64_t cpu_time_ns(const mst_peer_wait *m) {
     clockid_t clock;
     struct timespec time;
     /* rank 0 is the thread that runs right now: its seat was filled before this run's epoch was
@@ -72,7 +72,7 @@ static int64_t cpu_time_ns(const mst_meeting *m) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void look_at_progress(const mst_meeting *m, progress *seen, int64_t now) {
+static void look_at_progress(const mst_peer_wait *m, progress *seen, int64_t now) {
     uint64_t events = mst_recorder_progress(&peer_of(m)->worker.recorder);
     int64_t cpu_ns = cpu_time_ns(m);
     if (events != seen->events || cpu_ns - seen->cpu_ns > (now - seen->looked_ns) / 32) seen->at_ns = now;
@@ -81,7 +81,7 @@ static void look_at_progress(const mst_meeting *m, progress *seen, int64_t now) 
     seen->looked_ns = now;
 }
 
-static void warn(const mst_meeting *m, int64_t waited_ns) {
+static void warn(const mst_peer_wait *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
     char line[240], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
     snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own),
@@ -89,14 +89,14 @@ static void warn(const mst_meeting *m, int64_t waited_ns) {
     mst_report_workers(pool, line);
 }
 
-static muster_status give_up(mst_meeting *m, int64_t waited_ns) {
+static muster_status give_up(mst_peer_wait *m, int64_t waited_ns) {
     char last[160], tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
     own_text(m, own);
     peer_text(m, peer);
     mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
     mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what,
               own, (double)waited_ns * 1e-9, peer, peer, last, own, m->what, tag_text(m, tag), m->worker->sequence);
-    mst_pool_poison(m->worker, MUSTER_TIMEOUT);
+    mst_pool_abort(m->worker, MUSTER_TIMEOUT);
     m->timed_out = true;
     return MUSTER_TIMEOUT;
 }
@@ -112,10 +112,10 @@ static int64_t slice_ns(int64_t warn_left, int64_t fail_after) {
     return slice >= 0 && slice < 1000000 ? 1000000 : slice;
 }
 
-static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
+static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
     mst_pool *pool = m->worker->pool;
-    mst_bell *bell = &pool->seats[m->peer].bell;
-    const int64_t fail_after_ns = m->worker->last_meeting ? -1 : pool->fail_after_ns;
+    mst_eventcount *eventcount = &pool->states[m->peer].eventcount;
+    const int64_t fail_after_ns = m->worker->last_rendezvous ? -1 : pool->fail_after_ns;
     int64_t begin = mst_now_ns(), warn_left = pool->warn_after_ns;
     progress seen = {.at_ns = begin, .looked_ns = begin};
     look_at_progress(m, &seen, begin);
@@ -123,7 +123,7 @@ static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
         /* After giving up only the peer's reading section is left to wait for, and that has no
          * deadline: it is library code. */
         wait->timeout_ns = m->timed_out ? -1 : slice_ns(warn_left, fail_after_ns);
-        mst_wait_result result = mst_bell_wait(bell, m->word, m->target, wait);
+        mst_wait_result result = mst_eventcount_wait(eventcount, m->word, m->target, wait);
         if (result == MST_REACHED) return m->timed_out ? MUSTER_TIMEOUT : MUSTER_OK;
         if (result == MST_STOPPED) return m->timed_out ? MUSTER_TIMEOUT : stop_reason(m);
         int64_t now = mst_now_ns();
@@ -140,15 +140,15 @@ static muster_status end_of_slices(mst_meeting *m, mst_wait *wait) {
     }
 }
 
-muster_status mst_meet(mst_meeting *m) {
-    if (__builtin_expect(!mst_gate_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
+muster_status mst_peer_wait_run(mst_peer_wait *m) {
+    if (__builtin_expect(!mst_wait_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
     const mst_pool *pool = m->worker->pool;
-    mst_spin *spin = &pool->seats[m->worker->rank].spin;
+    mst_spin *spin = &pool->states[m->worker->rank].spin;
     /* The spin alone, without a look at any clock, serves nearly every wait. */
     const int64_t spin_ns = mst_spin_ns(spin, pool->options.spin_ns);
     mst_wait wait = {.spin_ns = spin_ns, .yields = pool->yields, .timeout_ns = spin_ns, .stop = must_stop, .context = m};
-    mst_wait_result result = mst_bell_wait(&pool->seats[m->peer].bell, m->word, m->target, &wait);
-    if (result != MST_STOPPED) mst_spin_tell(spin, result == MST_REACHED);
+    mst_wait_result result = mst_eventcount_wait(&pool->states[m->peer].eventcount, m->word, m->target, &wait);
+    if (result != MST_STOPPED) mst_spin_report(spin, result == MST_REACHED);
     if (result == MST_REACHED) return MUSTER_OK;
     if (result == MST_STOPPED) return stop_reason(m);
     wait.spin_ns = 0;

@@ -9,11 +9,11 @@ static const rank_scenario address_two = {.size = 2, .runs = {{.body = meet_by_a
 static const rank_scenario address_three = {.size = 3, .runs = {{.body = meet_by_address, .rounds = 1}}};
 
 const explore_scenario explore_party_scenarios[] = {
-    RANK_SCENARIO("party/inline_2_ranks_4_rounds", inline_two),
-    RANK_SCENARIO("party/inline_2_ranks_2_rounds_spinning", inline_spinning),
-    RANK_SCENARIO("party/by_address_2_ranks_2_rounds", address_two),
-    RANK_SCENARIO("party/inline_2_of_3_ranks", inline_pair),
-    RANK_SCENARIO("party/inline_3_ranks_2_rounds", inline_three),
-    RANK_SCENARIO("party/by_address_3_ranks", address_three),
+    RANK_SCENARIO("team/inline_2_ranks_4_rounds", inline_two),
+    RANK_SCENARIO("team/inline_2_ranks_2_rounds_spinning", inline_spinning),
+    RANK_SCENARIO("team/by_address_2_ranks_2_rounds", address_two),
+    RANK_SCENARIO("team/inline_2_of_3_ranks", inline_pair),
+    RANK_SCENARIO("team/inline_3_ranks_2_rounds", inline_three),
+    RANK_SCENARIO("team/by_address_3_ranks", address_three),
     {0},
 };

@@ -36,9 +36,9 @@ static void *take_a_turn(void *context) {
 static void wait_until_queued(mst_pool *pool, int32_t waiters) {
     for (int32_t count = -1; count != waiters;) {
         count = 0;
-        pthread_mutex_lock(&pool->turn.lock);
-        for (mst_turn_waiter *w = pool->turn.first; w; w = w->next) count++;
-        pthread_mutex_unlock(&pool->turn.lock);
+        pthread_mutex_lock(&pool->tickets.lock);
+        for (mst_ticket *w = pool->tickets.first; w; w = w->next) count++;
+        pthread_mutex_unlock(&pool->tickets.lock);
         sched_yield();
     }
 }
@@ -70,7 +70,7 @@ static void a_wait_for_the_turn_times_out_and_is_forgotten(void **state) {
     assert_int_equal(mst_pool_enter(pool, "test", 0), MUSTER_OK);
     assert_int_equal(mst_pool_enter(pool, "muster_function_call", 2000000), MUSTER_TIMEOUT);
     assert_memory_equal(muster_last_error(), "muster_function_call: waited 0.002 s", 36);
-    assert_null(pool->turn.first);
+    assert_null(pool->tickets.first);
     mst_pool_leave(pool);
     assert_int_equal(mst_pool_enter(pool, "test", 2000000), MUSTER_OK);
     mst_pool_leave(pool);
@@ -112,7 +112,7 @@ static void a_crowd_with_timeouts_is_served_one_at_a_time(void **state) {
     for (int32_t i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, rush, &c), 0);
     for (int32_t i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     assert_int_equal(c.served + atomic_load(&c.refused), THREADS * 200);
-    assert_int_equal(atomic_load(&c.pool->turn.state), 0);
+    assert_int_equal(atomic_load(&c.pool->tickets.state), 0);
     mst_pool_destroy(c.pool);
 }
 

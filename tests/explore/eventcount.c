@@ -1,48 +1,48 @@
-/* Sleep and wake on gates and bells (gate.c alone). */
+/* Sleep and wake on gates and eventcounts (eventcount.c alone). */
+#include "eventcount_impl.h"
 #include "explorer.h"
-#include "gate_impl.h"
 
 /* A number with what its writer wrote before it. */
 typedef struct board {
-    mst_gate gates[2];
+    mst_counter counters[2];
     _Atomic uint64_t words[2];
-    mst_bell bell;
+    mst_eventcount eventcount;
     _Atomic uint64_t lost;
     int64_t data[3];
     int64_t results[2];
 } board;
 static board *b;
 
-static void name_bell(const mst_bell *bell, const char *of) {
-    explore_name(&bell->sleepers, sizeof(bell->sleepers), "%s.sleepers", of);
-    explore_name(&bell->turn, sizeof(bell->turn), "%s.turn", of);
+static void name_bell(const mst_eventcount *eventcount, const char *of) {
+    explore_name(&eventcount->sleepers, sizeof(eventcount->sleepers), "%s.sleepers", of);
+    explore_name(&eventcount->generation, sizeof(eventcount->generation), "%s.turn", of);
 }
 
 static void make_board(void) {
-    static const char *const gates[] = {"gate 0", "gate 1"};
+    static const char *const counters[] = {"gate 0", "gate 1"};
     b = explore_alloc(sizeof(*b));
     for (int32_t i = 0; i < 2; i++) {
-        explore_name(&b->gates[i].value, sizeof(uint64_t), "%s.value", gates[i]);
-        name_bell(&b->gates[i].bell, gates[i]);
+        explore_name(&b->counters[i].value, sizeof(uint64_t), "%s.value", counters[i]);
+        name_bell(&b->counters[i].eventcount, counters[i]);
         explore_name(&b->words[i], sizeof(uint64_t), "word %d", i);
     }
     for (int32_t i = 0; i < 3; i++) explore_name(&b->data[i], sizeof(int64_t), "data %d", i);
-    name_bell(&b->bell, "bell");
+    name_bell(&b->eventcount, "bell");
     explore_name(&b->lost, sizeof(b->lost), "lost");
 }
 
-static void nobody_sleeps(const mst_bell *bell) {
-    EXPLORE_CHECK(atomic_load(&bell->sleepers) == 0, "sleepers is %u after all have woken", atomic_load(&bell->sleepers));
+static void nobody_sleeps(const mst_eventcount *eventcount) {
+    EXPLORE_CHECK(atomic_load(&eventcount->sleepers) == 0, "sleepers is %u after all have woken", atomic_load(&eventcount->sleepers));
 }
 static void finish_board(const void *context) {
     (void)context;
-    nobody_sleeps(&b->gates[0].bell);
-    nobody_sleeps(&b->gates[1].bell);
-    nobody_sleeps(&b->bell);
+    nobody_sleeps(&b->counters[0].eventcount);
+    nobody_sleeps(&b->counters[1].eventcount);
+    nobody_sleeps(&b->eventcount);
 }
 
-static void wait_gate(int32_t gate, uint64_t target, const mst_wait *wait) {
-    mst_wait_result result = mst_gate_wait(&b->gates[gate], target, wait);
+static void wait_gate(int32_t counter, uint64_t target, const mst_wait *wait) {
+    mst_wait_result result = mst_counter_wait(&b->counters[counter], target, wait);
     EXPLORE_CHECK(result == MST_REACHED, "a wait without an end but its number ended with %d", (int)result);
 }
 
@@ -53,7 +53,7 @@ static const mst_wait asleep = {.timeout_ns = -1}, spinning = {.spin_ns = 1, .ti
 static void *ping(void *wait) {
     for (uint64_t i = 1; i <= 3; i++) {
         explore_write(&b->data[0], (int64_t)i);
-        mst_gate_publish(&b->gates[0], i);
+        mst_counter_publish(&b->counters[0], i);
         wait_gate(1, i, wait);
         EXPLORE_CHECK(explore_read(&b->data[1]) == (int64_t)(10 * i), "the answer of another turn");
     }
@@ -65,7 +65,7 @@ static void *pong(void *wait) {
         wait_gate(0, i, wait);
         EXPLORE_CHECK(explore_read(&b->data[0]) == (int64_t)i, "the number of another turn");
         explore_write(&b->data[1], (int64_t)(10 * i));
-        mst_gate_publish(&b->gates[1], i);
+        mst_counter_publish(&b->counters[1], i);
     }
     return NULL;
 }
@@ -82,7 +82,7 @@ static void *publish_two(void *argument) {
     (void)argument;
     for (uint64_t i = 1; i <= 2; i++) {
         explore_write(&b->data[i], (int64_t)i);
-        mst_gate_publish(&b->gates[0], i);
+        mst_counter_publish(&b->counters[0], i);
     }
     return NULL;
 }
@@ -104,16 +104,17 @@ static void prepare_crowd(const void *context) {
     explore_thread("waiter 2", wait_two, NULL);
 }
 
-/* ---- several words on one bell ---- */
+/* ---- several words on one eventcount ---- */
 
 static void set_word(int32_t word) {
     explore_write(&b->data[word], 7);
     atomic_store(&b->words[word], 1);
-    mst_bell_ring(&b->bell);
+    mst_eventcount_notify(&b->eventcount);
 }
 
 static void wait_word(int32_t word) {
-    EXPLORE_CHECK(mst_bell_wait(&b->bell, &b->words[word], 1, &asleep) == MST_REACHED, "a wait without an end but its word ended early");
+    EXPLORE_CHECK(mst_eventcount_wait(&b->eventcount, &b->words[word], 1, &asleep) == MST_REACHED,
+                  "a wait without an end but its word ended early");
     EXPLORE_CHECK(explore_read(&b->data[word]) == 7, "what came before the word is missing");
 }
 
@@ -177,13 +178,13 @@ static void *lose(void *argument) {
     (void)argument;
     explore_write(&b->data[2], 1);
     atomic_store(&b->lost, 1);
-    mst_bell_ring(&b->bell);
+    mst_eventcount_notify(&b->eventcount);
     return NULL;
 }
 
 static void wait_stoppable(int32_t word) {
     const mst_wait wait = {.timeout_ns = -1, .stop = is_lost};
-    mst_wait_result result = mst_bell_wait(&b->bell, &b->words[word], 1, &wait);
+    mst_wait_result result = mst_eventcount_wait(&b->eventcount, &b->words[word], 1, &wait);
     EXPLORE_CHECK(result != MST_TIMED_OUT, "a wait without a deadline timed out");
     if (result == MST_STOPPED)
         EXPLORE_CHECK(explore_read(&b->data[2]) == 1, "stopped for no reason");
@@ -243,7 +244,7 @@ static void finish_word_then_ring(const void *context) {
 static void *wait_timed(void *argument) {
     (void)argument;
     const mst_wait wait = {.timeout_ns = 1000};
-    b->results[0] = mst_gate_wait(&b->gates[0], 1, &wait);
+    b->results[0] = mst_counter_wait(&b->counters[0], 1, &wait);
     EXPLORE_CHECK(b->results[0] != MST_STOPPED, "stopped for no reason");
     if (b->results[0] == MST_REACHED) EXPLORE_CHECK(explore_read(&b->data[1]) == 1, "reached what nobody wrote");
     wait_gate(0, 2, &asleep);
@@ -258,20 +259,20 @@ static void prepare_deadline(const void *context) {
 }
 
 const explore_scenario explore_bell_scenarios[] = {
-    {.name = "bell/there_and_back", .prepare = prepare_ping_pong, .finish = finish_board, .context = &asleep},
-    {.name = "bell/there_and_back_woken_for_no_reason",
+    {.name = "eventcount/there_and_back", .prepare = prepare_ping_pong, .finish = finish_board, .context = &asleep},
+    {.name = "eventcount/there_and_back_woken_for_no_reason",
      .prepare = prepare_ping_pong,
      .finish = finish_board,
      .context = &asleep,
      .spurious = 2},
-    {.name = "bell/there_and_back_spinning", .prepare = prepare_ping_pong, .finish = finish_board, .context = &spinning},
-    {.name = "bell/there_and_back_yielding", .prepare = prepare_ping_pong, .finish = finish_board, .context = &yielding},
-    {.name = "bell/two_wait_for_one_number", .prepare = prepare_crowd, .finish = finish_board},
-    {.name = "bell/one_rings_for_two_words", .prepare = prepare_one_rings_for_two, .finish = finish_board},
-    {.name = "bell/two_ring_for_two_words", .prepare = prepare_two_ring_for_one, .finish = finish_board},
-    {.name = "bell/ring_without_a_number", .prepare = prepare_ring_alone, .finish = finish_ring_alone},
-    {.name = "bell/ring_or_number", .prepare = prepare_ring_or_word, .finish = finish_board},
-    {.name = "bell/number_then_ring", .prepare = prepare_word_then_ring, .finish = finish_word_then_ring},
-    {.name = "bell/deadline", .prepare = prepare_deadline, .finish = finish_board},
+    {.name = "eventcount/there_and_back_spinning", .prepare = prepare_ping_pong, .finish = finish_board, .context = &spinning},
+    {.name = "eventcount/there_and_back_yielding", .prepare = prepare_ping_pong, .finish = finish_board, .context = &yielding},
+    {.name = "eventcount/two_wait_for_one_number", .prepare = prepare_crowd, .finish = finish_board},
+    {.name = "eventcount/one_rings_for_two_words", .prepare = prepare_one_rings_for_two, .finish = finish_board},
+    {.name = "eventcount/two_ring_for_two_words", .prepare = prepare_two_ring_for_one, .finish = finish_board},
+    {.name = "eventcount/ring_without_a_number", .prepare = prepare_ring_alone, .finish = finish_ring_alone},
+    {.name = "eventcount/ring_or_number", .prepare = prepare_ring_or_word, .finish = finish_board},
+    {.name = "eventcount/number_then_ring", .prepare = prepare_word_then_ring, .finish = finish_word_then_ring},
+    {.name = "eventcount/deadline", .prepare = prepare_deadline, .finish = finish_board},
     {0},
 };

@@ -18,7 +18,7 @@ static mst_pool *own_pool(int32_t count, int64_t spin_ns) {
     mst_device *devices[PLAIN_DEVICES];
     mst_pool *pool = NULL;
     plain_devices(devices, count, true);
-    const mst_pool_options options = {.spin_ns = spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .own_master = true, .log = no_log};
+    const mst_pool_options options = {.spin_ns = spin_ns, .warn_after_ns = -1, .fail_after_ns = -1, .dedicated_rank0 = true, .log = no_log};
     assert_int_equal(mst_pool_create(&options, devices, count, &pool), MUSTER_OK);
     return pool;
 }
@@ -49,7 +49,7 @@ static void every_worker_runs_on_its_own_thread(void **state) {
                 for (int32_t rank = 0; rank < size; rank++) assert_int_equal(s.runs[rank], run);
             }
             for (int32_t rank = 0; rank < size; rank++) {
-                assert_true(pthread_equal(s.threads[rank], pool->seats[rank].thread));
+                assert_true(pthread_equal(s.threads[rank], pool->states[rank].thread));
                 assert_false(pthread_equal(s.threads[rank], pthread_self()));
             }
             mst_pool_destroy(pool);
@@ -68,7 +68,7 @@ static void a_single_run_wakes_rank_0_only(void **state) {
     }
     assert_int_equal(s.runs[0], 55);
     assert_int_equal(s.runs[1], 5);
-    assert_true(pthread_equal(s.threads[0], pool->seats[0].thread));
+    assert_true(pthread_equal(s.threads[0], pool->states[0].thread));
     mst_pool_destroy(pool);
 }
 
@@ -98,7 +98,7 @@ typedef struct errand {
     mst_pool *pool;
     int32_t *served, place; /* plain: the turn orders them */
     muster_status status;
-    mst_gate done;
+    mst_counter done;
 } errand;
 
 static void run_errand(mst_job *job, muster_status status) {
@@ -108,10 +108,10 @@ static void run_errand(mst_job *job, muster_status status) {
         e->place = (*e->served)++;
         mst_pool_leave(e->pool);
     }
-    mst_gate_publish(&e->done, 1);
+    mst_counter_publish(&e->done, 1);
 }
 
-static void wait_for_errand(errand *e) { mst_gate_wait(&e->done, 1, &(mst_wait){.timeout_ns = -1}); }
+static void wait_for_errand(errand *e) { mst_counter_wait(&e->done, 1, &(mst_wait){.timeout_ns = -1}); }
 
 static void jobs_and_callers_are_served_in_one_order(void **state) {
     (void)state;

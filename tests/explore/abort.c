@@ -7,13 +7,13 @@ enum { FAILS_AND_COMPUTES = 100 };
 /* The failing rank fails, and does not return before rank 0 has heard of it; nor do the others. */
 static muster_status computing(muster_worker *worker, const run_plan *plan) {
     const mst_wait wait = {.timeout_ns = -1};
-    if (worker->rank == plan->failing) mst_pool_poison(worker, MUSTER_USER);
+    if (worker->rank == plan->failing) mst_pool_abort(worker, MUSTER_USER);
     if (worker->rank != 0) {
-        mst_gate_wait(&s->heard, 1, &wait);
+        mst_counter_wait(&s->heard, 1, &wait);
         return worker->rank == plan->failing ? MUSTER_USER : MUSTER_ABORTED;
     }
     muster_status status = meet_inline(worker, plan);
-    mst_gate_publish(&s->heard, 1);
+    mst_counter_publish(&s->heard, 1);
     return status;
 }
 
@@ -21,15 +21,15 @@ static muster_status computing(muster_worker *worker, const run_plan *plan) {
  * the beginning. */
 static muster_status sections(muster_worker *worker, const run_plan *plan) {
     if (worker->rank == plan->failing) return MUSTER_USER;
-    uint64_t tag = mst_party_tag(s->party, worker);
-    muster_status status = mst_party_read_begin(s->party, worker, tag);
+    uint64_t tag = mst_team_tag(s->team, worker);
+    muster_status status = mst_team_read_begin(s->team, worker, tag);
     if (status == MUSTER_OK) {
         for (int32_t peer = 0; peer < worker->size; peer++) {
             if (peer != worker->rank) EXPLORE_CHECK(explore_read(&s->offered[peer]) == 0, "the memory of rank %d has changed", (int)peer);
         }
-        mst_party_read_end(s->party, worker, tag);
+        mst_team_read_end(s->team, worker, tag);
     }
-    muster_status left = mst_party_leave(s->party, worker, tag, "sections");
+    muster_status left = mst_team_leave(s->team, worker, tag, "sections");
     explore_write(&s->offered[worker->rank], 1);
     return status == MUSTER_OK ? left : status;
 }
@@ -73,26 +73,26 @@ ONE_RUN(three_reading, 3, meet_by_address, 1, 2, FAILS_READING, FAILED, SOME_ABO
 ONE_RUN(three_late, 3, meet_inline, 1, 0, 0, LATE);
 
 const explore_scenario explore_lost_scenarios[] = {
-    RANK_SCENARIO("lost/inline_fails_before", inline_before),
-    RANK_SCENARIO("lost/inline_caller_fails_before", inline_before_0),
-    RANK_SCENARIO("lost/inline_fails_after_arrival", inline_arrived),
-    RANK_SCENARIO("lost/inline_stays_away", inline_away),
-    RANK_SCENARIO("lost/inline_late", inline_late),
-    RANK_SCENARIO("lost/fails_and_does_not_return", two_compute),
-    RANK_SCENARIO("lost/fails_and_3_ranks_do_not_return", three_compute),
-    RANK_SCENARIO("lost/by_address_fails_before", address_before),
-    RANK_SCENARIO("lost/by_address_fails_after_arrival", address_arrived),
-    RANK_SCENARIO("lost/by_address_caller_fails_after_arrival", address_arrived_0),
-    RANK_SCENARIO("lost/by_address_fails_while_reading", address_reading),
-    RANK_SCENARIO("lost/by_address_caller_fails_while_reading", address_reading_0),
-    RANK_SCENARIO("lost/by_address_fails_without_reading", address_skips),
-    RANK_SCENARIO("lost/by_address_caller_stays_away", address_away),
-    RANK_SCENARIO("lost/by_address_late", address_late),
-    RANK_SCENARIO("lost/inline_3_ranks_fails_before", three_before),
-    RANK_SCENARIO("lost/inline_3_ranks_stays_away", three_away),
-    RANK_SCENARIO("lost/sections_of_3_ranks_fails", three_sections),
-    BOUND_SCENARIO("lost/by_address_3_ranks_fails_after_arrival", three_arrived, 3),
-    BOUND_SCENARIO("lost/by_address_3_ranks_fails_while_reading", three_reading, 3),
-    BOUND_SCENARIO("lost/inline_3_ranks_late", three_late, 3),
+    RANK_SCENARIO("abort/inline_fails_before", inline_before),
+    RANK_SCENARIO("abort/inline_caller_fails_before", inline_before_0),
+    RANK_SCENARIO("abort/inline_fails_after_arrival", inline_arrived),
+    RANK_SCENARIO("abort/inline_stays_away", inline_away),
+    RANK_SCENARIO("abort/inline_late", inline_late),
+    RANK_SCENARIO("abort/fails_and_does_not_return", two_compute),
+    RANK_SCENARIO("abort/fails_and_3_ranks_do_not_return", three_compute),
+    RANK_SCENARIO("abort/by_address_fails_before", address_before),
+    RANK_SCENARIO("abort/by_address_fails_after_arrival", address_arrived),
+    RANK_SCENARIO("abort/by_address_caller_fails_after_arrival", address_arrived_0),
+    RANK_SCENARIO("abort/by_address_fails_while_reading", address_reading),
+    RANK_SCENARIO("abort/by_address_caller_fails_while_reading", address_reading_0),
+    RANK_SCENARIO("abort/by_address_fails_without_reading", address_skips),
+    RANK_SCENARIO("abort/by_address_caller_stays_away", address_away),
+    RANK_SCENARIO("abort/by_address_late", address_late),
+    RANK_SCENARIO("abort/inline_3_ranks_fails_before", three_before),
+    RANK_SCENARIO("abort/inline_3_ranks_stays_away", three_away),
+    RANK_SCENARIO("abort/sections_of_3_ranks_fails", three_sections),
+    BOUND_SCENARIO("abort/by_address_3_ranks_fails_after_arrival", three_arrived, 3),
+    BOUND_SCENARIO("abort/by_address_3_ranks_fails_while_reading", three_reading, 3),
+    BOUND_SCENARIO("abort/inline_3_ranks_late", three_late, 3),
     {0},
 };

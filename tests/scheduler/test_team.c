@@ -1,6 +1,6 @@
-/* Parties: ranks meet, a lost run ends every wait, and nobody leaves while a peer reads. */
-#include "party_impl.h"
+/* Teams: ranks meet, a aborted run ends every wait, and nobody leaves while a peer reads. */
 #include "scheduler_device.h"
+#include "team_impl.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -14,7 +14,7 @@
 enum { ROUNDS = 25 }; /* beside busy programs each takes some of their time slices */
 
 typedef struct exchange {
-    mst_party *party;
+    mst_team *team;
     int64_t values[PLAIN_DEVICES]; /* each rank's own memory, read by its peers */
     int64_t base;
     int32_t failing; /* rank that fails in round `round`; -1: none */
@@ -24,20 +24,20 @@ typedef struct exchange {
 
 /* An all-to-all sum, as a collective would do it. */
 static muster_status sum_once(exchange *x, muster_worker *worker, int64_t mine, int64_t *sum) {
-    uint64_t tag = mst_party_tag(x->party, worker);
+    uint64_t tag = mst_team_tag(x->team, worker);
     x->values[worker->rank] = mine;
     const int64_t *offered = &x->values[worker->rank];
-    memcpy(mst_party_line_of(x->party, worker->rank, tag)->payload, &offered, sizeof offered);
-    mst_party_arrive(x->party, worker, tag);
-    MUSTER_TRY(mst_party_wait_all(x->party, worker, tag, "sum"));
-    MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
+    memcpy(mst_team_flag_line(x->team, worker->rank, tag)->payload, &offered, sizeof offered);
+    mst_team_arrive(x->team, worker, tag);
+    MUSTER_TRY(mst_team_wait_all(x->team, worker, tag, "sum"));
+    MUSTER_TRY(mst_team_read_begin(x->team, worker, tag));
     *sum = 0;
     for (int32_t peer = 0; peer < worker->size; peer++) {
-        memcpy(&offered, mst_party_line_of(x->party, peer, tag)->payload, sizeof offered);
+        memcpy(&offered, mst_team_flag_line(x->team, peer, tag)->payload, sizeof offered);
         *sum += *offered;
     }
-    mst_party_read_end(x->party, worker, tag);
-    return mst_party_leave(x->party, worker, tag, "sum");
+    mst_team_read_end(x->team, worker, tag);
+    return mst_team_leave(x->team, worker, tag, "sum");
 }
 
 static muster_status sum_task(muster_worker *worker, void *argument) {
@@ -54,12 +54,12 @@ static muster_status sum_task(muster_worker *worker, void *argument) {
 static void meet_many_times(int32_t size, int64_t spin_ns) {
     mst_pool *pool = plain_pool(size, spin_ns, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
     for (int32_t run = 0; run < 5; run++) {
         x.base = run * 1000;
         assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_OK);
     }
-    mst_party_destroy(x.party);
+    mst_team_destroy(x.team);
     mst_pool_destroy(pool);
 }
 
@@ -74,16 +74,16 @@ static void ranks_see_each_others_values(void **state) {
 
 static void ranks_see_each_others_values_with_random_delays(void **state) {
     (void)state;
-    mst_gate_test_hook = plain_random_hook;
+    mst_wait_test_hook = plain_random_hook;
     meet_many_times(2, 1000);
     meet_many_times(4, 0);
-    mst_gate_test_hook = NULL;
+    mst_wait_test_hook = NULL;
 }
 
 static void lose_and_go_on(int64_t spin_ns) {
     mst_pool *pool = plain_pool(4, spin_ns, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
     for (int32_t rank = 0; rank < 4; rank++) {
         for (int32_t round = 0; round < 6; round++) {
             x.failing = rank;
@@ -96,7 +96,7 @@ static void lose_and_go_on(int64_t spin_ns) {
             assert_int_equal(mst_pool_run(pool, sum_task, &x), MUSTER_OK);
         }
     }
-    mst_party_destroy(x.party);
+    mst_team_destroy(x.team);
     mst_pool_destroy(pool);
 }
 
@@ -104,21 +104,21 @@ static void a_failure_ends_every_wait_and_the_next_run_is_right(void **state) {
     (void)state;
     lose_and_go_on(0);
     lose_and_go_on(1);
-    mst_gate_test_hook = plain_random_hook;
+    mst_wait_test_hook = plain_random_hook;
     lose_and_go_on(2000);
-    mst_gate_test_hook = NULL;
+    mst_wait_test_hook = NULL;
 }
 
 static muster_status wait_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(x->party, worker);
+    uint64_t tag = mst_team_tag(x->team, worker);
     if (worker->rank == x->failing) {
         /* every other rank is asleep, or about to be */
         nanosleep(&(struct timespec){0, 2000000}, NULL);
         return muster_fail(MUSTER_USER, "late failure");
     }
-    mst_party_arrive(x->party, worker, tag);
-    muster_status status = mst_party_wait_all(x->party, worker, tag, "all_reduce");
+    mst_team_arrive(x->team, worker, tag);
+    muster_status status = mst_team_wait_all(x->team, worker, tag, "all_reduce");
     atomic_fetch_add(&x->inside, status == MUSTER_ABORTED && strstr(muster_last_error(), "all_reduce") != NULL);
     return status;
 }
@@ -127,20 +127,20 @@ static void sleepers_are_woken_and_told_aborted(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(3, 0, -1, -1);
     exchange x = {.failing = 1};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, wait_task, &x), MUSTER_USER);
     assert_string_equal(muster_last_error(), "late failure (rank 1)");
     assert_int_equal(atomic_load(&x.inside), 2);
-    mst_party_destroy(x.party);
+    mst_team_destroy(x.team);
     mst_pool_destroy(pool);
 }
 
 static muster_status skip_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     if (worker->rank == x->failing) return MUSTER_OK;
-    uint64_t tag = mst_party_tag(x->party, worker);
-    mst_party_arrive(x->party, worker, tag);
-    return mst_party_wait_all(x->party, worker, tag, "all_reduce");
+    uint64_t tag = mst_team_tag(x->team, worker);
+    mst_team_arrive(x->team, worker, tag);
+    return mst_team_wait_all(x->team, worker, tag, "all_reduce");
 }
 
 static void a_peer_that_returns_without_arriving_is_named(void **state) {
@@ -149,7 +149,7 @@ static void a_peer_that_returns_without_arriving_is_named(void **state) {
     for (int32_t i = 0; i < 2; i++) {
         mst_pool *pool = plain_pool(3, spins[i], -1, -1);
         exchange x = {.failing = -1};
-        assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+        assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
         for (x.failing = 0; x.failing < 3; x.failing++) {
             char expected[64];
             snprintf(expected, sizeof(expected), "rank %d returned without entering all_reduce", (int)x.failing);
@@ -157,30 +157,30 @@ static void a_peer_that_returns_without_arriving_is_named(void **state) {
             assert_non_null(strstr(muster_last_error(), expected));
         }
         assert_int_equal(mst_pool_run(pool, skip_task, &x), MUSTER_OK);
-        mst_party_destroy(x.party);
+        mst_team_destroy(x.team);
         mst_pool_destroy(pool);
     }
 }
 
-/* Rank 0 reads slowly; rank 1 poisons the run and leaves. It must not come out while rank 0 is
+/* Rank 0 reads slowly; rank 1 aborts the run and leaves. It must not come out while rank 0 is
  * inside. */
 static muster_status slow_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(x->party, worker);
-    mst_party_arrive(x->party, worker, tag);
+    uint64_t tag = mst_team_tag(x->team, worker);
+    mst_team_arrive(x->team, worker, tag);
     if (worker->rank == 0) {
-        MUSTER_TRY(mst_party_read_begin(x->party, worker, tag));
+        MUSTER_TRY(mst_team_read_begin(x->team, worker, tag));
         atomic_store(&x->inside, 1);
-        while (!mst_pool_poisoned(worker)) sched_yield();
+        while (!mst_pool_aborted(worker)) sched_yield();
         nanosleep(&(struct timespec){0, 3000000}, NULL);
         atomic_store(&x->inside, 2);
-        mst_party_read_end(x->party, worker, tag);
-        return mst_party_leave(x->party, worker, tag, "copy");
+        mst_team_read_end(x->team, worker, tag);
+        return mst_team_leave(x->team, worker, tag, "copy");
     }
     while (atomic_load(&x->inside) == 0) sched_yield();
     muster_fail(MUSTER_USER, "poisoned");
-    mst_pool_poison(worker, MUSTER_USER);
-    muster_status status = mst_party_leave(x->party, worker, tag, "copy");
+    mst_pool_abort(worker, MUSTER_USER);
+    muster_status status = mst_team_leave(x->team, worker, tag, "copy");
     if (atomic_load(&x->inside) != 2) atomic_store(&x->inside, 3);
     return status;
 }
@@ -190,20 +190,20 @@ static void nobody_leaves_a_lost_run_while_a_peer_reads(void **state) {
     for (int32_t i = 0; i < 5; i++) {
         mst_pool *pool = plain_pool(2, i % 2 * 1000, -1, -1);
         exchange x = {.failing = -1};
-        assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+        assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
         assert_int_equal(mst_pool_run(pool, slow_reader_task, &x), MUSTER_USER);
         assert_int_equal(atomic_load(&x.inside), 2);
-        mst_party_destroy(x.party);
+        mst_team_destroy(x.team);
         mst_pool_destroy(pool);
     }
 }
 
 static muster_status late_reader_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    uint64_t tag = mst_party_tag(x->party, worker);
+    uint64_t tag = mst_team_tag(x->team, worker);
     if (worker->rank == 1) return muster_fail(MUSTER_USER, "gone");
-    while (!mst_pool_poisoned(worker)) sched_yield();
-    muster_status status = mst_party_read_begin(x->party, worker, tag);
+    while (!mst_pool_aborted(worker)) sched_yield();
+    muster_status status = mst_team_read_begin(x->team, worker, tag);
     atomic_store(&x->inside, status);
     return status;
 }
@@ -212,24 +212,24 @@ static void reading_does_not_begin_in_a_lost_run(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(2, 0, -1, -1);
     exchange x = {.failing = -1};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &x.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, late_reader_task, &x), MUSTER_USER);
     assert_int_equal(atomic_load(&x.inside), MUSTER_ABORTED);
-    assert_int_equal(atomic_load(&x.party->members[0].reading), 0);
-    mst_party_destroy(x.party);
+    assert_int_equal(atomic_load(&x.team->members[0].reading), 0);
+    mst_team_destroy(x.team);
     mst_pool_destroy(pool);
 }
 
 typedef struct tagging {
-    mst_party *party;
+    mst_team *team;
     uint64_t tags[4], newest;
     int64_t more;
 } tagging;
 
 static muster_status tag_task(muster_worker *worker, void *argument) {
     tagging *t = argument;
-    for (int32_t i = 0; i < 4; i++) t->tags[i] = mst_party_tag(t->party, worker);
-    for (int64_t i = 0; i < t->more; i++) t->newest = mst_party_tag(t->party, worker);
+    for (int32_t i = 0; i < 4; i++) t->tags[i] = mst_team_tag(t->team, worker);
+    for (int64_t i = 0; i < t->more; i++) t->newest = mst_team_tag(t->team, worker);
     return MUSTER_OK;
 }
 
@@ -237,7 +237,7 @@ static void tags_grow_within_and_across_runs(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(1, 0, -1, -1);
     tagging t = {0};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &t.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &t.team), MUSTER_OK);
     uint64_t newest = 0;
     for (int32_t run = 0; run < 3; run++) {
         assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
@@ -246,7 +246,7 @@ static void tags_grow_within_and_across_runs(void **state) {
             newest = t.tags[i];
         }
     }
-    mst_party_destroy(t.party);
+    mst_team_destroy(t.team);
     mst_pool_destroy(pool);
 }
 
@@ -254,30 +254,30 @@ static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void
     (void)state;
     mst_pool *pool = plain_pool(1, 0, -1, -1);
     tagging t = {.more = 5000000};
-    assert_int_equal(mst_party_create(pool, NULL, 0, &t.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, NULL, 0, &t.team), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
     uint64_t newest = t.newest;
     t.more = 0;
     assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
     assert_true(t.tags[0] > newest);
-    mst_party_destroy(t.party);
+    mst_team_destroy(t.team);
     mst_pool_destroy(pool);
 }
 
-/* Two workers in a party of their own, the third in none: tags and lines go by member, not by
+/* Two workers in a team of their own, the third in none: tags and lines go by member, not by
  * rank. */
 static muster_status pair_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
-    int32_t member = mst_party_member(x->party, worker);
+    int32_t member = mst_team_member_of(x->team, worker);
     if (member < 0) return MUSTER_OK;
     for (int32_t turn = 0; turn < 100; turn++) {
-        uint64_t tag = mst_party_tag(x->party, worker);
+        uint64_t tag = mst_team_tag(x->team, worker);
         int64_t value = worker->rank * 1000 + turn, sum = 0;
-        memcpy(mst_party_line_of(x->party, member, tag)->payload, &value, sizeof value);
-        mst_party_arrive(x->party, worker, tag);
-        MUSTER_TRY(mst_party_wait_all(x->party, worker, tag, "pair"));
+        memcpy(mst_team_flag_line(x->team, member, tag)->payload, &value, sizeof value);
+        mst_team_arrive(x->team, worker, tag);
+        MUSTER_TRY(mst_team_wait_all(x->team, worker, tag, "pair"));
         for (int32_t peer = 0; peer < 2; peer++) {
-            memcpy(&value, mst_party_line_of(x->party, peer, tag)->payload, sizeof value);
+            memcpy(&value, mst_team_flag_line(x->team, peer, tag)->payload, sizeof value);
             sum += value;
         }
         if (sum != 3000 + 2 * turn) return mst_error(MUSTER_INTERNAL, "turn %d: %lld", turn, (long long)sum);
@@ -289,9 +289,9 @@ static void a_party_of_some_workers_needs_one_rendezvous_for_what_is_in_the_line
     (void)state;
     mst_pool *pool = plain_pool(3, 0, -1, -1);
     exchange x = {0};
-    assert_int_equal(mst_party_create(pool, (int32_t[]){2, 1}, 2, &x.party), MUSTER_OK);
+    assert_int_equal(mst_team_create(pool, (int32_t[]){2, 1}, 2, &x.team), MUSTER_OK);
     for (int32_t run = 0; run < 20; run++) assert_int_equal(mst_pool_run(pool, pair_task, &x), MUSTER_OK);
-    mst_party_destroy(x.party);
+    mst_team_destroy(x.team);
     mst_pool_destroy(pool);
 }
 

@@ -1,5 +1,5 @@
 /* Waiting for a number: spin for a bounded time, then sleep on a futex. */
-#include "gate_impl.h"
+#include "eventcount_impl.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -13,17 +13,17 @@ enum { LOOKS = 8 };
 /* How long all yields of a wait may take. */
 enum { YIELD_NS = 200000 };
 
-void (*mst_gate_test_hook)(void) = NULL;
+void (*mst_wait_test_hook)(void) = NULL;
 
-void mst_bell_ring(mst_bell *bell) {
-    if (atomic_load(&bell->sleepers) == 0) return;
-    atomic_fetch_add(&bell->turn, 1);
-    syscall(SYS_futex, &bell->turn, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+void mst_eventcount_notify(mst_eventcount *eventcount) {
+    if (atomic_load(&eventcount->sleepers) == 0) return;
+    atomic_fetch_add(&eventcount->generation, 1);
+    syscall(SYS_futex, &eventcount->generation, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-void mst_gate_publish(mst_gate *gate, uint64_t value) {
-    atomic_store(&gate->value, value);
-    mst_bell_ring(&gate->bell);
+void mst_counter_publish(mst_counter *counter, uint64_t value) {
+    atomic_store(&counter->value, value);
+    mst_eventcount_notify(&counter->eventcount);
 }
 
 static bool stopped(const mst_wait *wait) { return wait->stop && wait->stop(wait->context); }
@@ -56,17 +56,18 @@ static bool yield(const _Atomic uint64_t *value, uint64_t target, const mst_wait
 }
 
 /* remaining_ns: negative: none. A spurious return is fine: the caller looks again. */
-static void futex_sleep(mst_bell *bell, uint32_t turn, int64_t remaining_ns) {
+static void futex_sleep(mst_eventcount *eventcount, uint32_t generation, int64_t remaining_ns) {
     struct timespec time = {remaining_ns / 1000000000, remaining_ns % 1000000000};
-    syscall(SYS_futex, &bell->turn, FUTEX_WAIT_PRIVATE, turn, remaining_ns < 0 ? NULL : &time, NULL, 0);
+    syscall(SYS_futex, &eventcount->generation, FUTEX_WAIT_PRIVATE, generation, remaining_ns < 0 ? NULL : &time, NULL, 0);
 }
 
-static mst_wait_result sleep_until(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait, int64_t left_ns) {
+static mst_wait_result sleep_until(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait,
+                                   int64_t left_ns) {
     int64_t deadline = left_ns < 0 ? -1 : mst_now_ns() + left_ns;
     mst_wait_result result;
-    atomic_fetch_add(&bell->sleepers, 1);
+    atomic_fetch_add(&eventcount->sleepers, 1);
     for (;;) {
-        uint32_t turn = atomic_load(&bell->turn);
+        uint32_t generation = atomic_load(&eventcount->generation);
         if (stopped(wait)) {
             result = MST_STOPPED;
             break;
@@ -80,15 +81,15 @@ static mst_wait_result sleep_until(mst_bell *bell, const _Atomic uint64_t *value
             result = MST_TIMED_OUT;
             break;
         }
-        futex_sleep(bell, turn, remaining);
+        futex_sleep(eventcount, generation, remaining);
     }
-    atomic_fetch_sub(&bell->sleepers, 1);
+    atomic_fetch_sub(&eventcount->sleepers, 1);
     /* What ends a wait early may have been caused by whoever published just before it. */
     return atomic_load(value) >= target ? MST_REACHED : result;
 }
 
-mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
-    if (__builtin_expect(mst_gate_test_hook != NULL, 0)) mst_gate_test_hook();
+mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
+    if (__builtin_expect(mst_wait_test_hook != NULL, 0)) mst_wait_test_hook();
     if (atomic_load(value) >= target) return MST_REACHED;
     int64_t spin_ns = wait->spin_ns;
     if (wait->timeout_ns >= 0 && spin_ns > wait->timeout_ns) spin_ns = wait->timeout_ns;
@@ -99,7 +100,7 @@ mst_wait_result mst_bell_wait(mst_bell *bell, const _Atomic uint64_t *value, uin
         bool stop = stopped(wait);
         return atomic_load(value) >= target ? MST_REACHED : stop ? MST_STOPPED : MST_TIMED_OUT;
     }
-    /* The spin counts as its whole length even if poison ended it: the sleep then looks at poison
+    /* The spin counts as its whole length even if abort ended it: the sleep then looks at abort
      * first. */
-    return sleep_until(bell, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
+    return sleep_until(eventcount, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
 }

@@ -1,6 +1,6 @@
-/* The inside of a party, shared by party.c and mailbox.c only. */
-#ifndef MST_PARTY_IMPL_H
-#define MST_PARTY_IMPL_H
+/* The inside of a team, shared by team.c and mailbox.c only. */
+#ifndef MST_TEAM_IMPL_H
+#define MST_TEAM_IMPL_H
 
 #include "pool_state_impl.h"
 
@@ -15,8 +15,8 @@ typedef struct mst_box {
     uint64_t take_epoch, take_sequence;              /* of the receiver: the post that it takes next */
 } mst_box;
 
-typedef struct mst_party_seat {
-    mst_party_line lines[2];
+typedef struct mst_team_member {
+    mst_flag_line lines[2];
     /* the newest tag under which this member has finished with its peers' memory */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t left;
     /* the newest tag under which it began to use it; 0: it turned back */
@@ -25,22 +25,22 @@ typedef struct mst_party_seat {
     /* [size], messages to this member by sender; NULL until the first */
     mst_box *_Atomic boxes;
     int32_t rank; /* in the pool */
-} mst_party_seat;
+} mst_team_member;
 
-struct mst_party {
+struct mst_team {
     mst_pool *pool;
     int32_t size;
-    mst_party_seat *members;
+    mst_team_member *members;
     int32_t *member_of; /* by rank in the pool; -1: none */
 };
 
-static inline mst_party_seat *mst_party_own(mst_party *party, const muster_worker *worker) {
-    return &party->members[party->member_of[worker->rank]];
+static inline mst_team_member *mst_team_self(mst_team *team, const muster_worker *worker) {
+    return &team->members[team->member_of[worker->rank]];
 }
-static inline mst_bell *mst_own_bell(const muster_worker *worker) { return &worker->pool->seats[worker->rank].bell; }
+static inline mst_eventcount *mst_worker_eventcount(const muster_worker *worker) { return &worker->pool->states[worker->rank].eventcount; }
 
-/* Says "reading", then looks whether the run is lost: ABORTED, and not reading, if it is. */
-muster_status mst_section_begin(const mst_party *party, muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag);
+/* Says "reading", then looks whether the run is aborted: ABORTED, and not reading, if it is. */
+muster_status mst_section_begin(const mst_team *team, muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag);
 void mst_section_end(muster_worker *worker, _Atomic uint64_t *reading);
 
 #endif

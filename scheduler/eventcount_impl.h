@@ -1,0 +1,55 @@
+/* Waiting for a 64-bit number that only grows. A eventcount is where threads sleep, a gate is a
+ * number with a eventcount of its own; many numbers of one owner can share a eventcount, so that
+ * whoever must wake everybody that waits for that owner has one place to ring.
+ *
+ * Protocol. publish: seq_cst store of the value, then seq_cst load of sleepers; if there are any,
+ * turn is incremented and they are woken.
+ * sleep: seq_cst increment of sleepers, read turn, look again at everything that could end the
+ * wait, then futex_wait(turn). The futex word is `turn`, not the value, so that a ring (abort)
+ * wakes sleepers without a new value. */
+#ifndef MST_EVENTCOUNT_IMPL_H
+#define MST_EVENTCOUNT_IMPL_H
+
+#include "clock_impl.h"
+#include "memory_impl.h"
+
+#include <stdatomic.h>
+
+typedef struct mst_eventcount {
+    _Atomic uint32_t sleepers;
+    _Atomic uint32_t generation;
+} mst_eventcount;
+
+typedef struct mst_counter {
+    _Atomic uint64_t value;
+    mst_eventcount eventcount;
+} mst_counter;
+
+typedef struct mst_wait {
+    int64_t spin_ns; /* 0: no spin */
+    /* after the spin and before sleeping, give the CPU away at most so often: for more threads than
+     * CPUs */
+    int32_t yields;
+    int64_t timeout_ns; /* of this wait, from its beginning; negative: none */
+    /* ends the wait early when it returns true (abort); NULL: none. Seq_cst loads inside */
+    bool (*stop)(void *context);
+    void *context;
+} mst_wait;
+
+typedef enum { MST_REACHED, MST_STOPPED, MST_TIMED_OUT } mst_wait_result;
+
+/* Something that waiters look at has changed (by a seq_cst store, before). */
+void mst_eventcount_notify(mst_eventcount *eventcount);
+/* Until *value >= target. Every change of *value, and all that `stop` looks at, must be followed by
+ * a ring. REACHED wins when both hold. */
+mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait);
+
+void mst_counter_publish(mst_counter *counter, uint64_t value);
+static inline mst_wait_result mst_counter_wait(mst_counter *counter, uint64_t target, const mst_wait *wait) {
+    return mst_eventcount_wait(&counter->eventcount, &counter->value, target, wait);
+}
+
+/* For tests: every wait first calls this (random delays, forced sleeping); NULL: none. */
+extern void (*mst_wait_test_hook)(void);
+
+#endif
