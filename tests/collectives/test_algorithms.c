@@ -6,6 +6,7 @@
 #include "base_check.h"
 
 #include "base_seed.h"
+#include "collectives_oracle.h"
 #include "host/algorithm_impl.h"
 
 #include <math.h>
@@ -350,7 +351,7 @@ static void check(const trial *t, uint64_t seed) {
 static bool defined_on(const trial *t) {
     if (t->collective == MST_ALL_REDUCE_AXPY) return is_float(t->dtype) && t->op == MUSTER_SUM;
     if (!reduces(t->collective)) return t->op == MUSTER_SUM;
-    return mst_reduction_check(t->op, t->dtype, "test") == MUSTER_OK;
+    return oracle_defines(t->op, t->dtype);
 }
 
 /* Large counts cost more and are drawn less often. */
@@ -361,6 +362,8 @@ static bool drawn(int64_t count) {
     return random_below(test_is_full() ? (all + 9) / 10 : all) == 0;
 }
 
+static int64_t small_trials; /* of one collective, up to 9 elements */
+
 static void each_count(trial *t) {
     const int64_t counts[] = {0, 1, t->size - 1, t->size, t->size + 1, 9, 1000, LARGE};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
@@ -370,6 +373,7 @@ static void each_count(trial *t) {
                 t->uneven = uneven;
                 t->root = (int32_t)random_below(t->size);
                 if (!drawn(t->count)) continue;
+                small_trials += t->count <= 9;
                 uint64_t seed = numbers;
                 check(t, seed);
                 numbers = seed;
@@ -378,8 +382,15 @@ static void each_count(trial *t) {
     }
 }
 
+/* Trials up to 9 elements: 6 counts on 1 to 8 ranks, 5 on 9; the places; even and uneven parts. */
+static int64_t expected_small_trials(mst_collective collective) {
+    const int64_t pairs = collective == MST_ALL_REDUCE_AXPY ? 4 : reduces(collective) ? ORACLE_REDUCTIONS : 12;
+    return (8 * 6 + 5) * PLACES * 2 * pairs;
+}
+
 static void matrix_of(mst_collective collective) {
     numbers = test_seed() * 1000 + collective;
+    small_trials = 0;
     trial t = {.collective = collective};
     for (t.size = 1; t.size <= RANKS; t.size++) {
         for (t.dtype = MUSTER_F16; t.dtype < MST_DTYPE_COUNT; t.dtype++) {
@@ -388,6 +399,7 @@ static void matrix_of(mst_collective collective) {
             }
         }
     }
+    if (!SANITIZED) assert_int_equal(small_trials, expected_small_trials(collective));
 }
 
 #define MATRIX(name, COLLECTIVE) \

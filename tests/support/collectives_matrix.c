@@ -1,5 +1,6 @@
 #include "collectives_matrix.h"
 
+#include "collectives_oracle.h"
 #include "collectives_pool.h"
 
 #include <stdio.h>
@@ -42,7 +43,7 @@ static bool occurs(const cell *c) {
     if (c->kind == CELL_BARRIER) return c->dtype == MUSTER_BOOL && c->op == MUSTER_MAX && c->count == 0;
     if (cell_updates(c)) return c->dtype <= MUSTER_F64 && c->op == MUSTER_SUM;
     if (!cell_reduces(c)) return c->op == MUSTER_MAX;
-    return mst_reduction_check(c->op, c->dtype, "cell") == MUSTER_OK;
+    return oracle_defines(c->op, c->dtype);
 }
 
 /* The largest size on many ranks, above all by the reference algorithm, with which each rank

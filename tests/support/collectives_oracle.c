@@ -3,6 +3,18 @@
 #include <math.h>
 #include <string.h>
 
+/* ---- what is defined ---- */
+
+/* sum, prod, max, min, avg */
+static const char defined[][6] = {
+    [MUSTER_F16] = "yyyyy", [MUSTER_BF16] = "yyyyy", [MUSTER_F32] = "yyyyy", [MUSTER_F64] = "yyyyy",
+    [MUSTER_I8] = "yyyy-",  [MUSTER_U8] = "yyyy-",   [MUSTER_I16] = "yyyy-", [MUSTER_I32] = "yyyy-",
+    [MUSTER_I64] = "yyyy-", [MUSTER_U32] = "yyyy-",  [MUSTER_U64] = "yyyy-", [MUSTER_BOOL] = "-yyy-",
+};
+_Static_assert(sizeof defined / sizeof *defined == MUSTER_DTYPE_COUNT, "a line for each dtype");
+
+bool oracle_defines(muster_reduction op, muster_dtype dtype) { return defined[dtype][op - MUSTER_SUM] == 'y'; }
+
 /* ---- inputs ---- */
 
 /* splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA

@@ -7,6 +7,12 @@
 
 #include <stdbool.h>
 
+/* Is the reduction of this dtype defined? By a table of the test's own, so that a dtype that the
+ * library refuses by mistake is missed. */
+bool oracle_defines(muster_reduction op, muster_dtype dtype);
+/* How many pairs of reduction and dtype that table has. */
+enum { ORACLE_REDUCTIONS = 51 };
+
 /* Fills `vector` (contiguous, `count` elements) with the numbers of the stream `which`. Floats: of
  * both signs, from 0.5 to 2 in size. Integers: any. */
 void oracle_fill(muster_dtype dtype, void *vector, int64_t count, uint64_t which);
