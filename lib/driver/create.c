@@ -67,7 +67,7 @@ static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
     }
 }
 
-/* Nothing is under way. */
+/* No operation of the driver is pending. */
 static void driver_free(muster_driver *driver) {
     for (int32_t i = driver->values ? driver->count - 1 : -1; i >= 0; i--) driver_free_value(driver, &driver->values[i]);
     mst_free(driver->values);
@@ -122,8 +122,8 @@ static muster_status driver_find_root(muster_driver *driver, const muster_worker
                      driver->kind->create, worker->rank);
 }
 
-/* The last thing of a creation: whoever waits in it for a worker whose creation has failed is told
- * when the body of that one returns. */
+/* The last step of a creation. A worker that waits here for one whose creation has failed gets an
+ * error when the body of that worker returns. */
 static muster_status driver_count_integrating(muster_driver *driver, muster_worker *worker) {
     int32_t groups = muster_worker_size(worker);
     if (driver->options.integrating > 0) {
@@ -220,7 +220,7 @@ static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker
     return status;
 }
 
-/* The end of each body has ended what was under way. */
+/* The driver's operations ended with the body that began them. */
 static muster_status driver_destroy_outside(muster_driver *driver) {
     mst_pool *pool = driver->pool;
     MUSTER_TRY(mst_pool_enter(pool, destroy_name, 0));

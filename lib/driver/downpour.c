@@ -1,4 +1,4 @@
-/* Downpour SGD: gradients are accumulated where they are, and sent every send_frequency steps. */
+/* Downpour SGD: gradients are accumulated on the device, and sent every send_frequency steps. */
 #include "driver_private.h"
 
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients) {
@@ -14,8 +14,8 @@ muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *work
     return MUSTER_OK;
 }
 
-/* What has been accumulated becomes what is sent, and the memory of the last send is where the next
- * sum begins. */
+/* The accumulated gradient becomes what is sent. The next sum begins in the memory of the last
+ * send. */
 static muster_status downpour_prepare(muster_driver *driver, muster_worker *worker, int32_t index) {
     mst_driver_value *value = &driver->values[index];
     const muster_tensor sum = mst_driver_device(driver, index, 0);
@@ -26,7 +26,7 @@ static muster_status downpour_prepare(muster_driver *driver, muster_worker *work
     if (driver->options.local_update)
         MUSTER_TRY(mst_driver_part_status("local_update",
                                           driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors));
-    else if (!mst_dtype_is_float(value->dtype)) /* floats are negated on their way into the server */
+    else if (!mst_dtype_is_float(value->dtype)) /* floats are negated by the rule that adds them */
         MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));
     void *address = value->outgoing[0];
     value->outgoing[0] = value->outgoing[1];
@@ -39,7 +39,7 @@ static muster_status downpour_send(muster_driver *driver, muster_worker *worker)
     for (; driver->sent < driver->count; driver->sent++) {
         const int32_t i = driver->sent;
         mst_driver_value *value = &driver->values[i];
-        /* sent when a send that had failed was made up for, on the same step */
+        /* A send of an earlier step that had failed has sent it on this step. */
         if (value->fresh && !value->ready) continue;
         const bool negates = !driver->options.local_update && mst_dtype_is_float(value->dtype);
         if (!value->ready) MUSTER_TRY(downpour_prepare(driver, worker, i));

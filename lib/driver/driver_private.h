@@ -1,4 +1,4 @@
-/* The inside of a driver. */
+/* A driver, and the functions that its files share. */
 #ifndef MST_DRIVER_PRIVATE_H
 #define MST_DRIVER_PRIVATE_H
 
@@ -22,9 +22,9 @@ typedef struct mst_driver_value {
 
 typedef struct mst_driver_kind {
     const char *create; /* the public function, for messages */
-    int32_t copies;     /* of each value on the device */
+    int32_t copies;     /* copies of each value on the device */
     bool accumulates, floats_only;
-    bool sends_integrations; /* a send follows each integration; else one is due every send_frequency steps */
+    bool sends_integrations; /* a send follows each integration; otherwise one is due every send_frequency steps */
     muster_status (*integrate)(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters);
     muster_status (*send)(muster_driver *driver, muster_worker *worker); /* NULL: nothing is sent */
 } mst_driver_kind;
@@ -36,57 +36,59 @@ struct muster_driver {
     muster_driver_options options;
     mst_pool *pool;
     mst_device *device;
-    muster_client *client; /* rank 0 of a group only, as all that follows but the steps and the flag */
+    muster_client *client; /* on rank 0 of a group only, as are the members below, except for the steps and the flag */
     int32_t rank, count;
     bool root;
     mst_driver_value *values; /* [count] */
     double alpha;
     void *flag; /* device memory of one i32; NULL without a group */
     /* steps: the newest taken, the next integration and the next send; INT64_MAX: never */
-    int64_t step, integrate_at, send_at, sent_at; /* sent_at: of the last send */
-    mst_driver_phase phase;                       /* which part is running */
-    int32_t current;                              /* the memory of the next integration's fetch */
-    int32_t filling;                              /* the memory of the running fetch */
-    int32_t last;                                 /* that of the last integration */
-    /* the fetch of the next integration, and of the one behind it, has begun */
+    int64_t step, integrate_at, send_at, sent_at; /* sent_at: the step of the last send */
+    mst_driver_phase phase;                       /* the part that is running */
+    int32_t current;                              /* index of the memory that the next integration's fetch fills */
+    int32_t filling;                              /* index of the memory that the running fetch fills */
+    int32_t last;                                 /* index of the memory of the last integration */
+    /* The fetch of the next integration has begun; the fetch of the integration after that has
+     * begun. */
     bool fetched, ahead;
-    bool worked_in; /* the integration is done but for the rest of the group */
-    bool send_due;  /* an integration's, or one that has failed */
-    /* how far a part came that failed: values done */
+    bool worked_in; /* the integration is done on this rank, and not yet on the rest of the group */
+    bool send_due;  /* a send is due: of an integration, or one that has failed */
+    /* Of a part that has failed: the values that are done. */
     int32_t accumulated, moved, sent;
-    bool subtracted; /* EASGD: all differences are known */
+    bool subtracted; /* EASGD: all differences have been computed */
     muster_driver_counts counts;
 };
 
-/* Views of one axis. */
+/* Views with one axis: of the host memory `which`; of the device memory `which`; of a tensor. */
 muster_tensor mst_driver_host(const muster_driver *driver, int32_t index, int32_t which);
 muster_tensor mst_driver_device(const muster_driver *driver, int32_t index, int32_t which);
 muster_tensor mst_driver_flat(muster_tensor tensor);
 
-/* Waits for one operation: the status of the wait; done: it is over, in whatever way. */
+/* Waits for one operation. Returns its status; *done: it has ended. */
 muster_status mst_driver_wait(muster_request **request, bool *done);
-/* Of several failures the first is kept, with its message. */
+/* Keeps the first of several failures, with its message. */
 void mst_driver_keep_first(muster_status *first, muster_status status, char message[MST_MESSAGE_SIZE]);
-/* For this worker's sends, all of them, also after a failure: the first one. */
+/* Wait for all sends of this worker, also after a failure; the first failure. */
 muster_status mst_driver_wait_sends(muster_driver *driver);
-/* For the receives into `which`. intact: none of them has failed for good. */
+/* Waits for the receives into `which`. *intact: none of them has failed for good. */
 muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, bool *intact);
 
-/* update_parts.c: the parts of a step on rank 0, the program's or the driver's own. */
-/* What a function of the program returned: a status of muster_status, with a message. errors:
- * mst_error_count() before it was called. */
+/* parts.c: the parts of a step on rank 0: the program's, or the driver's own. */
+/* The status that a function of the program returned, as a muster_status with a message. errors:
+ * mst_error_count() before the call. */
 muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors);
 muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which);
 muster_status mst_driver_integrate(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters);
 muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                               const muster_tensor *gradients);
-/* Base and Downpour: the parameters become what was fetched. */
+/* For the base driver and Downpour: copies what was fetched into the parameters. */
 muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters);
 
-/* downpour.c: the gradients of this step are added; goes on where it failed. */
+/* downpour.c: adds the gradients of this step; after a failure it goes on with the value that
+ * failed. */
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients);
 
-/* update_create.c */
+/* create.c */
 muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server,
                               const muster_driver_options *options, muster_driver **driver);
 

@@ -1,13 +1,12 @@
-/* Elastic averaging: worker and server are drawn to each other, by the same difference. With x the
- * parameters and c what was fetched, x becomes x - alpha (x - c) and the server's value c' becomes
- * c' + alpha (x - c), so that the sum of the server's value and of all workers' parameters stays
- * what it is. Zhang, Choromanska, LeCun (2015), Algorithm 1. */
+/* Elastic averaging: worker and server move towards each other by the same difference. With x the
+ * parameters and c what was fetched, x becomes x - alpha (x - c), and the server's value c' becomes
+ * c' + alpha (x - c). So the sum of the server's value and of all workers' parameters does not
+ * change. Zhang, Choromanska, LeCun (2015), Algorithm 1. */
 #include "driver_private.h"
 
-/* x - c for all values before any x moves: what can fail has failed by then, and nothing has
- * changed. */
+/* Computes x - c for all values before any x changes: if that fails, nothing has changed. */
 static muster_status easgd_subtract(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters) {
-    MUSTER_TRY(mst_driver_wait_sends(driver)); /* of this memory */
+    MUSTER_TRY(mst_driver_wait_sends(driver)); /* which read this memory */
     for (int32_t i = 0; i < driver->count; i++) {
         const muster_tensor difference = mst_driver_device(driver, i, 0);
         MUSTER_TRY(muster_worker_write(worker, mst_driver_host(driver, i, driver->current), difference));

@@ -1,5 +1,5 @@
-/* The parts of a step as rank 0 of a group makes them: the program's where it has replaced them,
- * else the driver's own. */
+/* The parts of a step on rank 0 of a group: the program's, or the driver's own where the program
+ * has none. */
 #include "driver_private.h"
 
 #include <inttypes.h>
@@ -62,7 +62,7 @@ muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, boo
 
 static muster_status default_fetch(muster_driver *driver) {
     bool intact;
-    MUSTER_TRY(mst_driver_wait_receives(driver, driver->filling, &intact)); /* of a fetch that has failed */
+    MUSTER_TRY(mst_driver_wait_receives(driver, driver->filling, &intact)); /* the receives of a fetch that has failed */
     MUSTER_TRY(mst_driver_wait_sends(driver));
     for (int32_t i = 0; i < driver->count; i++)
         MUSTER_TRY(muster_client_receive(driver->client, i, mst_driver_host(driver, i, driver->filling),
@@ -155,7 +155,7 @@ muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int6
             : driver->kind->send(driver, worker);
     driver->phase = MST_DRIVER_OUTSIDE;
     if (status != MUSTER_OK) return status;
-    /* the driver's own does so by itself */
+    /* the driver's own send does so by itself */
     for (int32_t i = 0; parts->send && i < driver->count; i++) driver->values[i].fresh = true;
     driver->counts.sends++;
     return MUSTER_OK;

@@ -1,5 +1,4 @@
-/* One step of a driver: what is due, in its order, and what is left over from a step that
- * failed. */
+/* One step of a driver: what is due, in its order, and what an earlier step has failed to do. */
 #include "driver_private.h"
 #include "options_impl.h"
 
@@ -87,8 +86,8 @@ static muster_status step_send(muster_driver *driver, muster_worker *worker, con
     return MUSTER_OK;
 }
 
-/* One that has failed may have been made up for on this step, of which nothing is left then, unless
- * it had got half way. */
+/* Has the send of this step anything left to send? A send that failed earlier may have been made up
+ * for on this step. It has then sent this step's gradient, too, unless it was half done. */
 static bool step_has_more_to_send(const muster_driver *driver) {
     if (driver->sent_at != driver->step) return true;
     for (int32_t i = 0; driver->kind->accumulates && i < driver->count; i++) {
@@ -97,7 +96,7 @@ static bool step_has_more_to_send(const muster_driver *driver) {
     return false;
 }
 
-/* Of the next integration. */
+/* The fetch of the next integration. */
 static muster_status step_fetch_if_due(muster_driver *driver, muster_worker *worker) {
     const bool never = driver->integrate_at == INT64_MAX;
     if (driver->fetched || never || driver->step < driver->integrate_at - driver->options.prefetch) return MUSTER_OK;
@@ -118,7 +117,7 @@ static muster_status step_until_integrated(muster_driver *driver, muster_worker 
                                            const muster_tensor *gradients) {
     if (driver->kind->accumulates && driver->step > driver->options.init_delay)
         MUSTER_TRY(mst_downpour_accumulate(driver, worker, gradients));
-    if (driver->send_due) MUSTER_TRY(step_send(driver, worker, parameters, gradients)); /* which has failed before */
+    if (driver->send_due) MUSTER_TRY(step_send(driver, worker, parameters, gradients)); /* a send that has failed before */
     MUSTER_TRY(step_fetch_if_due(driver, worker));
     MUSTER_TRY(step_fetch_ahead_if_due(driver, worker));
     if (!step_integrates(driver) || driver->worked_in) return MUSTER_OK;
@@ -148,7 +147,7 @@ static muster_status step_after_integration(muster_driver *driver, muster_worker
 
 /* ---- groups ---- */
 
-/* Rank 0 says how it has fared, so that all integrate or none does; then all have its
+/* Rank 0 broadcasts its status, so that all members integrate or none does. Then it broadcasts its
  * parameters. */
 static muster_status step_share_integration(muster_driver *driver, muster_worker *worker, muster_status status,
                                             const muster_tensor *parameters) {

@@ -1,4 +1,4 @@
-/* What a body that launches CUDA work of its own asks of its worker. */
+/* What a body that launches CUDA work of its own can ask of its worker. */
 #include "muster/cuda.h"
 
 #include "cuda/cuda_impl.h"
@@ -27,7 +27,7 @@ void *muster_worker_cublas(const muster_worker *worker) {
 
 /* ---- other libraries on the same GPU ---- */
 
-static muster_status check_worker(const muster_worker *worker, const char *where) {
+static muster_status cuda_check_worker(const muster_worker *worker, const char *where) {
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     if (mst_current_worker() != worker)
         return mst_error(MUSTER_BAD_STATE,
@@ -38,12 +38,12 @@ static muster_status check_worker(const muster_worker *worker, const char *where
 }
 
 muster_status muster_worker_cuda_after(muster_worker *worker, void *stream) {
-    MUSTER_TRY(check_worker(worker, "muster_worker_cuda_after"));
+    MUSTER_TRY(cuda_check_worker(worker, "muster_worker_cuda_after"));
     return mst_cuda_after(worker->device, stream, "muster_worker_cuda_after");
 }
 
 muster_status muster_worker_cuda_before(muster_worker *worker, void *stream) {
-    MUSTER_TRY(check_worker(worker, "muster_worker_cuda_before"));
+    MUSTER_TRY(cuda_check_worker(worker, "muster_worker_cuda_before"));
     return mst_cuda_before(worker->device, stream, "muster_worker_cuda_before");
 }
 
@@ -52,7 +52,7 @@ muster_status muster_worker_cuda_tensor(muster_worker *worker, void *address, mu
     static const char where[] = "muster_worker_cuda_tensor";
     if (!tensor) return mst_error_null(where, "tensor", "the address of a tensor");
     *tensor = muster_tensor_none();
-    MUSTER_TRY(check_worker(worker, where));
+    MUSTER_TRY(cuda_check_worker(worker, where));
     muster_tensor made = muster_tensor_make(dtype, address, ndim, shape);
     if (dtype == MUSTER_DTYPE_NONE) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected an element type, received none", where);
     MUSTER_TRY(mst_tensor_check(made, where, "tensor"));

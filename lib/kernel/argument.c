@@ -1,4 +1,4 @@
-/* Arguments: making them, and checking them against what was declared. */
+/* Arguments: making them, and checking them against the declared parameters. */
 #include "kernel_private.h"
 #include "tensors_impl.h"
 
@@ -149,7 +149,7 @@ static void reach(const muster_tensor *tensor, int64_t *low, int64_t *high) {
     }
 }
 
-/* Of tensors whose end is known, the view must not go beyond it. */
+/* A tensor whose memory is known must not reach beyond it. */
 static muster_status check_bounds(const context *c, const char *first, int64_t low, int64_t high) {
     const muster_runtime *runtime = c->kernel->object.runtime;
     const int64_t from_first = mst_runtime_tensor_extent(runtime, c->worker->rank, first),
@@ -177,7 +177,8 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
     }
     if (tensor->device != worker->rank && !(tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device)))
         return refuse_device(c, tensor->device);
-    /* of muster_runtime_tensor_create: it may be destroyed, or another runtime's */
+    /* The tensor was made by muster_runtime_tensor_create: it may have been destroyed, or belong to
+     * another runtime. */
     if (tensor->device >= 0 && tensor->reserved[0] != 0) {
         char what[160];
         snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)c->index, c->kernel->name);

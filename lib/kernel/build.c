@@ -1,5 +1,5 @@
-/* From texts to kernels on all devices: every kernel of every device is one job, done by several
- * threads at once. */
+/* From source to kernels on all devices: every kernel on every device is one job, and several
+ * threads run the jobs. */
 #include "kernel_private.h"
 
 #include <pthread.h>
@@ -26,7 +26,7 @@ typedef struct build {
     const mst_kernel_plan *plans;
     muster_kernel **kernels;
     int64_t count;
-    job *jobs; /* those of the first kernel first, by rank */
+    job *jobs; /* all jobs of the first kernel by rank, then those of the next */
     int64_t job_count;
     _Atomic int64_t next;
 } build;
@@ -40,7 +40,7 @@ static muster_status refuse_language(const job *j, mst_language language) {
                      cuda ? "CUDA" : "OpenCL");
 }
 
-static muster_status open_program(job *j, const char *text) {
+static muster_status build_open_program(job *j, const char *source) {
     const mst_kernel_plan *plan = j->plan;
     const mst_device_table *table = j->device->table;
     mst_program_parameter parameters[MUSTER_KERNEL_PARAMETERS_MAX];
@@ -49,8 +49,8 @@ static muster_status open_program(job *j, const char *text) {
     const mst_program_kernel kernel = {.name = plan->name,
                                        .parameters = parameters,
                                        .parameter_count = plan->parameter_count,
-                                       .local = mst_takes_shared(plan->text, plan->name)};
-    mst_program_request request = {.code = {.name = plan->name, .text = text, .texts = &dialect, .count = 1},
+                                       .local = mst_takes_shared(plan->source, plan->name)};
+    mst_program_request request = {.code = {.name = plan->name, .text = source, .texts = &dialect, .count = 1},
                                    .kernels = &kernel,
                                    .kernel_count = 1,
                                    .needs = plan->needs,
@@ -66,92 +66,93 @@ static muster_status open_program(job *j, const char *text) {
     return table->program_limits(j->device, j->result->program, 0, &j->result->limits);
 }
 
-static muster_status do_job(job *j) {
+static muster_status build_run_job(job *j) {
     const mst_device_table *table = j->device->table;
     if (!table->program_language || !table->program_open)
         return mst_error(MUSTER_UNAVAILABLE, "expected a device that compiles kernels, received one of the backend \"%s\"", table->backend);
     MUSTER_TRY(table->program_language(j->device, &j->result->language));
     MUSTER_TRY(refuse_language(j, j->result->language));
-    j->result->shares = j->result->language == MST_LANGUAGE_OPENCL && mst_has_word(j->plan->text, "MUSTER_EACH");
-    mst_text text = {0};
-    muster_status status = mst_text_print(&text, "#include \"cluda.h\"\n%s", j->plan->text);
-    if (status == MUSTER_OK) status = open_program(j, text.data);
-    mst_text_free(&text);
+    j->result->loops = j->result->language == MST_LANGUAGE_OPENCL && mst_has_word(j->plan->source, "MUSTER_EACH");
+    mst_string source = {0};
+    muster_status status = mst_string_print(&source, "#include \"cluda.h\"\n%s", j->plan->source);
+    if (status == MUSTER_OK) status = build_open_program(j, source.data);
+    mst_string_free(&source);
     return status;
 }
 
-/* The compiler behind OpenCL leaves this thread with an alternate signal stack of its own: the
- * thread's own is put back, which belongs to the program or to a sanitizer. */
-static void *do_jobs(void *argument) {
+/* The compiler of OpenCL leaves this thread with an alternate signal stack of its own. The thread's
+ * own stack, which belongs to the program or to a sanitizer, is restored. */
+static void *build_run_jobs(void *argument) {
     build *b = argument;
     stack_t before;
     const bool known = sigaltstack(NULL, &before) == 0;
     for (int64_t i = atomic_fetch_add(&b->next, 1); i < b->job_count; i = atomic_fetch_add(&b->next, 1)) {
         job *j = &b->jobs[i];
-        j->status = do_job(j);
+        j->status = build_run_job(j);
         if (j->status != MUSTER_OK) mst_error_save(j->message);
     }
     if (known) (void)sigaltstack(&before, NULL);
     return NULL;
 }
 
-/* This thread does what is left over if no other can be started. */
-static void do_all(build *b) {
+/* This thread runs the jobs that no other thread takes. */
+static void build_run_all(build *b) {
     pthread_t threads[THREADS];
     int started = 0;
-    while (started < THREADS && started + 1 < b->job_count && pthread_create(&threads[started], NULL, do_jobs, b) == 0) started++;
-    do_jobs(b);
+    while (started < THREADS && started + 1 < b->job_count && pthread_create(&threads[started], NULL, build_run_jobs, b) == 0) started++;
+    build_run_jobs(b);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }
 
 /* ---- what the compilers said ---- */
 
-/* Devices for which a compiler said the same have it once. */
-static muster_status add_log(mst_text *text, const build *b, const job *jobs) {
+/* A log that several devices have in common is shown once. */
+static muster_status build_add_log(mst_string *log, const build *b, const job *jobs) {
     for (int32_t r = 0; r < b->runtime->size; r++) {
-        bool said = !jobs[r].log || !*jobs[r].log;
-        for (int32_t s = 0; s < r && !said; s++) said = jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0;
-        if (said) continue;
-        MUSTER_TRY(mst_text_print(text, "kernel '%s' on %s", jobs[r].plan->name, jobs[r].device->name));
+        bool shown = !jobs[r].log || !*jobs[r].log;
+        for (int32_t s = 0; s < r && !shown; s++) shown = jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0;
+        if (shown) continue;
+        MUSTER_TRY(mst_string_print(log, "kernel '%s' on %s", jobs[r].plan->name, jobs[r].device->name));
         for (int32_t s = r + 1; s < b->runtime->size; s++)
-            if (jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0) MUSTER_TRY(mst_text_print(text, ", %s", jobs[s].device->name));
-        MUSTER_TRY(mst_text_print(text, ":\n%s%s", jobs[r].log, jobs[r].log[strlen(jobs[r].log) - 1] == '\n' ? "" : "\n"));
+            if (jobs[s].log && strcmp(jobs[s].log, jobs[r].log) == 0) MUSTER_TRY(mst_string_print(log, ", %s", jobs[s].device->name));
+        MUSTER_TRY(mst_string_print(log, ":\n%s%s", jobs[r].log, jobs[r].log[strlen(jobs[r].log) - 1] == '\n' ? "" : "\n"));
     }
     return MUSTER_OK;
 }
 
-/* An answer about the text itself, and not about the machine. */
-static bool blames_text(const job *j) {
+/* The failure is the source's, not the machine's. */
+static bool build_blames_source(const job *j) {
     return j->log && *j->log && j->status != MUSTER_OUT_OF_MEMORY && j->status != MUSTER_UNAVAILABLE && j->status != MUSTER_DEVICE_LOST &&
            j->status != MUSTER_BAD_STATE;
 }
 
-static muster_status tell_failure(const build *b, const job *j) {
+static muster_status build_report_failure(const build *b, const job *j) {
     char device[MST_DEVICE_TEXT];
     mst_runtime_device_text(b->runtime, (int32_t)((j - b->jobs) % b->runtime->size), device);
-    if (!blames_text(j)) return mst_error(j->status, "%s: kernel '%.100s' on device %s: %s", b->where, j->plan->name, device, j->message);
+    if (!build_blames_source(j))
+        return mst_error(j->status, "%s: kernel '%.100s' on device %s: %s", b->where, j->plan->name, device, j->message);
     int length;
     const char *first = mst_log_first(j->log, &length);
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel '%.100s' on device %s: expected source that compiles, received: %.*s", b->where,
                      j->plan->name, device, length < 250 ? length : 250, first);
 }
 
-/* The first job that failed decides. The log of all is this thread's. */
-static muster_status settle(const build *b) {
+/* The first job that failed decides. This thread's log becomes that of all jobs. */
+static muster_status build_report(const build *b) {
     const job *failed = NULL;
     for (int64_t i = 0; i < b->job_count && !failed; i++)
         if (b->jobs[i].status != MUSTER_OK) failed = &b->jobs[i];
     if (!failed) return MUSTER_OK;
-    mst_text text = {0};
+    mst_string log = {0};
     for (int64_t k = 0; k < b->count; k++)
-        if (add_log(&text, b, b->jobs + k * b->runtime->size) != MUSTER_OK) break; /* then without the rest */
-    mst_create_log_set(text.data);
-    return tell_failure(b, failed);
+        if (build_add_log(&log, b, b->jobs + k * b->runtime->size) != MUSTER_OK) break; /* the rest of the log is left out */
+    mst_create_log_set(log.data);
+    return build_report_failure(b, failed);
 }
 
 /* ---- the kernels ---- */
 
-static void free_kernel(muster_kernel *kernel) {
+static void build_free_kernel(muster_kernel *kernel) {
     muster_runtime *runtime = kernel->object.runtime;
     for (int32_t r = 0; kernel->devices && r < runtime->size; r++) {
         mst_device *device = runtime->devices[r];
@@ -164,12 +165,12 @@ static void free_kernel(muster_kernel *kernel) {
     mst_free(kernel);
 }
 
-static void destroy_kernel(mst_object *object) {
+static void build_destroy_kernel(mst_object *object) {
     mst_runtime_remove(object);
-    free_kernel((muster_kernel *)object);
+    build_free_kernel((muster_kernel *)object);
 }
 
-static muster_status make_kernel(build *b, int64_t index) {
+static muster_status build_make_kernel(build *b, int64_t index) {
     const mst_kernel_plan *plan = &b->plans[index];
     MUSTER_TRY(mst_check_declared(b->where, plan));
     const int64_t bytes = (plan->parameter_count ? plan->parameter_count : 1) * (int64_t)sizeof *plan->parameters;
@@ -177,7 +178,7 @@ static muster_status make_kernel(build *b, int64_t index) {
     if (!kernel) return mst_out_of_memory(b->where, sizeof *kernel);
     kernel->object.runtime = b->runtime;
     kernel->object.kind = "kernel";
-    kernel->object.destroy = destroy_kernel;
+    kernel->object.destroy = build_destroy_kernel;
     kernel->name = mst_strdup(plan->name);
     kernel->parameters = mst_alloc((size_t)bytes);
     kernel->devices = mst_alloc((size_t)b->runtime->size * sizeof *kernel->devices);
@@ -190,22 +191,22 @@ static muster_status make_kernel(build *b, int64_t index) {
     return MUSTER_OK;
 }
 
-static muster_status keep_log(const build *b, int64_t index) {
-    mst_text text = {0};
-    muster_status status = add_log(&text, b, b->jobs + index * b->runtime->size);
+static muster_status build_keep_log(const build *b, int64_t index) {
+    mst_string log = {0};
+    muster_status status = build_add_log(&log, b, b->jobs + index * b->runtime->size);
     if (status == MUSTER_OK)
-        b->kernels[index]->log = text.data;
+        b->kernels[index]->log = log.data;
     else
-        mst_text_free(&text);
+        mst_string_free(&log);
     return status;
 }
 
-static muster_status make_all(build *b) {
-    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(make_kernel(b, i));
-    do_all(b);
-    MUSTER_TRY(settle(b));
-    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(keep_log(b, i));
-    /* Not by mst_runtime_add, which wants names that nothing else has. */
+static muster_status build_make_all(build *b) {
+    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(build_make_kernel(b, i));
+    build_run_all(b);
+    MUSTER_TRY(build_report(b));
+    for (int64_t i = 0; i < b->count; i++) MUSTER_TRY(build_keep_log(b, i));
+    /* Not mst_runtime_add: it refuses a name that another object has. */
     for (int64_t i = 0; i < b->count; i++) {
         b->kernels[i]->object.next = b->runtime->objects;
         b->runtime->objects = &b->kernels[i]->object;
@@ -219,11 +220,11 @@ muster_status mst_kernels_build(muster_runtime *runtime, const char *where, cons
     for (int64_t i = 0; i < count; i++) kernels[i] = NULL;
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     b.jobs = mst_alloc((size_t)b.job_count * sizeof *b.jobs);
-    muster_status status = b.jobs ? make_all(&b) : mst_out_of_memory(where, b.job_count * (int64_t)sizeof *b.jobs);
+    muster_status status = b.jobs ? build_make_all(&b) : mst_out_of_memory(where, b.job_count * (int64_t)sizeof *b.jobs);
     for (int64_t i = 0; b.jobs && i < b.job_count; i++) mst_free(b.jobs[i].log);
     mst_free(b.jobs);
     for (int64_t i = 0; status != MUSTER_OK && i < count; i++) {
-        if (kernels[i]) free_kernel(kernels[i]);
+        if (kernels[i]) build_free_kernel(kernels[i]);
         kernels[i] = NULL;
     }
     mst_pool_leave(runtime->pool);

@@ -10,8 +10,8 @@ const char *mst_dialect(mst_language language) {
     return "";
 }
 
-/* Is it among the words up to the ) that belongs to the ( at *at? */
-static bool in_parameters(const char **at, const char *end, const char *wanted) {
+/* Is `wanted` one of the words up to the ) that closes the ( at *at? */
+static bool dialect_takes_word(const char **at, const char *end, const char *wanted) {
     int depth = 0;
     mst_word word;
     while (mst_word_next(at, end, &word)) {
@@ -22,43 +22,44 @@ static bool in_parameters(const char **at, const char *end, const char *wanted) 
     return false;
 }
 
-bool mst_has_word(const char *text, const char *wanted) {
-    const char *at = text, *end = text + strlen(text);
+bool mst_has_word(const char *source, const char *wanted) {
+    const char *at = source, *end = source + strlen(source);
     mst_word word;
     while (mst_word_next(&at, end, &word))
         if (mst_word_is(&word, wanted)) return true;
     return false;
 }
 
-bool mst_takes_shared(const char *text, const char *name) {
-    const char *at = text, *end = text + strlen(text);
+bool mst_takes_shared(const char *source, const char *name) {
+    const char *at = source, *end = source + strlen(source);
     mst_word word;
     while (mst_word_next(&at, end, &word)) {
         const char *behind = at;
         if (!mst_word_is(&word, name)) continue;
-        if (mst_word_next(&behind, end, &word) && mst_word_is(&word, "(") && in_parameters(&at, end, "GA_DECL_SHARED_PARAM")) return true;
+        if (mst_word_next(&behind, end, &word) && mst_word_is(&word, "(") && dialect_takes_word(&at, end, "GA_DECL_SHARED_PARAM"))
+            return true;
     }
     return false;
 }
 
 /* ---- the declared parameters and those of the text ---- */
 
-/* One parameter, as far as its words tell. */
+/* One parameter, as its words show it. */
 typedef struct written {
     bool pointer;
-    int32_t type; /* of the dialect; -1: none that is known */
+    int32_t type; /* a type of the dialect; -1: unknown */
     int words;
 } written;
 
-static int32_t type_in_text(const mst_word *word) {
+static int32_t dialect_find_type(const mst_word *word) {
     for (int32_t type = 0; type <= MUSTER_USHORT; type++)
-        if (mst_type_known(type) && mst_type_in_text(type) && mst_word_is(word, mst_type_in_text(type))) return type;
+        if (mst_type_known(type) && mst_type_in_source(type) && mst_word_is(word, mst_type_in_source(type))) return type;
     return -1;
 }
 
-/* From behind the ( to the ) of a kernel's parameters. -1: a parenthesis, a preprocessor's line or
- * a word alone, which may be a macro: nothing is said of such a text. */
-static int32_t read_parameters(const char *at, const char *end, written *found, int32_t capacity) {
+/* Reads the parameters of a kernel, up to the closing parenthesis. -1: another parenthesis, a
+ * preprocessor line, or a lone word, which may be a macro; such source is not checked. */
+static int32_t dialect_read_parameters(const char *at, const char *end, written *found, int32_t capacity) {
     mst_word word;
     written now = {.type = -1};
     int32_t count = 0;
@@ -77,24 +78,23 @@ static int32_t read_parameters(const char *at, const char *end, written *found, 
         }
         now.words++;
         now.pointer = now.pointer || mst_word_is(&word, "*") || mst_word_is(&word, "[");
-        if (type_in_text(&word) >= 0) now.type = type_in_text(&word);
+        if (dialect_find_type(&word) >= 0) now.type = dialect_find_type(&word);
     }
     return -1;
 }
 
 static bool is_float(int32_t type) { return type == MUSTER_F16 || type == MUSTER_BF16 || type == MUSTER_F32 || type == MUSTER_F64; }
 
-static bool agrees(const written *found, int32_t declared) {
+static bool dialect_agrees(const written *found, int32_t declared) {
     if (found->pointer) return declared == MUSTER_BUFFER;
     if (found->type < 0) return true;
     if (declared == MUSTER_BUFFER) return false;
     return mst_type_bytes(found->type) == mst_type_bytes(declared) && is_float(found->type) == is_float(declared);
 }
 
-/* Where the parameters of the kernel's definition begin; NULL: there is none that can be
- * recognised. */
-static const char *parameters_of(const char *text, const char *name) {
-    const char *at = text, *end = text + strlen(text);
+/* The first parameter in the definition of the kernel; NULL: no definition was recognised. */
+static const char *dialect_find_parameters(const char *source, const char *name) {
+    const char *at = source, *end = source + strlen(source);
     bool kernel = false;
     mst_word word;
     while (mst_word_next(&at, end, &word)) {
@@ -106,9 +106,9 @@ static const char *parameters_of(const char *text, const char *name) {
     return NULL;
 }
 
-/* What a file holds would not be part of the cache's key. */
-static muster_status check_includes(const char *where, const mst_kernel_plan *plan) {
-    const char *at = plan->text, *end = at + strlen(at);
+/* The contents of an included file would not be part of the cache's key. */
+static muster_status dialect_check_includes(const char *where, const mst_kernel_plan *plan) {
+    const char *at = plan->source, *end = at + strlen(at);
     bool directive = false;
     mst_word word;
     while (mst_word_next(&at, end, &word)) {
@@ -126,14 +126,14 @@ static muster_status check_includes(const char *where, const mst_kernel_plan *pl
 }
 
 muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan) {
-    MUSTER_TRY(check_includes(where, plan));
+    MUSTER_TRY(dialect_check_includes(where, plan));
     written found[MUSTER_KERNEL_PARAMETERS_MAX];
-    const char *at = parameters_of(plan->text, plan->name);
-    const int32_t count = at ? read_parameters(at, plan->text + strlen(plan->text), found, MUSTER_KERNEL_PARAMETERS_MAX) : -1;
-    if (count != plan->parameter_count) return MUSTER_OK; /* of a wrong number the device's compiler tells */
+    const char *at = dialect_find_parameters(plan->source, plan->name);
+    const int32_t count = at ? dialect_read_parameters(at, plan->source + strlen(plan->source), found, MUSTER_KERNEL_PARAMETERS_MAX) : -1;
+    if (count != plan->parameter_count) return MUSTER_OK; /* the device's compiler reports a wrong number */
     for (int32_t i = 0; i < count; i++) {
-        if (agrees(&found[i], plan->parameters[i])) continue;
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters[%d] of kernel '%.100s': expected %s, as the text has it, received %s",
+        if (dialect_agrees(&found[i], plan->parameters[i])) continue;
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters[%d] of kernel '%.100s': expected %s, as the source has it, received %s",
                          where, (int)i, plan->name, found[i].pointer ? "MUSTER_BUFFER" : mst_type_name(found[i].type),
                          mst_type_name(plan->parameters[i]));
     }

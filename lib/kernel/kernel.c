@@ -1,4 +1,4 @@
-/* Creating and destroying kernels, and what can be asked of them. */
+/* Creating and destroying kernels, and questions about them. */
 #include "kernel_private.h"
 #include "options_impl.h"
 
@@ -6,7 +6,7 @@
 
 void muster_kernel_options_init_sized(muster_kernel_options *options, size_t size) { mst_options_init(options, size); }
 
-static muster_status check_threads(const char *where, const muster_kernel_options *options) {
+static muster_status kernel_check_threads(const char *where, const muster_kernel_options *options) {
     if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: expected a thread_count from 0 to %d, received %d", where,
                          MUSTER_KERNEL_WARM_MAX, (int)options->thread_count);
@@ -24,7 +24,7 @@ muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char
     return runtime ? MUSTER_OK : mst_error_null(where, "runtime", "a runtime");
 }
 
-static muster_status check_name(const char *where, const char *name) {
+static muster_status kernel_check_name(const char *where, const char *name) {
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a function, received %s", where, name ? "\"\"" : "NULL");
     for (const char *at = name; *at; at++) {
@@ -36,7 +36,7 @@ static muster_status check_name(const char *where, const char *name) {
     return MUSTER_OK;
 }
 
-static muster_status check_parameters(const char *where, const char *name, const int32_t *parameters, int32_t count) {
+static muster_status kernel_check_parameters(const char *where, const char *name, const int32_t *parameters, int32_t count) {
     if (count < 0 || count > MUSTER_KERNEL_PARAMETERS_MAX)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: parameter_count of kernel '%.100s': expected 0 to %d, received %d", where, name,
                          MUSTER_KERNEL_PARAMETERS_MAX, (int)count);
@@ -61,17 +61,17 @@ static muster_status read_needs(const char *where, const mst_kernel_plan *plan, 
     return MUSTER_OK;
 }
 
-static muster_status create(muster_runtime *runtime, const char *where, mst_kernel_plan *plan, const char *source,
-                            const muster_kernel_options *options, muster_kernel **kernel) {
+static muster_status kernel_create(muster_runtime *runtime, const char *where, mst_kernel_plan *plan, const char *source,
+                                   const muster_kernel_options *options, muster_kernel **kernel) {
     MUSTER_TRY(read_needs(where, plan, options->flags, &plan->needs));
     plan->threads = options->threads;
     plan->thread_count = options->thread_count;
-    mst_text text = {0};
-    muster_status status = mst_text_line(&text, 1, plan->name);
-    if (status == MUSTER_OK) status = mst_text_print(&text, "%s\n", source);
-    plan->text = text.data;
+    mst_string numbered = {0};
+    muster_status status = mst_string_line(&numbered, 1, plan->name);
+    if (status == MUSTER_OK) status = mst_string_print(&numbered, "%s\n", source);
+    plan->source = numbered.data;
     if (status == MUSTER_OK) status = mst_kernels_build(runtime, where, plan, 1, kernel);
-    mst_text_free(&text);
+    mst_string_free(&numbered);
     return status;
 }
 
@@ -83,13 +83,13 @@ muster_status muster_kernel_create(muster_runtime *runtime, const char *name, co
     if (!kernel) return mst_error_null(where, "kernel", "the address of a pointer");
     *kernel = NULL;
     MUSTER_TRY(mst_kernel_check_runtime(runtime, where));
-    MUSTER_TRY(check_name(where, name));
+    MUSTER_TRY(kernel_check_name(where, name));
     if (!source) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: source of kernel '%.100s': expected a string, received NULL", where, name);
-    MUSTER_TRY(check_parameters(where, name, parameters, parameter_count));
+    MUSTER_TRY(kernel_check_parameters(where, name, parameters, parameter_count));
     MUSTER_TRY(mst_options_read(where, "muster_kernel_options", options, &known, sizeof known));
-    MUSTER_TRY(check_threads(where, &known));
+    MUSTER_TRY(kernel_check_threads(where, &known));
     mst_kernel_plan plan = {.name = name, .parameters = parameters, .parameter_count = parameter_count};
-    return create(runtime, where, &plan, source, &known, kernel);
+    return kernel_create(runtime, where, &plan, source, &known, kernel);
 }
 
 muster_status muster_kernel_destroy(muster_kernel *kernel) {

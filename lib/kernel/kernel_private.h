@@ -1,11 +1,11 @@
-/* Kernels of the program's own: what the files of this room share. */
+/* Kernels of the program: what the files of this module share. */
 #ifndef MST_KERNEL_PRIVATE_H
 #define MST_KERNEL_PRIVATE_H
 
 #include "runtime_impl.h"
 #include "types_private.h"
 
-/* Of launches by a number of elements; made ready at creation. */
+/* Threads per group of launches by a number of elements; made ready at creation. */
 enum { MST_KERNEL_THREADS = 256 };
 
 /* The kernel on one device. */
@@ -13,9 +13,9 @@ typedef struct mst_kernel_device {
     mst_program *program;
     mst_program_limits limits;
     int32_t language;
-    /* OpenCL, and the text loops with MUSTER_EACH: any number of threads serves any number of
-     * elements */
-    bool shares;
+    /* OpenCL, and the source loops with MUSTER_EACH: any number of threads computes any number of
+     * elements. */
+    bool loops;
 } mst_kernel_device;
 
 struct muster_kernel {
@@ -26,14 +26,14 @@ struct muster_kernel {
     mst_kernel_device *devices; /* by rank */
 };
 
-/* One kernel to create: everything borrowed. text: what the user wrote, for every language the
- * same, with #line in front. */
+/* One kernel to create; all pointers are borrowed. source: the program's, with a #line in front;
+ * the same for every language. */
 typedef struct mst_kernel_plan {
-    const char *name, *text;
+    const char *name, *source;
     const int32_t *parameters;
     int32_t parameter_count;
     uint32_t needs;
-    const int64_t *threads; /* to make ready for, beside MST_KERNEL_THREADS */
+    const int64_t *threads; /* to make ready at creation, besides MST_KERNEL_THREADS */
     int32_t thread_count;
 } mst_kernel_plan;
 
@@ -42,23 +42,22 @@ muster_status mst_kernels_build(muster_runtime *runtime, const char *where, cons
                                 muster_kernel **kernels);
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where);
 
-/* dialect.c: the text that cluda.h is in a language; and whether the function `name` of the text
- * takes dynamic local memory. */
+/* dialect.c: cluda.h in a language; and whether the function `name` takes dynamic local memory. */
 extern const mst_code_texts mst_kernel_code;
 const char *mst_dialect(mst_language language);
-bool mst_takes_shared(const char *text, const char *name);
-bool mst_has_word(const char *text, const char *word); /* outside of comments and strings */
+bool mst_takes_shared(const char *source, const char *name);
+bool mst_has_word(const char *source, const char *word); /* outside of comments and strings */
 
-/* log.c: the log of this thread's last create that failed. set: takes `text` (mst_alloc*, may be
- * NULL). first: the line of a compiler's log that complains first. */
-void mst_create_log_set(char *text);
+/* log.c: the log of this thread's last create that failed. set: takes ownership of `log`
+ * (mst_alloc*, may be NULL). first: the first line with an error. */
+void mst_create_log_set(char *source);
 const char *mst_log_first(const char *log, int *length);
 
-/* argument.c: what is launched. values[parameter_count]. */
+/* argument.c: the values that are launched, values[parameter_count]. */
 muster_status mst_arguments_read(muster_worker *worker, const muster_kernel *kernel, const char *where, const muster_argument *arguments,
                                  int32_t count, mst_program_value *values);
 
-/* launch.c. grid NULL: `elements` with `local_bytes` instead. */
+/* launch.c. grid NULL: launches `elements` with `local_bytes`. */
 typedef struct mst_kernel_launch {
     const char *where;
     muster_kernel *kernel;
@@ -69,9 +68,9 @@ typedef struct mst_kernel_launch {
 } mst_kernel_launch;
 muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launch *launch);
 
-/* dialect.c: refuses a plan whose declared types cannot be those of its text: a buffer for a
- * number, or one of another size. Of what macros hide it says nothing. Also texts that include
- * files. */
+/* dialect.c: refuses a plan whose declared types cannot be those of its source (a buffer for a
+ * number, or a type of another size), and source that includes files. What macros hide is not
+ * checked. */
 muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan);
 
 #endif

@@ -8,7 +8,11 @@
 
 /* Groups for each processor of a GPU: enough to hide the waits for memory; each thread then takes
  * several elements. */
-enum { GROUPS_PER_PROCESSOR = 32, SHARES_PER_PROCESSOR = 2, SHARE = 1024 /* elements, that a thread of a CPU is worth its start */ };
+enum {
+    GROUPS_PER_PROCESSOR = 32,
+    LOOPS_PER_PROCESSOR = 2,
+    ELEMENTS_PER_THREAD = 1024 /* elements for which it pays to start a thread of a CPU */
+};
 
 static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
@@ -20,12 +24,12 @@ static muster_status check_kernel(const muster_worker *worker, const muster_kern
 
 /* ---- the grid ---- */
 
-static muster_status refuse_grid(const mst_kernel_launch *launch, const char *what, int64_t limit, int64_t received) {
+static muster_status launch_refuse_grid(const mst_kernel_launch *launch, const char *what, int64_t limit, int64_t received) {
     return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected %s, from 0 to %lld on this device, received %lld",
                      launch->where, launch->kernel->name, what, (long long)limit, (long long)received);
 }
 
-/* *empty: there is nothing to launch. */
+/* *empty: there are no elements. */
 static muster_status read_grid(const mst_kernel_launch *launch, const muster_grid *given, const mst_program_limits *limits,
                                mst_program_grid *grid, bool *empty) {
     static const char *const groups[] = {"groups[0]", "groups[1]", "groups[2]"}, *const threads[] = {"threads[0]", "threads[1]",
@@ -38,24 +42,25 @@ static muster_status read_grid(const mst_kernel_launch *launch, const muster_gri
     *empty = false;
     for (int32_t d = 0; d < given->dims; d++) {
         if (given->groups[d] < 0 || given->groups[d] > limits->groups_in[d])
-            return refuse_grid(launch, groups[d], limits->groups_in[d], given->groups[d]);
+            return launch_refuse_grid(launch, groups[d], limits->groups_in[d], given->groups[d]);
         if (given->threads[d] < 0 || given->threads[d] > limits->threads_in[d])
-            return refuse_grid(launch, threads[d], limits->threads_in[d], given->threads[d]);
+            return launch_refuse_grid(launch, threads[d], limits->threads_in[d], given->threads[d]);
         grid->groups[d] = given->groups[d];
         grid->threads[d] = given->threads[d];
         *empty |= given->groups[d] == 0 || given->threads[d] == 0;
         if (given->threads[d] > 0 && __builtin_mul_overflow(all, given->threads[d], &all)) all = INT64_MAX;
     }
-    if (all > limits->threads) return refuse_grid(launch, "threads of a group in all", limits->threads, all);
+    if (all > limits->threads) return launch_refuse_grid(launch, "threads of a group in all", limits->threads, all);
     if (given->local_bytes < 0 || given->local_bytes > limits->local_bytes)
-        return refuse_grid(launch, "local_bytes", limits->local_bytes, given->local_bytes);
+        return launch_refuse_grid(launch, "local_bytes", limits->local_bytes, given->local_bytes);
     return MUSTER_OK;
 }
 
 static int64_t quotient_up(int64_t a, int64_t b) { return a / b + (a % b > 0); }
 
-/* On a CPU a group is a loop. Threads that share the elements out are few; else every thread best
- * takes one element: threads that step over all of memory would read it in the worst order. */
+/* On a CPU a group is a loop. Threads that divide the elements among themselves are few. Otherwise
+ * every thread takes one element: threads that step over all of memory would read it in the worst
+ * order. */
 static void schedule(const mst_kernel_device *device, int64_t elements, muster_grid *grid) {
     const mst_program_limits *limits = &device->limits;
     int64_t threads = limits->threads_in[0] < limits->threads ? limits->threads_in[0] : limits->threads, most = limits->groups_in[0];
@@ -63,10 +68,10 @@ static void schedule(const mst_kernel_device *device, int64_t elements, muster_g
         threads = MST_KERNEL_THREADS;
     else if (limits->preferred > 0 && threads > limits->preferred)
         threads -= threads % limits->preferred;
-    const int64_t enough = limits->processors > 0 ? limits->processors * (device->shares ? SHARES_PER_PROCESSOR : GROUPS_PER_PROCESSOR) : 1;
-    if ((device->language == MST_LANGUAGE_CUDA || device->shares) && most > enough) most = enough;
-    const int64_t threads_wanted = device->shares ? quotient_up(elements, SHARE) : elements;
-    if (device->shares && threads > threads_wanted) threads = threads_wanted > 0 ? threads_wanted : 1;
+    const int64_t enough = limits->processors > 0 ? limits->processors * (device->loops ? LOOPS_PER_PROCESSOR : GROUPS_PER_PROCESSOR) : 1;
+    if ((device->language == MST_LANGUAGE_CUDA || device->loops) && most > enough) most = enough;
+    const int64_t threads_wanted = device->loops ? quotient_up(elements, ELEMENTS_PER_THREAD) : elements;
+    if (device->loops && threads > threads_wanted) threads = threads_wanted > 0 ? threads_wanted : 1;
     const int64_t wanted = quotient_up(threads_wanted, threads);
     *grid = (muster_grid){.dims = 1, .groups = {wanted < most ? wanted : most}, .threads = {threads}};
 }
@@ -136,7 +141,7 @@ muster_status muster_worker_sync(muster_worker *worker) {
 
 /* ---- from outside ---- */
 
-static muster_status infer(const mst_kernel_launch *launch, int32_t *rank) {
+static muster_status launch_infer(const mst_kernel_launch *launch, int32_t *rank) {
     muster_tensor tensors[MUSTER_KERNEL_PARAMETERS_MAX];
     const int32_t count = launch->arguments && launch->count > 0 && launch->count == launch->kernel->parameter_count
                               ? launch->count
@@ -170,7 +175,7 @@ static muster_status call(mst_kernel_launch *launch) {
     if (!launch->kernel) return mst_error_null(launch->where, "kernel", "a kernel");
     muster_runtime *runtime = launch->kernel->object.runtime;
     MUSTER_TRY(mst_pool_enter(runtime->pool, launch->where, 0));
-    muster_status status = infer(launch, &rank);
+    muster_status status = launch_infer(launch, &rank);
     if (status == MUSTER_OK)
         status = mst_runtime_run_on(runtime, (mst_on_device){.rank = rank, .task = launch_and_wait, .argument = launch});
     mst_pool_leave(runtime->pool);

@@ -1,4 +1,4 @@
-/* Kernels out of section files. */
+/* Creating kernels from section files. */
 #include "kernel_private.h"
 #include "section_private.h"
 
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where a text's kernels go. */
+/* The arguments of one load. */
 typedef struct load {
     const char *where, *name;
     muster_runtime *runtime;
@@ -17,7 +17,7 @@ typedef struct load {
     int32_t *count;
 } load;
 
-static muster_status check(const load *l) {
+static muster_status load_check(const load *l) {
     if (l->count) *l->count = 0;
     MUSTER_TRY(mst_kernel_check_runtime(l->runtime, l->where));
     if (!l->count) return mst_error_null(l->where, "count", "the address of a number");
@@ -35,8 +35,8 @@ static muster_status check(const load *l) {
     return MUSTER_OK;
 }
 
-/* The types of the text's inputs, then of its outputs. */
-static muster_status define_types(const load *l, const mst_section_file *file, mst_text *text) {
+/* Defines the types of the inputs, then of the outputs. */
+static muster_status load_define_types(const load *l, const mst_section_file *file, mst_string *source) {
     if (l->type_count != file->inputs + file->outputs)
         return mst_error(
             MUSTER_INVALID_ARGUMENT,
@@ -44,27 +44,27 @@ static muster_status define_types(const load *l, const mst_section_file *file, m
             l->where, l->name, (int)file->inputs, (int)file->outputs, (int)(file->inputs + file->outputs), (int)l->type_count);
     for (int32_t i = 0; i < l->type_count; i++) {
         const bool output = i >= file->inputs;
-        MUSTER_TRY(mst_text_print(text, "#define DTYPE_%s_%d %s\n", output ? "OUTPUT" : "INPUT", (int)(output ? i - file->inputs : i),
-                                  mst_type_in_text(l->types[i])));
+        MUSTER_TRY(mst_string_print(source, "#define DTYPE_%s_%d %s\n", output ? "OUTPUT" : "INPUT", (int)(output ? i - file->inputs : i),
+                                    mst_type_in_source(l->types[i])));
     }
     return MUSTER_OK;
 }
 
-static muster_status write_text(const load *l, const mst_section_file *file, int64_t index, mst_text *text) {
-    const mst_text *code = &file->kernels[index].code;
-    MUSTER_TRY(define_types(l, file, text));
-    if (file->device.length > 0) MUSTER_TRY(mst_text_add(text, file->device.data, file->device.length));
-    return mst_text_add(text, code->length > 0 ? code->data : "", code->length);
+static muster_status load_write_source(const load *l, const mst_section_file *file, int64_t index, mst_string *source) {
+    const mst_string *code = &file->kernels[index].code;
+    MUSTER_TRY(load_define_types(l, file, source));
+    if (file->device.length > 0) MUSTER_TRY(mst_string_add(source, file->device.data, file->device.length));
+    return mst_string_add(source, code->length > 0 ? code->data : "", code->length);
 }
 
-static muster_status build(const load *l, const mst_section_file *file, mst_kernel_plan *plans, mst_text *texts) {
+static muster_status load_build(const load *l, const mst_section_file *file, mst_kernel_plan *plans, mst_string *sources) {
     uint32_t needs = 0;
     for (int32_t i = 0; i < l->type_count; i++) needs |= mst_type_needs(l->types[i]);
     for (int64_t i = 0; i < file->count; i++) {
         const mst_section_kernel *kernel = &file->kernels[i];
-        MUSTER_TRY(write_text(l, file, i, &texts[i]));
+        MUSTER_TRY(load_write_source(l, file, i, &sources[i]));
         plans[i] = (mst_kernel_plan){.name = kernel->name,
-                                     .text = texts[i].data ? texts[i].data : "",
+                                     .source = sources[i].data ? sources[i].data : "",
                                      .parameters = kernel->parameters,
                                      .parameter_count = kernel->parameter_count,
                                      .needs = kernel->needs | needs};
@@ -72,26 +72,26 @@ static muster_status build(const load *l, const mst_section_file *file, mst_kern
     return mst_kernels_build(l->runtime, l->where, plans, file->count, l->kernels);
 }
 
-static muster_status build_all(const load *l, const mst_section_file *file) {
+static muster_status load_build_all(const load *l, const mst_section_file *file) {
     *l->count = (int32_t)file->count;
     if (file->count > l->capacity)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: capacity: '%.150s' has %lld kernels, received room for %d", l->where, l->name,
                          (long long)file->count, (int)l->capacity);
     if (file->count == 0) return MUSTER_OK;
     mst_kernel_plan *plans = mst_alloc((size_t)file->count * sizeof *plans);
-    mst_text *texts = mst_alloc((size_t)file->count * sizeof *texts);
-    muster_status status =
-        plans && texts ? build(l, file, plans, texts) : mst_out_of_memory(l->where, file->count * (int64_t)(sizeof *plans + sizeof *texts));
-    for (int64_t i = 0; texts && i < file->count; i++) mst_text_free(&texts[i]);
-    mst_free(texts);
+    mst_string *sources = mst_alloc((size_t)file->count * sizeof *sources);
+    muster_status status = plans && sources ? load_build(l, file, plans, sources)
+                                            : mst_out_of_memory(l->where, file->count * (int64_t)(sizeof *plans + sizeof *sources));
+    for (int64_t i = 0; sources && i < file->count; i++) mst_string_free(&sources[i]);
+    mst_free(sources);
     mst_free(plans);
     return status;
 }
 
-static muster_status parse(const load *l, const char *text, int64_t bytes) {
+static muster_status load_parse(const load *l, const char *text, int64_t bytes) {
     mst_section_file file;
     MUSTER_TRY(mst_section_read(l->where, l->name, text, bytes, &file));
-    muster_status status = build_all(l, &file);
+    muster_status status = load_build_all(l, &file);
     mst_section_free(&file);
     return status;
 }
@@ -100,40 +100,40 @@ muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, co
                                    int32_t type_count, muster_kernel **kernels, int32_t capacity, int32_t *count) {
     const load l = {"muster_kernels_parse", name, runtime, types, type_count, kernels, capacity, count};
     mst_create_log_set(NULL);
-    MUSTER_TRY(check(&l));
+    MUSTER_TRY(load_check(&l));
     if (!name) return mst_error_null(l.where, "name", "a name of the source for messages");
     if (bytes < 0 || (bytes > 0 && !text))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: text: expected 0 bytes or more, received %lld%s", l.where, (long long)bytes,
                          text ? "" : " at NULL");
-    return parse(&l, text ? text : "", bytes);
+    return load_parse(&l, text ? text : "", bytes);
 }
 
-static muster_status refuse_file(const load *l) {
+static muster_status load_refuse_file(const load *l) {
     return mst_error(MUSTER_SYSTEM, "%s: path: expected a file that can be read, received '%.200s': %s", l->where, l->name,
                      strerror(errno));
 }
 
-static muster_status read_file(const load *l, FILE *stream, mst_text *text) {
-    char piece[4096];
+static muster_status load_read_file(const load *l, FILE *stream, mst_string *text) {
+    char chunk[4096];
     size_t count;
     errno = 0;
-    while ((count = fread(piece, 1, sizeof piece, stream)) > 0) MUSTER_TRY(mst_text_add(text, piece, (int64_t)count));
-    return ferror(stream) ? refuse_file(l) : MUSTER_OK;
+    while ((count = fread(chunk, 1, sizeof chunk, stream)) > 0) MUSTER_TRY(mst_string_add(text, chunk, (int64_t)count));
+    return ferror(stream) ? load_refuse_file(l) : MUSTER_OK;
 }
 
 muster_status muster_kernels_load(muster_runtime *runtime, const char *path, const muster_dtype *types, int32_t type_count,
                                   muster_kernel **kernels, int32_t capacity, int32_t *count) {
     const load l = {"muster_kernels_load", path, runtime, types, type_count, kernels, capacity, count};
     mst_create_log_set(NULL);
-    MUSTER_TRY(check(&l));
+    MUSTER_TRY(load_check(&l));
     if (!path || !*path)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: path: expected the path of a file, received %s", l.where, path ? "\"\"" : "NULL");
-    mst_text text = {0};
+    mst_string text = {0};
     FILE *stream = fopen(path, "rbe");
-    if (!stream) return refuse_file(&l);
-    muster_status status = read_file(&l, stream, &text);
+    if (!stream) return load_refuse_file(&l);
+    muster_status status = load_read_file(&l, stream, &text);
     fclose(stream);
-    if (status == MUSTER_OK) status = parse(&l, text.data ? text.data : "", text.length);
-    mst_text_free(&text);
+    if (status == MUSTER_OK) status = load_parse(&l, text.data ? text.data : "", text.length);
+    mst_string_free(&text);
     return status;
 }

@@ -1,4 +1,4 @@
-/* What compilers say. */
+/* The logs of compilers. */
 #include "kernel_private.h"
 
 #include <pthread.h>
@@ -10,23 +10,23 @@ static bool keyed;
 
 static void make_key(void) { keyed = pthread_key_create(&key, mst_free) == 0; }
 
-void mst_create_log_set(char *text) {
+void mst_create_log_set(char *log) {
     pthread_once(&once, make_key);
     if (!keyed) {
-        mst_free(text);
+        mst_free(log);
         return;
     }
     char *before = pthread_getspecific(key);
-    if (pthread_setspecific(key, text) == 0)
+    if (pthread_setspecific(key, log) == 0)
         mst_free(before);
     else
-        mst_free(text);
+        mst_free(log);
 }
 
 const char *muster_kernel_create_log(void) {
     pthread_once(&once, make_key);
-    const char *text = keyed ? pthread_getspecific(key) : NULL;
-    return text ? text : "";
+    const char *log = keyed ? pthread_getspecific(key) : NULL;
+    return log ? log : "";
 }
 
 const char *mst_log_first(const char *log, int *length) {

@@ -5,31 +5,31 @@
 
 enum { SHOWN = 60 };
 
-typedef enum { BEFORE, KERNELS, KERNEL, DEVICE } place; /* what the next line belongs to */
+typedef enum { BEFORE, KERNELS, KERNEL, DEVICE } section_place; /* what the next line belongs to */
 
 typedef struct reader {
     const char *where, *name;
     const char *at, *end; /* the rest of the text */
     const char *line, *line_end;
     int64_t number; /* of the line, from 1 */
-    bool stopped;   /* code of another place came between: its next line needs its number */
-    place place;
+    bool stopped;   /* code of another section came between: the next line needs a #line */
+    section_place section_place;
     mst_section_file *file;
 } reader;
 
 /* ---- errors ---- */
 
-/* What stands at `at`, up to the end of the line, in at most SHOWN bytes and without half a
- * character. */
-static muster_status refuse_part(const reader *r, const char *at, int64_t length, const char *expected) {
+/* The error of the text at `at`: what is there up to the end of the line, in at most SHOWN bytes
+ * and whole characters. */
+static muster_status section_refuse_part(const reader *r, const char *at, int64_t length, const char *expected) {
     if (length > SHOWN)
         for (length = SHOWN; length > 0 && ((unsigned char)at[length] & 0xc0) == 0x80;) length--;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %.150s:%lld:%lld: %s, received %s%.*s%s", r->where, r->name, (long long)r->number,
                      (long long)(at - r->line + 1), expected, length ? "'" : "the end of the line", (int)length, at, length ? "'" : "");
 }
 
-static muster_status refuse(const reader *r, const char *at, const char *expected) {
-    return refuse_part(r, at, r->line_end - at, expected);
+static muster_status section_refuse(const reader *r, const char *at, const char *expected) {
+    return section_refuse_part(r, at, r->line_end - at, expected);
 }
 
 /* ---- the text as a whole ---- */
@@ -73,12 +73,12 @@ static bool next_line(reader *r) {
     return true;
 }
 
-static bool blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+static bool section_is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 static bool letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool digit(char c) { return c >= '0' && c <= '9'; }
 
 static const char *behind_blanks(const char *at, const char *end) {
-    while (at < end && blank(*at)) at++;
+    while (at < end && section_is_blank(*at)) at++;
     return at;
 }
 
@@ -88,7 +88,7 @@ static bool begins(const char *at, const char *end, const char *word) {
 
 /* ---- #section ---- */
 
-/* What the ancestor had for host code, and what does it here. */
+/* Sections of host code that Theano had, and what replaces them here. */
 static const struct {
     const char *section, *instead;
 } host_code[] = {
@@ -109,22 +109,22 @@ static muster_status refuse_section(const reader *r, const char *name) {
         if (r->line_end - name != (int64_t)strlen(host_code[i].section) || !begins(name, r->line_end, host_code[i].section)) continue;
         snprintf(sentence, sizeof sentence, "expected #section kernels or #section device (host code is C of the program's own: %s)",
                  host_code[i].instead);
-        return refuse(r, name, sentence);
+        return section_refuse(r, name, sentence);
     }
-    return refuse(r, name, "expected #section kernels or #section device");
+    return section_refuse(r, name, "expected #section kernels or #section device");
 }
 
 static muster_status read_section(reader *r) {
     const char *at = r->line + strlen("#section");
-    if (at == r->line_end || *at != ' ') return refuse(r, at, "expected one blank behind #section");
+    if (at == r->line_end || *at != ' ') return section_refuse(r, at, "expected one blank behind #section");
     const char *name = ++at;
     while (at < r->line_end && (letter(*at) || digit(*at))) at++;
-    if (at == name) return refuse(r, at, "expected the section's name behind one blank");
-    if (at != r->line_end) return refuse(r, at, "expected the end of the line behind the section's name");
+    if (at == name) return section_refuse(r, at, "expected the section's name behind one blank");
+    if (at != r->line_end) return section_refuse(r, at, "expected the end of the line behind the section's name");
     if (at - name == 7 && memcmp(name, "kernels", 7) == 0)
-        r->place = KERNELS;
+        r->section_place = KERNELS;
     else if (at - name == 6 && memcmp(name, "device", 6) == 0)
-        r->place = DEVICE;
+        r->section_place = DEVICE;
     else
         return refuse_section(r, name);
     r->stopped = true;
@@ -139,8 +139,8 @@ typedef struct field {
 } field;
 
 static field trimmed(const char *start, const char *end) {
-    while (start < end && blank(*start)) start++;
-    while (end > start && blank(end[-1])) end--;
+    while (start < end && section_is_blank(*start)) start++;
+    while (end > start && section_is_blank(end[-1])) end--;
     return (field){start, end};
 }
 
@@ -148,7 +148,7 @@ static muster_status read_name(const reader *r, field name, mst_section_kernel *
     const char *at = name.start;
     while (at < name.end && (letter(*at) || (digit(*at) && at > name.start))) at++;
     if (at != name.end || at == name.start)
-        return refuse_part(r, at, name.end - at, "expected a function's name, of letters, digits and _");
+        return section_refuse_part(r, at, name.end - at, "expected a function's name, of letters, digits and _");
     kernel->name = mst_alloc((size_t)(name.end - name.start) + 1);
     if (!kernel->name) return mst_out_of_memory(r->where, name.end - name.start + 1);
     memcpy(kernel->name, name.start, (size_t)(name.end - name.start));
@@ -157,21 +157,23 @@ static muster_status read_name(const reader *r, field name, mst_section_kernel *
 
 static muster_status read_parameter(const reader *r, field text, mst_section_kernel *kernel) {
     bool complex;
-    if (text.start == text.end) return refuse_part(r, text.start, 0, "expected a parameter's type at each side of a comma");
+    if (text.start == text.end) return section_refuse_part(r, text.start, 0, "expected a parameter's type at each side of a comma");
     int32_t type = mst_type_find(text.start, text.end - text.start, &complex);
-    if (complex) return refuse_part(r, text.start, text.end - text.start, "expected a real type (a complex number is two parameters)");
+    if (complex)
+        return section_refuse_part(r, text.start, text.end - text.start, "expected a real type (a complex number is two parameters)");
     if (type < 0)
-        return refuse_part(r, text.start, text.end - text.start, "expected *, size, ssize or numpy's name of a type, such as float32");
+        return section_refuse_part(r, text.start, text.end - text.start,
+                                   "expected *, size, ssize or numpy's name of a type, such as float32");
     if (kernel->parameter_count == MUSTER_KERNEL_PARAMETERS_MAX) {
         char sentence[64];
         snprintf(sentence, sizeof sentence, "expected at most %d parameters", MUSTER_KERNEL_PARAMETERS_MAX);
-        return refuse_part(r, text.start, text.end - text.start, sentence);
+        return section_refuse_part(r, text.start, text.end - text.start, sentence);
     }
     kernel->parameters[kernel->parameter_count++] = type;
     return MUSTER_OK;
 }
 
-static muster_status read_parameters(const reader *r, const char *start, const char *end, mst_section_kernel *kernel) {
+static muster_status section_read_parameters(const reader *r, const char *start, const char *end, mst_section_kernel *kernel) {
     kernel->parameters = mst_alloc(MUSTER_KERNEL_PARAMETERS_MAX * sizeof *kernel->parameters);
     if (!kernel->parameters) return mst_out_of_memory(r->where, MUSTER_KERNEL_PARAMETERS_MAX * (int64_t)sizeof *kernel->parameters);
     field all = trimmed(start, end);
@@ -188,31 +190,32 @@ static muster_status read_parameters(const reader *r, const char *start, const c
 static muster_status read_flags(const reader *r, const char *start, mst_section_kernel *kernel) {
     int64_t at, length;
     const char *wrong = mst_flags_read(start, r->line_end - start, &kernel->needs, &at, &length);
-    return wrong ? refuse_part(r, start + at, length, wrong) : MUSTER_OK;
+    return wrong ? section_refuse_part(r, start + at, length, wrong) : MUSTER_OK;
 }
 
 static muster_status read_kernel(reader *r) {
     static const char form[] = "expected #kernel name : parameters : flags";
     const char *at = r->line + strlen("#kernel"), *colon[2] = {NULL, NULL};
-    if (r->place != KERNELS && r->place != KERNEL) return refuse(r, r->line, "expected #kernel only behind #section kernels");
-    if (at == r->line_end || *at != ' ') return refuse(r, at, "expected one blank behind #kernel");
+    if (r->section_place != KERNELS && r->section_place != KERNEL)
+        return section_refuse(r, r->line, "expected #kernel only behind #section kernels");
+    if (at == r->line_end || *at != ' ') return section_refuse(r, at, "expected one blank behind #kernel");
     if (++at == r->line_end || !letter(*at))
-        return refuse(r, at, "expected the kernel's name, which begins with a letter or _, behind one blank");
+        return section_refuse(r, at, "expected the kernel's name, which begins with a letter or _, behind one blank");
     for (const char *c = at; c < r->line_end; c++) {
         if (*c != ':') continue;
-        if (colon[1]) return refuse(r, c, form);
+        if (colon[1]) return section_refuse(r, c, form);
         colon[colon[0] ? 1 : 0] = c;
     }
-    if (!colon[1]) return refuse(r, r->line_end, form);
+    if (!colon[1]) return section_refuse(r, r->line_end, form);
     void *kernels = r->file->kernels;
     muster_status status = mst_grow(&kernels, &r->file->capacity, r->file->count + 1, sizeof *r->file->kernels, r->where);
     r->file->kernels = kernels;
     MUSTER_TRY(status);
     mst_section_kernel *kernel = &r->file->kernels[r->file->count++];
     MUSTER_TRY(read_name(r, trimmed(at, colon[0]), kernel));
-    MUSTER_TRY(read_parameters(r, colon[0] + 1, colon[1], kernel));
+    MUSTER_TRY(section_read_parameters(r, colon[0] + 1, colon[1], kernel));
     MUSTER_TRY(read_flags(r, colon[1] + 1, kernel));
-    r->place = KERNEL;
+    r->section_place = KERNEL;
     r->stopped = true;
     return MUSTER_OK;
 }
@@ -220,33 +223,33 @@ static muster_status read_kernel(reader *r) {
 /* ---- code ---- */
 
 static muster_status read_code(reader *r) {
-    if (r->place == BEFORE || r->place == KERNELS) {
+    if (r->section_place == BEFORE || r->section_place == KERNELS) {
         const char *at = behind_blanks(r->line, r->line_end);
         if (at == r->line_end) return MUSTER_OK;
-        return refuse(r, at,
-                      r->place == BEFORE ? "expected #section before any other text"
-                                         : "expected #kernel before any other text of this section");
+        return section_refuse(r, at,
+                              r->section_place == BEFORE ? "expected #section before any other text"
+                                                         : "expected #kernel before any other text of this section");
     }
-    mst_text *text = r->place == DEVICE ? &r->file->device : &r->file->kernels[r->file->count - 1].code;
-    if (r->stopped) MUSTER_TRY(mst_text_line(text, r->number, r->name));
+    mst_string *text = r->section_place == DEVICE ? &r->file->device : &r->file->kernels[r->file->count - 1].code;
+    if (r->stopped) MUSTER_TRY(mst_string_line(text, r->number, r->name));
     r->stopped = false;
-    MUSTER_TRY(mst_text_add(text, r->line, r->line_end - r->line));
-    return mst_text_add(text, "\n", 1);
+    MUSTER_TRY(mst_string_add(text, r->line, r->line_end - r->line));
+    return mst_string_add(text, "\n", 1);
 }
 
 /* A line that looks like a marker is one, or it is an error: never code of the kernel before it. */
 static muster_status read_line(reader *r) {
     const char *hash = behind_blanks(r->line, r->line_end), *word = hash;
     if (begins(hash, r->line_end, "THEANO_APPLY_CODE_SECTION") || begins(hash, r->line_end, "THEANO_SUPPORT_CODE_SECTION"))
-        return refuse(r, hash, "expected #section kernels or #section device (host code is C of the program's own)");
+        return section_refuse(r, hash, "expected #section kernels or #section device (host code is C of the program's own)");
     if (hash < r->line_end && *hash == '#') word = behind_blanks(hash + 1, r->line_end);
     const bool section = word > hash && begins(word, r->line_end, "section"), kernel = word > hash && begins(word, r->line_end, "kernel");
     if (!section && !kernel) return read_code(r);
     if (hash != r->line)
-        return refuse(r, r->line,
-                      section ? "expected #section at the beginning of its line" : "expected #kernel at the beginning of its line");
+        return section_refuse(r, r->line,
+                              section ? "expected #section at the beginning of its line" : "expected #kernel at the beginning of its line");
     if (word != hash + 1)
-        return refuse(r, hash + 1, section ? "expected no blank between # and section" : "expected no blank between # and kernel");
+        return section_refuse(r, hash + 1, section ? "expected no blank between # and section" : "expected no blank between # and kernel");
     return section ? read_section(r) : read_kernel(r);
 }
 
@@ -261,7 +264,7 @@ static int32_t number_behind(const mst_word *word, const char *prefix) {
     return (int32_t)number + 1;
 }
 
-static void count_types(mst_section_file *file, const mst_text *text) {
+static void count_types(mst_section_file *file, const mst_string *text) {
     const char *at = text->data;
     mst_word word;
     while (at && mst_word_next(&at, text->data + text->length, &word)) {
@@ -271,12 +274,12 @@ static void count_types(mst_section_file *file, const mst_text *text) {
     }
 }
 
-static muster_status read_all(reader *r) {
+static muster_status section_read_all(reader *r) {
     for (bool any = next_line(r); any; any = next_line(r)) {
         MUSTER_TRY(check_bytes(r));
         MUSTER_TRY(read_line(r));
     }
-    if (r->place == BEFORE)
+    if (r->section_place == BEFORE)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %.150s:1:1: expected #section kernels, received a text without any section",
                          r->where, r->name);
     count_types(r->file, &r->file->device);
@@ -287,7 +290,7 @@ static muster_status read_all(reader *r) {
 muster_status mst_section_read(const char *where, const char *name, const char *text, int64_t bytes, mst_section_file *file) {
     reader r = {.where = where, .name = name, .at = text, .end = text + bytes, .file = file};
     *file = (mst_section_file){0};
-    muster_status status = read_all(&r);
+    muster_status status = section_read_all(&r);
     if (status != MUSTER_OK) mst_section_free(file);
     return status;
 }
@@ -296,9 +299,9 @@ void mst_section_free(mst_section_file *file) {
     for (int64_t i = 0; i < file->count; i++) {
         mst_free(file->kernels[i].name);
         mst_free(file->kernels[i].parameters);
-        mst_text_free(&file->kernels[i].code);
+        mst_string_free(&file->kernels[i].code);
     }
     mst_free(file->kernels);
-    mst_text_free(&file->device);
+    mst_string_free(&file->device);
     *file = (mst_section_file){0};
 }

@@ -1,4 +1,4 @@
-/* The reader of section files: text in, declarations and code out. It knows of no device and no
+/* The reader of section files: text in, declarations and code out. It knows no device and no
  * compiler. */
 #ifndef MST_SECTION_PRIVATE_H
 #define MST_SECTION_PRIVATE_H
@@ -9,14 +9,14 @@ typedef struct mst_section_kernel {
     char *name;
     int32_t *parameters; /* types */
     int32_t parameter_count;
-    uint32_t needs; /* of its flags */
-    mst_text code;  /* with the numbers of its lines in the file */
+    uint32_t needs;  /* of its flags */
+    mst_string code; /* with the numbers of its lines in the file */
 } mst_section_kernel;
 
 typedef struct mst_section_file {
     mst_section_kernel *kernels;
     int64_t count, capacity;
-    mst_text device; /* code that all share, likewise */
+    mst_string device; /* code that all kernels share, with the same line numbers */
     /* 1 + the highest n of the DTYPE_INPUT_n and DTYPE_OUTPUT_n that the code says; 0: none */
     int32_t inputs, outputs;
 } mst_section_file;

@@ -28,26 +28,26 @@ static const type_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static const type_row *find(int32_t type) {
+static const type_row *type_find(int32_t type) {
     for (int i = 0; i < ROWS; i++)
         if (rows[i].type == type) return &rows[i];
     return NULL;
 }
 
-bool mst_type_known(int32_t type) { return find(type) != NULL; }
+bool mst_type_known(int32_t type) { return type_find(type) != NULL; }
 
 int32_t mst_type_bytes(int32_t type) {
-    const type_row *row = find(type);
+    const type_row *row = type_find(type);
     return row ? row->bytes : 0;
 }
 
 const char *mst_type_name(int32_t type) {
-    const type_row *row = find(type);
+    const type_row *row = type_find(type);
     return row ? row->name : "an unknown type";
 }
 
-const char *mst_type_in_text(int32_t type) {
-    const type_row *row = find(type);
+const char *mst_type_in_source(int32_t type) {
+    const type_row *row = type_find(type);
     return row ? row->in_text : NULL;
 }
 
@@ -79,13 +79,13 @@ int32_t mst_type_find(const char *name, int64_t length, bool *complex) {
 
 static const struct {
     const char *name;
-    uint32_t needs; /* 0: nothing can honour it */
+    uint32_t needs; /* 0: no device can provide it */
 } flags[] = {
     {"GA_USE_DOUBLE", MST_NEEDS_DOUBLE}, {"GA_USE_SMALL", MST_NEEDS_SMALL},   {"GA_USE_HALF", MST_NEEDS_HALF | MST_NEEDS_SMALL},
     {"GA_USE_CUDA", MST_NEEDS_CUDA},     {"GA_USE_OPENCL", MST_NEEDS_OPENCL}, {"GA_USE_COMPLEX", 0},
 };
 
-static bool blank(char c) { return c == ' ' || c == '\t'; }
+static bool type_is_blank(char c) { return c == ' ' || c == '\t'; }
 
 static const char *read_flag(const char *name, int64_t length, uint32_t *needs) {
     if (length == 0) return "expected a flag";
@@ -101,8 +101,8 @@ static const char *read_flag(const char *name, int64_t length, uint32_t *needs) 
 const char *mst_flags_read(const char *text, int64_t bytes, uint32_t *needs, int64_t *at, int64_t *length) {
     uint32_t read = 0;
     int64_t begin = 0, end = bytes;
-    while (begin < end && blank(text[begin])) begin++;
-    while (end > begin && blank(text[end - 1])) end--;
+    while (begin < end && type_is_blank(text[begin])) begin++;
+    while (end > begin && type_is_blank(text[end - 1])) end--;
     *needs = 0;
     *at = begin;
     *length = end - begin;
@@ -110,8 +110,8 @@ const char *mst_flags_read(const char *text, int64_t bytes, uint32_t *needs, int
     for (int64_t from = begin; from <= end;) {
         const char *bar = memchr(text + from, '|', (size_t)(end - from));
         int64_t to = bar ? bar - text : end, first = from, last = to;
-        while (first < last && blank(text[first])) first++;
-        while (last > first && blank(text[last - 1])) last--;
+        while (first < last && type_is_blank(text[first])) first++;
+        while (last > first && type_is_blank(text[last - 1])) last--;
         const char *wrong = read_flag(text + first, last - first, &read);
         if (wrong) {
             *at = first;

@@ -1,4 +1,4 @@
-/* Clients: whose operations keep their order. */
+/* Clients: who may use one, and what its operations are checked for. */
 #include "server_private.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@ static muster_status client_refuse(muster_client *client, muster_status status) 
     return status;
 }
 
-/* Until its body returns, the worker's end looks at this client. */
+/* Has the client's requests ended when the body of this run returns. */
 static void client_join_run(muster_client *client);
 
 static muster_status client_check_worker(muster_client *client, const char *where) {
@@ -44,7 +44,7 @@ muster_status mst_client_enter_wait(muster_client *client, const char *where) { 
 
 /* ---- a worker's ---- */
 
-/* What its body has left unfinished may use memory that goes with the run. */
+/* Requests that the body has left unfinished may use memory that is freed with the run. */
 static muster_status client_end_requests(muster_client *client) {
     muster_status first = MUSTER_OK;
     char message[MST_MESSAGE_SIZE];
@@ -230,7 +230,7 @@ static muster_status client_check_device(const submission *o, const muster_clien
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected host memory, received device %" PRId32, o->where, device);
 }
 
-/* Room for the copy, before anything is touched. */
+/* Reserves memory for the copy before anything else changes. */
 static muster_status client_reserve_copy(muster_request *request, const char *where, int64_t bytes) {
     if (request->copy_bytes >= bytes) return MUSTER_OK;
     char *copy = mst_alloc_uninitialised((size_t)bytes);
@@ -270,7 +270,8 @@ static muster_status client_prepare(muster_client *client, const submission *o, 
     return status;
 }
 
-/* What was done within the call needs no handle, unless it failed: that is told by the wait. */
+/* An operation that was completed within the call needs no handle. If it failed, the wait reports
+ * that. */
 static muster_status client_conclude(muster_request *made, const submission *o, muster_request **request) {
     muster_status status = MUSTER_OK;
     if (__builtin_expect(mst_request_finished(made) && atomic_load_explicit(&made->status, memory_order_relaxed) == MUSTER_OK, 1)) {

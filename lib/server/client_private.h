@@ -27,7 +27,8 @@ struct muster_client {
 };
 
 /* enter: the calling thread is inside until it leaves. Refused while another thread is inside,
- * while the server is being destroyed, and for a worker's client outside its body. where: the public
+ * while the server is being destroyed, and for a worker's client outside its body. where: the
+ * public
  * function. mst_client_enter_wait (server_impl.h) does not look at the end of the server. */
 muster_status mst_client_enter(muster_client *client, const char *where);
 static inline void mst_client_leave(muster_client *client) { atomic_store_explicit(&client->inside, 0, memory_order_release); }

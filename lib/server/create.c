@@ -1,4 +1,4 @@
-/* Servers: what may be made, and how. */
+/* Creating servers: the checks of the arguments, and what is made in which order. */
 #include "options_impl.h"
 #include "server_private.h"
 
@@ -19,8 +19,8 @@ typedef struct creation {
     const char *where;
     muster_runtime *runtime;
     const char *name;
-    const muster_tensor *tensors;      /* either */
-    muster_variable *const *variables; /* or */
+    const muster_tensor *tensors;      /* NULL: variables */
+    muster_variable *const *variables; /* NULL: tensors */
     int32_t count;
     muster_server_options options;
     mst_server_list *list;
@@ -93,7 +93,7 @@ static muster_status server_check(creation *c, const void *values) {
     return server_check_options(c);
 }
 
-/* Of the variables between mst_pool_enter and leave: functions may change their shapes. */
+/* For variables, between mst_pool_enter and leave: functions may change their shapes. */
 static muster_status server_count_elements(const creation *c, int32_t index, int64_t *elements) {
     if (!c->variables) {
         *elements = muster_tensor_count(c->tensors[index]);
@@ -146,7 +146,7 @@ static muster_status server_open_workers(const creation *c) {
     return MUSTER_OK;
 }
 
-/* One thread where a CPU is left beside the workers: they need theirs. */
+/* One thread if the process may use more CPUs than there are workers. */
 static int32_t server_progress_threads(const creation *c) {
     if (c->options.progress != 0) return c->options.progress < 0 ? 0 : c->options.progress;
     return mst_topology_allowed() > c->runtime->size ? 1 : 0;
@@ -190,7 +190,7 @@ static muster_status server_fill_and_list(creation *c) {
     return mst_server_enlist(c->list, c->server, c->where);
 }
 
-/* What could not be made whole. Page-locked memory goes while no call runs. */
+/* Frees a server whose creation has failed. Page-locked memory is freed while no call runs. */
 static void server_dismantle(muster_server *server) {
     mst_progress_stop(server);
     if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {

@@ -1,20 +1,20 @@
-/* What the shards hold at first. */
+/* The initial values of the shards. */
 #include "server_private.h"
 
 #include <string.h>
 
-/* Blockwise, since what is written catches up with what is read: only in the last block, which has
- * been read by then. */
-void mst_widen_in_place(muster_dtype dtype, void *room, int64_t count) {
+/* In blocks, each of which is read before it is written: writing overtakes reading only in the last
+ * block. */
+void mst_widen_in_place(muster_dtype dtype, void *memory, int64_t count) {
     enum { BLOCK = 512 };
     uint16_t narrow[BLOCK];
     float wide[BLOCK];
-    const uint16_t *from = (uint16_t *)room + count;
+    const uint16_t *from = (uint16_t *)memory + count;
     for (int64_t i = 0; i < count; i += BLOCK) {
         const int64_t n = count - i < BLOCK ? count - i : BLOCK;
         memcpy(narrow, from + i, (size_t)n * sizeof *narrow);
         mst_convert(MUSTER_F32, wide, dtype, narrow, n);
-        memcpy((float *)room + i, wide, (size_t)n * sizeof *wide);
+        memcpy((float *)memory + i, wide, (size_t)n * sizeof *wide);
     }
 }
 
@@ -34,7 +34,7 @@ muster_status mst_initial_tensors(muster_server *server, const muster_tensor *va
 typedef struct reading {
     muster_server *server;
     muster_variable *const *variables;
-    bool per_rank; /* shard r is rank r's; else all are the calling rank's */
+    bool per_rank; /* shard r comes from rank r; else all shards come from the calling rank */
 } reading;
 
 static bool is_half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }

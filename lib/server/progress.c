@@ -1,4 +1,4 @@
-/* Threads that apply what is queued, where a CPU is left for them. */
+/* Threads of the server that apply queued operations, where a CPU is left for them. */
 #include "server_private.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ muster_status mst_progress_start(muster_server *server, int32_t threads) {
     if (threads == 0) return MUSTER_OK;
     server->progress = mst_alloc((size_t)threads * sizeof *server->progress);
     if (!server->progress) return mst_out_of_memory("muster_server_create", threads * (int64_t)sizeof *server->progress);
-    /* Signals are for the program's own threads. */
+    /* Signals are delivered to the program's own threads. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (status == MUSTER_OK && server->progress_count < threads) status = progress_start_thread(server);

@@ -1,12 +1,13 @@
-/* An operation: applied where the shard is free, queued elsewhere; and what programs do with the
- * rest of it. */
+/* Requests: applied at once at the shards that are free, queued at the others. Waiting for them,
+ * and asking whether they are done. */
 #include "server_private.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* How often one looks at an attended shard before one takes a place in its queue, and once more for
- * so many bytes: a small part of what the operation takes by itself. */
+/* Polls of a shard that has a combiner, before the request is queued: SPIN_POLLS, and one more for
+ * each SPIN_BYTES of the shard. That is a small part of the time that the operation takes by
+ * itself. */
 enum { SPIN_POLLS = 100, SPIN_BYTES = 4096, AHEAD_LINES = 4 };
 
 /* ---- memory: a client keeps what it has needed ---- */
@@ -54,7 +55,7 @@ static void request_count_shared(mst_counts *counts, bool send, int64_t bytes) {
     atomic_fetch_add_explicit(&counts->bytes, bytes, memory_order_relaxed);
 }
 
-/* The same where nobody else writes. */
+/* The same for counts that no other thread writes. */
 static void request_count_private(mst_counts *counts, bool send, int64_t bytes) {
     _Atomic int64_t *number = send ? &counts->sends : &counts->receives;
     atomic_store_explicit(number, atomic_load_explicit(number, memory_order_relaxed) + 1, memory_order_relaxed);
@@ -63,11 +64,12 @@ static void request_count_private(mst_counts *counts, bool send, int64_t bytes) 
 
 static int64_t request_bytes(const muster_request *request) { return request->operation.value->bytes; }
 
-/* Once the last shard is counted the request, and its client, are its owner's, who may end them. */
+/* After the last shard is counted the owner may free the request and the client: nothing of them is
+ * touched. */
 void mst_request_add_done(muster_request *request, uint64_t shards) {
     muster_server *server = request->client->server;
     const bool send = request->operation.rule != NULL, good = atomic_load(&request->status) == MUSTER_OK;
-    const bool device = request->slot != NULL; /* its worker may have something to issue */
+    const bool device = request->slot != NULL; /* the copy to the device may be due now */
     const uint64_t target = request->target;
     const int64_t bytes = request_bytes(request);
     if (atomic_fetch_add(&request->done, shards) + shards < target) {
@@ -104,9 +106,9 @@ void mst_request_count_begun(muster_request *request) {
     atomic_fetch_add(&request->client->server->begun, 1);
 }
 
-/* Another is often about to leave it: clients that began together have done one shard each. That is
- * cheaper to wait for than a queue, from which another core might apply what lies in this one's
- * cache. Who has looked so often takes a place in the queue. */
+/* The combiner often is about to leave: clients that began together are done with one shard each at
+ * nearly the same time. To wait for that costs less than the queue, from which another core might
+ * apply an operation whose data is in this core's cache. */
 static bool request_spin_for_shard(const muster_server *server, mst_shard *shard) {
     if (mst_server_oversubscribed(server)) return false;
     const int64_t polls = SPIN_POLLS + shard->bytes / SPIN_BYTES;
@@ -119,8 +121,8 @@ static bool request_spin_for_shard(const muster_server *server, mst_shard *shard
     return false;
 }
 
-/* The first lines come from the other core's cache while the line of the state does: nothing is
- * read past a compare-and-swap. */
+/* The first lines of the shard come from the other core's cache while the line of its state does.
+ * Without the prefetch they would come after the compare-and-swap. */
 static inline void request_prefetch(const mst_shard *shard, bool writes) {
     for (int32_t line = 0; line < AHEAD_LINES; line++) {
         if (writes)
@@ -139,8 +141,8 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
     mst_operation direct = request->operation;
     direct.memory = (char *)from;
     uint64_t served = 0;
-    /* The other way round each time: what the operation before has touched last is still in this
-     * core's cache. */
+    /* The direction alternates: the shards that the operation before has touched last are still in
+     * this core's cache. */
     const bool backwards = client->backwards;
     client->backwards = !backwards;
     int32_t at = backwards ? shard_before(client->first_shard, server->shards) : client->first_shard;
@@ -156,7 +158,7 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
             served++;
         } else {
             request_enqueue(request, shard, &request->nodes[at], from);
-            if (!lazily) mst_shard_combine(server, shard, &request->nodes[at]); /* where nobody attends it by now */
+            if (!lazily) mst_shard_combine(server, shard, &request->nodes[at]); /* unless there is a combiner by now */
         }
     }
     if (request->begun) {

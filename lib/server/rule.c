@@ -1,4 +1,4 @@
-/* What sends do to a shard. */
+/* Rules: what a send does to a shard. */
 #include "server_private.h"
 
 #include <inttypes.h>
@@ -62,7 +62,8 @@ const mst_rule *mst_rule_find(const muster_server *server, muster_rule number) {
 
 /* ---- rules of the user's ---- */
 
-/* Where values are held in another dtype than they come in, a rule is given them in that one. */
+/* f16 and bf16 are held in f32: a rule of the program gets the tensor in f32, too, and needs memory
+ * for that. */
 static muster_status rule_widen(muster_server *server, const char *where) {
     for (int32_t i = 0; i < server->count; i++) {
         if (mst_dtype_compute(server->values[i].dtype) == server->values[i].dtype) continue;

@@ -1,4 +1,4 @@
-/* The servers of a runtime, their end, and what can be asked of them. */
+/* The servers of a runtime: their list, their end, and questions about them. */
 #include "options_impl.h"
 #include "server_private.h"
 
@@ -44,8 +44,8 @@ void mst_server_close_shards(muster_server *server) {
 
 static muster_status server_end(muster_server *server, const char *where, int64_t fail_after_ns);
 
-/* At the end of the runtime: no body runs. Clients of host threads that are still open keep what is
- * theirs. */
+/* When the runtime closes: no body runs. Clients of host threads that are still open keep their
+ * memory. */
 static void server_list_destroy(mst_object *object) {
     mst_server_list *list = (mst_server_list *)object;
     mst_runtime_remove(object);
@@ -90,7 +90,7 @@ muster_status mst_server_list_get(muster_runtime *runtime, const char *where, ms
 
 static bool server_has_ended(const muster_server *server) { return atomic_load(&((muster_server *)server)->life) == MST_SERVER_ENDED; }
 
-/* Between mst_pool_enter and leave, so that no body runs which could still ask a server that has
+/* Between mst_pool_enter and leave, so that no body runs that could still use a server that has
  * ended. */
 void mst_server_sweep(mst_server_list *list) {
     pthread_mutex_lock(&list->lock);
@@ -138,7 +138,7 @@ static bool server_has_client_inside(muster_server *server) {
     return false;
 }
 
-/* Applies what stands in a queue without an attendant. */
+/* Applies the operations in queues that have no combiner. */
 static void server_drain(muster_server *server) {
     for (int32_t i = 0; i < server->count; i++) {
         for (int32_t s = 0; s < server->shards; s++) mst_shard_combine(server, &server->values[i].shards[s], NULL);
@@ -160,8 +160,7 @@ static bool server_is_quiet(muster_server *server) {
     return !inside && atomic_load(&server->begun) == 0;
 }
 
-/* Clients do not tell when they leave, since that would cost every operation: this looks now and
- * then. */
+/* Clients do not say that they leave, which would cost every operation something: this polls. */
 static muster_status server_await_quiet(muster_server *server, const char *where, int64_t fail_after_ns) {
     int64_t progress_ns = mst_now_ns();
     uint64_t seen = server_served(server);
@@ -180,8 +179,8 @@ static muster_status server_await_quiet(muster_server *server, const char *where
     return MUSTER_OK;
 }
 
-/* First nothing new begins, then, when nothing is left, waits no longer look at the shards, and
- * then these go. */
+/* First new operations are refused. When none is left, waits no longer look at the shards. Then the
+ * shards are closed. */
 static muster_status server_end(muster_server *server, const char *where, int64_t fail_after_ns) {
     uint32_t open = MST_SERVER_OPEN;
     if (server_has_ended(server)) return MUSTER_OK;
@@ -197,7 +196,7 @@ static muster_status server_end(muster_server *server, const char *where, int64_
 
 /* ---- after fork ---- */
 
-/* Counted where it happens, since asking for the process is a system call, too much for each
+/* Forks are counted where they happen: to ask for the process id would be a system call for each
  * send. */
 static _Atomic uint32_t forks;
 static void server_count_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }

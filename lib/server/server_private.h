@@ -65,7 +65,8 @@ muster_status mst_server_list_get(muster_runtime *runtime, const char *where, ms
 void mst_server_sweep(mst_server_list *list);
 /* Refuses a name that another server of the list has. */
 muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where);
-/* Forks of this process so far, for a new server; whether one followed since the server was made. */
+/* Forks of this process so far, for a new server; whether one followed since the server was
+ * made. */
 uint32_t mst_server_forks(void);
 bool mst_server_is_from_before_fork(const muster_server *server);
 /* Errors: in a child of fork; on a server that has been destroyed; inside a rule. */
@@ -86,7 +87,8 @@ void mst_progress_stop(muster_server *server);
 muster_status mst_initial_tensors(muster_server *server, const muster_tensor *values);
 muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool per_rank);
 muster_status mst_initial_function(muster_server *server, const muster_server_options *options);
-/* count values of f16 or bf16, which lie at the end of memory for as many f32: converted in place. */
+/* count values of f16 or bf16, which lie at the end of memory for as many f32: converted in
+ * place. */
 void mst_widen_in_place(muster_dtype dtype, void *memory, int64_t count);
 
 #endif

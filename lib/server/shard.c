@@ -1,5 +1,4 @@
-/* A shard: who may touch it, the queue of operations that wait for it, and the table of those in
- * this process. */
+/* Shards: the queue, the combiner, and the table of functions of shards in this process. */
 #include "server_private.h"
 
 #include <string.h>
@@ -63,7 +62,8 @@ muster_status mst_shard_serve(mst_shard *shard, const mst_operation *operation) 
     return status;
 }
 
-/* A rule of somebody else's may fail here, of which this thread's last error must not tell. */
+/* A rule that fails here belongs to another client's operation: this thread's last error stays as
+ * it was. */
 static void serve_node(mst_shard *shard, mst_node *node) {
     muster_request *request = node->request;
     const mst_operation *operation = &request->operation;
@@ -93,7 +93,7 @@ bool mst_shard_combine(muster_server *server, mst_shard *shard, const mst_node *
 /* ---- shards in this process ---- */
 
 muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t first, int64_t count) {
-    int64_t bytes, room;
+    int64_t bytes, padded;
     shard->table = &mst_local_shards;
     shard->dtype = dtype;
     shard->first = first;
@@ -104,10 +104,10 @@ muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t
     if (mst_memory_refuse() || pthread_mutex_init(&shard->lock, NULL) != 0)
         return mst_out_of_memory("muster_server_create", sizeof shard->lock);
     shard->locked = true;
-    if (!mst_multiply(count, muster_dtype_size(mst_dtype_compute(dtype)), &bytes) || __builtin_add_overflow(bytes, HUGE_PAGE, &room))
+    if (!mst_multiply(count, muster_dtype_size(mst_dtype_compute(dtype)), &bytes) || __builtin_add_overflow(bytes, HUGE_PAGE, &padded))
         return mst_error(MUSTER_OVERFLOW, "muster_server_create: values: the size in bytes overflows 64 bits");
-    /* Pages of its own, large ones where that pays, so that no shard is in the page of another; a
-     * small one has lines of its own. */
+    /* A shard has pages of its own, huge ones where that pays, or, if it is small, cache lines of
+     * its own. */
     const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : bytes >= PAGE ? PAGE : MST_CACHE_LINE;
     shard->block = mst_alloc_uninitialised((size_t)(bytes + alignment - MST_CACHE_LINE));
     if (!shard->block) return mst_out_of_memory("muster_server_create", bytes);

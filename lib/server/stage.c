@@ -1,8 +1,9 @@
 /* Tensors in the memory of a worker's device. A send is copied into a slot of page-locked memory in
- * the order of the worker's operations, and begins at the shards when the copy has been made;
- * nobody waits for the device before that is asked for. A receive comes into a slot, and its worker
- * issues the copy from there: what the worker issues afterwards sees it. One thread issues on a
- * device, the worker's: so it is also the one that looks, whenever it begins, waits or tests. */
+ * the order of the worker's operations, and begins at the shards when the copy has been made. No
+ * thread waits for that copy before a wait needs it. A receive is copied into a slot; its worker
+ * then issues the copy to the device, so that the work which the worker issues afterwards sees it.
+ * Only the worker's thread issues on its device: it polls whenever it begins a request, waits or
+ * tests. */
 #include "mover_impl.h"
 #include "server_private.h"
 
@@ -86,7 +87,7 @@ bool mst_server_stages(const muster_server *server) {
 
 static bool lane_has_events(const mst_device *device) { return device->table->mark && device->table->reached; }
 
-/* After a copy was issued. A device that tells of nothing but its sync is waited for. */
+/* After a copy was issued. A device without events is synchronized with. */
 static muster_status lane_note_copy(muster_worker *worker, mst_lane *lane) {
     lane->issued++;
     if (!lane_has_events(worker->device)) {
@@ -114,7 +115,7 @@ static muster_status lane_poll(muster_worker *worker, mst_lane *lane) {
 
 /* ---- slots ---- */
 
-/* The slot's last user has to end, and its copy. */
+/* Waits until the slot's last request has ended, and its copy. */
 static muster_status slot_clear(muster_client *client, mst_slot *slot, mst_lane *lane, const char *where) {
     muster_status status;
     if (slot->user && !mst_request_finish(slot->user, where, false, &status)) return status;

@@ -1,17 +1,17 @@
-/* Waiting for an operation: helping, sleeping, deadlines, and taking it back. */
+/* Waiting for a request: making progress, sleeping, deadlines, and cancelling. */
 #include "server_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-/* With more clients than CPUs a wait gives its CPU away so often before it sleeps. */
+/* Yields of the CPU before a wait sleeps, with more clients than CPUs. */
 enum { YIELDS = 64, DEVICE_POLL_NS = 20000 };
 
 static bool request_touches_shards(const muster_request *request) {
     return atomic_load(&request->client->server->life) != MST_SERVER_ENDING;
 }
 
-/* Its node waits in the queue of a shard that has no attendant. */
+/* The request is in the queue of a shard that has no combiner. */
 static bool request_needs_combiner(const muster_request *request, int32_t shard) {
     return atomic_load(&((muster_request *)request)->nodes[shard].queued) &&
            mst_shard_needs_combiner(&request->operation.value->shards[shard]);
@@ -44,8 +44,8 @@ static bool request_never_wakes(void *context) {
     return false;
 }
 
-/* What is in no queue any more is being applied by somebody, who reads or writes the memory of this
- * request: that is waited for. */
+/* A shard whose queue no longer has the request is applying it, and reads or writes its memory:
+ * that is waited for. */
 static void request_cancel(muster_request *request, muster_status status) {
     muster_server *server = request->client->server;
     uint64_t cancelled = 0;
@@ -147,7 +147,7 @@ static muster_status request_wait_until_done(muster_request *request, const char
         mst_request_progress(request);
         if (mst_request_finished(request)) return MUSTER_OK;
         if (request_run_aborted(request)) return request_aborted(request, where);
-        /* nobody rings when its copy has been made */
+        /* no thread is woken when the copy has been made */
         if (request->waiting) wait.timeout_ns = poll < 64 ? 0 : DEVICE_POLL_NS;
         const mst_wait_result result = mst_eventcount_wait(&server->bell, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
@@ -160,7 +160,7 @@ static muster_status request_wait_until_done(muster_request *request, const char
         wait.spin_ns = 0;
         wait.timeout_ns = deadline_slice_ns(&p);
         if (request->client->worker && (wait.timeout_ns < 0 || wait.timeout_ns > ABORT_POLL_NS))
-            wait.timeout_ns = ABORT_POLL_NS; /* a call that is lost rings no server's eventcount */
+            wait.timeout_ns = ABORT_POLL_NS; /* an aborted call does not wake the waiters of a server */
     }
 }
 

@@ -1,12 +1,12 @@
-/* One value into replicas, from the host or from one of them: set, broadcast, scatter. */
+/* Copies one value into replicas, from the host or from a replica: set, broadcast, scatter. */
 #include "change_private.h"
 
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
     return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_LIST);
 }
 
-/* Rows [begin, end) of the selection go to the worker's replica: in one copy, gathered straight
- * into host memory, or by way of the temporary. */
+/* Copies rows [begin, end) of the selection to the worker's replica: in one copy, or gathered
+ * straight into host memory, or through the temporary. */
 static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t index, int64_t begin, int64_t end) {
     mst_device *device = worker->device;
     muster_tensor value = change->tensors[index];
@@ -118,9 +118,9 @@ muster_status muster_variables_broadcast_from(muster_variable *const *variables,
     return mst_change_end(&change, plan_broadcast_replicas(&change));
 }
 
-/* The selection was checked against every value; its length only depends on them where it selects
- * all rows. */
-static int64_t selected_rows(const mst_change *change, int32_t index) {
+/* The selection was checked against every value. The number of its rows depends on the value only
+ * where it selects all rows. */
+static int64_t assign_selected_rows(const mst_change *change, int32_t index) {
     const muster_selection *selection = change->selection;
     if (!selection || selection->kind == MUSTER_ALL) return muster_tensor_rows(change->tensors[index]);
     if (selection->kind == MUSTER_LIST) return selection->index_count;
@@ -128,7 +128,7 @@ static int64_t selected_rows(const mst_change *change, int32_t index) {
 }
 
 static muster_status scatter_rows(mst_change *change, muster_worker *worker, int32_t index) {
-    int64_t rows = selected_rows(change, index);
+    int64_t rows = assign_selected_rows(change, index);
     int64_t begin = mst_edge(rows, change->size, worker->rank), end = mst_edge(rows, change->size, worker->rank + 1);
     return begin < end ? put_rows(change, worker, index, begin, end) : MUSTER_OK;
 }
@@ -141,11 +141,11 @@ static muster_status check_scatter(const mst_change *change, int32_t index) {
     return mst_selection_check(change->selection, change->tensors[index].shape[0], change->where, "selection", &rows);
 }
 
-static muster_status plan_scatter(mst_change *change) {
+static muster_status assign_plan_scatter(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) MUSTER_TRY(check_scatter(change, i));
     MUSTER_TRY(mst_change_replicas(change));
     for (int32_t i = 0; i < change->count; i++) {
-        int64_t rows = selected_rows(change, i);
+        int64_t rows = assign_selected_rows(change, i);
         for (int32_t r = 0; r < change->size; r++) plan_rows(change, i, r, mst_edge_rows(rows, change->size, r));
     }
     change->work = scatter_rows;
@@ -161,5 +161,5 @@ muster_status muster_variables_scatter(muster_variable *const *variables, const 
     if (count == 0) return MUSTER_OK;
     change.tensors = values;
     change.selection = selection;
-    return mst_change_end(&change, plan_scatter(&change));
+    return mst_change_end(&change, assign_plan_scatter(&change));
 }

@@ -5,7 +5,7 @@
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape) {
     int64_t bytes = muster_dtype_size(dtype);
     for (int32_t d = ndim - 1; d >= 0; d--) {
-        if (shape[d] == 0) return 0; /* whatever the other sizes are: their product may overflow */
+        if (shape[d] == 0) return 0; /* also where another size is 0: the product may overflow */
     }
     for (int32_t d = 0; d < ndim; d++) bytes *= shape[d];
     return bytes;
@@ -132,8 +132,9 @@ static muster_status allocate_and_change_task(muster_worker *worker, void *argum
     return change_task(worker, argument);
 }
 
-/* Of each replica one storage is surplus: the old one after success, the new one after failure. */
-static void settle(mst_change *change, bool success) {
+/* Commits or rolls back. Of the two storages of each replica one is released: the old one after
+ * success, the new one after failure. */
+static void change_commit(mst_change *change, bool success) {
     for (int32_t i = 0; i < change->count; i++) {
         for (int32_t r = 0; r < change->size; r++) {
             mst_device *device = change->runtime->devices[r];
@@ -152,7 +153,7 @@ muster_status mst_change_run(mst_change *change, bool master_only) {
     if (!change->next) return status;
     char message[MST_MESSAGE_SIZE];
     if (status != MUSTER_OK) mst_error_save(message);
-    settle(change, status == MUSTER_OK);
+    change_commit(change, status == MUSTER_OK);
     return status == MUSTER_OK ? MUSTER_OK : mst_error_restore(status, message);
 }
 

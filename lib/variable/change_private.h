@@ -1,6 +1,7 @@
-/* One operation on a list of variables: checked and planned in the caller's thread, carried out by
- * the workers, committed or rolled back in the caller's thread. Workers first allocate everything,
- * meet, and only then write, so that a failed allocation on any rank has changed nothing. */
+/* One operation on a list of variables. It is checked and planned in the caller's thread, carried
+ * out by the workers, and committed or rolled back in the caller's thread. Workers first allocate
+ * everything, then wait for each other, and only then write: an allocation that fails on any rank
+ * has changed nothing. */
 #ifndef MST_CHANGE_PRIVATE_H
 #define MST_CHANGE_PRIVATE_H
 
@@ -18,7 +19,7 @@ struct mst_change {
      * stay as they are */
     mst_replica *next;
     int64_t *temporary_bytes; /* [count][size]: host memory that a worker needs, 0: none */
-    void **temporary;         /* [count][size]: and gets */
+    void **temporary;         /* [count][size]: the host memory that it gets */
     int64_t reserve;          /* largest collective in bytes, 0: none */
     mst_change_work prepare;  /* further allocations of a worker, NULL: none */
     mst_change_work work;
@@ -30,13 +31,14 @@ struct mst_change {
     int32_t rank;          /* the one rank of set and get, the root of a collective */
 };
 
-/* begin: refuses bad lists, waits for the turn. On success end must follow: it frees what begin and
- * the plan took and gives the turn away. */
+/* begin: refuses bad lists, and waits until it may enter the pool. After success end must follow:
+ * it frees what begin and the plan took, and leaves the pool. */
 muster_status mst_change_begin(mst_change *change, const char *where, muster_variable *const *variables, int32_t count);
 muster_status mst_change_end(mst_change *change, muster_status status);
-/* Gives change->next (the replicas as they are), for operations that change them. */
+/* Makes change->next, a copy of the replicas as they are, for operations that change them. */
 muster_status mst_change_replicas(mst_change *change);
-/* Plans the replica: another shape, in its old storage if that suffices and `fresh` is false. */
+/* Plans another shape for the replica: in its old storage if that is large enough and `fresh` is
+ * false. */
 void mst_change_shape(mst_change *change, int32_t index, int32_t rank, const int64_t *shape, bool fresh);
 void mst_change_temporary(mst_change *change, int32_t index, int32_t rank, int64_t bytes);
 /* Runs the plan on all workers, or on rank 0 alone; commits on success. */
@@ -51,7 +53,7 @@ static inline int64_t mst_replica_bytes(const muster_variable *variable, const m
 static inline int64_t mst_replica_elements(const muster_variable *variable, const mst_replica *replica) {
     return mst_replica_bytes(variable, replica) / muster_dtype_size(variable->dtype);
 }
-/* A collective of the run takes or gives this many bytes on some rank. */
+/* Reserves for a collective that takes or gives this many bytes on some rank. */
 static inline void mst_change_reserve(mst_change *change, int64_t bytes) {
     if (bytes > change->reserve) change->reserve = bytes;
 }
@@ -69,7 +71,7 @@ muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
 muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what);
 /* tensors[index] has exactly this shape. */
 muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape);
-/* Refuses scalars; verb: what is done along the first dimension. */
+/* Refuses scalars. verb: what the operation does along the first dimension, for messages. */
 muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb);
 /* Total rows of all replicas, trailing dimensions equal. Refuses scalars. */
 muster_status mst_change_total_rows(const mst_change *change, int32_t index, int64_t *rows);
@@ -77,8 +79,8 @@ muster_status mst_change_total_rows(const mst_change *change, int32_t index, int
 /* assign.c: every replica takes its variable's tensor. */
 muster_status mst_change_broadcast_values(mst_change *change);
 
-/* op of the change over every worker's replica, to the output of change->rank (not looked at
- * elsewhere). */
+/* Reduces with the op of the change over every worker's replica, into the output on change->rank
+ * (ignored on other ranks). */
 muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output);
 
 #endif

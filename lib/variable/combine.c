@@ -1,7 +1,7 @@
-/* An operation over the replicas: all_reduce, reduce, reduce_at, reduce_scatter. */
+/* Reductions over the replicas: all_reduce, reduce, reduce_at, reduce_scatter. */
 #include "change_private.h"
 
-/* op and rank: set by the caller. */
+/* The caller has set op and rank. */
 static muster_status plan_reduction(mst_change *change) {
     MUSTER_TRY(mst_change_check_reduction(change));
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
@@ -12,8 +12,8 @@ static muster_status plan_reduction(mst_change *change) {
     return mst_change_run(change, false);
 }
 
-static muster_status combine(const char *where, muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank,
-                             mst_change_work work) {
+static muster_status combine_run(const char *where, muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank,
+                                 mst_change_work work) {
     mst_change change;
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
@@ -39,7 +39,7 @@ static muster_status all_reduce_one(mst_change *change, muster_worker *worker, i
 }
 
 muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
-    return combine("muster_variables_all_reduce", variables, count, op, 0, all_reduce_one);
+    return combine_run("muster_variables_all_reduce", variables, count, op, 0, all_reduce_one);
 }
 
 muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output) {
@@ -62,11 +62,11 @@ static muster_status reduce_one(mst_change *change, muster_worker *worker, int32
 }
 
 muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
-    return combine("muster_variables_reduce", variables, count, op, 0, reduce_one);
+    return combine_run("muster_variables_reduce", variables, count, op, 0, reduce_one);
 }
 
 muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank) {
-    return combine("muster_variables_reduce_at", variables, count, op, rank, reduce_one);
+    return combine_run("muster_variables_reduce_at", variables, count, op, rank, reduce_one);
 }
 
 static muster_status reduce_scatter_one(mst_change *change, muster_worker *worker, int32_t index) {

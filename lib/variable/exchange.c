@@ -1,4 +1,4 @@
-/* Rows between the replicas: all_gather, gather_at, scatter_from, all_to_all. */
+/* Moves rows between the replicas: all_gather, gather_at, scatter_from, all_to_all. */
 #include "change_private.h"
 
 #include <string.h>
@@ -11,8 +11,8 @@ static int64_t bytes_of_rows(const muster_variable *variable, int64_t rows) {
     return mst_shape_bytes(variable->dtype, variable->ndim, shape);
 }
 
-static muster_status exchange(const char *where, muster_variable *const *variables, int32_t count, int32_t rank,
-                              muster_status (*plan_one)(mst_change *change, int32_t index), mst_change_work work) {
+static muster_status exchange_run(const char *where, muster_variable *const *variables, int32_t count, int32_t rank,
+                                  muster_status (*plan_one)(mst_change *change, int32_t index), mst_change_work work) {
     mst_change change;
     MUSTER_TRY(mst_change_begin(&change, where, variables, count));
     if (count == 0) return MUSTER_OK;
@@ -24,7 +24,7 @@ static muster_status exchange(const char *where, muster_variable *const *variabl
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
 }
 
-/* The rows of all replicas, of which the bytes, too, can be counted. */
+/* The rows of all replicas. Refused where their bytes overflow. */
 static muster_status total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
     MUSTER_TRY(mst_change_total_rows(change, index, rows));
@@ -61,7 +61,7 @@ static muster_status plan_all_gather(mst_change *change, int32_t index) {
 }
 
 muster_status muster_variables_all_gather(muster_variable *const *variables, int32_t count) {
-    return exchange("muster_variables_all_gather", variables, count, 0, plan_all_gather, all_gather_one);
+    return exchange_run("muster_variables_all_gather", variables, count, 0, plan_all_gather, all_gather_one);
 }
 
 /* ---- gather_at ---- */
@@ -84,7 +84,7 @@ static muster_status plan_gather(mst_change *change, int32_t index) {
 }
 
 muster_status muster_variables_gather_at(muster_variable *const *variables, int32_t count, int32_t rank) {
-    return exchange("muster_variables_gather_at", variables, count, rank, plan_gather, gather_one);
+    return exchange_run("muster_variables_gather_at", variables, count, rank, plan_gather, gather_one);
 }
 
 /* ---- scatter_from ---- */
@@ -99,7 +99,7 @@ static muster_status scatter_one(mst_change *change, muster_worker *worker, int3
     return mst_worker_collective(worker, request);
 }
 
-static muster_status plan_scatter(mst_change *change, int32_t index) {
+static muster_status exchange_plan_scatter(mst_change *change, int32_t index) {
     const int64_t rows = change->variables[index]->replicas[change->rank].shape[0];
     MUSTER_TRY(mst_change_check_rows(change, index, "scatter"));
     for (int32_t r = 0; r < change->size; r++) mst_change_rows(change, index, r, change->rank, mst_edge_rows(rows, change->size, r));
@@ -107,12 +107,12 @@ static muster_status plan_scatter(mst_change *change, int32_t index) {
 }
 
 muster_status muster_variables_scatter_from(muster_variable *const *variables, int32_t count, int32_t rank) {
-    return exchange("muster_variables_scatter_from", variables, count, rank, plan_scatter, scatter_one);
+    return exchange_run("muster_variables_scatter_from", variables, count, rank, exchange_plan_scatter, scatter_one);
 }
 
 /* ---- all_to_all ---- */
 
-/* Rows that go from one rank to another. */
+/* The rows that go from one rank to another. */
 static int64_t rows_between(const muster_variable *variable, int32_t size, int32_t from, int32_t to) {
     return mst_edge_rows(variable->replicas[from].shape[0], size, to);
 }
@@ -150,5 +150,5 @@ static muster_status plan_all_to_all(mst_change *change, int32_t index) {
 }
 
 muster_status muster_variables_all_to_all(muster_variable *const *variables, int32_t count) {
-    return exchange("muster_variables_all_to_all", variables, count, 0, plan_all_to_all, all_to_all_one);
+    return exchange_run("muster_variables_all_to_all", variables, count, 0, plan_all_to_all, all_to_all_one);
 }

@@ -1,11 +1,11 @@
-/* Replicas into host arrays: get, reduce_to, stack, concatenate. */
+/* Copies replicas into host arrays: get, reduce_to, stack, concatenate. */
 #include "change_private.h"
 
 #include <string.h>
 
-/* Copies `from` (a device address of the worker) to the host view `to`, by way of the temporary
- * when the view is strided on a device whose memory host code cannot read. */
-static muster_status fetch(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
+/* Copies `from` (a device address of the worker) to the host view `to`; through the temporary if
+ * the view is strided and the device's memory is not host memory. */
+static muster_status fetch_run(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
     const mst_device_table *table = worker->device->table;
     int64_t bytes = mst_tensor_bytes(to);
     if (bytes == 0) return MUSTER_OK;
@@ -30,7 +30,7 @@ static void plan_fetch(mst_change *change, int32_t index, int32_t rank, muster_t
 
 static muster_status get_one(mst_change *change, muster_worker *worker, int32_t index) {
     if (worker->rank != change->rank) return MUSTER_OK;
-    return fetch(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
+    return fetch_run(change, worker, index, change->tensors[index], change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status plan_get(mst_change *change) {
@@ -65,7 +65,7 @@ static muster_status reserve_result(mst_change *change, muster_worker *worker, i
 static muster_status reduce_to_one(mst_change *change, muster_worker *worker, int32_t index) {
     void *output = change->device_results[index];
     MUSTER_TRY(mst_change_reduce(change, worker, index, output));
-    return worker->rank == 0 ? fetch(change, worker, index, change->tensors[index], output) : MUSTER_OK;
+    return worker->rank == 0 ? fetch_run(change, worker, index, change->tensors[index], output) : MUSTER_OK;
 }
 
 static muster_status plan_reduce_to(mst_change *change) {
@@ -84,7 +84,7 @@ static muster_status plan_reduce_to(mst_change *change) {
     return mst_change_run(change, false);
 }
 
-/* What reduce_to, stack and concatenate begin and end with. op: of reduce_to only. */
+/* What reduce_to, stack and concatenate have in common. op: used by reduce_to only. */
 static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count,
                                 muster_reduction op, muster_status (*plan)(mst_change *change)) {
     mst_change change;
@@ -121,13 +121,13 @@ static muster_tensor concatenated_part(const mst_change *change, int32_t index, 
 }
 
 static muster_status stack_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch(change, worker, index, stacked_part(change, index, worker->rank),
-                 change->variables[index]->replicas[worker->rank].address);
+    return fetch_run(change, worker, index, stacked_part(change, index, worker->rank),
+                     change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status concatenate_one(mst_change *change, muster_worker *worker, int32_t index) {
-    return fetch(change, worker, index, concatenated_part(change, index, worker->rank),
-                 change->variables[index]->replicas[worker->rank].address);
+    return fetch_run(change, worker, index, concatenated_part(change, index, worker->rank),
+                     change->variables[index]->replicas[worker->rank].address);
 }
 
 static muster_status plan_stack(mst_change *change) {

@@ -1,4 +1,4 @@
-/* Making, ending and asking variables. */
+/* Creating and destroying variables, and questions about them. */
 #include "change_private.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ muster_status muster_variable_create(muster_runtime *runtime, const char *name, 
     return status;
 }
 
-static muster_status enter(const muster_variable *variable, const char *where) {
+static muster_status variable_enter(const muster_variable *variable, const char *where) {
     if (!variable) return mst_error_null(where, "variable", "a variable");
     return mst_pool_enter(variable->object.runtime->pool, where, 0);
 }
@@ -67,7 +67,7 @@ static muster_status enter(const muster_variable *variable, const char *where) {
 muster_status muster_variable_destroy(muster_variable *variable) {
     if (!variable) return MUSTER_OK;
     muster_runtime *runtime = variable->object.runtime;
-    MUSTER_TRY(enter(variable, "muster_variable_destroy"));
+    MUSTER_TRY(variable_enter(variable, "muster_variable_destroy"));
     muster_status status = MUSTER_OK;
     if (variable->users > 0) {
         status = mst_error(MUSTER_BAD_STATE, "muster_variable_destroy: variable '%.200s': expected no function that uses it, %d still do",
@@ -97,7 +97,7 @@ static muster_status read_shape(const muster_variable *variable, int32_t rank, i
 }
 
 muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape) {
-    MUSTER_TRY(enter(variable, "muster_variable_shape"));
+    MUSTER_TRY(variable_enter(variable, "muster_variable_shape"));
     muster_status status = read_shape(variable, rank, ndim, shape);
     mst_pool_leave(variable->object.runtime->pool);
     return status;
@@ -114,7 +114,7 @@ static muster_status read_lengths(const muster_variable *variable, int32_t count
 }
 
 muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths) {
-    MUSTER_TRY(enter(variable, "muster_variable_lengths"));
+    MUSTER_TRY(variable_enter(variable, "muster_variable_lengths"));
     muster_status status = read_lengths(variable, count, lengths);
     mst_pool_leave(variable->object.runtime->pool);
     return status;

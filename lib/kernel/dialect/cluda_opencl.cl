@@ -183,8 +183,8 @@ MUSTER_ATOM_DOUBLE(__local, l)
 /* Every i in [0, n), each by one thread, however many there are. A thread of a CPU takes neighbours, a loop that its compiler can vectorize and memory
  * in the order in which it lies. */
 #define MUSTER_EACH(i, n) \
-    for (ga_size muster_n_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0, muster_share_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0), \
-                 i = min(MUSTER_GLOBAL_ID_0 * muster_share_##i, muster_n_##i), muster_end_##i = min(i + muster_share_##i, muster_n_##i); \
+    for (ga_size muster_n_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0, muster_each_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0), \
+                 i = min(MUSTER_GLOBAL_ID_0 * muster_each_##i, muster_n_##i), muster_end_##i = min(i + muster_each_##i, muster_n_##i); \
          i < muster_end_##i; i++)
 
 /* For texts that do not know their element type, ga_half and ga_bf16 among them: MUSTER_WORK(type) is the type to compute in (float for

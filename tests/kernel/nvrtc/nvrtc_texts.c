@@ -28,10 +28,10 @@ static void find_library(void) {
 
 /* As a runtime has it compiled. */
 static void compile(const char *name, const char *source) {
-    mst_text text = {0};
+    mst_string text = {0};
     mst_code_image image;
     const mst_code_text dialect = {"cluda.h", mst_dialect(MST_LANGUAGE_CUDA)};
-    assert_ok(mst_text_print(&text, "#include \"cluda.h\"\n%s", source));
+    assert_ok(mst_string_print(&text, "#include \"cluda.h\"\n%s", source));
     const mst_code_program program = {.name = name, .text = text.data, .texts = &dialect, .count = 1};
     mst_code_target target = {.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = architecture};
     if (mst_code_build(&target, &program, &image) != MUSTER_OK)
@@ -39,19 +39,19 @@ static void compile(const char *name, const char *source) {
     if (image.log) fail_msg("%s: NVRTC warns: %.2000s", name, image.log);
     assert_memory_equal(image.data, "\177ELF", 4);
     mst_code_release(&image);
-    mst_text_free(&text);
+    mst_string_free(&text);
 }
 
 /* As one program, which takes a tenth of the time. */
 static void texts_of_the_tests(void **state) {
     (void)state;
-    mst_text all = {0};
+    mst_string all = {0};
     for (int32_t i = 0; i < kernel_text_count; i++) {
-        assert_ok(mst_text_line(&all, 1, kernel_texts[i].name));
-        assert_ok(mst_text_print(&all, "%s\n", kernel_texts[i].source));
+        assert_ok(mst_string_line(&all, 1, kernel_texts[i].name));
+        assert_ok(mst_string_print(&all, "%s\n", kernel_texts[i].source));
     }
     compile("texts", all.data);
-    mst_text_free(&all);
+    mst_string_free(&all);
 }
 
 /* With each element type where the file leaves it open. */
@@ -60,10 +60,10 @@ static void compile_file(const char *name, const char *text, const char *definit
     assert_ok(mst_section_read("nvrtc_texts", name, text, (int64_t)strlen(text), &file));
     assert_true(file.count > 0);
     for (int64_t i = 0; i < file.count; i++) {
-        mst_text source = {0};
-        assert_ok(mst_text_print(&source, "%s%s%s", definitions, file.device.data ? file.device.data : "", file.kernels[i].code.data));
+        mst_string source = {0};
+        assert_ok(mst_string_print(&source, "%s%s%s", definitions, file.device.data ? file.device.data : "", file.kernels[i].code.data));
         compile(file.kernels[i].name, source.data);
-        mst_text_free(&source);
+        mst_string_free(&source);
     }
     mst_section_free(&file);
 }
@@ -73,8 +73,8 @@ static void files_of_the_tests(void **state) {
     const muster_dtype last = architecture == 90 ? MST_DTYPE_COUNT - 1 : MUSTER_F16; /* that one has them all */
     for (muster_dtype dtype = MUSTER_F16; dtype <= last; dtype++) {
         char definitions[200];
-        snprintf(definitions, sizeof definitions, "#define DTYPE_INPUT_0 %s\n#define DTYPE_OUTPUT_0 %s\n", mst_type_in_text(dtype),
-                 mst_type_in_text(dtype));
+        snprintf(definitions, sizeof definitions, "#define DTYPE_INPUT_0 %s\n#define DTYPE_OUTPUT_0 %s\n", mst_type_in_source(dtype),
+                 mst_type_in_source(dtype));
         compile_file("eye", kernel_file_eye, definitions);
         compile_file("generic", kernel_file_generic, definitions);
     }
