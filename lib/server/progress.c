@@ -24,7 +24,7 @@ static void *progress_main(void *context) {
         mst_shard *shard = progress_find_queue(server);
         if (shard)
             mst_shard_combine(server, shard, NULL);
-        else if (mst_eventcount_wait(&server->bell, &server->stop_progress, 1, &wait) == MST_REACHED)
+        else if (mst_eventcount_wait(&server->eventcount, &server->stop_progress, 1, &wait) == MST_REACHED)
             return NULL;
     }
 }
@@ -54,7 +54,7 @@ muster_status mst_progress_start(muster_server *server, int32_t threads) {
 
 void mst_progress_stop(muster_server *server) {
     atomic_store(&server->stop_progress, 1);
-    mst_eventcount_notify(&server->bell);
+    mst_eventcount_notify(&server->eventcount);
     for (int32_t i = 0; i < server->progress_count; i++) pthread_join(server->progress[i], NULL);
     mst_free(server->progress);
     server->progress = NULL;

@@ -73,12 +73,12 @@ void mst_request_add_done(muster_request *request, uint64_t shards) {
     const uint64_t target = request->target;
     const int64_t bytes = request_bytes(request);
     if (atomic_fetch_add(&request->done, shards) + shards < target) {
-        if (device) mst_eventcount_notify(&server->bell);
+        if (device) mst_eventcount_notify(&server->eventcount);
         return;
     }
     if (good) request_count_shared(&server->others, send, bytes);
     atomic_fetch_sub(&server->begun, 1);
-    mst_eventcount_notify(&server->bell);
+    mst_eventcount_notify(&server->eventcount);
 }
 
 muster_status mst_request_end(muster_request **request, const char *where) {
@@ -163,7 +163,7 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
     }
     if (request->begun) {
         if (served) mst_request_add_done(request, served);
-        if (lazily) mst_eventcount_notify(&server->bell);
+        if (lazily) mst_eventcount_notify(&server->eventcount);
     } else {
         if (atomic_load_explicit(&request->status, memory_order_relaxed) == MUSTER_OK)
             request_count_private(&client->counts, direct.rule != NULL, request_bytes(request));

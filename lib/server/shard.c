@@ -54,7 +54,7 @@ static mst_node *take_first(mst_shard *shard) {
 
 /* ---- its attendant ---- */
 
-void mst_shard_left_queue(muster_server *server) { mst_eventcount_notify(&server->bell); }
+void mst_shard_left_queue(muster_server *server) { mst_eventcount_notify(&server->eventcount); }
 
 muster_status mst_shard_serve(mst_shard *shard, const mst_operation *operation) {
     muster_status status = operation->rule ? shard->table->apply(shard, operation) : shard->table->fetch(shard, operation);

@@ -57,7 +57,7 @@ static void request_cancel(muster_request *request, muster_status status) {
     }
     if (cancelled) mst_request_add_done(request, cancelled);
     const mst_wait wait = {.timeout_ns = -1, .stop = request_never_wakes};
-    mst_eventcount_wait(&server->bell, &request->done, (uint64_t)server->shards, &wait);
+    mst_eventcount_wait(&server->eventcount, &request->done, (uint64_t)server->shards, &wait);
     mst_stage_advance(request->client, request);
 }
 
@@ -149,7 +149,7 @@ static muster_status request_wait_until_done(muster_request *request, const char
         if (request_run_aborted(request)) return request_aborted(request, where);
         /* no thread is woken when the copy has been made */
         if (request->waiting) wait.timeout_ns = poll < 64 ? 0 : DEVICE_POLL_NS;
-        const mst_wait_result result = mst_eventcount_wait(&server->bell, &request->done, request->target, &wait);
+        const mst_wait_result result = mst_eventcount_wait(&server->eventcount, &request->done, request->target, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
         if (result == MST_STOPPED) continue;
         if (clock)
