@@ -1,0 +1,431 @@
+/* A program of another version: other_versions.py compiles it with installed headers in which one
+ * struct, the subject, ends earlier or later than in the library's header. The struct lies on the
+ * stack between two guards. The library must not write into them, nor read them as fields: their
+ * bytes would be absurd values and pointers.
+ *
+ * other_versions SUBJECT minus|oldest|plus BYTES (of the subject in the library's header, by
+ * tests/abi/frozen.def). OLDEST_<subject>: the header has struct_size alone. */
+#include <muster/muster.h>
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 100, GUARD = 256, LARGEST = 512, FILLER = 0xA5 };
+
+static const char *subject_name, *variant;
+static muster_runtime *runtime;
+
+static _Noreturn void fail(int line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    printf("%s, %s, line %d: ", subject_name, variant, line);
+    vprintf(format, arguments);
+    printf("\nlast error: %s\n", muster_last_error());
+    va_end(arguments);
+    exit(1);
+}
+
+#define EXPECT(condition)                                     \
+    do {                                                      \
+        if (!(condition)) fail(__LINE__, "not: " #condition); \
+    } while (0)
+#define EXPECT_OK(expression) EXPECT((expression) == MUSTER_OK)
+
+/* ---- runtime options ---- */
+
+static void init_runtime(void *options) { muster_runtime_options_init(options); }
+
+static muster_status use_runtime(const void *options) {
+    muster_runtime *opened;
+    MUSTER_TRY(muster_runtime_open(options, &opened));
+    return muster_runtime_close(opened);
+}
+
+/* The environment's MUSTER_DEVICES is host:2. */
+static void runtime_defaults(const void *options) {
+    muster_runtime *opened;
+    EXPECT_OK(muster_runtime_open(options, &opened));
+    EXPECT(muster_runtime_size(opened) == 2);
+    const char *text = muster_runtime_description(opened);
+    EXPECT(strstr(text, "\ndeadlines: warn after 30000000000 ns, fail after 600000000000 ns"));
+    EXPECT(strstr(text, "\nlogical shards: off\n"));
+    EXPECT_OK(muster_runtime_close(opened));
+}
+
+static void runtime_fields(void *options) {
+#ifndef OLDEST_muster_runtime_options
+    muster_runtime *opened;
+    ((muster_runtime_options *)options)->devices = "host:3";
+    EXPECT_OK(muster_runtime_open(options, &opened));
+    EXPECT(muster_runtime_size(opened) == 3);
+    EXPECT_OK(muster_runtime_close(opened));
+#endif
+    (void)options;
+}
+
+/* ---- call options ---- */
+
+static muster_function *sum_function;
+static int32_t runs[2];
+
+static muster_status sum_rows(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)user;
+    runs[muster_worker_rank(worker)]++;
+    return muster_sum(worker, in[0], out[0]);
+}
+
+static void init_call(void *options) { muster_call_options_init(options); }
+
+static float sum;
+
+static muster_status use_call(const void *options) {
+    float rows[ROWS];
+    for (int i = 0; i < ROWS; i++) rows[i] = (float)i;
+    sum = 0;
+    runs[0] = runs[1] = 0;
+    return muster_function_call(sum_function, (muster_tensor[]){muster_f32(rows, ROWS)}, 1, (muster_tensor[]){muster_f32(&sum)}, 1,
+                                options);
+}
+
+static void call_defaults(const void *options) {
+    EXPECT_OK(use_call(options));
+    EXPECT(sum == 4950 && runs[0] == 1 && runs[1] == 1); /* all rows, one slice */
+}
+
+static void call_fields(void *options) {
+#ifndef OLDEST_muster_call_options
+    muster_call_options *o = options;
+    o->slices = 5;
+    o->batch.kind = MUSTER_COUNT;
+    o->batch.stop = 10;
+    EXPECT_OK(use_call(options));
+    EXPECT(sum == 45 && runs[0] == 5 && runs[1] == 5);
+#endif
+    (void)options;
+}
+
+/* ---- kernel options, kernel limits ---- */
+
+static const char text[] = "KERNEL void set_to(ga_size n, GLOBAL_MEM ga_int *x, ga_int value) { MUSTER_EACH(i, n) x[i] = value; }\n";
+
+static muster_status make_kernel(const void *options, muster_kernel **kernel) {
+    const int32_t parameters[] = {MUSTER_SIZE, MUSTER_BUFFER, MUSTER_I32};
+    return muster_kernel_create(runtime, "set_to", text, parameters, 3, options, kernel);
+}
+
+static void init_kernel(void *options) { muster_kernel_options_init(options); }
+
+static muster_status use_kernel(const void *options) {
+    muster_kernel *kernel;
+    MUSTER_TRY(make_kernel(options, &kernel));
+    return muster_kernel_destroy(kernel);
+}
+
+static void kernel_defaults(const void *options) {
+    muster_kernel *kernel;
+    muster_tensor x;
+    int32_t values[7] = {0};
+    EXPECT_OK(make_kernel(options, &kernel));
+    EXPECT_OK(muster_runtime_tensor_create(runtime, "0", MUSTER_I32, 1, (int64_t[]){7}, &x));
+    EXPECT_OK(muster_kernel_call_elements(
+        kernel, 7, 0, (muster_argument[]){muster_argument_size(7), muster_argument_buffer(x), muster_argument_int(MUSTER_I32, 42)}, 3));
+    EXPECT_OK(muster_runtime_tensor_copy(runtime, x, muster_i32(values, 7)));
+    for (int i = 0; i < 7; i++) EXPECT(values[i] == 42);
+    EXPECT_OK(muster_runtime_tensor_destroy(runtime, x));
+    EXPECT_OK(muster_kernel_destroy(kernel));
+}
+
+static void kernel_fields(void *options) {
+#ifndef OLDEST_muster_kernel_options
+    ((muster_kernel_options *)options)->flags = "GA_USE_NOTHING";
+    EXPECT(use_kernel(options) == MUSTER_INVALID_ARGUMENT);
+    EXPECT(strstr(muster_last_error(), "received 'GA_USE_NOTHING'"));
+#endif
+    (void)options;
+}
+
+static void init_limits(void *limits) { muster_kernel_limits_init(limits); }
+
+static muster_status use_limits(void *limits) {
+    muster_kernel *kernel;
+    MUSTER_TRY(make_kernel(NULL, &kernel));
+    MUSTER_TRY(muster_kernel_get_limits(kernel, 1, limits));
+    return muster_kernel_destroy(kernel);
+}
+
+static void limits_result(const void *limits) {
+#ifndef OLDEST_muster_kernel_limits
+    const muster_kernel_limits *l = limits;
+    EXPECT(l->threads >= 1 && l->threads <= 1 << 20 && l->preferred >= 1 && l->preferred <= 4096 && l->processors >= 1 &&
+           l->processors <= 1 << 20);
+    for (int d = 0; d < 3; d++) EXPECT(l->threads_in[d] >= 1 && l->threads_in[d] <= 1 << 20 && l->groups_in[d] >= 1);
+#endif
+    (void)limits;
+}
+
+/* ---- server options, server statistics ---- */
+
+static muster_status make_server(const void *options, muster_server **server) {
+    float value[10];
+    for (int i = 0; i < 10; i++) value[i] = (float)(i + 1);
+    return muster_server_create(runtime, "server", (muster_tensor[]){muster_f32(value, 10)}, 1, options, server);
+}
+
+static void init_server(void *options) { muster_server_options_init(options); }
+
+static muster_status use_server(const void *options) {
+    muster_server *server;
+    MUSTER_TRY(make_server(options, &server));
+    return muster_server_destroy(server);
+}
+
+static void receive_all(muster_server *server) {
+    muster_client *client;
+    float received[10] = {0};
+    EXPECT_OK(muster_client_open(server, &client));
+    EXPECT_OK(muster_client_receive(client, 0, muster_f32(received, 10), NULL));
+    for (int i = 0; i < 10; i++) EXPECT(received[i] == (float)(i + 1));
+    EXPECT_OK(muster_client_close(client));
+}
+
+static void server_defaults(const void *options) {
+    muster_server *server;
+    EXPECT_OK(make_server(options, &server));
+    EXPECT(muster_server_shards(server) == 2); /* one per device */
+    receive_all(server);
+    EXPECT_OK(muster_server_destroy(server));
+}
+
+static void server_fields(void *options) {
+#ifndef OLDEST_muster_server_options
+    muster_server *server;
+    ((muster_server_options *)options)->shards = 3;
+    EXPECT_OK(make_server(options, &server));
+    EXPECT(muster_server_shards(server) == 3);
+    EXPECT_OK(muster_server_destroy(server));
+#endif
+    (void)options;
+}
+
+static void init_statistics(void *statistics) { muster_server_statistics_init(statistics); }
+
+static muster_status use_statistics(void *statistics) {
+    muster_server *server;
+    MUSTER_TRY(make_server(NULL, &server));
+    receive_all(server);
+    MUSTER_TRY(muster_server_get_statistics(server, statistics));
+    return muster_server_destroy(server);
+}
+
+static void statistics_result(const void *statistics) {
+#ifndef OLDEST_muster_server_statistics
+    const muster_server_statistics *s = statistics;
+    EXPECT(s->sends == 0 && s->receives == 1);
+#endif
+    (void)statistics;
+}
+
+/* ---- driver options, driver counts ---- */
+
+typedef struct driving {
+    const void *options;
+    muster_server *server;
+    int64_t steps;
+    double alpha[2];
+    int64_t first[2], integrations[2]; /* the first step that integrated, and how many did */
+    void *counts;                      /* NULL: not asked for */
+} driving;
+
+static muster_status drive(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    driving *d = user;
+    muster_driver *driver;
+    const int32_t rank = muster_worker_rank(worker);
+    muster_tensor x = muster_worker_scratch(worker, MUSTER_F32, 1, (int64_t[]){10});
+    (void)in, (void)out;
+    MUSTER_TRY(muster_fill(worker, 1, x));
+    MUSTER_TRY(muster_easgd_create(worker, d->server, d->options, &driver));
+    d->alpha[rank] = muster_driver_alpha(driver);
+    d->first[rank] = -1;
+    d->integrations[rank] = 0;
+    muster_status status = MUSTER_OK;
+    for (int64_t step = 0; step <= d->steps && status == MUSTER_OK; step++) {
+        int32_t integrated;
+        status = muster_driver_step(driver, worker, step, &x, NULL, 1, &integrated);
+        if (status == MUSTER_OK && integrated && d->integrations[rank]++ == 0) d->first[rank] = step;
+    }
+    if (status == MUSTER_OK && d->counts && rank == 0) status = muster_driver_get_counts(driver, d->counts);
+    const muster_status ended = muster_driver_destroy(driver);
+    return status ? status : ended;
+}
+
+static muster_status run_driver(driving *d) {
+    muster_function *function;
+    EXPECT_OK(make_server(NULL, &d->server));
+    EXPECT_OK(muster_function_create(runtime, "drive", drive, d, &function));
+    const muster_status status = muster_function_call(function, NULL, 0, NULL, 0, NULL);
+    EXPECT(muster_function_destroy(function) == MUSTER_OK && muster_server_destroy(d->server) == MUSTER_OK);
+    return status;
+}
+
+static void init_driver(void *options) { muster_driver_options_init(options); }
+
+static muster_status use_driver(const void *options) { return run_driver(&(driving){.options = options}); }
+
+/* init_delay 100 and update_frequency 25; beta 0.9 over two workers. */
+static void driver_defaults(const void *options) {
+    driving d = {.options = options, .steps = 150};
+    EXPECT_OK(run_driver(&d));
+    for (int r = 0; r < 2; r++) EXPECT(d.alpha[r] == 0.9 / 2 && d.first[r] == 125 && d.integrations[r] == 2);
+}
+
+static void driver_fields(void *options) {
+#ifndef OLDEST_muster_driver_options
+    muster_driver_options *o = options;
+    driving d = {.options = options, .steps = 6};
+    o->update_frequency = 3;
+    o->init_delay = o->beta = -1; /* none */
+    EXPECT_OK(run_driver(&d));
+    for (int r = 0; r < 2; r++) EXPECT(d.alpha[r] == 0 && d.first[r] == 3 && d.integrations[r] == 2);
+#endif
+    (void)options;
+}
+
+static void init_counts(void *counts) { muster_driver_counts_init(counts); }
+
+static muster_status use_counts(void *counts) { return run_driver(&(driving){.steps = 150, .counts = counts}); }
+
+static void counts_result(const void *counts) {
+#ifndef OLDEST_muster_driver_counts
+    const muster_driver_counts *c = counts;
+    EXPECT(c->fetches == 2 && c->integrations == 2);
+#endif
+    (void)counts;
+}
+
+/* ---- the subjects ---- */
+
+typedef struct subject {
+    const char *name;
+    size_t size; /* in the headers of this program */
+    void (*init)(void *);
+    /* option structs: the call that reads it, what it does by default, and that it reads a field */
+    muster_status (*use)(const void *options);
+    void (*defaults)(const void *options);
+    void (*fields)(void *options);
+    const char *where; /* the public function that complains */
+    /* result structs */
+    muster_status (*get)(void *result);
+    void (*result)(const void *result);
+} subject;
+
+#define OPTIONS(type, noun, where) \
+    { #type, sizeof(type), init_##noun, use_##noun, noun##_defaults, noun##_fields, where, NULL, NULL }
+#define RESULT(type, noun, where) \
+    { #type, sizeof(type), init_##noun, NULL, NULL, NULL, where, use_##noun, noun##_result }
+static const subject subjects[] = {
+    OPTIONS(muster_runtime_options, runtime, "muster_runtime_open"),
+    OPTIONS(muster_call_options, call, "muster_function_call"),
+    OPTIONS(muster_kernel_options, kernel, "muster_kernel_create"),
+    OPTIONS(muster_server_options, server, "muster_server_create"),
+    OPTIONS(muster_driver_options, driver, "muster_easgd_create"),
+    RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
+    RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),
+    RESULT(muster_driver_counts, counts, "muster_driver_get_counts"),
+};
+
+static bool is_filler(const unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != FILLER) return false;
+    return true;
+}
+
+static bool is_zero(const unsigned char *bytes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != 0) return false;
+    return true;
+}
+
+static void expect_guards(const unsigned char *frame, size_t size) {
+    EXPECT(is_filler(frame, GUARD));
+    if (!is_filler(frame + GUARD + size, GUARD)) fail(__LINE__, "the library has written beyond the program's %zu bytes", size);
+}
+
+static void expect_refusal(const subject *s, muster_status expected, const char *message, const void *options) {
+    const muster_status status = s->use(options);
+    if (status != expected || !strstr(muster_last_error(), message))
+        fail(__LINE__, "expected %s, '%s', received %s", muster_status_name(expected), message, muster_status_name(status));
+}
+
+/* The added bytes, one after another: zero is accepted, anything else refused with its offset. */
+static void test_added(const subject *s, unsigned char *it, size_t known) {
+    char message[400];
+    for (size_t i = known; i < s->size; i += s->size - 1 - known) {
+        snprintf(message, sizeof message,
+                 "%s: options: expected the %zu bytes of %s that this library knows, with nothing but zeros behind them, received %zu "
+                 "bytes with a "
+                 "field set at offset %zu",
+                 s->where, known, s->name, s->size, i);
+        it[i] = 1;
+        expect_refusal(s, MUSTER_UNSUPPORTED, message, it);
+        it[i] = 0;
+    }
+    EXPECT_OK(s->use(it));
+}
+
+static void test_options(const subject *s, size_t known) {
+    _Alignas(16) unsigned char frame[GUARD + LARGEST + GUARD];
+    unsigned char *it = frame + GUARD;
+    memset(frame, FILLER, sizeof frame);
+    s->init(it);
+    EXPECT(*(size_t *)it == s->size && is_zero(it + sizeof(size_t), s->size - sizeof(size_t)));
+    expect_guards(frame, s->size);
+    s->defaults(it);
+    if (s->size > known) test_added(s, it, known);
+    s->fields(it);
+    expect_guards(frame, s->size);
+}
+
+static void test_result(const subject *s, size_t known) {
+    _Alignas(16) unsigned char frame[GUARD + LARGEST + GUARD];
+    unsigned char *it = frame + GUARD;
+    memset(frame, FILLER, sizeof frame);
+    s->init(it);
+    EXPECT_OK(s->get(it));
+    EXPECT(*(size_t *)it == s->size);
+    s->result(it);
+    if (s->size > known) EXPECT(is_zero(it + known, s->size - known));
+    expect_guards(frame, s->size);
+    *(size_t *)it = 3;
+    EXPECT(s->get(it) == MUSTER_INVALID_ARGUMENT && strstr(muster_last_error(), s->where) && strstr(muster_last_error(), "received 3"));
+    expect_guards(frame, s->size);
+}
+
+int main(int argc, char **argv) {
+    const subject *s = NULL;
+    char constant[64];
+    if (argc != 4) return 2;
+    subject_name = argv[1];
+    variant = argv[2];
+    const size_t known = (size_t)atoll(argv[3]);
+    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
+        if (strcmp(subjects[i].name, subject_name) == 0) s = &subjects[i];
+    EXPECT(s && s->size <= LARGEST);
+    snprintf(constant, sizeof constant, "sizeof(%s)", s->name);
+    EXPECT(muster_constant(constant) == (int64_t)known);
+    EXPECT(strcmp(variant, "plus") == 0 ? s->size > known : s->size < known);
+    if (strcmp(variant, "oldest") == 0) EXPECT(s->size == sizeof(size_t));
+    EXPECT_OK(muster_runtime_open(NULL, &runtime));
+    EXPECT_OK(muster_function_create(runtime, "sum", sum_rows, NULL, &sum_function));
+    EXPECT_OK(muster_function_input(sum_function, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    EXPECT_OK(muster_function_output(sum_function, "sum", MUSTER_F32, 0, MUSTER_SUM));
+    if (s->use)
+        test_options(s, known);
+    else
+        test_result(s, known);
+    EXPECT_OK(muster_runtime_close(runtime));
+    return 0;
+}
