@@ -3,6 +3,7 @@
  * machine is: a late rank waits until the call is lost, and where a busy machine made another rank
  * late, too, the same is done again with a longer deadline. */
 #include "base_check.h"
+#include "base_pace.h"
 #include "collectives_faults.h"
 
 #include <stdio.h>
@@ -68,10 +69,10 @@ static bool says(const char *message, const char *const texts[3]) {
 
 /* The call ends with `code` and a message with these texts, which is still there. */
 static void must_end(world *t, muster_status code, const char *first, const char *second, const char *third) {
-    for (t->deadline = 30 * MILLISECOND; t->deadline < 4000LL * MILLISECOND; t->deadline *= 2) {
+    for (t->deadline = 30 * MILLISECOND; t->deadline < test_patience(4000LL * MILLISECOND); t->deadline *= 2) {
         muster_status status = run(t);
         if (status == code && says(muster_last_error(), (const char *const[]){first, second, third})) break;
-        if (status != MUSTER_TIMEOUT || t->deadline > 2000LL * MILLISECOND)
+        if (status != MUSTER_TIMEOUT || t->deadline > test_patience(2000LL * MILLISECOND))
             fail_msg("expected %s with \"%s\", received %s \"%s\"", muster_status_name(code), first, muster_status_name(status),
                      muster_last_error());
     }
@@ -346,7 +347,7 @@ static void a_rank_that_computes_is_not_late(void **unused) {
     t.body = computing_body;
     for (t.late = 0; t.late < 3; t.late += 2) {
         muster_status status = MUSTER_TIMEOUT;
-        for (t.deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && t.deadline <= 1600 * MILLISECOND; t.deadline *= 2)
+        for (t.deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && t.deadline <= test_patience(1600LL * MILLISECOND); t.deadline *= 2)
             status = run(&t);
         assert_ok(status);
     }

@@ -1,6 +1,7 @@
 /* Failures inside parts of the workers: a failure in one part ends the whole call, in the other
  * parts, too; the parts work afterwards, and so does the world. */
 #include "base_check.h"
+#include "base_pace.h"
 #include "collectives_faults.h"
 
 #include <stdio.h>
@@ -178,7 +179,7 @@ static void do_deed(world *t) {
     bool waits = t->deed == SLEEPS || t->deed == ELSEWHERE;
     faults_say(t->c.pool, "%s", where);
     /* A longer deadline where a busy machine made somebody else late, too. */
-    for (int64_t deadline = 20 * MILLISECOND; deadline < 4000LL * MILLISECOND; deadline *= 2) {
+    for (int64_t deadline = 20 * MILLISECOND; deadline < test_patience(4000LL * MILLISECOND); deadline *= 2) {
         status = run(t, waits ? deadline : 0);
         if (!waits || status != MUSTER_TIMEOUT || strstr(muster_last_error(), text)) break;
     }

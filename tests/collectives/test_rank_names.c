@@ -1,5 +1,6 @@
 /* Who is who in messages: ranks of the communicator, and beside them the workers' numbers where
  * those differ. The part is of workers 3 and 2 of four, which are its ranks 0 and 1. */
+#include "base_pace.h"
 #include "collectives_values.h"
 
 #include <sched.h>
@@ -81,7 +82,7 @@ static void test_a_deadline(void **state) {
     (void)state;
     deed does = both_receive;
     collectives_pool c;
-    collectives_open_with(&c, 4, 0, NULL, 50 * MILLISECOND);
+    collectives_open_with(&c, 4, 0, NULL, test_patience(50 * MILLISECOND));
     assert_refused(collectives_run(&c, in_part, &does), MUSTER_TIMEOUT, "recv: rank ");
     /* either may lose its patience first */
     bool zero = strstr(muster_last_error(), "recv: rank 0 (worker 3) waited ");

@@ -8,6 +8,7 @@
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 
+#include "base_pace.h"
 #include "muster/communicator.h"
 #include "muster/function.h"
 #include "muster/ops.h"
@@ -203,10 +204,11 @@ static void apart_begin(apart_runs *r, int slot, void *argument) {
     apart *a = &r->slots[slot];
     a->text[0] = a->note[0] = '\0';
     fflush(NULL);
+    const unsigned seconds = (unsigned)(r->seconds * test_pace());
     const pid_t child = fork();
     if (child < 0) abort();
     if (child == 0) {
-        alarm(r->seconds);
+        alarm(seconds);
         r->run(a, argument);
         exit(0); /* with the leak checker, where there is one */
     }

@@ -4,6 +4,7 @@
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 
+#include "base_pace.h"
 #include "muster/communicator.h"
 #include "muster/function.h"
 #include "muster/ops.h"
@@ -79,7 +80,7 @@ static void a_queue_that_stands_still_between_calls_fails_the_next(void **state)
     assert_non_null(x);
     assert_ok(call(f, x, 16, 0));
     muster_sim_inject_queue_stall("cuMemAlloc_v2", 1, 0);
-    assert_refused(call(f, x, ROWS, 1000 * MILLISECOND), MUSTER_TIMEOUT, "s for its device cuda:0");
+    assert_refused(call(f, x, ROWS, test_patience(1000 * MILLISECOND)), MUSTER_TIMEOUT, "s for its device cuda:0");
     assert_int_equal(muster_sim_injected(), 1);
     assert_refused(call(f, x, ROWS, 0), MUSTER_DEVICE_LOST, "has not come back from an earlier call");
     assert_ok(muster_runtime_close(runtime));
@@ -97,7 +98,7 @@ static void what_a_device_given_up_may_still_use_is_kept(void **state) {
     muster_function *f = describe(runtime);
     assert_ok(call(f, x, 16, 0));
     muster_sim_inject_queue_stall("ncclAllReduce", 1, 0);
-    assert_refused(call(f, x, 16, 1000 * MILLISECOND), MUSTER_TIMEOUT, "s for its device cuda:");
+    assert_refused(call(f, x, 16, test_patience(1000 * MILLISECOND)), MUSTER_TIMEOUT, "s for its device cuda:");
     assert_ok(muster_runtime_close(runtime));
     unsetenv("MUSTER_COLLECTIVE_ALGORITHM");
     while (mst_cuda_take_notice(notice)) {

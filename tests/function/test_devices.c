@@ -4,6 +4,7 @@
 #include "device_far.h"
 #include "function_fixture.h"
 
+#include "base_pace.h"
 #include "muster/ops.h"
 
 #include <stdatomic.h>
@@ -224,7 +225,7 @@ static void describe_sum(muster_runtime *runtime, muster_function **f) {
 
 static void a_device_that_does_not_come_back_is_named_and_not_used_again(void **state) {
     (void)state;
-    muster_runtime *runtime = open_impatient("far:3", 100 * MILLISECOND);
+    muster_runtime *runtime = open_impatient("far:3", test_patience(100 * MILLISECOND));
     muster_function *f;
     float x[ROWS], y = 0;
     fill(x, ROWS);
@@ -271,7 +272,7 @@ static void a_failure_elsewhere_leaves_a_busy_device_usable(void **state) {
 
 static void an_asynchronous_call_on_a_stalled_device_ends_too(void **state) {
     (void)state;
-    muster_runtime *runtime = open_impatient("far:1", 100 * MILLISECOND);
+    muster_runtime *runtime = open_impatient("far:1", test_patience(100 * MILLISECOND));
     muster_function *f;
     muster_pending *pending;
     float x[ROWS], y = 0;

@@ -4,6 +4,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 
+#include "base_pace.h"
 #include "base_skip.h"
 #include "muster/function.h"
 
@@ -86,7 +87,8 @@ static void a_receive_whose_sender_returned_fails_at_once(void **state) {
 
 static muster_status slow(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
-    if (muster_worker_rank(w) == 1) nanosleep(&(struct timespec){0, 200000000}, NULL);
+    if (muster_worker_rank(w) == 1)
+        for (int i = 0; i < (int)(20 * test_pace()); i++) nanosleep(&(struct timespec){0, 10000000}, NULL);
     return muster_fill(w, 1, out[0]);
 }
 
@@ -94,7 +96,7 @@ static void a_slow_body_without_collectives_is_no_failure(void **state) {
     (void)state;
     if (on_gpus()) SKIP("not on GPUs: the deadline is also that of waits for the device, which may be busy for so long");
     float *result = calloc(LARGE, sizeof *result);
-    muster_runtime *runtime = open_devices("host:2", 20000000);
+    muster_runtime *runtime = open_devices("host:2", test_patience(20000000));
     assert_ok(call(summing(runtime, slow), result));
     assert_true(result[LARGE - 1] == 2);
     assert_ok(muster_runtime_close(runtime));

@@ -1,4 +1,5 @@
 /* Deadlines: a wait warns, then fails, and says for whom it waited. */
+#include "base_pace.h"
 #include "scheduler_device.h"
 
 #include <sched.h>
@@ -68,7 +69,7 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
     (void)state;
     for (int32_t late = 0; late < 3; late++) {
         rendezvous m = {.late = late};
-        mst_pool *pool = open_meeting(&m, 3, -1, 40 * MILLISECOND);
+        mst_pool *pool = open_meeting(&m, 3, -1, test_patience(40 * MILLISECOND));
         assert_int_equal(mst_pool_run(pool, never_task, &m), MUSTER_TIMEOUT);
         char expected[64];
         snprintf(expected, sizeof(expected), "for rank %d, which made no progress", (int)late);
@@ -87,7 +88,7 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
  * that wants to run does not for so long. */
 static void must_be_given_time(bool computing) {
     muster_status status = MUSTER_TIMEOUT;
-    for (int64_t deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= 3200LL * MILLISECOND; deadline *= 2) {
+    for (int64_t deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= test_patience(3200LL * MILLISECOND); deadline *= 2) {
         rendezvous m = {.late = 1, .events = computing ? 0 : deadline / MILLISECOND, .busy_ns = computing ? 2 * deadline : 0};
         mst_pool *pool = open_meeting(&m, 2, -1, deadline);
         status = mst_pool_run(pool, late_task, &m);
@@ -114,7 +115,7 @@ static int32_t count_lines(const char *text, const char *part) {
 
 static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     (void)state;
-    rendezvous m = {.late = 1, .events = 40};
+    rendezvous m = {.late = 1, .events = (int64_t)(40 * test_pace())};
     mst_pool *pool = open_meeting(&m, 2, 5 * MILLISECOND, -1);
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
@@ -126,7 +127,7 @@ static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
 
 static muster_status slow_task(muster_worker *worker, void *argument) {
     (void)argument;
-    if (worker->rank == 1) pass_time(60 * MILLISECOND);
+    if (worker->rank == 1) pass_time(test_patience(60 * MILLISECOND));
     return MUSTER_OK;
 }
 

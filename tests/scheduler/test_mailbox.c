@@ -1,5 +1,6 @@
 /* Mailboxes: a message is a rendezvous of two; what one side cannot finish ends with the run, never
  * with a hang. */
+#include "base_pace.h"
 #include "scheduler_device.h"
 #include "team_impl.h"
 
@@ -121,7 +122,7 @@ static muster_status both_send(muster_worker *worker, void *argument) {
 
 static void a_cycle_of_sends_ends_at_the_deadline(void **state) {
     (void)state;
-    mst_pool *pool = plain_pool(2, 0, -1, 50000000);
+    mst_pool *pool = plain_pool(2, 0, -1, test_patience(50000000));
     post_office o = {0};
     assert_int_equal(mst_team_create(pool, NULL, 0, &o.team), MUSTER_OK);
     assert_int_equal(mst_pool_run(pool, both_send, &o), MUSTER_TIMEOUT);

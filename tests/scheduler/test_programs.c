@@ -1,5 +1,6 @@
 /* Workers on host devices and the programs that they launch: who waits for them, and how long. */
 #include "../device/program_support.h"
+#include "base_pace.h"
 #include "clock_impl.h"
 #include "muster/worker.h"
 #include "pool_impl.h"
@@ -42,7 +43,7 @@ static int begin_test(void **state) {
 
 static int begin_with_a_deadline(void **state) {
     (void)state;
-    return begin_with(10 * 1000 * 1000, 50 * 1000 * 1000);
+    return begin_with(10 * 1000 * 1000, test_patience(50 * 1000 * 1000));
 }
 
 static int end_test(void **state) {

@@ -2,6 +2,7 @@
  * lost calls, bodies that leave what they have begun, the end of a server that is busy, and the
  * order of those who wait. */
 #include "base_machine.h"
+#include "base_pace.h"
 #include "muster/ops.h"
 #include "server_hold.h"
 
@@ -185,7 +186,7 @@ static void a_wait_fails_at_the_deadline_and_the_operation_goes_on(void **state)
     (void)state;
     world t;
     muster_request *request;
-    open_world(&t, 10 * MILLISECOND, 60 * MILLISECOND);
+    open_world(&t, 10 * MILLISECOND, test_patience(60 * MILLISECOND));
     server_hold_begin(&t.hold, t.server, N);
     assert_ok(add(t.a, &t, &request));
     assert_refused(muster_request_wait(&request), MUSTER_TIMEOUT, "for shard 0 of value 0");
@@ -201,7 +202,7 @@ static void a_wait_fails_at_the_deadline_and_the_operation_goes_on(void **state)
 static void a_call_gives_up_at_the_deadline_what_was_not_applied(void **state) {
     (void)state;
     world t;
-    open_world(&t, -1, 60 * MILLISECOND);
+    open_world(&t, -1, test_patience(60 * MILLISECOND));
     server_hold_begin(&t.hold, t.server, N);
     assert_refused(add(t.a, &t, NULL), MUSTER_TIMEOUT, "muster_client_send: server 'server': waited");
     assert_refused(muster_client_receive(t.a, 0, muster_f32(t.got, N), NULL), MUSTER_TIMEOUT, "muster_client_receive");
@@ -364,7 +365,7 @@ static void destroy_gives_up_at_the_deadline_and_may_be_called_again(void **stat
     (void)state;
     world t;
     muster_request *request;
-    open_world(&t, -1, 60 * MILLISECOND);
+    open_world(&t, -1, test_patience(60 * MILLISECOND));
     server_hold_begin(&t.hold, t.server, N);
     assert_ok(add(t.a, &t, &request));
     assert_refused(muster_server_destroy(t.server), MUSTER_TIMEOUT, "for operations that had begun");

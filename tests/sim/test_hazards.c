@@ -1,4 +1,5 @@
 /* Each rule of the checker, broken on purpose, is reported. */
+#include "base_pace.h"
 #include "machine_support.h"
 
 #include <pthread.h>
@@ -17,7 +18,8 @@ static void assert_nothing_reported(void) {
  * the call that breaks it may wait for them. */
 static pthread_t releaser;
 static void *release_when_reported(void *unused) {
-    for (int i = 0; i < 10000 && !muster_sim_hazard_count(); i++) usleep(1000);
+    const int patience = (int)(10000 * test_pace());
+    for (int i = 0; i < patience && !muster_sim_hazard_count(); i++) usleep(1000);
     muster_sim_release();
     return unused;
 }

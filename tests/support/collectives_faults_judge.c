@@ -3,6 +3,7 @@
 #include "collectives_faults.h"
 
 #include "base_check.h"
+#include "base_pace.h"
 #include "base_seed.h"
 #include "device_far.h"
 
@@ -252,7 +253,7 @@ static struct {
 enum { PATIENCE_S = 40 };
 
 static void give_up(void) {
-    fprintf(stderr, "nothing has ended for %d s: %s\n", PATIENCE_S, watched.words);
+    fprintf(stderr, "nothing has ended for %d s and more: %s\n", PATIENCE_S, watched.words);
     for (int32_t r = 0; watched.pool && r < mst_pool_size(watched.pool); r++) {
         char last[160];
         fprintf(stderr, "  rank %d did last: %s\n", r,
@@ -268,7 +269,7 @@ static void *watch(void *unused) {
         pthread_mutex_lock(&watched.lock);
         if (watched.said != seen) quiet = 0;
         seen = watched.said;
-        if (quiet >= PATIENCE_S) give_up();
+        if (quiet >= PATIENCE_S && quiet >= PATIENCE_S * test_pace()) give_up();
         pthread_mutex_unlock(&watched.lock);
     }
     return unused;

@@ -1,4 +1,5 @@
 #include "collectives_values.h"
+#include "base_pace.h"
 
 #include <stdio.h>
 
@@ -80,7 +81,7 @@ static muster_status sum_task(muster_worker *w, void *argument) {
 
 void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail_after_ns, muster_status code, const char *text) {
     collectives_pool c;
-    collectives_open_with(&c, host, 0, NULL, fail_after_ns);
+    collectives_open_with(&c, host, 0, NULL, test_patience(fail_after_ns));
     muster_status status = collectives_run(&c, task, argument);
     if (status != code) fail_msg("expected %s with \"%s\", received %s", muster_status_name(code), text, muster_status_name(status));
     if (!strstr(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);
