@@ -1,9 +1,9 @@
 /* Rounds between devices with memory of their own: which way serves an item, and in what order the
  * queues take it.
  *
- * A rank marks its queue before it arrives; whoever serves p2p waits, in its queue, for the marks
- * of all others, works, marks again, and after everybody has left waits for those marks. So nothing
- * waits in the host but the meeting. NCCL orders the devices by itself. */
+ * A rank records an event in its queue before it arrives. A rank that serves p2p waits, in its queue,
+ * for the events of all others, works, records a second event, and after everybody has left waits for
+ * the second events of the others. So nothing waits in the host but the meeting. NCCL orders the devices by itself. */
 #include "mover_impl.h"
 #include "nccl/nccl_impl.h"
 
@@ -13,10 +13,7 @@
 
 /* ---- what there is ---- */
 
-static bool able(const mst_device *device) {
-    const mst_device_table *table = device->table;
-    return !mst_device_is_host(device) && table->launch_code && table->mark && table->wait_mark && table->reach;
-}
+static bool able(const mst_device *device) { return !mst_device_is_host(device) && device->queue && device->code; }
 
 static const mst_device *device_of(mst_pool *pool, int32_t rank) { return mst_pool_worker(pool, rank)->device; }
 
@@ -34,7 +31,7 @@ static muster_status ask_reaches(mst_movers *movers) {
             if (i == j)
                 *reaches = true;
             else
-                MUSTER_TRY(device->table->reach(device, mst_pool_worker(movers->pool, j)->device, reaches));
+                MUSTER_TRY(device->code->peer_access(device, mst_pool_worker(movers->pool, j)->device, reaches));
         }
     }
     return MUSTER_OK;
@@ -54,6 +51,14 @@ void mst_movers_share(mst_host_communicator *part, const mst_host_communicator *
     part->peers = part->movers && are_peers(part);
 }
 
+static muster_status create_events(mst_movers *movers) {
+    for (int32_t r = 0; r < movers->size; r++) {
+        mst_device *device = mst_pool_worker(movers->pool, r)->device;
+        for (int32_t e = 0; e < MST_PEER_EVENTS; e++) MUSTER_TRY(mst_device_event_create(device, &movers->asides[r].events[e]));
+    }
+    return MUSTER_OK;
+}
+
 static const char opening[] = "muster_runtime_open: communicator";
 
 static muster_status build(mst_host_communicator *world, mst_movers *movers) {
@@ -61,7 +66,8 @@ static muster_status build(mst_host_communicator *world, mst_movers *movers) {
     movers->asides = mst_alloc(size * sizeof *movers->asides);
     movers->reaches = mst_alloc(size * size * sizeof *movers->reaches);
     if (!movers->asides || !movers->reaches) return mst_out_of_memory(opening, (int64_t)(size * sizeof *movers->asides + size * size));
-    for (size_t r = 0; r < size; r++) pthread_mutex_init(&movers->asides[r].marks, NULL);
+    for (size_t r = 0; r < size; r++) pthread_mutex_init(&movers->asides[r].recording, NULL);
+    MUSTER_TRY(create_events(movers));
     MUSTER_TRY(ask_reaches(movers));
     mst_movers_share(world, world);
     return world->forced == MST_P2P ? MUSTER_OK : mst_nccl_open(world, movers);
@@ -98,9 +104,10 @@ void mst_movers_close(mst_host_communicator *world) {
     if (!movers) return;
     mst_nccl_close(movers);
     for (int32_t r = 0; movers->asides && movers->reaches && r < movers->size; r++) {
-        pthread_mutex_destroy(&movers->asides[r].marks);
+        pthread_mutex_destroy(&movers->asides[r].recording);
+        for (int32_t e = 0; e < MST_PEER_EVENTS; e++) mst_device_event_destroy(movers->asides[r].events[e]);
         mst_device *device = mst_pool_worker(movers->pool, r)->device;
-        if (movers->asides[r].memory && !device->lost) device->table->release(device, movers->asides[r].memory);
+        if (movers->asides[r].memory && !device->lost) device->memory->release(device, movers->asides[r].memory);
     }
     mst_free(movers->asides);
     mst_free(movers->reaches);
@@ -121,7 +128,7 @@ muster_status mst_device_aside_begin(muster_worker *worker, mst_device_aside *as
     if (bytes <= aside->capacity) return MUSTER_OK;
     if (aside->memory) {
         MUSTER_TRY(mst_worker_sync(worker));
-        device->table->release(device, aside->memory);
+        device->memory->release(device, aside->memory);
         aside->memory = NULL;
         aside->capacity = 0;
     }
@@ -140,24 +147,23 @@ void *mst_device_aside_take(mst_device_aside *aside, int64_t bytes) {
 
 static mst_device_aside *aside_of(const mst_items *items) { return &items->self->movers->asides[items->worker->rank]; }
 
-/* ---- marks ---- */
+/* ---- events ---- */
 
-muster_status mst_mover_mark(const mst_host_communicator *self, muster_worker *worker, int32_t slot) {
-    pthread_mutex_t *lock = &self->movers->asides[worker->rank].marks;
-    pthread_mutex_lock(lock);
-    muster_status status = worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, slot);
-    pthread_mutex_unlock(lock);
+muster_status mst_peer_event_record(const mst_host_communicator *self, muster_worker *worker, int32_t event) {
+    mst_device_aside *own = &self->movers->asides[worker->rank];
+    pthread_mutex_lock(&own->recording);
+    muster_status status = mst_device_event_record(own->events[event], MST_QUEUE_COMPUTE);
+    pthread_mutex_unlock(&own->recording);
     return status;
 }
 
-muster_status mst_mover_await(const mst_host_communicator *self, muster_worker *worker, int32_t rank, int32_t slot) {
-    const int32_t other = self->members[rank].rank;
-    pthread_mutex_t *lock = &self->movers->asides[other].marks;
-    if (other == worker->rank) return MUSTER_OK;
-    pthread_mutex_lock(lock);
-    muster_status status =
-        worker->device->table->wait_mark(worker->device, MST_QUEUE_COMPUTE, mst_pool_worker(self->pool, other)->device, slot);
-    pthread_mutex_unlock(lock);
+muster_status mst_peer_event_wait(const mst_host_communicator *self, muster_worker *worker, int32_t rank, int32_t event) {
+    const int32_t other_rank = self->members[rank].rank;
+    mst_device_aside *other = &self->movers->asides[other_rank];
+    if (other_rank == worker->rank) return MUSTER_OK;
+    pthread_mutex_lock(&other->recording);
+    muster_status status = mst_device_event_wait(worker->device, MST_QUEUE_COMPUTE, other->events[event]);
+    pthread_mutex_unlock(&other->recording);
     return status;
 }
 
@@ -198,10 +204,10 @@ muster_status mst_movers_offer(const mst_items *items, mst_request *offered) {
         if (!overwrites_input(&offered[i])) continue;
         const int64_t bytes = mst_request_input_bytes(&offered[i]);
         void *copy = mst_device_aside_take(aside_of(items), bytes);
-        MUSTER_TRY(device->table->copy(device, copy, offered[i].input, bytes));
+        MUSTER_TRY(device->memory->copy(device, copy, offered[i].input, bytes));
         offered[i].input = copy;
     }
-    return items->self->peers ? mst_mover_mark(items->self, items->worker, MST_MARK_ARRIVED + (int32_t)(items->tag & 1)) : MUSTER_OK;
+    return items->self->peers ? mst_peer_event_record(items->self, items->worker, MST_PEER_ARRIVED + (int32_t)(items->tag & 1)) : MUSTER_OK;
 }
 
 /* ---- after it ---- */
@@ -222,37 +228,36 @@ static mst_algorithm_kind decide(const mst_host_communicator *self, const mst_vi
                                        self->forced);
 }
 
-/* COMPUTE of this worker's device after everything that each other rank has marked under the
- * slot. */
-static muster_status await_marks(const mst_items *items, int32_t slot) {
-    for (int32_t r = 0; r < items->self->base.size; r++) MUSTER_TRY(mst_mover_await(items->self, items->worker, r, slot));
+/* COMPUTE of this worker's device goes on after the event of each other rank. */
+static muster_status wait_for_all(const mst_items *items, int32_t event) {
+    for (int32_t r = 0; r < items->self->base.size; r++) MUSTER_TRY(mst_peer_event_wait(items->self, items->worker, r, event));
     return MUSTER_OK;
 }
 
 static muster_status serve_p2p(const mst_items *items) {
-    MUSTER_TRY(await_marks(items, MST_MARK_ARRIVED + (int32_t)(items->tag & 1)));
+    MUSTER_TRY(wait_for_all(items, MST_PEER_ARRIVED + (int32_t)(items->tag & 1)));
     for (int32_t i = 0; i < items->count; i++) {
         mst_view view = mst_items_view(items, i);
         if (decide(items->self, &view) == MST_P2P) MUSTER_TRY(mst_p2p_serve(items->worker, &view));
     }
-    return mst_mover_mark(items->self, items->worker, MST_MARK_ENDED + (int32_t)(items->tag & 1));
+    return mst_peer_event_record(items->self, items->worker, MST_PEER_ENDED + (int32_t)(items->tag & 1));
 }
 
-muster_status mst_movers_serve(const mst_items *items, bool *staged, bool *marked) {
+muster_status mst_movers_serve(const mst_items *items, bool *staged, bool *recorded) {
     int32_t nccl = 0;
-    *staged = *marked = false;
+    *staged = *recorded = false;
     for (int32_t i = 0; i < items->count; i++) {
         mst_view view = mst_items_view(items, i);
         mst_algorithm_kind kind = decide(items->self, &view);
         *staged |= kind == MST_STAGED;
-        *marked |= kind == MST_P2P;
+        *recorded |= kind == MST_P2P;
         nccl += kind == MST_NCCL;
     }
-    if (*staged) return *marked = false, MUSTER_OK;
-    if (*marked) MUSTER_TRY(serve_p2p(items));
+    if (*staged) return *recorded = false, MUSTER_OK;
+    if (*recorded) MUSTER_TRY(serve_p2p(items));
     return nccl > 0 ? mst_nccl_serve(items, aside_of(items)) : MUSTER_OK;
 }
 
 bool mst_mover_is_nccl(const mst_items *items, const mst_view *view) { return decide(items->self, view) == MST_NCCL; }
 
-muster_status mst_movers_end(const mst_items *items) { return await_marks(items, MST_MARK_ENDED + (int32_t)(items->tag & 1)); }
+muster_status mst_movers_end(const mst_items *items) { return wait_for_all(items, MST_PEER_ENDED + (int32_t)(items->tag & 1)); }

@@ -2,25 +2,26 @@
  * copy in host memory. The round has met, and its requests agree; each rank issues its part on the
  * COMPUTE queue of its own device and waits for nothing: what others have issued before the round
  * comes before it, and what they issue after the round comes behind it. */
-#ifndef MST_MOVER_IMPL_H
-#define MST_MOVER_IMPL_H
+#ifndef MST_PEER_IMPL_H
+#define MST_PEER_IMPL_H
 
 #include "host/host_impl.h"
 #include "host/view_impl.h"
 #include "p2p/p2p_parameters_impl.h"
 
-/* Slots of the device's marks that collectives use; the function room uses those from
- * MST_MARK_FUNCTION on. Arrivals and ends are used in turn, like the lines of the
- * team: a rank marks again only after everybody has issued the waits of the round before. */
-enum { MST_MARK_ARRIVED, MST_MARK_ENDED = 2, MST_MARK_POSTED = 4, MST_MARK_RECEIVED, MST_MARK_FUNCTION = 8 };
+/* The events of one worker's device. There are two of the first and of the second kind, used in turn
+ * like the lines of the team: a rank records one again only after everybody has issued the waits of
+ * the round before. */
+enum { MST_PEER_ARRIVED, MST_PEER_ENDED = 2, MST_PEER_POSTED = 4, MST_PEER_RECEIVED, MST_PEER_EVENTS };
 
 /* Memory of one worker's device for copies; grows, and is kept. Shared by all communicators of the
- * worker: whatever uses it is done, in the order of its queue and of the marks it waits for, before
+ * worker: whatever uses it is done, in the order of its queue and of the events it waits for, before
  * the next collective of the worker begins. */
 typedef struct mst_device_aside {
     _Alignas(MST_CACHE_LINE) char *memory;
     int64_t capacity, used;
-    pthread_mutex_t marks; /* see mst_mover_mark */
+    pthread_mutex_t recording; /* see mst_peer_event_record */
+    mst_device_event *events[MST_PEER_EVENTS];
 } mst_device_aside;
 
 /* What the communicators of one pool share: of the world, borrowed by its parts. */
@@ -55,19 +56,20 @@ mst_view mst_items_view(const mst_items *items, int32_t item); /* round.c; until
 /* mover.c: does this item go by NCCL? */
 bool mst_mover_is_nccl(const mst_items *items, const mst_view *view);
 
-/* Marks COMPUTE of this worker's device; COMPUTE after what member `rank` has marked last. A member
- * may mark a slot again, in a round of another communicator or for the next message, before a slow
- * peer has issued its wait, which then waits for somewhat more than it needs: never for anything
- * that was issued after it, so that there is no cycle. A lock keeps the two apart. */
-muster_status mst_mover_mark(const mst_host_communicator *self, muster_worker *worker, int32_t slot);
-muster_status mst_mover_await(const mst_host_communicator *self, muster_worker *worker, int32_t rank, int32_t slot);
+/* record: the end of COMPUTE of this worker's device. wait: COMPUTE goes on after what member `rank`
+ * has recorded last. A member may record an event again, in a round of another communicator or for
+ * the next message, before a slow peer has issued its wait. That wait then waits for somewhat more
+ * than it needs, but never for anything that was issued after it, so that there is no cycle. A lock
+ * keeps the two apart. */
+muster_status mst_peer_event_record(const mst_host_communicator *self, muster_worker *worker, int32_t event);
+muster_status mst_peer_event_wait(const mst_host_communicator *self, muster_worker *worker, int32_t rank, int32_t event);
 
 /* Before the arrival: room on the device, a copy of an input that its own rank overwrites, and the
- * mark that others wait for. offered: [count], as the others will see them. */
+ * event that others wait for. offered: [count], as the others will see them. */
 muster_status mst_movers_offer(const mst_items *items, mst_request *offered);
 /* After it, inside a section. *staged: some item is served by neither, the same answer on every
- * rank, and nothing has been done; *marked: ended marks are to be awaited. */
-muster_status mst_movers_serve(const mst_items *items, bool *staged, bool *marked);
+ * rank, and nothing has been done; *recorded: the second events are to be waited for. */
+muster_status mst_movers_serve(const mst_items *items, bool *staged, bool *recorded);
 /* After everybody has left: what this rank issues from now on comes after what others do for it. */
 muster_status mst_movers_end(const mst_items *items);
 

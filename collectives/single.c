@@ -7,7 +7,7 @@ static muster_status copy(muster_worker *worker, const mst_request *r) {
         mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, mst_collective_name(r->collective), ++worker->sequence, bytes);
     muster_status status = r->input == r->output || !r->output || bytes == 0
                                ? MUSTER_OK
-                               : worker->device->table->copy(worker->device, r->output, r->input, bytes);
+                               : worker->device->memory->copy(worker->device, r->output, r->input, bytes);
     mst_record_end(&worker->recorder, event);
     return status;
 }

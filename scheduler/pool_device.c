@@ -98,7 +98,7 @@ static muster_status wait_once(mst_worker_state *state) {
     const bool host = mst_device_is_host(device);
     state->device_wait.since_ns = 0;
     if (host) state->device_wait.in_run = true;
-    const muster_status status = device->table->sync(device);
+    const muster_status status = device->table->synchronize(device);
     state->device_wait.since_ns = 0;
     if (host) state->device_wait.in_run = false;
     return status;
@@ -115,7 +115,7 @@ static void begin_late(mst_worker_state *state) {
 muster_status mst_device_begin(mst_worker_state *state) {
     mst_device *device = state->worker.device;
     state->device_wait = (mst_device_wait){.in_run = false};
-    const muster_status status = device->table->enter ? device->table->enter(device) : MUSTER_OK;
+    const muster_status status = device->queue ? device->queue->enter(device) : MUSTER_OK;
     state->device_wait.in_run = status == MUSTER_OK;
     return status;
 }
@@ -154,11 +154,11 @@ muster_status mst_worker_sync(muster_worker *worker) {
 
 /* Of two failures the first is kept. */
 static muster_status leave_device(mst_device *device, muster_status status) {
-    if (!device->table->leave) return status;
-    if (status == MUSTER_OK) return device->table->leave(device);
+    if (!device->queue) return status;
+    if (status == MUSTER_OK) return device->queue->leave(device);
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    (void)device->table->leave(device);
+    (void)device->queue->leave(device);
     return mst_error_restore(status, message);
 }
 
@@ -188,8 +188,8 @@ void mst_devices_clear_in_flight(mst_pool *pool) {
 
 muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address) {
     mst_device *device = worker->device;
-    const muster_status status = device->table->allocate(device, bytes, address);
-    if (status == MUSTER_OUT_OF_MEMORY && device->in_flight && device->table->reserve) {
+    const muster_status status = device->memory->allocate(device, bytes, address);
+    if (status == MUSTER_OUT_OF_MEMORY && device->in_flight) {
         worker->pool->states[worker->rank].refused += bytes;
         atomic_store(&worker->pool->refused, true);
     }
@@ -202,7 +202,7 @@ void mst_device_reserve_refused(mst_pool *pool) {
     for (int32_t rank = 0; rank < pool->size; rank++) {
         mst_worker_state *state = &pool->states[rank];
         mst_device *device = state->worker.device;
-        if (state->refused > 0 && !device->lost) device->table->reserve(device, state->refused);
+        if (state->refused > 0 && !device->lost) device->memory->reserve(device, state->refused);
         state->refused = 0;
     }
 }

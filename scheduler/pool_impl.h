@@ -103,11 +103,11 @@ enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
 
-/* Memory of the worker's device during a run, as table->allocate gives it. What a device cannot
+/* Memory of the worker's device during a run, as table->memory->allocate gives it. What a device cannot
  * give now because its driver must not be called while collectives are in flight, it reserves after
  * the run, so that the next one finds it. */
 muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address);
-/* Waits for the worker's device: table->sync, of which the pool knows how long it takes. Ends with
+/* Waits for the worker's device: table->synchronize, of which the pool knows how long it takes. Ends with
  * the deadline of the run, or ABORTED with its loss. */
 muster_status mst_worker_sync(muster_worker *worker);
 /* Before host code of a run touches memory of a device whose memory is the host's: a program that

@@ -82,11 +82,11 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
 /* One block of the sum serves the next run of the same kind without an allocation. Where the device
  * has no room for it, the old blocks do. */
 static void merge_blocks(muster_worker *worker) {
-    const mst_device_table *table = worker->device->table;
+    mst_device *device = worker->device;
     mst_scratch_block whole = {0};
     for (int64_t i = 0; i < worker->scratch_count; i++) whole.bytes += worker->scratch[i].bytes;
-    if (table->allocate(worker->device, whole.bytes, &whole.address) != MUSTER_OK) return;
-    for (int64_t i = 0; i < worker->scratch_count; i++) table->release(worker->device, worker->scratch[i].address);
+    if (device->memory->allocate(device, whole.bytes, &whole.address) != MUSTER_OK) return;
+    for (int64_t i = 0; i < worker->scratch_count; i++) device->memory->release(device, worker->scratch[i].address);
     worker->scratch[0] = whole;
     worker->scratch_count = 1;
 }
@@ -101,7 +101,7 @@ void mst_worker_scratch_reset(muster_worker *worker) {
 }
 
 void mst_worker_scratch_release(muster_worker *worker) {
-    for (int64_t i = 0; i < worker->scratch_count; i++) worker->device->table->release(worker->device, worker->scratch[i].address);
+    for (int64_t i = 0; i < worker->scratch_count; i++) worker->device->memory->release(worker->device, worker->scratch[i].address);
     mst_free(worker->scratch);
     worker->scratch = NULL;
     worker->scratch_count = worker->scratch_capacity = 0;
@@ -188,8 +188,8 @@ muster_status muster_worker_read(muster_worker *worker, muster_tensor device_ten
     MUSTER_TRY(check_copy(worker, "muster_worker_read", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(mst_worker_drain(worker));
-    MUSTER_TRY(device->table->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor),
-                                       mst_tensor_bytes(device_tensor)));
+    MUSTER_TRY(device->memory->copy_out(device, muster_tensor_address(host_tensor), muster_tensor_address(device_tensor),
+                                        mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }
 
@@ -197,7 +197,7 @@ muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tens
     MUSTER_TRY(check_copy(worker, "muster_worker_write", device_tensor, host_tensor));
     mst_device *device = worker->device;
     MUSTER_TRY(mst_worker_drain(worker));
-    MUSTER_TRY(device->table->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor),
-                                      mst_tensor_bytes(device_tensor)));
+    MUSTER_TRY(device->memory->copy_in(device, muster_tensor_address(device_tensor), muster_tensor_address(host_tensor),
+                                       mst_tensor_bytes(device_tensor)));
     return mst_worker_sync(worker);
 }

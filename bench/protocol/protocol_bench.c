@@ -120,7 +120,7 @@ static muster_status no_sync(mst_device *device) {
     (void)device;
     return MUSTER_OK;
 }
-static const mst_device_table bench_table = {.backend = "bench", .flags = MST_DEVICE_HOST_MEMORY, .sync = no_sync};
+static const mst_device_table bench_table = {.backend = "bench", .flags = MST_DEVICE_HOST_MEMORY, .synchronize = no_sync};
 static void print_line(void *user, const char *line) {
     (void)user;
     fprintf(stderr, "%s\n", line);

@@ -16,7 +16,7 @@ typedef struct mst_aside {
 
 /* A message on offer. It lies in the sender's memory until it is taken. */
 typedef struct mst_message {
-    const void *data; /* host memory; on_device: the sender's, to be read after its mark */
+    const void *data; /* host memory; on_device: the sender's, to be read after its event */
     int64_t count, tag;
     int32_t to;
     uint8_t dtype;

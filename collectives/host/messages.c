@@ -1,7 +1,7 @@
 /* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in
  * its own memory and waits until all of it is taken; the receiver copies from there. Between
- * devices that reach each other's memory the receiver's queue copies, after the mark of the
- * sender's, and the sender's queue goes on after the receiver's mark; the host waits only for the
+ * devices that reach each other's memory the receiver's queue copies, after the event of the
+ * sender's, and the sender's queue goes on after the receiver's event; the host waits only for the
  * other side to come. Both block meanwhile, so a message that the other side does not ask for now
  * can never be received: an error at once. */
 #include "../mover_impl.h"
@@ -55,10 +55,10 @@ static uint64_t post(const mail *m, mst_message *messages, int64_t count) {
 
 /* Of the sender: before it posts what was filled, and after it was taken. */
 static muster_status ready_to_post(const mail *m) {
-    return stays_on_device(m) ? mst_mover_mark(m->self, m->worker, MST_MARK_POSTED) : MUSTER_OK;
+    return stays_on_device(m) ? mst_peer_event_record(m->self, m->worker, MST_PEER_POSTED) : MUSTER_OK;
 }
 static muster_status after_taken(const mail *m, int32_t to) {
-    return stays_on_device(m) ? mst_mover_await(m->self, m->worker, to, MST_MARK_RECEIVED) : MUSTER_OK;
+    return stays_on_device(m) ? mst_peer_event_wait(m->self, m->worker, to, MST_PEER_RECEIVED) : MUSTER_OK;
 }
 
 static bool copies_aside(const mail *m) { return !mst_device_is_host(m->worker->device) && !stays_on_device(m); }
@@ -96,8 +96,8 @@ static muster_status take_one(const mail *m, int32_t from, const mst_request *wa
     mst_device *device = m->worker->device;
     const int64_t bytes = message_bytes(wanted);
     if (!message->on_device) return mst_copy_in(m->worker, wanted->output, message->data, bytes);
-    MUSTER_TRY(mst_mover_await(m->self, m->worker, from, MST_MARK_POSTED));
-    return bytes == 0 || wanted->output == message->data ? MUSTER_OK : device->table->copy(device, wanted->output, message->data, bytes);
+    MUSTER_TRY(mst_peer_event_wait(m->self, m->worker, from, MST_PEER_POSTED));
+    return bytes == 0 || wanted->output == message->data ? MUSTER_OK : device->memory->copy(device, wanted->output, message->data, bytes);
 }
 
 /* Inside a section. Serves all requests from this sender that the offer holds; those served become
@@ -133,7 +133,7 @@ static muster_status receive_from(const mail *m, int32_t from, int64_t tag, mst_
         memcpy(&o, box.payload, sizeof o);
         MUSTER_TRY(mst_box_read_begin(team, m->worker, from, box.tag));
         muster_status status = take_offered(m, from, &o, requests, count, &left);
-        if (status == MUSTER_OK && stays_on_device(m)) status = mst_mover_mark(m->self, m->worker, MST_MARK_RECEIVED);
+        if (status == MUSTER_OK && stays_on_device(m)) status = mst_peer_event_record(m->self, m->worker, MST_PEER_RECEIVED);
         bool all = status == MUSTER_OK && !next_untaken(&o, NULL);
         if (all)
             mst_box_take(team, m->worker, from, box.tag);

@@ -215,26 +215,26 @@ mst_view mst_items_view(const mst_items *items, int32_t item) {
     return items->count == 1 ? view_of_lines(&r) : view_of_item(&r, item);
 }
 
-static muster_status serve_on_devices(const round *r, const mst_items *items, bool *staged, bool *marked) {
+static muster_status serve_on_devices(const round *r, const mst_items *items, bool *staged, bool *recorded) {
     for (int32_t i = 0; i < r->count; i++) {
         mst_view view = mst_items_view(items, i);
         if (r->count > 1) MUSTER_TRY(mst_check_heads(r->self, &view));
         MUSTER_TRY(mst_check_counts(r->self, &view));
     }
-    return mst_movers_serve(items, staged, marked);
+    return mst_movers_serve(items, staged, recorded);
 }
 
 /* staged: nothing has been done, on any rank, and copies in host memory must do it. */
 static muster_status work_on_devices(const round *r, bool *staged) {
     const mst_items items = items_of(r);
-    bool marked = false;
+    bool recorded = false;
     muster_status status = mst_team_read_begin(r->self->team, r->worker, r->tag);
     if (status == MUSTER_OK) {
-        status = serve_on_devices(r, &items, staged, &marked);
+        status = serve_on_devices(r, &items, staged, &recorded);
         mst_team_read_end(r->self->team, r->worker, r->tag);
     }
     MUSTER_TRY(leave(r, status));
-    return marked ? mst_movers_end(&items) : MUSTER_OK;
+    return recorded ? mst_movers_end(&items) : MUSTER_OK;
 }
 
 static muster_status meet(round *r, bool *staged) {

@@ -26,13 +26,13 @@ void *mst_aside_take(mst_aside *aside, int64_t bytes) {
 muster_status mst_copy_out(muster_worker *worker, void *to_host, const void *from_device, int64_t bytes) {
     if (bytes == 0) return MUSTER_OK;
     if (mst_device_is_host(worker->device)) return memcpy(to_host, from_device, (size_t)bytes), MUSTER_OK;
-    MUSTER_TRY(worker->device->table->copy_out(worker->device, to_host, from_device, bytes));
+    MUSTER_TRY(worker->device->memory->copy_out(worker->device, to_host, from_device, bytes));
     return mst_worker_sync(worker);
 }
 
 muster_status mst_copy_in(muster_worker *worker, void *to_device, const void *from_host, int64_t bytes) {
     if (bytes == 0 || to_device == from_host) return MUSTER_OK;
     if (mst_device_is_host(worker->device)) return memcpy(to_device, from_host, (size_t)bytes), MUSTER_OK;
-    MUSTER_TRY(worker->device->table->copy_in(worker->device, to_device, from_host, bytes));
+    MUSTER_TRY(worker->device->memory->copy_in(worker->device, to_device, from_host, bytes));
     return mst_worker_sync(worker);
 }

@@ -26,7 +26,7 @@ muster_status mst_nccl_api_get(const mst_nccl_api **api) {
 static muster_status ask_device(const mst_device *device) {
     bool done;
     mst_device *asked = (mst_device *)(uintptr_t)device;
-    return device && device->table->poll ? device->table->poll(asked, &done) : MUSTER_OK;
+    return device && device->queue ? device->queue->poll(asked, &done) : MUSTER_OK;
 }
 
 static muster_status status_of(mst_nccl_result result) {

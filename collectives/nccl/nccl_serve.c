@@ -119,7 +119,7 @@ static muster_status receive(const issue *c, void *to, int64_t bytes, int32_t pe
 }
 
 static muster_status copy(const issue *c, void *to, const void *from, int64_t bytes) {
-    return bytes == 0 || to == from ? MUSTER_OK : c->worker->device->table->copy(c->worker->device, to, from, bytes);
+    return bytes == 0 || to == from ? MUSTER_OK : c->worker->device->memory->copy(c->worker->device, to, from, bytes);
 }
 
 static muster_status broadcast(const issue *c, const mst_view *view) {

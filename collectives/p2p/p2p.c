@@ -36,7 +36,7 @@ muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2
         p->parameter = (char *)own->output + begin * mst_view_element(view);
         if (momentum) p->velocity = (char *)momentum->velocity + begin * mst_view_element(view);
     }
-    return worker->device->table->launch_code(worker->device, &reduce_kernel, p->count, p, sizeof *p);
+    return worker->device->code->launch(worker->device, &reduce_kernel, p->count, p, sizeof *p);
 }
 
 /* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order, to
@@ -76,7 +76,7 @@ static muster_status reduce_scatter(muster_worker *worker, const mst_view *view)
 
 static muster_status move(muster_worker *worker, const mst_view *view, void *to, const void *from, int64_t count) {
     const int64_t bytes = count * mst_view_element(view);
-    return to == from || bytes == 0 ? MUSTER_OK : worker->device->table->copy(worker->device, to, from, bytes);
+    return to == from || bytes == 0 ? MUSTER_OK : worker->device->memory->copy(worker->device, to, from, bytes);
 }
 
 /* Rank r copies segment r to everybody, so that every device's copies go at once. */

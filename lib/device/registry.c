@@ -3,6 +3,7 @@
 #include "device_impl.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MAX_BACKENDS = 16 };
@@ -26,6 +27,55 @@ const mst_device_table *mst_device_find(const char *backend) {
     return table;
 }
 
+/* ---- which entry of a table is missing ---- */
+
+typedef struct entry {
+    const char *name;
+    size_t offset;
+} entry;
+
+#define ENTRY(part, name) \
+    { #name, offsetof(mst_device##part##_table, name) }
+#define COUNT(entries) (sizeof(entries) / sizeof *(entries))
+
+static const entry own_entries[] = {ENTRY(, open), ENTRY(, close), ENTRY(, synchronize), ENTRY(, memory)};
+static const entry memory_entries[] = {ENTRY(_memory, allocate), ENTRY(_memory, release),  ENTRY(_memory, reserve),
+                                       ENTRY(_memory, copy_in),  ENTRY(_memory, copy_out), ENTRY(_memory, copy)};
+static const entry queue_entries[] = {ENTRY(_queue, enter),         ENTRY(_queue, leave),        ENTRY(_queue, poll),
+                                      ENTRY(_queue, copy_in_async), ENTRY(_queue, event_create), ENTRY(_queue, event_destroy),
+                                      ENTRY(_queue, event_record),  ENTRY(_queue, event_wait),   ENTRY(_queue, event_query)};
+static const entry code_entries[] = {ENTRY(_code, launch), ENTRY(_code, gemm), ENTRY(_code, peer_access)};
+static const entry program_entries[] = {ENTRY(_program, language), ENTRY(_program, open), ENTRY(_program, close), ENTRY(_program, limits),
+                                        ENTRY(_program, launch)};
+static const entry host_memory_entries[] = {ENTRY(_host_memory, allocate), ENTRY(_host_memory, release), ENTRY(_host_memory, pin),
+                                            ENTRY(_host_memory, unpin)};
+
+/* The entries of one struct are all pointers, and a NULL pointer of any type is all zeros on every
+ * machine that the library runs on. */
+static const char *find_missing(const void *part, const entry *entries, size_t count) {
+    static const char null[sizeof(void (*)(void))];
+    for (size_t i = 0; part && i < count; i++) {
+        if (memcmp((const char *)part + entries[i].offset, null, sizeof null) == 0) return entries[i].name;
+    }
+    return NULL;
+}
+
+static muster_status check_part(const mst_device_table *table, const char *part, const void *of, const entry *entries, size_t count) {
+    const char *missing = find_missing(of, entries, count);
+    if (!missing) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "mst_device_register: table: expected every entry, received \"%s\" without %s%s",
+                     table->backend, part, missing);
+}
+
+static muster_status check_entries(const mst_device_table *table) {
+    MUSTER_TRY(check_part(table, "", table, own_entries, COUNT(own_entries)));
+    MUSTER_TRY(check_part(table, "memory.", table->memory, memory_entries, COUNT(memory_entries)));
+    MUSTER_TRY(check_part(table, "queue.", table->queue, queue_entries, COUNT(queue_entries)));
+    MUSTER_TRY(check_part(table, "code.", table->code, code_entries, COUNT(code_entries)));
+    MUSTER_TRY(check_part(table, "program.", table->program, program_entries, COUNT(program_entries)));
+    return check_part(table, "host_memory.", table->host_memory, host_memory_entries, COUNT(host_memory_entries));
+}
+
 static muster_status check_table(const mst_device_table *table) {
     if (!table || !table->backend || !table->backend[0]) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "mst_device_register: table: expected a table with a backend name, received %s",
@@ -35,13 +85,10 @@ static muster_status check_table(const mst_device_table *table) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "mst_device_register: backend: expected a name without ':' and ',', received \"%s\"",
                          table->backend);
     }
-    if (!table->open || !table->close || !table->allocate || !table->release || !table->copy_in || !table->copy_out || !table->copy ||
-        !table->sync) {
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "mst_device_register: table: expected every function but launch, received \"%s\" without one", table->backend);
-    }
-    return MUSTER_OK;
+    return check_entries(table);
 }
+
+/* ---- the list ---- */
 
 static muster_status add_locked(const mst_device_table *table) {
     if (find_locked(table->backend)) {

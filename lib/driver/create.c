@@ -62,7 +62,7 @@ static muster_status driver_check_worker(const char *where, const muster_worker 
 
 static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
     for (int i = 1; i >= 0; i--) {
-        driver->device->table->release(driver->device, value->outgoing[i]);
+        driver->device->memory->release(driver->device, value->outgoing[i]);
         mst_free(value->fetched[i]);
     }
 }
@@ -71,7 +71,7 @@ static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
 static void driver_free(muster_driver *driver) {
     for (int32_t i = driver->values ? driver->count - 1 : -1; i >= 0; i--) driver_free_value(driver, &driver->values[i]);
     mst_free(driver->values);
-    driver->device->table->release(driver->device, driver->flag);
+    driver->device->memory->release(driver->device, driver->flag);
     if (driver->client) mst_client_release(driver->client);
     mst_free(driver);
 }

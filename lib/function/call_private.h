@@ -18,9 +18,7 @@
 /* On a device with a COPY queue the rows of one slice travel while the one before computes: two
  * chunks of each input, used in turn. Marks of a chunk: its rows have come; what reads them has
  * been issued. The slots of marks below these are the collectives'. */
-enum { MST_CHUNKS = 2, MST_FUNCTION_MARKS = 8 };
-static inline int32_t mst_mark_come(int64_t chunk) { return MST_FUNCTION_MARKS + (int32_t)(chunk % MST_CHUNKS); }
-static inline int32_t mst_mark_used(int64_t chunk) { return MST_FUNCTION_MARKS + MST_CHUNKS + (int32_t)(chunk % MST_CHUNKS); }
+enum { MST_CHUNKS = 2 };
 
 /* Rows for which the body runs, and what came of it. */
 typedef struct mst_logical_shard {
@@ -43,6 +41,9 @@ typedef struct mst_rank {
     mst_part *updates;                /* [uses] */
     mst_store *gathered_rows, *lists; /* [uses] rows that replica_batch chose; their indices, on the device */
     muster_tensor *views;             /* [uses] this slice's view of the variable */
+    /* Events of each chunk: its rows have come; what reads them has been issued. NULL until a call
+     * copies rows while the device computes. */
+    mst_device_event *come[MST_CHUNKS], *used[MST_CHUNKS];
 } mst_rank;
 
 /* What a run of the pool is given: constant from call to call, so that its line stays in every

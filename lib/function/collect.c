@@ -144,7 +144,7 @@ static muster_status copy_to_caller(mst_call *call, muster_worker *worker, int64
         MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
     part->direct = true;
     const void *from = summed && !cast ? part->sum.address : part->value.address;
-    return worker->device->table->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
+    return worker->device->memory->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
 }
 
 /* Makes the part visible to host code, which may read it after the worker's sync. */
@@ -159,8 +159,8 @@ static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     if (mst_device_is_host(worker->device)) return MUSTER_OK;
     if (mst_output_goes_to_caller(call, mst_call_shard(call, worker), i)) return copy_to_caller(call, worker, i, summed);
     part->visible = part->host.address;
-    return worker->device->table->copy_out(worker->device, part->host.address, store->address,
-                                           muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype));
+    return worker->device->memory->copy_out(worker->device, part->host.address, store->address,
+                                            muster_tensor_count(function->plan.outputs[i]) * muster_dtype_size(part->dtype));
 }
 
 muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {

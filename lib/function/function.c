@@ -21,7 +21,7 @@ muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char
 }
 
 void mst_device_store_free(mst_device *device, mst_store *store) {
-    device->table->release(device, store->address);
+    device->memory->release(device, store->address);
     *store = (mst_store){0};
 }
 
@@ -30,8 +30,8 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
     void *address;
     /* Nothing uses the old block: every run has waited for its device. A wait here would have no
      * deadline. */
-    MUSTER_TRY(device->table->allocate(device, bytes, &address));
-    device->table->release(device, store->address);
+    MUSTER_TRY(device->memory->allocate(device, bytes, &address));
+    device->memory->release(device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
     return MUSTER_OK;
 }
@@ -42,7 +42,7 @@ muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, 
     /* Queued work may still use the old block. */
     if (!mst_device_is_host(worker->device) || worker->device->queued) MUSTER_TRY(mst_worker_sync(worker));
     MUSTER_TRY(mst_worker_allocate(worker, bytes, &address));
-    worker->device->table->release(worker->device, store->address);
+    worker->device->memory->release(worker->device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
     return MUSTER_OK;
 }
@@ -58,6 +58,10 @@ static void function_free_rank(muster_function *function, int32_t r) {
     mst_rank *rank = &function->ranks[r];
     mst_device *device = function->object.runtime->devices[r];
     for (int64_t i = 0; rank->staged && i < MST_CHUNKS * function->input_count; i++) mst_device_store_free(device, &rank->staged[i]);
+    for (int32_t c = 0; c < MST_CHUNKS; c++) {
+        mst_device_event_destroy(rank->come[c]);
+        mst_device_event_destroy(rank->used[c]);
+    }
     for (int64_t i = 0; rank->pinned_bounce && i < MST_CHUNKS * function->input_count; i++)
         mst_locked_store_free(device, &rank->pinned_bounce[i]);
     for (int64_t i = 0; rank->updates && i < function->use_count; i++) function_free_part(device, &rank->updates[i]);

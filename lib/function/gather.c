@@ -40,7 +40,7 @@ static muster_status gather_append(mst_call *call, muster_worker *worker, int64_
     if (bytes > part->value.capacity || !part->value.address) {
         mst_store grown = {0};
         MUSTER_TRY(mst_worker_store_reserve(worker, &grown, bytes > INT64_MAX / 2 ? bytes : bytes + bytes / 2));
-        muster_status status = device->table->copy(device, grown.address, part->value.address, part->rows * bytes_per_row);
+        muster_status status = device->memory->copy(device, grown.address, part->value.address, part->rows * bytes_per_row);
         if (!status) status = mst_worker_sync(worker);
         mst_store old = part->value;
         part->value = status ? old : grown;
@@ -125,7 +125,7 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
         to = part->overflow.address;
     }
     part->visible = to;
-    return worker->device->table->copy_out(worker->device, to, part->value.address, bytes);
+    return worker->device->memory->copy_out(worker->device, to, part->value.address, bytes);
 }
 
 static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {

@@ -7,8 +7,8 @@
 /* ---- host memory that a device copies from and to without staging ---- */
 
 void mst_locked_store_free(mst_device *device, mst_store *store) {
-    if (device->table->release_host)
-        device->table->release_host(device, store->address);
+    if (device->host_memory)
+        device->host_memory->release(device, store->address);
     else
         mst_free(store->address);
     *store = (mst_store){0};
@@ -17,9 +17,9 @@ void mst_locked_store_free(mst_device *device, mst_store *store) {
 muster_status mst_locked_store_reserve(mst_device *device, mst_store *store, int64_t bytes, const char *what) {
     void *address;
     if (bytes <= store->capacity && store->address) return MUSTER_OK;
-    if (!device->table->allocate_host) return mst_host_store_reserve(store, bytes, what);
-    MUSTER_TRY(device->table->allocate_host(device, bytes, &address));
-    device->table->release_host(device, store->address);
+    if (!device->host_memory) return mst_host_store_reserve(store, bytes, what);
+    MUSTER_TRY(device->host_memory->allocate(device, bytes, &address));
+    device->host_memory->release(device, store->address);
     *store = (mst_store){.address = address, .capacity = bytes};
     return MUSTER_OK;
 }
@@ -124,8 +124,18 @@ static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     return mst_device_store_reserve(d->device, &d->rank->lists[u], rows * (int64_t)sizeof(int64_t));
 }
 
+static muster_status reserve_events(const demand *d) {
+    if (!d->overlapped || d->rank->used[MST_CHUNKS - 1]) return MUSTER_OK;
+    for (int32_t c = 0; c < MST_CHUNKS; c++) {
+        if (!d->rank->come[c]) MUSTER_TRY(mst_device_event_create(d->device, &d->rank->come[c]));
+        if (!d->rank->used[c]) MUSTER_TRY(mst_device_event_create(d->device, &d->rank->used[c]));
+    }
+    return MUSTER_OK;
+}
+
 static muster_status reserve_rank(const demand *d) {
     const muster_function *function = d->call->function;
+    MUSTER_TRY(reserve_events(d));
     for (int64_t i = 0; i < function->input_count; i++) MUSTER_TRY(reserve_input(d, i));
     for (int32_t s = 0; s < d->shard_count; s++) MUSTER_TRY(reserve_outputs(d, &d->shards[s]));
     for (int64_t u = 0; u < function->use_count; u++) {

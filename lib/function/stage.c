@@ -2,14 +2,10 @@
  * its own rows of an index list. Other devices get a copy of all rows. Where the device has a
  * queue for copies, the rows of one slice are copied while the slice before computes. */
 #include "call_private.h"
-#include "mover_impl.h"
 #include "ops_impl.h"
 
 #include <string.h>
 #include <time.h>
-
-_Static_assert((int)MST_FUNCTION_MARKS == (int)MST_MARK_FUNCTION && MST_FUNCTION_MARKS + 2 * MST_CHUNKS <= MST_MARKS,
-               "slots of marks are shared with collectives");
 
 static const muster_selection all_rows = {.kind = MUSTER_ALL};
 
@@ -27,9 +23,8 @@ static muster_tensor device_view(muster_tensor like, void *address, int32_t rank
 }
 
 bool mst_stage_overlaps(const mst_call *call, const mst_device *device) {
-    const mst_device_table *table = device->table;
     const bool several = call->function->plan.slices > 1 || mst_call_shards_per_rank(call) > 1;
-    return several && table->copy_in_beside && table->mark && table->wait_mark;
+    return several && device->queue;
 }
 
 /* ---- rows to a device with memory of its own ---- */
@@ -51,21 +46,21 @@ static mst_store *stage_bounce(const load *l) {
 static muster_status copy_to_device(const load *l, int64_t offset, const void *from, int64_t bytes) {
     mst_device *device = l->worker->device;
     void *to = (char *)stage_chunk_memory(l)->address + offset;
-    return l->chunk < 0 ? device->table->copy_in(device, to, from, bytes) : device->table->copy_in_beside(device, to, from, bytes);
+    return l->chunk < 0 ? device->memory->copy_in(device, to, from, bytes) : device->queue->copy_in_async(device, to, from, bytes);
 }
 
 /* Waits until the device has copied the packed rows of the chunk that used the same bounce memory
  * before. This is the only wait of the host between two slices, and it has ended by then unless
  * copying takes longer than computing. */
-static muster_status stage_wait_for_bounce(muster_worker *worker, int64_t chunk) {
-    mst_device *device = worker->device;
+static muster_status stage_wait_for_bounce(const load *l) {
+    mst_device *device = l->worker->device;
+    mst_device_event *come = l->rank->come[l->chunk % MST_CHUNKS];
     bool done = false;
-    if (!device->table->reached) return mst_worker_sync(worker);
-    MUSTER_TRY(device->table->reached(device, mst_mark_come(chunk), &done));
+    MUSTER_TRY(mst_device_event_query(come, &done));
     for (int32_t polls = 0; !done; polls++) {
         if (device->interrupt) MUSTER_TRY(device->interrupt(device->interrupt_user));
         if (polls > 100) nanosleep(&(struct timespec){0, 20000}, NULL);
-        MUSTER_TRY(device->table->reached(device, mst_mark_come(chunk), &done));
+        MUSTER_TRY(mst_device_event_query(come, &done));
     }
     return MUSTER_OK;
 }
@@ -77,7 +72,7 @@ enum { PART_BYTES = 1 << 20 };
 static muster_status pack_and_copy(const load *l, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end) {
     char *packed = stage_bounce(l)->address;
     const int64_t row_bytes = source.shape[0] ? mst_tensor_bytes(source) / source.shape[0] : 0;
-    if (l->chunk >= MST_CHUNKS) MUSTER_TRY(stage_wait_for_bounce(l->worker, l->chunk));
+    if (l->chunk >= MST_CHUNKS) MUSTER_TRY(stage_wait_for_bounce(l));
     const int64_t rows = row_bytes == 0 || row_bytes > PART_BYTES ? 1 : PART_BYTES / row_bytes;
     for (int64_t at = begin; at < end && row_bytes; at += rows) {
         const int64_t last = end - at < rows ? end : at + rows, offset = (at - begin) * row_bytes;
@@ -137,20 +132,19 @@ static muster_status stage_load_chunk(mst_call *call, muster_worker *worker, int
     mst_device *device = worker->device;
     mst_rank *rank = mst_call_rank(call, worker);
     const int64_t chunk = rank->chunks++, first = rank->shard->first_row;
-    if (chunk >= MST_CHUNKS) MUSTER_TRY(device->table->wait_mark(device, MST_QUEUE_COPY, device, mst_mark_used(chunk)));
+    if (chunk >= MST_CHUNKS) MUSTER_TRY(mst_device_event_wait(device, MST_QUEUE_COPY, rank->used[chunk % MST_CHUNKS]));
     for (int64_t i = 0; i < function->input_count; i++) {
         if (function->inputs[i].mode == MUSTER_BROADCAST) continue;
         const load l = {worker, rank, i, chunk};
         MUSTER_TRY(load_rows(&l, stage_source(&function->plan, i), stage_selection(function, i), first + begin, first + end));
     }
-    return device->table->mark(device, MST_QUEUE_COPY, mst_mark_come(chunk));
+    return mst_device_event_record(rank->come[chunk % MST_CHUNKS], MST_QUEUE_COPY);
 }
 
 muster_status mst_stage_used(mst_call *call, muster_worker *worker, int64_t next, int64_t begin, int64_t end) {
-    mst_device *device = worker->device;
     mst_rank *rank = mst_call_rank(call, worker);
     rank->ahead = -1;
-    MUSTER_TRY(device->table->mark(device, MST_QUEUE_COMPUTE, mst_mark_used(rank->chunks - 1)));
+    MUSTER_TRY(mst_device_event_record(rank->used[(rank->chunks - 1) % MST_CHUNKS], MST_QUEUE_COMPUTE));
     if (next < 0) return MUSTER_OK;
     MUSTER_TRY(stage_load_chunk(call, worker, begin, end));
     rank->ahead = next;
@@ -204,7 +198,7 @@ static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64
     MUSTER_TRY(mst_worker_store_reserve(worker, &rank->gathered_rows[u], mst_tensor_bytes(view)));
     if (!mst_device_is_host(worker->device)) { /* the device gathers the rows by itself */
         MUSTER_TRY(mst_worker_store_reserve(worker, &rank->lists[u], index_bytes));
-        MUSTER_TRY(worker->device->table->copy_in(worker->device, rank->lists[u].address, indices, index_bytes));
+        MUSTER_TRY(worker->device->memory->copy_in(worker->device, rank->lists[u].address, indices, index_bytes));
         indices = rank->lists[u].address;
     }
     MUSTER_TRY(
@@ -259,7 +253,7 @@ static muster_status stage_next_chunk(mst_call *call, muster_worker *worker, int
     mst_device *device = worker->device;
     mst_rank *rank = mst_call_rank(call, worker);
     if (rank->ahead != slice) MUSTER_TRY(stage_load_chunk(call, worker, begin, end));
-    return device->table->wait_mark(device, MST_QUEUE_COMPUTE, device, mst_mark_come(rank->chunks - 1));
+    return mst_device_event_wait(device, MST_QUEUE_COMPUTE, rank->come[(rank->chunks - 1) % MST_CHUNKS]);
 }
 
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end) {

@@ -42,7 +42,7 @@ static muster_status refuse_language(const job *j, mst_language language) {
 
 static muster_status build_open_program(job *j, const char *source) {
     const mst_kernel_plan *plan = j->plan;
-    const mst_device_table *table = j->device->table;
+    const mst_device_program_table *programs = j->device->program;
     mst_program_parameter parameters[MUSTER_KERNEL_PARAMETERS_MAX];
     int64_t threads[MUSTER_KERNEL_WARM_MAX + 1] = {MST_KERNEL_THREADS};
     const mst_code_text dialect = {"cluda.h", mst_dialect(j->result->language)};
@@ -62,15 +62,16 @@ static muster_status build_open_program(job *j, const char *source) {
     }
     for (int32_t i = 0; i < plan->thread_count; i++)
         if (plan->threads[i] != MST_KERNEL_THREADS) threads[request.warm_count++] = plan->threads[i];
-    MUSTER_TRY(table->program_open(j->device, &request, &j->result->program, &j->log));
-    return table->program_limits(j->device, j->result->program, 0, &j->result->limits);
+    MUSTER_TRY(programs->open(j->device, &request, &j->result->program, &j->log));
+    return programs->limits(j->device, j->result->program, 0, &j->result->limits);
 }
 
 static muster_status build_run_job(job *j) {
-    const mst_device_table *table = j->device->table;
-    if (!table->program_language || !table->program_open)
-        return mst_error(MUSTER_UNAVAILABLE, "expected a device that compiles kernels, received one of the backend \"%s\"", table->backend);
-    MUSTER_TRY(table->program_language(j->device, &j->result->language));
+    mst_device *device = j->device;
+    if (!device->program)
+        return mst_error(MUSTER_UNAVAILABLE, "expected a device that compiles kernels, received one of the backend \"%s\"",
+                         device->table->backend);
+    MUSTER_TRY(device->program->language(device, &j->result->language));
     MUSTER_TRY(refuse_language(j, j->result->language));
     j->result->loops = j->result->language == MST_LANGUAGE_OPENCL && mst_has_word(j->plan->source, "MUSTER_EACH");
     mst_string source = {0};
@@ -156,7 +157,7 @@ static void build_free_kernel(muster_kernel *kernel) {
     muster_runtime *runtime = kernel->object.runtime;
     for (int32_t r = 0; kernel->devices && r < runtime->size; r++) {
         mst_device *device = runtime->devices[r];
-        if (kernel->devices[r].program) device->table->program_close(device, kernel->devices[r].program);
+        if (kernel->devices[r].program) device->program->close(device, kernel->devices[r].program);
     }
     mst_free(kernel->devices);
     mst_free(kernel->parameters);

@@ -102,7 +102,7 @@ muster_status mst_kernel_launch_on(muster_worker *worker, const mst_kernel_launc
     MUSTER_TRY(read_grid(launch, &chosen, &device->limits, &grid, &empty));
     MUSTER_TRY(mst_arguments_read(worker, kernel, launch->where, launch->arguments, launch->count, values));
     if (empty) return MUSTER_OK;
-    return worker->device->table->program_launch(worker->device, device->program, 0, &grid, values);
+    return worker->device->program->launch(worker->device, device->program, 0, &grid, values);
 }
 
 static muster_status no_grid(const char *where) { return mst_error_null(where, "grid", "a grid"); }

@@ -76,10 +76,10 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
 }
 
 muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes) {
-    const mst_device_table *table = worker->device->table;
-    if (!code || !table->launch_code)
-        return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", table->backend);
-    return work > 0 ? table->launch_code(worker->device, code, work, parameters, bytes) : MUSTER_OK;
+    mst_device *device = worker->device;
+    if (!code || !device->code)
+        return mst_error(MUSTER_UNSUPPORTED, "muster: this operation has no code for the backend \"%s\"", device->table->backend);
+    return work > 0 ? device->code->launch(device, code, work, parameters, bytes) : MUSTER_OK;
 }
 
 muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands,

@@ -13,15 +13,15 @@ typedef struct mst_registered {
 static void unlock(muster_runtime *runtime, void *address, int32_t count) {
     for (int32_t r = count - 1; r >= 0; r--) {
         mst_device *device = runtime->devices[r];
-        if (device->table->lock_host && device->table->unlock_host) device->table->unlock_host(device, address);
+        if (device->host_memory) device->host_memory->unpin(device, address);
     }
 }
 
 static muster_status lock(muster_runtime *runtime, void *address, int64_t bytes) {
     for (int32_t r = 0; r < runtime->size; r++) {
         mst_device *device = runtime->devices[r];
-        if (!device->table->lock_host) continue;
-        const muster_status status = device->table->lock_host(device, address, bytes);
+        if (!device->host_memory) continue;
+        const muster_status status = device->host_memory->pin(device, address, bytes);
         if (status == MUSTER_OK) continue;
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);

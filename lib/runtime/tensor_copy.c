@@ -35,8 +35,8 @@ typedef struct device_copy {
 static muster_status copy_on_device(muster_worker *worker, void *argument) {
     const device_copy *copy = argument;
     if (!mst_tensor_contiguous(copy->from) || !mst_tensor_contiguous(copy->to)) return muster_copy(worker, copy->from, copy->to);
-    return worker->device->table->copy(worker->device, muster_tensor_address(copy->to), muster_tensor_address(copy->from),
-                                       mst_tensor_bytes(copy->to));
+    return worker->device->memory->copy(worker->device, muster_tensor_address(copy->to), muster_tensor_address(copy->from),
+                                        mst_tensor_bytes(copy->to));
 }
 
 /* Also where `from` lies on a device that this one reaches: its code reads the address as it is. */
@@ -49,8 +49,8 @@ static muster_status copy_by(muster_runtime *runtime, int32_t rank, muster_tenso
 static muster_status ask_reach(const muster_runtime *runtime, int32_t rank, int32_t other, bool *reaches) {
     mst_device *device = runtime->devices[rank];
     *reaches = rank == other;
-    if (*reaches || device->table != runtime->devices[other]->table || !device->table->reach) return MUSTER_OK;
-    return device->table->reach(device, runtime->devices[other], reaches);
+    if (*reaches || device->table != runtime->devices[other]->table || !device->code) return MUSTER_OK;
+    return device->code->peer_access(device, runtime->devices[other], reaches);
 }
 
 /* ---- between a device and host memory ---- */
@@ -76,14 +76,14 @@ static muster_status bring_out(muster_worker *worker, void *argument) {
     muster_tensor place;
     MUSTER_TRY(contiguous_place(worker, p->tensor, &place));
     if (!mst_tensor_contiguous(p->tensor)) MUSTER_TRY(muster_copy(worker, p->tensor, place));
-    return worker->device->table->copy_out(worker->device, p->host, muster_tensor_address(place), mst_tensor_bytes(place));
+    return worker->device->memory->copy_out(worker->device, p->host, muster_tensor_address(place), mst_tensor_bytes(place));
 }
 
 static muster_status bring_in(muster_worker *worker, void *argument) {
     const passage *p = argument;
     muster_tensor place;
     MUSTER_TRY(contiguous_place(worker, p->tensor, &place));
-    MUSTER_TRY(worker->device->table->copy_in(worker->device, muster_tensor_address(place), p->host, mst_tensor_bytes(place)));
+    MUSTER_TRY(worker->device->memory->copy_in(worker->device, muster_tensor_address(place), p->host, mst_tensor_bytes(place)));
     return mst_tensor_contiguous(p->tensor) ? MUSTER_OK : muster_copy(worker, place, p->tensor);
 }
 

@@ -65,7 +65,7 @@ void mst_runtime_release_tensors(muster_runtime *runtime) {
     while (runtime->placed_count > 0) {
         const mst_placed *placed = &runtime->placed[--runtime->placed_count];
         mst_device *device = runtime->devices[placed->rank];
-        device->table->release(device, placed->address);
+        device->memory->release(device, placed->address);
     }
     mst_free(runtime->placed);
 }
@@ -165,7 +165,7 @@ static muster_status create(muster_runtime *runtime, placing *p) {
     char message[MST_MESSAGE_SIZE];
     mst_device *device = runtime->devices[p->tensor->device];
     mst_error_save(message);
-    device->table->release(device, p->address);
+    device->memory->release(device, p->address);
     return mst_error_restore(status, message);
 }
 
@@ -206,7 +206,7 @@ static muster_status destroy(muster_runtime *runtime, muster_tensor tensor, cons
                          "%s: tensor: expected one that begins where its memory does, received one that begins %lld bytes behind", where,
                          (long long)((char *)muster_tensor_address(tensor) - placed->address));
     mst_device *device = runtime->devices[placed->rank];
-    device->table->release(device, placed->address);
+    device->memory->release(device, placed->address);
     unlist(runtime, placed);
     return MUSTER_OK;
 }

@@ -43,7 +43,7 @@ static muster_status initial_read_shard(const reading *r, muster_worker *worker,
     const int64_t size = muster_dtype_size(shard->dtype);
     const char *from = (const char *)r->variables[index]->replicas[worker->rank].address + shard->first * size;
     char *to = is_half(shard->dtype) ? shard->memory + shard->count * size : shard->memory;
-    return shard->count > 0 ? worker->device->table->copy_out(worker->device, to, from, shard->count * size) : MUSTER_OK;
+    return shard->count > 0 ? worker->device->memory->copy_out(worker->device, to, from, shard->count * size) : MUSTER_OK;
 }
 
 static muster_status initial_read_task(muster_worker *worker, void *argument) {

@@ -4,19 +4,14 @@
  * then issues the copy to the device, so that the work which the worker issues afterwards sees it.
  * Only the worker's thread issues on its device: it polls whenever it begins a request, waits or
  * tests. */
-#include "mover_impl.h"
 #include "server_private.h"
 
 #include <string.h>
 
-enum { MARK_OUT = MST_MARK_RECEIVED + 1, MARK_IN };
-_Static_assert((int)MARK_IN < (int)MST_MARK_FUNCTION, "slots of marks are shared with collectives and functions");
-
-/* Copies in one direction, numbered. One mark for all: it is set anew when what it stands behind
- * has been done. */
+/* Copies in one direction, numbered. One event for all: it is recorded again when it is over. */
 typedef struct mst_lane {
-    int32_t mark;
-    uint64_t issued, marked, reached;
+    mst_device_event *event; /* NULL: the device has no queues */
+    uint64_t issued, recorded, done;
 } mst_lane;
 
 typedef struct mst_slot {
@@ -37,7 +32,7 @@ typedef struct mst_staging {
 static int64_t value_bytes(const mst_value *value) { return value->bytes; }
 
 static muster_status slot_allocate(mst_device *device, bool locked, int64_t bytes, void **memory) {
-    if (locked) return device->table->allocate_host(device, bytes, memory);
+    if (locked) return device->host_memory->allocate(device, bytes, memory);
     *memory = mst_alloc_uninitialised((size_t)bytes);
     return *memory ? MUSTER_OK : mst_out_of_memory("muster_server_create", bytes);
 }
@@ -48,9 +43,11 @@ muster_status mst_staging_open(muster_client *client) {
     if (mst_device_is_host(device)) return MUSTER_OK;
     mst_staging *staging = client->staging = mst_alloc(sizeof *staging);
     if (!staging) return mst_out_of_memory("muster_server_create", sizeof *staging);
-    staging->out.mark = MARK_OUT;
-    staging->in.mark = MARK_IN;
-    staging->locked = device->table->allocate_host != NULL;
+    if (device->queue) {
+        MUSTER_TRY(mst_device_event_create(device, &staging->out.event));
+        MUSTER_TRY(mst_device_event_create(device, &staging->in.event));
+    }
+    staging->locked = device->host_memory != NULL;
     staging->slots = mst_alloc((size_t)server->count * 2 * sizeof *staging->slots);
     if (!staging->slots) return mst_out_of_memory("muster_server_create", server->count * 2 * (int64_t)sizeof *staging->slots);
     for (int32_t i = 0; i < 2 * server->count; i++)
@@ -62,9 +59,11 @@ static void staging_close(muster_client *client) {
     mst_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     for (int32_t i = 0; staging->slots && i < 2 * client->server->count; i++) {
-        if (staging->locked && staging->slots[i].memory) device->table->release_host(device, staging->slots[i].memory);
+        if (staging->locked && staging->slots[i].memory) device->host_memory->release(device, staging->slots[i].memory);
         if (!staging->locked) mst_free(staging->slots[i].memory);
     }
+    mst_device_event_destroy(staging->out.event);
+    mst_device_event_destroy(staging->in.event);
     mst_free(staging->slots);
     mst_free(staging);
     client->staging = NULL;
@@ -83,34 +82,32 @@ bool mst_server_stages(const muster_server *server) {
     return false;
 }
 
-/* ---- marks ---- */
+/* ---- events ---- */
 
-static bool lane_has_events(const mst_device *device) { return device->table->mark && device->table->reached; }
-
-/* After a copy was issued. A device without events is synchronized with. */
-static muster_status lane_note_copy(muster_worker *worker, mst_lane *lane) {
-    lane->issued++;
-    if (!lane_has_events(worker->device)) {
-        MUSTER_TRY(mst_worker_sync(worker));
-        lane->marked = lane->reached = lane->issued;
-        return MUSTER_OK;
-    }
-    if (lane->marked != lane->reached) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, lane->mark));
-    lane->marked = lane->issued;
+static muster_status lane_record(mst_lane *lane) {
+    MUSTER_TRY(mst_device_event_record(lane->event, MST_QUEUE_COMPUTE));
+    lane->recorded = lane->issued;
     return MUSTER_OK;
 }
 
-static muster_status lane_poll(muster_worker *worker, mst_lane *lane) {
-    bool done = false;
-    if (lane->reached == lane->issued) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->reached(worker->device, lane->mark, &done));
-    if (!done) return MUSTER_OK;
-    lane->reached = lane->marked;
-    if (lane->marked == lane->issued) return MUSTER_OK;
-    MUSTER_TRY(worker->device->table->mark(worker->device, MST_QUEUE_COMPUTE, lane->mark));
-    lane->marked = lane->issued;
-    return MUSTER_OK;
+/* After a copy was issued. A device without queues can only be waited for. */
+static muster_status lane_note_copy(muster_worker *worker, mst_lane *lane) {
+    lane->issued++;
+    if (!lane->event) {
+        MUSTER_TRY(mst_worker_sync(worker));
+        lane->recorded = lane->done = lane->issued;
+        return MUSTER_OK;
+    }
+    return lane->recorded == lane->done ? lane_record(lane) : MUSTER_OK;
+}
+
+static muster_status lane_poll(mst_lane *lane) {
+    bool over = false;
+    if (lane->done == lane->issued) return MUSTER_OK;
+    MUSTER_TRY(mst_device_event_query(lane->event, &over));
+    if (!over) return MUSTER_OK;
+    lane->done = lane->recorded;
+    return lane->recorded == lane->issued ? MUSTER_OK : lane_record(lane);
 }
 
 /* ---- slots ---- */
@@ -120,11 +117,11 @@ static muster_status slot_clear(muster_client *client, mst_slot *slot, mst_lane 
     muster_status status;
     if (slot->user && !mst_request_finish(slot->user, where, false, &status)) return status;
     slot->user = NULL;
-    if (slot->copy <= lane->reached) return MUSTER_OK;
-    MUSTER_TRY(lane_poll(client->worker, lane));
-    if (slot->copy <= lane->reached) return MUSTER_OK;
+    if (slot->copy <= lane->done) return MUSTER_OK;
+    MUSTER_TRY(lane_poll(lane));
+    if (slot->copy <= lane->done) return MUSTER_OK;
     MUSTER_TRY(mst_worker_sync(client->worker));
-    lane->reached = lane->marked = lane->issued;
+    lane->done = lane->recorded = lane->issued;
     return MUSTER_OK;
 }
 
@@ -140,7 +137,7 @@ muster_status mst_stage_attach(muster_request *request, const char *where, void 
     request->operation.memory = slot->memory;
     request->device_address = device_address;
     if (send) {
-        if (value_bytes(value) > 0) MUSTER_TRY(device->table->copy_out(device, slot->memory, device_address, value_bytes(value)));
+        if (value_bytes(value) > 0) MUSTER_TRY(device->memory->copy_out(device, slot->memory, device_address, value_bytes(value)));
         MUSTER_TRY(lane_note_copy(client->worker, lane));
         slot->copy = lane->issued;
     } else {
@@ -159,7 +156,7 @@ void mst_stage_detach(muster_request *request) {
 /* ---- the order of what waits ---- */
 
 static bool stage_may_begin(const mst_staging *staging, const muster_request *request) {
-    return !request->slot || !request->operation.rule || request->slot->copy <= staging->out.reached;
+    return !request->slot || !request->operation.rule || request->slot->copy <= staging->out.done;
 }
 
 void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
@@ -207,7 +204,7 @@ static void stage_copy_in(muster_client *client, muster_request *request) {
     const int64_t bytes = value_bytes(request->operation.value);
     muster_status status = atomic_load(&request->status);
     if (status == MUSTER_OK) {
-        if (bytes > 0) status = device->table->copy_in(device, request->device_address, request->slot->memory, bytes);
+        if (bytes > 0) status = device->memory->copy_in(device, request->device_address, request->slot->memory, bytes);
         if (status == MUSTER_OK) status = lane_note_copy(client->worker, &staging->in);
         if (status != MUSTER_OK) mst_request_fail(request, status);
         request->slot->copy = staging->in.issued;
@@ -219,7 +216,7 @@ void mst_stage_advance(muster_client *client, muster_request *request) {
     mst_staging *staging = client->staging;
     if (!staging) return;
     if (staging->first) {
-        const muster_status status = lane_poll(client->worker, &staging->out);
+        const muster_status status = lane_poll(&staging->out);
         while (staging->first && (status != MUSTER_OK || stage_may_begin(staging, staging->first))) {
             muster_request *next = staging->first;
             stage_unlink(staging, next);

@@ -14,11 +14,11 @@ static muster_status put_rows(mst_change *change, muster_worker *worker, int32_t
     void *address = change->next[cell].address;
     if (plain_rows(change->selection, value)) {
         const char *from = (const char *)muster_tensor_address(value) + mst_selection_row(change->selection, begin) * row_bytes;
-        return device->table->copy_in(device, address, from, (end - begin) * row_bytes);
+        return device->memory->copy_in(device, address, from, (end - begin) * row_bytes);
     }
     void *target = mst_device_is_host(device) ? address : change->temporary[cell];
     mst_selection_pack(change->selection, value, begin, end, target);
-    return target == address ? MUSTER_OK : device->table->copy_in(device, address, target, (end - begin) * row_bytes);
+    return target == address ? MUSTER_OK : device->memory->copy_in(device, address, target, (end - begin) * row_bytes);
 }
 
 static void plan_rows(mst_change *change, int32_t index, int32_t rank, int64_t rows) {
@@ -36,10 +36,10 @@ static muster_status put_whole(mst_change *change, muster_worker *worker, int32_
     mst_device *device = worker->device;
     int64_t cell = mst_change_at(change, index, worker->rank), bytes = mst_tensor_bytes(value);
     void *address = change->next[cell].address;
-    if (mst_tensor_contiguous(value)) return device->table->copy_in(device, address, muster_tensor_address(value), bytes);
+    if (mst_tensor_contiguous(value)) return device->memory->copy_in(device, address, muster_tensor_address(value), bytes);
     void *target = mst_device_is_host(device) ? address : change->temporary[cell];
     if (bytes > 0) mst_tensor_pack(target, value);
-    return target == address ? MUSTER_OK : device->table->copy_in(device, address, target, bytes);
+    return target == address ? MUSTER_OK : device->memory->copy_in(device, address, target, bytes);
 }
 
 static muster_status set_one_rank(mst_change *change, muster_worker *worker, int32_t index) {

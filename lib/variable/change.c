@@ -139,7 +139,7 @@ static void change_commit(mst_change *change, bool success) {
         for (int32_t r = 0; r < change->size; r++) {
             mst_device *device = change->runtime->devices[r];
             mst_replica *current = &change->variables[i]->replicas[r], *next = &change->next[mst_change_at(change, i, r)];
-            if (current->address != next->address) device->table->release(device, success ? current->address : next->address);
+            if (current->address != next->address) device->memory->release(device, success ? current->address : next->address);
             if (success) *current = *next;
         }
     }

@@ -6,16 +6,16 @@
 /* Copies `from` (a device address of the worker) to the host view `to`; through the temporary if
  * the view is strided and the device's memory is not host memory. */
 static muster_status fetch_run(mst_change *change, muster_worker *worker, int32_t index, muster_tensor to, const void *from) {
-    const mst_device_table *table = worker->device->table;
+    mst_device *device = worker->device;
     int64_t bytes = mst_tensor_bytes(to);
     if (bytes == 0) return MUSTER_OK;
     if (mst_tensor_contiguous(to)) {
         void *target = muster_tensor_address(to);
-        return target == from ? MUSTER_OK : table->copy_out(worker->device, target, from, bytes);
+        return target == from ? MUSTER_OK : device->memory->copy_out(device, target, from, bytes);
     }
     if (!mst_device_is_host(worker->device)) {
         void *temporary = change->temporary[mst_change_at(change, index, worker->rank)];
-        MUSTER_TRY(table->copy_out(worker->device, temporary, from, bytes));
+        MUSTER_TRY(device->memory->copy_out(device, temporary, from, bytes));
         MUSTER_TRY(mst_worker_sync(worker));
         from = temporary;
     }

@@ -13,7 +13,7 @@ muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank)
 static void free_variable(muster_variable *variable) {
     for (int32_t r = 0; variable->replicas && r < variable->object.runtime->size; r++) {
         mst_device *device = variable->object.runtime->devices[r];
-        device->table->release(device, variable->replicas[r].address);
+        device->memory->release(device, variable->replicas[r].address);
     }
     mst_free(variable->replicas);
     mst_free(variable);

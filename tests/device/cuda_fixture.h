@@ -55,7 +55,7 @@ static MAYBE_UNUSED int end_test(void **state) {
 
 static MAYBE_UNUSED void *allocated(mst_device *device, int64_t bytes) {
     void *address = NULL;
-    assert_ok(device->table->allocate(device, bytes, &address));
+    assert_ok(device->memory->allocate(device, bytes, &address));
     assert_non_null(address);
     return address;
 }

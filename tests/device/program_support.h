@@ -32,7 +32,7 @@ static MAYBE_UNUSED muster_status try_open(mst_device *device, const source *one
                                          .needs = one->needs,
                                          .warm_threads = threads,
                                          .warm_count = 1};
-    return device->table->program_open(device, &request, program, log);
+    return device->program->open(device, &request, program, log);
 }
 
 static MAYBE_UNUSED mst_program *opened_program(mst_device *device, const source *one) {
@@ -44,7 +44,7 @@ static MAYBE_UNUSED mst_program *opened_program(mst_device *device, const source
     return program;
 }
 
-static MAYBE_UNUSED void closed_program(mst_device *device, mst_program *program) { device->table->program_close(device, program); }
+static MAYBE_UNUSED void closed_program(mst_device *device, mst_program *program) { device->program->close(device, program); }
 
 /* One that does not compile, or not here. */
 static MAYBE_UNUSED void refused_program(mst_device *device, const source *one, muster_status code, const char *text) {
@@ -72,7 +72,7 @@ static MAYBE_UNUSED mst_program_grid grid_of(int64_t groups, int64_t threads, in
 }
 
 static MAYBE_UNUSED void launched(mst_device *device, mst_program *program, mst_program_grid grid, const mst_program_value *values) {
-    assert_ok(device->table->program_launch(device, program, 0, &grid, values));
+    assert_ok(device->program->launch(device, program, 0, &grid, values));
 }
 
 #endif

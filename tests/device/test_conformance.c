@@ -40,7 +40,7 @@ static int close_device(void **state) {
 
 static void *allocate(mst_device *device, int64_t bytes) {
     void *address = NULL;
-    assert_ok(device->table->allocate(device, bytes, &address));
+    assert_ok(device->memory->allocate(device, bytes, &address));
     assert_non_null(address);
     return address;
 }
@@ -71,15 +71,15 @@ static void blocks_are_aligned_and_distinct(void **state) {
         assert_int_equal((uintptr_t)blocks[i] % 64, 0);
         for (int j = 0; j < i; j++) assert_ptr_not_equal(blocks[i], blocks[j]);
     }
-    for (int i = 0; i < 20; i++) device->table->release(device, blocks[i * 7 % 20]);
-    device->table->release(device, NULL);
+    for (int i = 0; i < 20; i++) device->memory->release(device, blocks[i * 7 % 20]);
+    device->memory->release(device, NULL);
 }
 
 static void it_refuses_impossible_sizes(void **state) {
     mst_device *device = *state;
     void *address = NULL;
-    assert_refused(device->table->allocate(device, -1, &address), MUSTER_INVALID_ARGUMENT, "bytes");
-    assert_refused(device->table->allocate(device, INT64_MAX, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
+    assert_refused(device->memory->allocate(device, -1, &address), MUSTER_INVALID_ARGUMENT, "bytes");
+    assert_refused(device->memory->allocate(device, INT64_MAX, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
     assert_null(address);
 }
 
@@ -88,11 +88,11 @@ static void a_failed_allocation_leaves_nothing(void **state) {
     int64_t live = mst_memory_live(), far_live = mst_far_live();
     void *address = NULL;
     mst_memory_fail_at(1);
-    assert_refused(device->table->allocate(device, 100, &address), MUSTER_OUT_OF_MEMORY, device->name);
+    assert_refused(device->memory->allocate(device, 100, &address), MUSTER_OUT_OF_MEMORY, device->name);
     mst_memory_fail_at(0);
     assert_int_equal(mst_memory_live(), live);
     assert_int_equal(mst_far_live(), far_live);
-    device->table->release(device, allocate(device, 100));
+    device->memory->release(device, allocate(device, 100));
 }
 
 static void bytes_travel_in_across_and_out(void **state) {
@@ -100,22 +100,22 @@ static void bytes_travel_in_across_and_out(void **state) {
     int32_t in[COUNT], out[COUNT] = {0};
     for (int i = 0; i < COUNT; i++) in[i] = i * i;
     int32_t *a = allocate(device, sizeof in), *b = allocate(device, sizeof in);
-    assert_ok(device->table->copy_in(device, a, in, sizeof in));
-    assert_ok(device->table->copy(device, b + 100, a, sizeof in - 100 * sizeof *a));
-    assert_ok(device->table->copy(device, b, a + COUNT - 100, 100 * sizeof *a));
-    assert_ok(device->table->copy_out(device, out, b, sizeof out));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_in(device, a, in, sizeof in));
+    assert_ok(device->memory->copy(device, b + 100, a, sizeof in - 100 * sizeof *a));
+    assert_ok(device->memory->copy(device, b, a + COUNT - 100, 100 * sizeof *a));
+    assert_ok(device->memory->copy_out(device, out, b, sizeof out));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < COUNT; i++) assert_int_equal(out[i], in[(i + COUNT - 100) % COUNT]);
-    device->table->release(device, a);
-    device->table->release(device, b);
+    device->memory->release(device, a);
+    device->memory->release(device, b);
 }
 
 static void copies_of_nothing_are_legal(void **state) {
     mst_device *device = *state;
-    assert_ok(device->table->copy_in(device, NULL, NULL, 0));
-    assert_ok(device->table->copy(device, NULL, NULL, 0));
-    assert_ok(device->table->copy_out(device, NULL, NULL, 0));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_in(device, NULL, NULL, 0));
+    assert_ok(device->memory->copy(device, NULL, NULL, 0));
+    assert_ok(device->memory->copy_out(device, NULL, NULL, 0));
+    assert_ok(device->table->synchronize(device));
 }
 
 typedef struct add_parameters {
@@ -147,16 +147,16 @@ static void kernels_run_in_the_order_of_issue(void **state) {
     int32_t host[COUNT];
     for (int i = 0; i < COUNT; i++) host[i] = i;
     int32_t *x = allocate(device, sizeof host), *y = allocate(device, sizeof host);
-    assert_ok(device->table->copy_in(device, x, host, sizeof host));
-    assert_ok(device->table->copy(device, y, x, sizeof host));
+    assert_ok(device->memory->copy_in(device, x, host, sizeof host));
+    assert_ok(device->memory->copy(device, y, x, sizeof host));
     assert_ok(launch_add(device, x, y, 5));
-    assert_ok(device->table->copy(device, x, y, sizeof host));
+    assert_ok(device->memory->copy(device, x, y, sizeof host));
     assert_ok(launch_add(device, x, y, -1));
-    assert_ok(device->table->copy_out(device, host, y, sizeof host));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, host, y, sizeof host));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < COUNT; i++) assert_int_equal(host[i], 4 * i + 9);
-    device->table->release(device, x);
-    device->table->release(device, y);
+    device->memory->release(device, x);
+    device->memory->release(device, y);
 }
 
 static void kernels_take_addresses_inside_a_block(void **state) {
@@ -164,28 +164,28 @@ static void kernels_take_addresses_inside_a_block(void **state) {
     int32_t host[2 * COUNT] = {0};
     host[COUNT] = 7;
     int32_t *block = allocate(device, sizeof host);
-    assert_ok(device->table->copy_in(device, block, host, sizeof host));
+    assert_ok(device->memory->copy_in(device, block, host, sizeof host));
     assert_ok(launch_add(device, block + COUNT, block, 0));
-    assert_ok(device->table->copy_out(device, host, block, sizeof host));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, host, block, sizeof host));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(host[0], 7);
     assert_int_equal(host[1], 0);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 static void more_work_than_any_queue_holds(void **state) {
     mst_device *device = *state;
     int32_t zeros[COUNT] = {0}, out[COUNT];
     int32_t *x = allocate(device, sizeof zeros), *y = allocate(device, sizeof zeros);
-    assert_ok(device->table->copy_in(device, x, zeros, sizeof zeros));
-    assert_ok(device->table->copy_in(device, y, zeros, sizeof zeros));
+    assert_ok(device->memory->copy_in(device, x, zeros, sizeof zeros));
+    assert_ok(device->memory->copy_in(device, y, zeros, sizeof zeros));
     for (int i = 0; i < 300; i++) assert_ok(launch_add(device, x, y, 1));
-    assert_ok(device->table->copy_out(device, out, y, sizeof out));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, out, y, sizeof out));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(out[0], 300);
     assert_int_equal(out[COUNT - 1], 300);
-    device->table->release(device, x);
-    device->table->release(device, y);
+    device->memory->release(device, x);
+    device->memory->release(device, y);
 }
 
 static muster_status refusing_kernel(const void *parameters) {
@@ -202,24 +202,24 @@ static void the_first_failure_is_told_once(void **state) {
     if (!mst_device_is_host(device)) {
         assert_int_equal(status, MUSTER_OK);
         assert_ok(device->table->launch(device, refusing_kernel, &second, sizeof second, NULL, 0));
-        status = device->table->sync(device);
+        status = device->table->synchronize(device);
     }
     assert_int_equal(status, MUSTER_USER);
     assert_string_equal(muster_last_error(), "the kernel refused 41");
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
 }
 
 static void it_works_again_after_a_failure(void **state) {
     mst_device *device = *state;
     int number = 1, in = 77, out = 0;
     (void)device->table->launch(device, refusing_kernel, &number, sizeof number, NULL, 0);
-    (void)device->table->sync(device);
+    (void)device->table->synchronize(device);
     int *block = allocate(device, sizeof in);
-    assert_ok(device->table->copy_in(device, block, &in, sizeof in));
-    assert_ok(device->table->copy_out(device, &out, block, sizeof out));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_in(device, block, &in, sizeof in));
+    assert_ok(device->memory->copy_out(device, &out, block, sizeof out));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(out, 77);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 static void steady_work_allocates_nothing(void **state) {
@@ -228,12 +228,56 @@ static void steady_work_allocates_nothing(void **state) {
     int32_t *block = allocate(device, sizeof host);
     int64_t before = mst_memory_count();
     for (int i = 0; i < 100; i++) {
-        assert_ok(device->table->copy_in(device, block, host, sizeof host));
-        assert_ok(device->table->copy_out(device, host, block, sizeof host));
-        assert_ok(device->table->sync(device));
+        assert_ok(device->memory->copy_in(device, block, host, sizeof host));
+        assert_ok(device->memory->copy_out(device, host, block, sizeof host));
+        assert_ok(device->table->synchronize(device));
     }
     assert_int_equal(mst_memory_count(), before);
-    device->table->release(device, block);
+    device->memory->release(device, block);
+}
+
+static void events_order_two_queues(void **state) {
+    mst_device *device = *state;
+    enum { ROUNDS = 50 };
+    static int32_t in[ROUNDS], out[ROUNDS];
+    mst_device_event *copied = NULL, *used = NULL;
+    int32_t *block = allocate(device, sizeof *block);
+    assert_ok(mst_device_event_create(device, &copied));
+    assert_ok(mst_device_event_create(device, &used));
+    const int64_t before = mst_memory_count();
+    for (int32_t i = 0; i < ROUNDS; i++) {
+        in[i] = 3 * i + 1;
+        assert_ok(mst_device_event_wait(device, MST_QUEUE_COPY, used));
+        assert_ok(device->queue->copy_in_async(device, block, &in[i], sizeof *in));
+        assert_ok(mst_device_event_record(copied, MST_QUEUE_COPY));
+        assert_ok(mst_device_event_wait(device, MST_QUEUE_COMPUTE, copied));
+        assert_ok(device->memory->copy_out(device, &out[i], block, sizeof *out));
+        assert_ok(mst_device_event_record(used, MST_QUEUE_COMPUTE));
+    }
+    assert_ok(device->table->synchronize(device));
+    assert_int_equal(mst_memory_count(), before);
+    for (int32_t i = 0; i < ROUNDS; i++) assert_int_equal(out[i], 3 * i + 1);
+    mst_device_event_destroy(copied);
+    mst_device_event_destroy(used);
+    device->memory->release(device, block);
+}
+
+static void an_event_is_over_once_its_work_is_done(void **state) {
+    mst_device *device = *state;
+    char in = 1;
+    bool done = false;
+    mst_device_event *event = NULL;
+    char *block = allocate(device, 1);
+    assert_ok(mst_device_event_create(device, &event));
+    assert_ok(mst_device_event_query(event, &done));
+    assert_true(done); /* never recorded */
+    assert_ok(device->memory->copy_in(device, block, &in, 1));
+    assert_ok(mst_device_event_record(event, MST_QUEUE_COMPUTE));
+    for (done = false; !done;) assert_ok(mst_device_event_query(event, &done));
+    assert_ok(device->queue->poll(device, &done));
+    assert_true(done); /* nothing was issued after it */
+    mst_device_event_destroy(event);
+    device->memory->release(device, block);
 }
 
 static void every_allocation_of_open_can_fail(void **state) {
@@ -267,6 +311,11 @@ static int run_suite(const char *name, CMFixtureFunction open_function) {
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
+static int run_events(const char *name, CMFixtureFunction open_function) {
+    const struct CMUnitTest tests[] = {CASE(events_order_two_queues), CASE(an_event_is_over_once_its_work_is_done)};
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
 /* Kernels that are functions of the program. */
 static int run_launches(const char *name, CMFixtureFunction open_function) {
     const struct CMUnitTest tests[] = {
@@ -280,9 +329,9 @@ int main(void) {
     const char *backend = getenv("MUSTER_TEST_BACKEND"); /* "cuda": of the libraries that the machine has */
     if (getenv("MUSTER_CUDA_LIBRARIES") || (backend && strcmp(backend, "cuda") == 0)) {
         first_id = second_id = "0";
-        return run_suite("cuda", open_cuda);
+        return run_suite("cuda", open_cuda) + run_events("cuda", open_cuda);
     }
     int failed = run_suite("host", open_host) + run_launches("host", open_host);
-    failed += run_suite("far", open_far) + run_launches("far", open_far);
+    failed += run_suite("far", open_far) + run_events("far", open_far) + run_launches("far", open_far);
     return failed;
 }

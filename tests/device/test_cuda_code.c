@@ -49,14 +49,14 @@ static void scale_and_check(mst_device *device, int32_t count) {
     for (int32_t i = 0; i < count; i++) host[i] = (float)i;
     void *from = allocated(device, count * 4), *to = allocated(device, count * 4);
     contract_parameters parameters = {.count = count, .from = from, .to = to, .factor = 3};
-    assert_ok(device->table->copy_in(device, from, host, count * 4));
-    assert_ok(device->table->launch_code(device, &scale, count, &parameters, sizeof parameters));
+    assert_ok(device->memory->copy_in(device, from, host, count * 4));
+    assert_ok(device->code->launch(device, &scale, count, &parameters, sizeof parameters));
     memset(&parameters, 0xff, sizeof parameters); /* the kernel has its own copy */
-    assert_ok(device->table->copy_out(device, host, to, count * 4));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, host, to, count * 4));
+    assert_ok(device->table->synchronize(device));
     for (int32_t i = 0; i < count; i++) assert_true(host[i] == 3 * (float)i);
-    device->table->release(device, from);
-    device->table->release(device, to);
+    device->memory->release(device, from);
+    device->memory->release(device, to);
     free(host);
 }
 
@@ -74,13 +74,13 @@ static void a_kernel_runs_over_every_block(void **state) {
     for (int i = 0; i < ROWS * ELEMENTS; i++) host[i] = (float)(i / ELEMENTS);
     void *from = allocated(device, ROWS * ELEMENTS * 4), *to = allocated(device, ROWS * 4);
     contract_parameters parameters = {.count = ROWS, .from = from, .to = to, .factor = 1};
-    assert_ok(device->table->copy_in(device, from, host, ROWS * ELEMENTS * 4));
-    assert_ok(device->table->launch_code(device, &row_sums, ROWS, &parameters, sizeof parameters));
-    assert_ok(device->table->copy_out(device, sums, to, sizeof sums));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_in(device, from, host, ROWS * ELEMENTS * 4));
+    assert_ok(device->code->launch(device, &row_sums, ROWS, &parameters, sizeof parameters));
+    assert_ok(device->memory->copy_out(device, sums, to, sizeof sums));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < ROWS; i++) assert_true(sums[i] == (float)(i * ELEMENTS));
-    device->table->release(device, from);
-    device->table->release(device, to);
+    device->memory->release(device, from);
+    device->memory->release(device, to);
     free(host);
 }
 
@@ -88,7 +88,7 @@ static void no_work_launches_nothing(void **state) {
     mst_device *device = *state;
     contract_parameters parameters = {0};
     uint64_t before = muster_sim_calls("cuLaunchKernel");
-    assert_ok(device->table->launch_code(device, &scale, 0, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &scale, 0, &parameters, sizeof parameters));
     assert_int_equal(muster_sim_calls("cuLaunchKernel"), before);
 }
 
@@ -96,21 +96,21 @@ static void a_launch_asks_the_driver_for_nothing_else(void **state) {
     mst_device *device = *state;
     void *place = allocated(device, 4);
     contract_parameters parameters = {.count = 1, .from = place, .to = place, .factor = 1};
-    assert_ok(device->table->enter(device));
+    assert_ok(device->queue->enter(device));
     uint64_t before = muster_sim_calls(NULL);
-    assert_ok(device->table->launch_code(device, &scale, 1, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &scale, 1, &parameters, sizeof parameters));
     assert_int_equal(muster_sim_calls(NULL), before + 2); /* whose context is current, and the launch */
-    device->table->leave(device);
-    assert_ok(device->table->sync(device));
-    device->table->release(device, place);
+    device->queue->leave(device);
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, place);
 }
 
 static void an_unknown_kernel_and_too_many_parameters_are_refused(void **state) {
     mst_device *device = *state;
     contract_parameters parameters = {.count = 1};
-    assert_refused(device->table->launch_code(device, &none, 1, &parameters, sizeof parameters), MUSTER_INTERNAL,
+    assert_refused(device->code->launch(device, &none, 1, &parameters, sizeof parameters), MUSTER_INTERNAL,
                    "the kernel contract_nothing: expected one that was there");
-    assert_refused(device->table->launch_code(device, &scale, 1, &parameters, MST_LAUNCH_MAX + 1), MUSTER_INTERNAL,
+    assert_refused(device->code->launch(device, &scale, 1, &parameters, MST_LAUNCH_MAX + 1), MUSTER_INTERNAL,
                    "at most 2048 bytes of parameters, received 2049");
 }
 
@@ -118,7 +118,7 @@ static void a_failed_launch_names_itself(void **state) {
     mst_device *device = *state;
     contract_parameters parameters = {.count = 1};
     muster_sim_inject("cuLaunchKernel", 1, MST_CU_LAUNCH_OUT_OF_RESOURCES);
-    assert_refused(device->table->launch_code(device, &scale, 1, &parameters, sizeof parameters), MUSTER_SYSTEM,
+    assert_refused(device->code->launch(device, &scale, 1, &parameters, sizeof parameters), MUSTER_SYSTEM,
                    "cuda:0: CUDA: cuLaunchKernel: expected success");
 }
 
@@ -172,9 +172,9 @@ static void multiply_and_check(mst_device *device, bool transpose_a, bool transp
     for (int i = 0; i < M * N; i++) fc[i] = (float)c[i];
     const int64_t size = wide ? 8 : 4;
     void *da = allocated(device, M * K * size), *db = allocated(device, K * N * size), *dc = allocated(device, M * N * size);
-    assert_ok(device->table->copy_in(device, da, wide ? (void *)a : (void *)fa, M * K * size));
-    assert_ok(device->table->copy_in(device, db, wide ? (void *)b : (void *)fb, K * N * size));
-    assert_ok(device->table->copy_in(device, dc, wide ? (void *)c : (void *)fc, M * N * size));
+    assert_ok(device->memory->copy_in(device, da, wide ? (void *)a : (void *)fa, M * K * size));
+    assert_ok(device->memory->copy_in(device, db, wide ? (void *)b : (void *)fb, K * N * size));
+    assert_ok(device->memory->copy_in(device, dc, wide ? (void *)c : (void *)fc, M * N * size));
     const mst_gemm gemm = {.dtype = wide ? 4 : 3,
                            .transpose_a = transpose_a,
                            .transpose_b = transpose_b,
@@ -189,9 +189,9 @@ static void multiply_and_check(mst_device *device, bool transpose_a, bool transp
                            .a = da,
                            .b = db,
                            .c = dc};
-    assert_ok(device->table->gemm(device, &gemm));
-    assert_ok(device->table->copy_out(device, wide ? (void *)c : (void *)fc, dc, M * N * size));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->code->gemm(device, &gemm));
+    assert_ok(device->memory->copy_out(device, wide ? (void *)c : (void *)fc, dc, M * N * size));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < M; i++) {
         for (int j = 0; j < N; j++) {
             double sum = 0;
@@ -199,9 +199,9 @@ static void multiply_and_check(mst_device *device, bool transpose_a, bool transp
             assert_true((wide ? c[i * N + j] : (double)fc[i * N + j]) == 2 * sum - element_c(i, j));
         }
     }
-    device->table->release(device, da);
-    device->table->release(device, db);
-    device->table->release(device, dc);
+    device->memory->release(device, da);
+    device->memory->release(device, db);
+    device->memory->release(device, dc);
 }
 
 static void products_of_all_transpositions_are_those_of_the_loops(void **state) {
@@ -211,8 +211,8 @@ static void products_of_all_transpositions_are_those_of_the_loops(void **state) 
 static void products_of_nothing_issue_nothing(void **state) {
     mst_device *device = *state;
     uint64_t before = muster_sim_calls("cublasGemmEx");
-    assert_ok(device->table->gemm(device, &(mst_gemm){.dtype = 3, .m = 0, .n = 5, .k = 5, .lda = 5, .ldb = 5, .ldc = 5}));
-    assert_ok(device->table->gemm(device, &(mst_gemm){.dtype = 3, .m = 5, .n = 0, .k = 5, .lda = 5, .ldb = 1, .ldc = 1}));
+    assert_ok(device->code->gemm(device, &(mst_gemm){.dtype = 3, .m = 0, .n = 5, .k = 5, .lda = 5, .ldb = 5, .ldc = 5}));
+    assert_ok(device->code->gemm(device, &(mst_gemm){.dtype = 3, .m = 5, .n = 0, .k = 5, .lda = 5, .ldb = 1, .ldc = 1}));
     assert_int_equal(muster_sim_calls("cublasGemmEx"), before);
 }
 
@@ -220,16 +220,16 @@ static void an_empty_sum_scales(void **state) {
     mst_device *device = *state;
     float values[4] = {1, 2, 3, 4};
     void *c = allocated(device, sizeof values), *nothing = allocated(device, 0);
-    assert_ok(device->table->copy_in(device, c, values, sizeof values));
-    assert_ok(device->table->gemm(
+    assert_ok(device->memory->copy_in(device, c, values, sizeof values));
+    assert_ok(device->code->gemm(
         device,
         &(mst_gemm){
             .dtype = 3, .m = 2, .n = 2, .k = 0, .lda = 0, .ldb = 2, .ldc = 2, .alpha = 1, .beta = 3, .a = nothing, .b = nothing, .c = c}));
-    assert_ok(device->table->copy_out(device, values, c, sizeof values));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, values, c, sizeof values));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < 4; i++) assert_true(values[i] == 3 * (float)(i + 1));
-    device->table->release(device, c);
-    device->table->release(device, nothing);
+    device->memory->release(device, c);
+    device->memory->release(device, nothing);
 }
 
 /* Rows further apart than an int counts, of which there is only one, so that no memory is needed
@@ -237,21 +237,21 @@ static void an_empty_sum_scales(void **state) {
 static void multiply_far_rows(mst_device *device, muster_status expected, const char *words) {
     float a[2] = {3, 4}, b[2] = {5, 6}, c = 0;
     void *da = allocated(device, sizeof a), *db = allocated(device, sizeof b), *dc = allocated(device, sizeof c);
-    assert_ok(device->table->copy_in(device, da, a, sizeof a));
-    assert_ok(device->table->copy_in(device, db, b, sizeof b));
+    assert_ok(device->memory->copy_in(device, da, a, sizeof a));
+    assert_ok(device->memory->copy_in(device, db, b, sizeof b));
     const mst_gemm gemm = {
         .dtype = 3, .m = 1, .n = 1, .k = 2, .lda = 3000000000, .ldb = 1, .ldc = 3000000000, .alpha = 1, .a = da, .b = db, .c = dc};
     if (expected != MUSTER_OK) {
-        assert_refused(device->table->gemm(device, &gemm), expected, words);
+        assert_refused(device->code->gemm(device, &gemm), expected, words);
     } else {
-        assert_ok(device->table->gemm(device, &gemm));
-        assert_ok(device->table->copy_out(device, &c, dc, sizeof c));
+        assert_ok(device->code->gemm(device, &gemm));
+        assert_ok(device->memory->copy_out(device, &c, dc, sizeof c));
     }
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_true(c == (expected == MUSTER_OK ? 39 : 0));
-    device->table->release(device, da);
-    device->table->release(device, db);
-    device->table->release(device, dc);
+    device->memory->release(device, da);
+    device->memory->release(device, db);
+    device->memory->release(device, dc);
 }
 
 static void rows_beyond_an_int_apart_need_the_long_product(void **state) {
@@ -282,14 +282,14 @@ static void a_type_that_the_gpu_lacks_is_refused_at_its_first_product_and_not_at
     assert_string_equal(muster_last_error(), "what was said before");
     muster_sim_inject("cublasGemmEx", 1, MST_CUBLAS_ARCH_MISMATCH);
     const mst_gemm gemm = {.dtype = 2, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1};
-    assert_refused(device->table->gemm(device, &gemm), MUSTER_UNSUPPORTED, "cuda:0: cuBLAS: cublasGemmEx: expected success, received ");
+    assert_refused(device->code->gemm(device, &gemm), MUSTER_UNSUPPORTED, "cuda:0: cuBLAS: cublasGemmEx: expected success, received ");
     closed(device);
     check_machine();
 }
 
 static void a_product_of_another_type_is_refused(void **state) {
     mst_device *device = *state;
-    assert_refused(device->table->gemm(device, &(mst_gemm){.dtype = 8, .m = 1, .n = 1, .k = 1}), MUSTER_UNSUPPORTED,
+    assert_refused(device->code->gemm(device, &(mst_gemm){.dtype = 8, .m = 1, .n = 1, .k = 1}), MUSTER_UNSUPPORTED,
                    "expected f16, bf16, f32 or f64, received the element type 8");
 }
 
@@ -297,7 +297,7 @@ static void a_failed_product_says_what_cublas_said(void **state) {
     mst_device *device = *state;
     const mst_gemm gemm = {.dtype = 3, .m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1};
     muster_sim_inject("cublasGemmEx", 1, MST_CUBLAS_INTERNAL_ERROR);
-    assert_refused(device->table->gemm(device, &gemm), MUSTER_SYSTEM, "cuda:0: cuBLAS: cublasGemmEx: expected success, received ");
+    assert_refused(device->code->gemm(device, &gemm), MUSTER_SYSTEM, "cuda:0: cuBLAS: cublasGemmEx: expected success, received ");
 }
 
 int main(void) {

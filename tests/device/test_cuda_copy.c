@@ -6,14 +6,14 @@ enum { MIB = 1 << 20, LARGE = 11 * MIB + 12345 };
 static void travel(mst_device *device, int64_t bytes, int seed) {
     unsigned char *in = patterned(bytes, seed), *out = malloc((size_t)bytes);
     unsigned char *a = allocated(device, bytes), *b = allocated(device, bytes);
-    assert_ok(device->table->copy_in(device, a, in, bytes));
+    assert_ok(device->memory->copy_in(device, a, in, bytes));
     memset(in, 0xAA, (size_t)bytes); /* staged: free again at once */
-    assert_ok(device->table->copy(device, b, a, bytes));
-    assert_ok(device->table->copy_out(device, out, b, bytes));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy(device, b, a, bytes));
+    assert_ok(device->memory->copy_out(device, out, b, bytes));
+    assert_ok(device->table->synchronize(device));
     check_pattern(out, bytes, seed);
-    device->table->release(device, a);
-    device->table->release(device, b);
+    device->memory->release(device, a);
+    device->memory->release(device, b);
     free(in);
     free(out);
 }
@@ -26,11 +26,11 @@ static void bytes_travel_in_across_and_out(void **state) {
 
 static void copies_of_nothing_are_legal(void **state) {
     mst_device *device = *state;
-    assert_ok(device->table->copy_in(device, NULL, NULL, 0));
-    assert_ok(device->table->copy_in_beside(device, NULL, NULL, 0));
-    assert_ok(device->table->copy(device, NULL, NULL, 0));
-    assert_ok(device->table->copy_out(device, NULL, NULL, 0));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_in(device, NULL, NULL, 0));
+    assert_ok(device->queue->copy_in_async(device, NULL, NULL, 0));
+    assert_ok(device->memory->copy(device, NULL, NULL, 0));
+    assert_ok(device->memory->copy_out(device, NULL, NULL, 0));
+    assert_ok(device->table->synchronize(device));
 }
 
 static void many_small_copies_keep_their_order(void **state) {
@@ -40,15 +40,15 @@ static void many_small_copies_keep_their_order(void **state) {
     int32_t *place = allocated(device, COUNT * sizeof *place);
     for (int32_t i = 0; i < COUNT; i++) {
         int32_t value = -1 - i;
-        assert_ok(device->table->copy_in(device, place + i % 7, &value, sizeof value));
+        assert_ok(device->memory->copy_in(device, place + i % 7, &value, sizeof value));
         value = i;
-        assert_ok(device->table->copy_in(device, place + i, &value, sizeof value));
+        assert_ok(device->memory->copy_in(device, place + i, &value, sizeof value));
     }
-    for (int32_t i = 0; i < COUNT; i++) assert_ok(device->table->copy_out(device, &out[i], place + i, sizeof out[i]));
-    assert_ok(device->table->sync(device));
+    for (int32_t i = 0; i < COUNT; i++) assert_ok(device->memory->copy_out(device, &out[i], place + i, sizeof out[i]));
+    assert_ok(device->table->synchronize(device));
     for (int32_t i = 7; i < COUNT; i++) assert_int_equal(out[i], i);
     for (int32_t i = 0; i < 7; i++) assert_true(out[i] < -COUNT + 7);
-    device->table->release(device, place);
+    device->memory->release(device, place);
 }
 
 static void steady_work_allocates_nothing(void **state) {
@@ -57,12 +57,12 @@ static void steady_work_allocates_nothing(void **state) {
     void *block = allocated(device, 5 * MIB);
     int64_t before = mst_memory_count();
     for (int i = 0; i < 5; i++) {
-        assert_ok(device->table->copy_in(device, block, host, 5 * MIB));
-        assert_ok(device->table->copy_out(device, host, block, 5 * MIB));
-        assert_ok(device->table->sync(device));
+        assert_ok(device->memory->copy_in(device, block, host, 5 * MIB));
+        assert_ok(device->memory->copy_out(device, host, block, 5 * MIB));
+        assert_ok(device->table->synchronize(device));
     }
     assert_int_equal(mst_memory_count(), before);
-    device->table->release(device, block);
+    device->memory->release(device, block);
     free(host);
 }
 
@@ -70,34 +70,37 @@ static void memory_that_the_program_locked_is_not_staged(void **state) {
     mst_device *device = *state;
     unsigned char *host = patterned(MIB, 3);
     void *block = allocated(device, MIB);
-    assert_ok(device->table->enter(device));
+    assert_ok(device->queue->enter(device));
     assert_int_equal(driver()->cuMemHostRegister_v2(host, MIB, 1), 0);
     uint64_t before = muster_sim_calls("cuMemcpyHtoDAsync_v2");
-    assert_ok(device->table->copy_in(device, block, host, MIB));
-    assert_ok(device->table->copy_in(device, block, host, MIB - 1));
+    assert_ok(device->memory->copy_in(device, block, host, MIB));
+    assert_ok(device->memory->copy_in(device, block, host, MIB - 1));
     assert_int_equal(muster_sim_calls("cuMemcpyHtoDAsync_v2"), before + 2);
-    assert_ok(device->table->copy_out(device, host, block, MIB));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, host, block, MIB));
+    assert_ok(device->table->synchronize(device));
     check_pattern(host, MIB, 3);
     assert_int_equal(driver()->cuMemHostUnregister(host), 0);
-    device->table->leave(device);
-    device->table->release(device, block);
+    device->queue->leave(device);
+    device->memory->release(device, block);
     free(host);
 }
 
 /* ---- the copy queue ---- */
 
-static void a_copy_beside_and_a_mark_make_the_data_usable(void **state) {
+static void an_async_copy_and_an_event_make_the_data_usable(void **state) {
     mst_device *device = *state;
     unsigned char *in = patterned(LARGE, 9), *out = malloc(LARGE);
     unsigned char *place = allocated(device, LARGE);
-    assert_ok(device->table->copy_in_beside(device, place, in, LARGE));
-    assert_ok(device->table->mark(device, MST_QUEUE_COPY, 3));
-    assert_ok(device->table->wait_mark(device, MST_QUEUE_COMPUTE, device, 3));
-    assert_ok(device->table->copy_out(device, out, place, LARGE));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->queue->copy_in_async(device, place, in, LARGE));
+    mst_device_event *copied = NULL;
+    assert_ok(mst_device_event_create(device, &copied));
+    assert_ok(mst_device_event_record(copied, MST_QUEUE_COPY));
+    assert_ok(mst_device_event_wait(device, MST_QUEUE_COMPUTE, copied));
+    assert_ok(device->memory->copy_out(device, out, place, LARGE));
+    assert_ok(device->table->synchronize(device));
     check_pattern(out, LARGE, 9);
-    device->table->release(device, place);
+    mst_device_event_destroy(copied);
+    device->memory->release(device, place);
     free(in);
     free(out);
 }
@@ -105,23 +108,23 @@ static void a_copy_beside_and_a_mark_make_the_data_usable(void **state) {
 static void sync_waits_for_both_queues(void **state) {
     mst_device *device = *state;
     unsigned char *in = NULL, out[64];
-    assert_ok(device->table->allocate_host(device, sizeof out, (void **)&in));
+    assert_ok(device->host_memory->allocate(device, sizeof out, (void **)&in));
     unsigned char *place = allocated(device, sizeof out);
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 64; i++) in[i] = pattern_at(i, round);
-        assert_ok(device->table->copy_in_beside(device, place, in, 64));
-        assert_ok(device->table->sync(device));
+        assert_ok(device->queue->copy_in_async(device, place, in, 64));
+        assert_ok(device->table->synchronize(device));
         memset(in, 0, 64); /* locked: was read by the queue itself */
-        assert_ok(device->table->copy_out(device, out, place, 64));
-        assert_ok(device->table->sync(device));
+        assert_ok(device->memory->copy_out(device, out, place, 64));
+        assert_ok(device->table->synchronize(device));
         check_pattern(out, 64, round);
     }
-    device->table->release(device, place);
-    device->table->release_host(device, in);
+    device->memory->release(device, place);
+    device->host_memory->release(device, in);
 }
 
-/* The reader was issued before the release, the copy beside lands in the same memory after it. */
-static void a_copy_beside_waits_for_work_on_the_memory_before(void **state) {
+/* The reader was issued before the release, the asynchronous copy lands in the same memory after it. */
+static void an_async_copy_waits_for_work_on_the_memory_before(void **state) {
     mst_device *device = *state;
     unsigned char first[256], second[256], out[256];
     for (int i = 0; i < 256; i++) {
@@ -131,28 +134,28 @@ static void a_copy_beside_waits_for_work_on_the_memory_before(void **state) {
     void *kept = allocated(device, 256), *others = allocated(device, 256);
     for (int round = 0; round < 20; round++) {
         void *old = allocated(device, 256);
-        assert_ok(device->table->copy_in(device, old, first, 256));
-        assert_ok(device->table->sync(device));
-        for (int i = 0; i < 10; i++) /* time for the copy beside to come too early */
-            assert_ok(device->table->copy(device, others, kept, 256));
-        assert_ok(device->table->copy(device, kept, old, 256));
-        device->table->release(device, old);
+        assert_ok(device->memory->copy_in(device, old, first, 256));
+        assert_ok(device->table->synchronize(device));
+        for (int i = 0; i < 10; i++) /* time for the asynchronous copy to come too early */
+            assert_ok(device->memory->copy(device, others, kept, 256));
+        assert_ok(device->memory->copy(device, kept, old, 256));
+        device->memory->release(device, old);
         void *fresh = allocated(device, 256);
         assert_ptr_equal(fresh, old);
         /* later work that it need not wait for */
-        if (round % 2) assert_ok(device->table->copy(device, others, kept, 1));
-        assert_ok(device->table->copy_in_beside(device, fresh, second, 256));
-        assert_ok(device->table->copy_out(device, out, kept, 256));
-        assert_ok(device->table->sync(device));
+        if (round % 2) assert_ok(device->memory->copy(device, others, kept, 1));
+        assert_ok(device->queue->copy_in_async(device, fresh, second, 256));
+        assert_ok(device->memory->copy_out(device, out, kept, 256));
+        assert_ok(device->table->synchronize(device));
         check_pattern(out, 256, 1);
-        device->table->release(device, fresh);
+        device->memory->release(device, fresh);
     }
-    device->table->release(device, kept);
-    device->table->release(device, others);
+    device->memory->release(device, kept);
+    device->memory->release(device, others);
 }
 
-/* The other way round: the copy beside was issued before the release, COMPUTE writes after it. */
-static void compute_waits_for_copies_beside_into_the_memory_before(void **state) {
+/* The other way round: the asynchronous copy was issued before the release, COMPUTE writes after it. */
+static void compute_waits_for_async_copies_into_the_memory_before(void **state) {
     mst_device *device = *state;
     unsigned char first[256], second[256], out[256];
     for (int i = 0; i < 256; i++) {
@@ -161,16 +164,16 @@ static void compute_waits_for_copies_beside_into_the_memory_before(void **state)
     }
     for (int round = 0; round < 50; round++) {
         void *old = allocated(device, 256);
-        assert_ok(device->table->copy_in_beside(device, old, first, 256));
-        device->table->release(device, old);
+        assert_ok(device->queue->copy_in_async(device, old, first, 256));
+        device->memory->release(device, old);
         void *fresh = allocated(device, 256);
         assert_ptr_equal(fresh, old);
-        assert_ok(device->table->copy_in(device, fresh, second, 256));
-        assert_ok(device->table->sync(device));
-        assert_ok(device->table->copy_out(device, out, fresh, 256));
-        assert_ok(device->table->sync(device));
+        assert_ok(device->memory->copy_in(device, fresh, second, 256));
+        assert_ok(device->table->synchronize(device));
+        assert_ok(device->memory->copy_out(device, out, fresh, 256));
+        assert_ok(device->table->synchronize(device));
         check_pattern(out, 256, 2);
-        device->table->release(device, fresh);
+        device->memory->release(device, fresh);
     }
 }
 
@@ -179,17 +182,17 @@ static void a_failed_copy_is_told_at_once_and_the_next_one_works(void **state) {
     int in = 5, out = 0;
     void *place = allocated(device, sizeof in);
     muster_sim_inject("cuMemcpyHtoDAsync_v2", 1, MST_CU_INVALID_VALUE);
-    assert_refused(device->table->copy_in(device, place, &in, sizeof in), MUSTER_SYSTEM,
+    assert_refused(device->memory->copy_in(device, place, &in, sizeof in), MUSTER_SYSTEM,
                    "cuda:0: CUDA: cuMemcpyHtoDAsync_v2: expected success, received CUDA_ERROR_INVALID_VALUE");
     muster_sim_inject("cuMemcpyDtoHAsync_v2", 1, MST_CU_INVALID_VALUE);
-    assert_refused(device->table->copy_out(device, &out, place, sizeof out), MUSTER_SYSTEM, "cuMemcpyDtoHAsync_v2");
+    assert_refused(device->memory->copy_out(device, &out, place, sizeof out), MUSTER_SYSTEM, "cuMemcpyDtoHAsync_v2");
     muster_sim_inject("cuMemcpyDtoDAsync_v2", 1, MST_CU_INVALID_VALUE);
-    assert_refused(device->table->copy(device, place, place, sizeof out), MUSTER_SYSTEM, "cuMemcpyDtoDAsync_v2");
-    assert_ok(device->table->copy_in(device, place, &in, sizeof in));
-    assert_ok(device->table->copy_out(device, &out, place, sizeof out));
-    assert_ok(device->table->sync(device));
+    assert_refused(device->memory->copy(device, place, place, sizeof out), MUSTER_SYSTEM, "cuMemcpyDtoDAsync_v2");
+    assert_ok(device->memory->copy_in(device, place, &in, sizeof in));
+    assert_ok(device->memory->copy_out(device, &out, place, sizeof out));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(out, 5);
-    device->table->release(device, place);
+    device->memory->release(device, place);
 }
 
 int main(void) {
@@ -199,10 +202,10 @@ int main(void) {
         CASE(many_small_copies_keep_their_order),
         CASE(steady_work_allocates_nothing),
         CASE(memory_that_the_program_locked_is_not_staged),
-        CASE(a_copy_beside_and_a_mark_make_the_data_usable),
+        CASE(an_async_copy_and_an_event_make_the_data_usable),
         CASE(sync_waits_for_both_queues),
-        CASE(a_copy_beside_waits_for_work_on_the_memory_before),
-        CASE(compute_waits_for_copies_beside_into_the_memory_before),
+        CASE(an_async_copy_waits_for_work_on_the_memory_before),
+        CASE(compute_waits_for_async_copies_into_the_memory_before),
         CASE(a_failed_copy_is_told_at_once_and_the_next_one_works),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,7 +25,8 @@ static bool went_well(muster_status status) {
 typedef struct scene {
     mst_device *device;
     unsigned char *in, *out;
-    void *a, *b, *locked;
+    void *a, *b, *pinned;
+    mst_device_event *computed, *copied;
 } scene;
 
 /* One of the things that a device is asked for. */
@@ -36,49 +37,53 @@ static bool do_step(scene *s, int step) {
     bool flag = false;
     switch (step) {
     case 0:
-        return went_well(table->copy_in(device, s->a, s->in, BYTES));
+        return went_well(table->memory->copy_in(device, s->a, s->in, BYTES));
     case 1:
-        return went_well(table->copy(device, s->b, s->a, BYTES));
+        return went_well(table->memory->copy(device, s->b, s->a, BYTES));
     case 2:
-        return went_well(table->mark(device, MST_QUEUE_COMPUTE, 1));
+        return went_well(mst_device_event_record(s->computed, MST_QUEUE_COMPUTE));
     case 3:
-        return went_well(table->wait_mark(device, MST_QUEUE_COPY, device, 1));
+        return went_well(mst_device_event_wait(device, MST_QUEUE_COPY, s->computed));
     case 4:
-        return went_well(table->copy_in_beside(device, s->a, s->in, BYTES));
+        return went_well(table->queue->copy_in_async(device, s->a, s->in, BYTES));
     case 5:
-        return went_well(table->mark(device, MST_QUEUE_COPY, 2));
+        return went_well(mst_device_event_record(s->copied, MST_QUEUE_COPY));
     case 6:
-        return went_well(table->wait_mark(device, MST_QUEUE_COMPUTE, device, 2));
+        return went_well(mst_device_event_wait(device, MST_QUEUE_COMPUTE, s->copied));
     case 7:
-        return went_well(table->gemm(device, &gemm));
+        return went_well(table->code->gemm(device, &gemm));
     case 8:
-        return went_well(table->poll(device, &flag));
+        return went_well(table->queue->poll(device, &flag));
     case 9:
-        return went_well(table->reserve(device, BYTES * 4));
+        return went_well(table->memory->reserve(device, BYTES * 4));
     case 10:
-        return went_well(table->copy_out(device, s->out, s->a, BYTES));
+        return went_well(table->memory->copy_out(device, s->out, s->a, BYTES));
     default:
-        return went_well(table->sync(device));
+        return went_well(table->synchronize(device));
     }
 }
 
 static void play(scene *s) {
     const mst_device_table *table = s->device->table;
-    bool allocated_a = went_well(table->allocate(s->device, BYTES, &s->a)),
-         allocated_b = went_well(table->allocate(s->device, BYTES, &s->b));
-    if (allocated_a && allocated_b) {
+    bool allocated_a = went_well(table->memory->allocate(s->device, BYTES, &s->a)),
+         allocated_b = went_well(table->memory->allocate(s->device, BYTES, &s->b));
+    bool created = went_well(mst_device_event_create(s->device, &s->computed));
+    created = went_well(mst_device_event_create(s->device, &s->copied)) && created;
+    if (allocated_a && allocated_b && created) {
         int step = 0;
         memset(s->out, 0, BYTES);
         while (step < STEPS && do_step(s, step)) step++;
         if (step == STEPS)
             check_pattern(s->out, BYTES, 1);
         else
-            (void)went_well(table->sync(s->device)); /* as whoever calls would: what follows relies on what failed */
+            (void)went_well(table->synchronize(s->device)); /* as whoever calls would: what follows relies on what failed */
     }
-    if (went_well(table->allocate_host(s->device, 100, &s->locked))) table->release_host(s->device, s->locked);
-    if (went_well(table->lock_host(s->device, s->in, BYTES))) table->unlock_host(s->device, s->in);
-    table->release(s->device, s->a);
-    table->release(s->device, s->b);
+    if (went_well(table->host_memory->allocate(s->device, 100, &s->pinned))) table->host_memory->release(s->device, s->pinned);
+    if (went_well(table->host_memory->pin(s->device, s->in, BYTES))) table->host_memory->unpin(s->device, s->in);
+    mst_device_event_destroy(s->computed);
+    mst_device_event_destroy(s->copied);
+    table->memory->release(s->device, s->a);
+    table->memory->release(s->device, s->b);
 }
 
 /* A lost device keeps what it has, and says so; nothing else may. */

@@ -22,16 +22,16 @@ static void blocks_are_aligned_and_distinct(void **state) {
         assert_int_equal((uintptr_t)blocks[i] % 256, 0);
         for (int j = 0; j < i; j++) assert_ptr_not_equal(blocks[i], blocks[j]);
     }
-    for (int i = 0; i < 20; i++) device->table->release(device, blocks[i * 7 % 20]);
-    device->table->release(device, NULL);
+    for (int i = 0; i < 20; i++) device->memory->release(device, blocks[i * 7 % 20]);
+    device->memory->release(device, NULL);
 }
 
 static void impossible_sizes_are_refused(void **state) {
     mst_device *device = *state;
     void *address = device;
-    assert_refused(device->table->allocate(device, -1, &address), MUSTER_INVALID_ARGUMENT, "-1 bytes");
+    assert_refused(device->memory->allocate(device, -1, &address), MUSTER_INVALID_ARGUMENT, "-1 bytes");
     assert_null(address);
-    assert_refused(device->table->allocate(device, INT64_MAX, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
+    assert_refused(device->memory->allocate(device, INT64_MAX, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
     assert_null(address);
 }
 
@@ -39,19 +39,19 @@ static void what_fits_the_slab_asks_nothing_of_the_driver(void **state) {
     mst_device *device = *state;
     uint64_t before = muster_sim_calls(NULL);
     void *a = allocated(device, 1 * MIB), *b = allocated(device, 2 * MIB);
-    device->table->release(device, a);
-    device->table->release(device, b);
-    device->table->release(device, allocated(device, 3 * MIB));
+    device->memory->release(device, a);
+    device->memory->release(device, b);
+    device->memory->release(device, allocated(device, 3 * MIB));
     assert_int_equal(muster_sim_calls(NULL), before);
 }
 
 static void released_memory_is_handed_out_again(void **state) {
     mst_device *device = *state;
     void *first = allocated(device, 4 * MIB);
-    device->table->release(device, first);
+    device->memory->release(device, first);
     void *second = allocated(device, 4 * MIB);
     assert_ptr_equal(second, first);
-    device->table->release(device, second);
+    device->memory->release(device, second);
 }
 
 static void the_slab_doubles_while_it_is_small(void **state) {
@@ -61,7 +61,7 @@ static void the_slab_doubles_while_it_is_small(void **state) {
     void *blocks[15];
     for (int i = 0; i < 15; i++) blocks[i] = allocated(device, MIB); /* 4, 8 and 16 MiB */
     assert_int_equal(muster_sim_calls("cuMemAlloc_v2"), before + 2);
-    for (int i = 0; i < 15; i++) device->table->release(device, blocks[i]);
+    for (int i = 0; i < 15; i++) device->memory->release(device, blocks[i]);
     closed(device);
     check_machine();
 }
@@ -70,8 +70,8 @@ static void where_doubling_is_too_much_what_is_needed_will_do(void **state) {
     (void)state;
     mst_device *device = opened_with(40 * MIB, 64 * MIB);
     void *a = allocated(device, 40 * MIB), *b = allocated(device, 10 * MIB);
-    device->table->release(device, a);
-    device->table->release(device, b);
+    device->memory->release(device, a);
+    device->memory->release(device, b);
     closed(device);
     check_machine();
 }
@@ -80,11 +80,11 @@ static void out_of_memory_says_the_sizes(void **state) {
     (void)state;
     mst_device *device = opened_with(8 * MIB, 32 * MIB);
     void *kept = allocated(device, 3 * MIB), *address = NULL;
-    assert_refused(device->table->allocate(device, 100 * MIB, &address), MUSTER_OUT_OF_MEMORY,
+    assert_refused(device->memory->allocate(device, 100 * MIB, &address), MUSTER_OUT_OF_MEMORY,
                    "cuda:0 Simulated GPU: out of memory: expected room for 104857600 bytes, received none: 3145728 of 8388608 bytes are in "
                    "use, and the device has ");
     assert_null(address);
-    device->table->release(device, kept);
+    device->memory->release(device, kept);
     closed(device);
     check_machine();
 }
@@ -95,20 +95,20 @@ static void in_flight_nothing_is_taken_from_the_driver_and_reserve_makes_up_for_
     void *address = NULL;
     device->in_flight = true;
     uint64_t before = muster_sim_calls(NULL);
-    assert_refused(device->table->allocate(device, 10 * MIB, &address), MUSTER_OUT_OF_MEMORY,
+    assert_refused(device->memory->allocate(device, 10 * MIB, &address), MUSTER_OUT_OF_MEMORY,
                    "while devices wait for each other: the next call will have it");
     void *small = allocated(device, MIB); /* what is there still is */
-    assert_refused(device->table->reserve(device, 1), MUSTER_BAD_STATE, "between calls");
+    assert_refused(device->memory->reserve(device, 1), MUSTER_BAD_STATE, "between calls");
     assert_int_equal(muster_sim_calls(NULL), before);
     device->in_flight = false;
-    assert_ok(device->table->reserve(device, 0));
+    assert_ok(device->memory->reserve(device, 0));
     device->in_flight = true;
     before = muster_sim_calls(NULL);
     void *large = allocated(device, 10 * MIB);
     assert_int_equal(muster_sim_calls(NULL), before);
     device->in_flight = false;
-    device->table->release(device, small);
-    device->table->release(device, large);
+    device->memory->release(device, small);
+    device->memory->release(device, large);
     closed(device);
     check_machine();
 }
@@ -118,21 +118,21 @@ static void a_wish_that_cannot_be_fulfilled_fails_nobody_else(void **state) {
     mst_device *device = opened_with(4 * MIB, 32 * MIB);
     void *address = NULL;
     device->in_flight = true;
-    assert_refused(device->table->allocate(device, 100 * MIB, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
+    assert_refused(device->memory->allocate(device, 100 * MIB, &address), MUSTER_OUT_OF_MEMORY, "out of memory");
     device->in_flight = false;
-    assert_ok(device->table->reserve(device, MIB));
-    assert_refused(device->table->reserve(device, 100 * MIB), MUSTER_OUT_OF_MEMORY, "104857600");
+    assert_ok(device->memory->reserve(device, MIB));
+    assert_refused(device->memory->reserve(device, 100 * MIB), MUSTER_OUT_OF_MEMORY, "104857600");
     closed(device);
     check_machine();
 }
 
 static void reserved_memory_needs_nothing_of_the_driver(void **state) {
     mst_device *device = *state;
-    assert_ok(device->table->reserve(device, 50 * MIB));
+    assert_ok(device->memory->reserve(device, 50 * MIB));
     uint64_t before = muster_sim_calls(NULL);
     void *block = allocated(device, 50 * MIB);
     assert_int_equal(muster_sim_calls(NULL), before);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 static void a_failed_growth_leaves_nothing(void **state) {
@@ -141,16 +141,16 @@ static void a_failed_growth_leaves_nothing(void **state) {
     uint64_t used = muster_sim_memory_used(0);
     void *address = NULL;
     int32_t k = 1;
-    for (; mst_memory_fail_at(k), device->table->allocate(device, 10 * MIB, &address) != MUSTER_OK; k++) {
+    for (; mst_memory_fail_at(k), device->memory->allocate(device, 10 * MIB, &address) != MUSTER_OK; k++) {
         mst_memory_fail_at(0);
         assert_null(address);
         if (k <= 2) assert_int_equal(muster_sim_memory_used(0), used);
     }
     mst_memory_fail_at(0);
     assert_true(k > 2); /* the lists of segments and of pieces */
-    device->table->release(device, address);
+    device->memory->release(device, address);
     muster_sim_inject("cuMemAlloc_v2", 1, MST_CU_OPERATING_SYSTEM);
-    assert_refused(device->table->allocate(device, 50 * MIB, &address), MUSTER_SYSTEM, "cuMemAlloc_v2");
+    assert_refused(device->memory->allocate(device, 50 * MIB, &address), MUSTER_SYSTEM, "cuMemAlloc_v2");
     assert_null(address);
     closed(device);
     check_machine();
@@ -172,31 +172,31 @@ static void a_size_that_is_none_is_refused(void **state) {
 static void locked_memory_is_copied_without_staging(void **state) {
     mst_device *device = *state, *other = opened("1");
     unsigned char *host = NULL;
-    assert_ok(device->table->allocate_host(device, 100, (void **)&host));
+    assert_ok(device->host_memory->allocate(device, 100, (void **)&host));
     for (int i = 0; i < 100; i++) host[i] = pattern_at(i, 5);
     void *place = allocated(other, 100); /* of any device */
-    assert_ok(other->table->copy_in(other, place, host, 100));
-    assert_ok(other->table->sync(other));
+    assert_ok(other->memory->copy_in(other, place, host, 100));
+    assert_ok(other->table->synchronize(other));
     memset(host, 0, 100);
-    assert_ok(other->table->copy_out(other, host, place, 100));
-    assert_ok(other->table->sync(other));
+    assert_ok(other->memory->copy_out(other, host, place, 100));
+    assert_ok(other->table->synchronize(other));
     check_pattern(host, 100, 5);
     assert_int_equal(muster_sim_waits(), 0);
-    other->table->release(other, place);
-    device->table->release_host(device, host);
-    device->table->release_host(device, NULL);
+    other->memory->release(other, place);
+    device->host_memory->release(device, host);
+    device->host_memory->release(device, NULL);
     closed(other);
 }
 
 static void a_range_is_unlocked_with_its_last_user(void **state) {
     mst_device *device = *state, *other = opened("1");
     unsigned char *memory = patterned(2 * MIB, 1);
-    assert_ok(device->table->lock_host(device, memory, 2 * MIB));
-    assert_ok(other->table->lock_host(other, memory + 100, MIB)); /* inside: nothing to do */
+    assert_ok(device->host_memory->pin(device, memory, 2 * MIB));
+    assert_ok(other->host_memory->pin(other, memory + 100, MIB)); /* inside: nothing to do */
     assert_int_equal(muster_sim_calls("cuMemHostRegister_v2"), 1);
-    device->table->unlock_host(device, memory);
+    device->host_memory->unpin(device, memory);
     assert_int_equal(muster_sim_calls("cuMemHostUnregister"), 0);
-    other->table->unlock_host(other, memory + 100);
+    other->host_memory->unpin(other, memory + 100);
     assert_int_equal(muster_sim_calls("cuMemHostUnregister"), 1);
     closed(other);
     free(memory);
@@ -205,39 +205,39 @@ static void a_range_is_unlocked_with_its_last_user(void **state) {
 static void a_range_that_is_locked_in_part_is_refused(void **state) {
     mst_device *device = *state;
     unsigned char *memory = patterned(MIB, 1);
-    assert_ok(device->table->lock_host(device, memory + 1000, 1000));
-    assert_refused(device->table->lock_host(device, memory, MIB), MUSTER_UNSUPPORTED, "1048576 bytes of which a part is");
-    assert_refused(device->table->lock_host(device, NULL, MIB), MUSTER_INVALID_ARGUMENT, "an address");
-    device->table->unlock_host(device, memory + 1000);
+    assert_ok(device->host_memory->pin(device, memory + 1000, 1000));
+    assert_refused(device->host_memory->pin(device, memory, MIB), MUSTER_UNSUPPORTED, "1048576 bytes of which a part is");
+    assert_refused(device->host_memory->pin(device, NULL, MIB), MUSTER_INVALID_ARGUMENT, "an address");
+    device->host_memory->unpin(device, memory + 1000);
     free(memory);
 }
 
 static void memory_that_the_program_locked_stays_locked(void **state) {
     mst_device *device = *state;
     unsigned char *memory = patterned(MIB, 1);
-    assert_ok(device->table->enter(device));
+    assert_ok(device->queue->enter(device));
     assert_int_equal(driver()->cuMemHostRegister_v2(memory, MIB, 1), 0);
-    assert_ok(device->table->lock_host(device, memory, MIB));
-    device->table->unlock_host(device, memory);
+    assert_ok(device->host_memory->pin(device, memory, MIB));
+    device->host_memory->unpin(device, memory);
     assert_int_equal(driver()->cuMemHostUnregister(memory), 0);
-    device->table->leave(device);
+    device->queue->leave(device);
     free(memory);
 }
 
 static void in_flight_nothing_is_locked_and_what_is_given_back_waits(void **state) {
     mst_device *device = *state;
     void *host = NULL, *refused = device;
-    assert_ok(device->table->allocate_host(device, 0, &host));
+    assert_ok(device->host_memory->allocate(device, 0, &host));
     device->in_flight = true;
-    assert_refused(device->table->allocate_host(device, 10, &refused), MUSTER_BAD_STATE, "between calls");
+    assert_refused(device->host_memory->allocate(device, 10, &refused), MUSTER_BAD_STATE, "between calls");
     assert_null(refused);
-    assert_refused(device->table->lock_host(device, &refused, 8), MUSTER_BAD_STATE, "between calls");
-    device->table->release_host(device, host);
+    assert_refused(device->host_memory->pin(device, &refused, 8), MUSTER_BAD_STATE, "between calls");
+    device->host_memory->release(device, host);
     assert_int_equal(muster_sim_calls("cuMemFreeHost"), 0);
     device->in_flight = false;
-    assert_ok(device->table->allocate_host(device, 10, &host));
+    assert_ok(device->host_memory->allocate(device, 10, &host));
     assert_int_equal(muster_sim_calls("cuMemFreeHost"), 1);
-    device->table->release_host(device, host);
+    device->host_memory->release(device, host);
 }
 
 /* The program may have freed it already: what the device sees there is not what the program
@@ -246,33 +246,33 @@ static void what_was_unlocked_in_flight_is_staged(void **state) {
     mst_device *device = *state;
     int in = 7, out = 0;
     void *place = allocated(device, sizeof in);
-    assert_ok(device->table->lock_host(device, &in, sizeof in));
+    assert_ok(device->host_memory->pin(device, &in, sizeof in));
     device->in_flight = true;
-    device->table->unlock_host(device, &in);
+    device->host_memory->unpin(device, &in);
     /* time for the next lines */
-    for (int i = 0; i < 20; i++) assert_ok(device->table->copy(device, place, place, sizeof in));
-    assert_ok(device->table->copy_in(device, place, &in, sizeof in));
+    for (int i = 0; i < 20; i++) assert_ok(device->memory->copy(device, place, place, sizeof in));
+    assert_ok(device->memory->copy_in(device, place, &in, sizeof in));
     in = 8;
-    assert_ok(device->table->copy_out(device, &out, place, sizeof out));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, &out, place, sizeof out));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(out, 7);
     device->in_flight = false;
-    device->table->release(device, place);
+    device->memory->release(device, place);
 }
 
 static void a_failure_to_lock_leaves_nothing(void **state) {
     mst_device *device = *state;
     void *host = device;
     muster_sim_inject("cuMemHostAlloc", 1, MST_CU_OUT_OF_MEMORY);
-    assert_refused(device->table->allocate_host(device, 10, &host), MUSTER_OUT_OF_MEMORY,
+    assert_refused(device->host_memory->allocate(device, 10, &host), MUSTER_OUT_OF_MEMORY,
                    "cuda:0: CUDA: cuMemHostAlloc: expected success, received CUDA_ERROR_OUT_OF_MEMORY");
     assert_null(host);
     muster_sim_inject("cuMemHostRegister_v2", 1, MST_CU_OPERATING_SYSTEM);
-    assert_refused(device->table->lock_host(device, &host, sizeof host), MUSTER_SYSTEM, "cuMemHostRegister_v2");
+    assert_refused(device->host_memory->pin(device, &host, sizeof host), MUSTER_SYSTEM, "cuMemHostRegister_v2");
     muster_sim_inject("cuCtxPushCurrent_v2", 1, MST_CU_OPERATING_SYSTEM);
-    assert_refused(device->table->lock_host(device, &host, sizeof host), MUSTER_SYSTEM, "cuCtxPushCurrent_v2");
+    assert_refused(device->host_memory->pin(device, &host, sizeof host), MUSTER_SYSTEM, "cuCtxPushCurrent_v2");
     muster_sim_inject("cuCtxPopCurrent_v2", 1, MST_CU_OPERATING_SYSTEM);
-    assert_refused(device->table->allocate_host(device, 10, &host), MUSTER_SYSTEM, "cuCtxPopCurrent_v2");
+    assert_refused(device->host_memory->allocate(device, 10, &host), MUSTER_SYSTEM, "cuCtxPopCurrent_v2");
     assert_null(host);
 }
 

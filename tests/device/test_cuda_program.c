@@ -13,8 +13,8 @@ static const source increment = {.name = "increment",
                                  .count = 2};
 
 static void read_back(mst_device *device, void *to, const void *from, int64_t bytes) {
-    assert_ok(device->table->copy_out(device, to, from, bytes));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, to, from, bytes));
+    assert_ok(device->table->synchronize(device));
 }
 
 /* ---- launches ---- */
@@ -25,7 +25,7 @@ static void launches_run_in_order_with_copies(void **state) {
     for (int i = 0; i < 1000; i++) a[i] = (float)i;
     float *memory = allocated(device, sizeof a);
     mst_program *program = opened_program(device, &increment);
-    assert_ok(device->table->copy_in(device, memory, a, sizeof a));
+    assert_ok(device->memory->copy_in(device, memory, a, sizeof a));
     for (int round = 0; round < 3; round++)
         launched(device, program, grid_of(2, 128, 0), (mst_program_value[]){buffer_of(memory, sizeof a), size_of(999)});
     assert_false(device->queued); /* which is about host memory */
@@ -33,7 +33,7 @@ static void launches_run_in_order_with_copies(void **state) {
     for (int i = 0; i < 999; i++) assert_true(a[i] == (float)i + 3);
     assert_true(a[999] == 999);
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 static void addresses_inside_an_allocation_are_buffers(void **state) {
@@ -41,12 +41,12 @@ static void addresses_inside_an_allocation_are_buffers(void **state) {
     float a[64] = {0};
     char *memory = allocated(device, sizeof a);
     mst_program *program = opened_program(device, &increment);
-    assert_ok(device->table->copy_in(device, memory, a, sizeof a));
+    assert_ok(device->memory->copy_in(device, memory, a, sizeof a));
     launched(device, program, grid_of(1, 32, 0), (mst_program_value[]){buffer_of(memory + 12, 40), size_of(10)});
     read_back(device, a, memory, sizeof a);
     for (int i = 0; i < 64; i++) assert_true(a[i] == (i >= 3 && i < 13 ? 1.0f : 0.0f));
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 static void scalars_of_every_size_arrive_bit_for_bit(void **state) {
@@ -84,7 +84,7 @@ static void scalars_of_every_size_arrive_bit_for_bit(void **state) {
     const uint64_t expected[11] = {(uint64_t)a, b, (uint64_t)c, d, (uint64_t)e, f, (uint64_t)g, h, 0x3dcccccd, 0x3fb999999999999a, k};
     for (int n = 0; n < 11; n++) assert_true(o[n] == expected[n]);
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 static void groups_share_dynamic_local_memory(void **state) {
@@ -108,15 +108,15 @@ static void groups_share_dynamic_local_memory(void **state) {
     for (int i = 0; i < 256; i++) a[i] = (float)i;
     float *in = allocated(device, sizeof a), *out = allocated(device, sizeof o);
     mst_program *program = opened_program(device, &sum);
-    assert_ok(device->table->copy_in(device, in, a, sizeof a));
-    assert_ok(device->table->copy_in(device, out, o, sizeof o));
+    assert_ok(device->memory->copy_in(device, in, a, sizeof a));
+    assert_ok(device->memory->copy_in(device, out, o, sizeof o));
     launched(device, program, grid_of(4, 64, 64 * 4), (mst_program_value[]){buffer_of(in, sizeof a), buffer_of(out, 16)});
     read_back(device, o, out, sizeof o);
     const float expected[] = {2016, 6112, 10208, 14304, -1};
     for (int i = 0; i < 5; i++) assert_true(o[i] == expected[i]);
     closed_program(device, program);
-    device->table->release(device, in);
-    device->table->release(device, out);
+    device->memory->release(device, in);
+    device->memory->release(device, out);
 }
 
 static void grids_have_three_dimensions(void **state) {
@@ -139,13 +139,13 @@ static void grids_have_three_dimensions(void **state) {
     read_back(device, o, memory, sizeof o);
     for (uint32_t i = 0; i < COUNT; i++) assert_int_equal(o[i], i + 1);
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 /* ---- limits ---- */
 
 static muster_status try_launch(mst_device *device, mst_program *program, mst_program_grid grid, const mst_program_value *values) {
-    return device->table->program_launch(device, program, 0, &grid, values);
+    return device->program->launch(device, program, 0, &grid, values);
 }
 
 static void limits_are_those_of_the_gpu_and_grids_beyond_them_are_refused(void **state) {
@@ -155,7 +155,7 @@ static void limits_are_those_of_the_gpu_and_grids_beyond_them_are_refused(void *
     const mst_program_value values[] = {buffer_of(memory, sizeof a), size_of(32)};
     mst_program_limits limits = {0};
     mst_program *program = opened_program(device, &increment);
-    assert_ok(device->table->program_limits(device, program, 0, &limits));
+    assert_ok(device->program->limits(device, program, 0, &limits));
     assert_true(limits.threads >= 32 && limits.threads <= 1024);
     assert_int_equal(limits.threads_in[0], 1024);
     assert_int_equal(limits.threads_in[2], 64);
@@ -168,12 +168,12 @@ static void limits_are_those_of_the_gpu_and_grids_beyond_them_are_refused(void *
     assert_refused(try_launch(device, program, (mst_program_grid){.dims = 3, .groups = {1, 1, 1}, .threads = {32, 32, 2}}, values),
                    MUSTER_OUT_OF_RANGE, "threads in a group");
     assert_refused(try_launch(device, program, grid_of(0, 1, 0), values), MUSTER_INTERNAL, "at least one group");
-    assert_ok(device->table->copy_in(device, memory, a, sizeof a));
+    assert_ok(device->memory->copy_in(device, memory, a, sizeof a));
     launched(device, program, grid_of(1, 32, 0), values); /* the device is as before */
     read_back(device, a, memory, sizeof a);
     for (int i = 0; i < 32; i++) assert_true(a[i] == 1);
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 /* ---- what does not compile, or not here ---- */
@@ -210,7 +210,7 @@ static void a_text_for_cpu_cores_is_refused(void **state) {
 static void the_language_is_cuda(void **state) {
     mst_device *device = *state;
     int32_t language = -1;
-    assert_ok(device->table->program_language(device, &language));
+    assert_ok(device->program->language(device, &language));
     assert_int_equal(language, MST_LANGUAGE_CUDA);
 }
 
@@ -231,15 +231,15 @@ static void texts_may_be_included(void **state) {
     int32_t *memory = allocated(device, sizeof a);
     mst_program *program = NULL;
     char *log = NULL;
-    assert_ok(device->table->program_open(device, &request, &program, &log));
+    assert_ok(device->program->open(device, &request, &program, &log));
     const mst_program_grid grid = grid_of(1, 1, 0);
     for (int32_t k = 0; k < 2; k++)
-        assert_ok(device->table->program_launch(device, program, k, &grid, (mst_program_value[]){buffer_of(memory, sizeof a)}));
+        assert_ok(device->program->launch(device, program, k, &grid, (mst_program_value[]){buffer_of(memory, sizeof a)}));
     read_back(device, a, memory, sizeof a);
     assert_int_equal(a[0], 1);
     assert_int_equal(a[1], 2);
     closed_program(device, program);
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 /* ---- several devices ---- */
@@ -256,16 +256,16 @@ static bool count_up(mst_device *device) {
     mst_program *program = NULL;
     char *log = NULL;
     const mst_program_grid grid = grid_of(2, 32, 0);
-    if (try_open(device, &increment, &program, &log) != MUSTER_OK || device->table->allocate(device, sizeof a, &memory) != MUSTER_OK)
+    if (try_open(device, &increment, &program, &log) != MUSTER_OK || device->memory->allocate(device, sizeof a, &memory) != MUSTER_OK)
         return false;
-    bool right = device->table->copy_in(device, memory, a, sizeof a) == MUSTER_OK;
+    bool right = device->memory->copy_in(device, memory, a, sizeof a) == MUSTER_OK;
     for (int i = 0; i < LAUNCHES; i++)
-        right = right && device->table->program_launch(device, program, 0, &grid,
-                                                       (mst_program_value[]){buffer_of(memory, sizeof a), size_of(64)}) == MUSTER_OK;
-    right = right && device->table->copy_out(device, a, memory, sizeof a) == MUSTER_OK && device->table->sync(device) == MUSTER_OK;
+        right = right && device->program->launch(device, program, 0, &grid,
+                                                 (mst_program_value[]){buffer_of(memory, sizeof a), size_of(64)}) == MUSTER_OK;
+    right = right && device->memory->copy_out(device, a, memory, sizeof a) == MUSTER_OK && device->table->synchronize(device) == MUSTER_OK;
     for (int i = 0; i < 64; i++) right = right && a[i] == LAUNCHES;
-    device->table->program_close(device, program);
-    device->table->release(device, memory);
+    device->program->close(device, program);
+    device->memory->release(device, memory);
     return right;
 }
 
@@ -360,7 +360,7 @@ static void every_call_of_the_driver_may_fail(void **state) {
         muster_status status = try_open(device, &increment, &program, &log);
         if (status == MUSTER_OK) {
             const mst_program_grid grid = grid_of(1, 32, 0);
-            status = device->table->program_launch(device, program, 0, &grid, (mst_program_value[]){buffer_of(memory, 128), size_of(32)});
+            status = device->program->launch(device, program, 0, &grid, (mst_program_value[]){buffer_of(memory, 128), size_of(32)});
         }
         assert_refused(status, MUSTER_SYSTEM, symbols[s]);
         muster_sim_inject_clear();
@@ -368,7 +368,7 @@ static void every_call_of_the_driver_may_fail(void **state) {
         mst_free(log);
         assert_true(count_up(device));
     }
-    device->table->release(device, memory);
+    device->memory->release(device, memory);
 }
 
 static void a_lost_device_is_left_alone(void **state) {
@@ -379,7 +379,7 @@ static void a_lost_device_is_left_alone(void **state) {
     char *log = NULL;
     mst_cuda_lose(device, "a reason");
     const mst_program_grid grid = grid_of(1, 32, 0);
-    assert_refused(device->table->program_launch(device, program, 0, &grid, (mst_program_value[]){buffer_of(NULL, 0), size_of(0)}),
+    assert_refused(device->program->launch(device, program, 0, &grid, (mst_program_value[]){buffer_of(NULL, 0), size_of(0)}),
                    MUSTER_DEVICE_LOST, "a reason");
     assert_refused(try_open(device, &increment, &second, &log), MUSTER_DEVICE_LOST, "a reason");
     mst_free(log);

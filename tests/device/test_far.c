@@ -25,7 +25,7 @@ static int close_far(void **state) {
 
 static void *allocate(mst_device *device, int64_t bytes) {
     void *address = NULL;
-    assert_ok(device->table->allocate(device, bytes, &address));
+    assert_ok(device->memory->allocate(device, bytes, &address));
     return address;
 }
 
@@ -62,16 +62,16 @@ static void host_code_cannot_touch_its_memory(void **state) {
     void *block = allocate(device, 64);
     assert_int_equal(signal_of(read_block, device, block), SIGSEGV);
     assert_int_equal(signal_of(write_block, device, block), SIGSEGV);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
-static void release_inside(mst_device *device, void *block) { device->table->release(device, (char *)block + 64); }
+static void release_inside(mst_device *device, void *block) { device->memory->release(device, (char *)block + 64); }
 
 static void a_wrong_release_aborts(void **state) {
     mst_device *device = *state;
     void *block = allocate(device, 256);
     assert_int_equal(signal_of(release_inside, device, block), SIGABRT);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 /* A gate that keeps the device's thread busy until the test opens it. */
@@ -102,19 +102,19 @@ static void copy_in_reads_host_memory_later(void **state) {
     int value = 1, result = 0;
     int *block = allocate(device, sizeof value);
     assert_ok(device->table->launch(device, wait_at_gate, &pointer, sizeof pointer, NULL, 0));
-    assert_ok(device->table->copy_in(device, block, &value, sizeof value));
-    assert_ok(device->table->copy_out(device, &result, block, sizeof result));
+    assert_ok(device->memory->copy_in(device, block, &value, sizeof value));
+    assert_ok(device->memory->copy_out(device, &result, block, sizeof result));
     value = 2; /* too early on any device with a queue: here it shows */
     open_gate(&g);
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(result, 2);
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 static unsigned char first_byte_of(mst_device *device, const void *block) {
     unsigned char byte = 0;
-    assert_ok(device->table->copy_out(device, &byte, block, 1));
-    assert_ok(device->table->sync(device));
+    assert_ok(device->memory->copy_out(device, &byte, block, 1));
+    assert_ok(device->table->synchronize(device));
     return byte;
 }
 
@@ -123,13 +123,13 @@ static void new_memory_is_poisoned(void **state) {
     void *block = allocate(device, 64);
     char zero[64] = {0};
     assert_int_equal(first_byte_of(device, block), 0xCD);
-    assert_ok(device->table->copy_in(device, block, zero, sizeof zero));
-    assert_ok(device->table->sync(device));
-    device->table->release(device, block);
+    assert_ok(device->memory->copy_in(device, block, zero, sizeof zero));
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, block);
     void *again = allocate(device, 64);
     assert_ptr_equal(again, block);
     assert_int_equal(first_byte_of(device, again), 0xCD);
-    device->table->release(device, again);
+    device->memory->release(device, again);
 }
 
 /* A kernel that was given one block and reads the one beside it, which is released. */
@@ -143,10 +143,10 @@ static void released_memory_is_poisoned(void **state) {
     void *kept = allocate(device, 64), *gone = allocate(device, 64);
     const int32_t offset = 0;
     assert_int_equal((char *)gone - (char *)kept, 128);
-    device->table->release(device, gone);
+    device->memory->release(device, gone);
     assert_ok(device->table->launch(device, read_released, &kept, sizeof kept, &offset, 1));
-    assert_ok(device->table->sync(device));
-    device->table->release(device, kept);
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, kept);
 }
 
 static void addresses_that_are_not_its_own_are_refused(void **state) {
@@ -154,12 +154,12 @@ static void addresses_that_are_not_its_own_are_refused(void **state) {
     char host[128];
     void *block = allocate(device, 100), *foreign = host;
     const int32_t offset = 0, outside = 4;
-    assert_refused(device->table->copy_in(device, host, host, 1), MUSTER_INTERNAL, "inside an allocated block");
-    assert_refused(device->table->copy_out(device, host, block, 101), MUSTER_INTERNAL, "101 bytes");
-    assert_refused(device->table->copy(device, block, host, 1), MUSTER_INTERNAL, "inside an allocated block");
+    assert_refused(device->memory->copy_in(device, host, host, 1), MUSTER_INTERNAL, "inside an allocated block");
+    assert_refused(device->memory->copy_out(device, host, block, 101), MUSTER_INTERNAL, "101 bytes");
+    assert_refused(device->memory->copy(device, block, host, 1), MUSTER_INTERNAL, "inside an allocated block");
     assert_refused(device->table->launch(device, read_released, &foreign, sizeof foreign, &offset, 1), MUSTER_INTERNAL, "address");
     assert_refused(device->table->launch(device, read_released, &block, sizeof block, &outside, 1), MUSTER_INTERNAL, "offset 4");
-    device->table->release(device, block);
+    device->memory->release(device, block);
 }
 
 static void parameters_that_are_too_long_are_refused(void **state) {
@@ -171,8 +171,8 @@ static void parameters_that_are_too_long_are_refused(void **state) {
 static void its_memory_has_an_end(void **state) {
     mst_device *device = *state;
     void *address = NULL, *most = allocate(device, 400 << 20);
-    assert_refused(device->table->allocate(device, 400 << 20, &address), MUSTER_OUT_OF_MEMORY, "far 0");
-    device->table->release(device, most);
+    assert_refused(device->memory->allocate(device, 400 << 20, &address), MUSTER_OUT_OF_MEMORY, "far 0");
+    device->memory->release(device, most);
 }
 
 #if !defined(__SANITIZE_THREAD__) /* ThreadSanitizer allows no new threads in a forked child */
@@ -186,16 +186,16 @@ static void overrun(mst_device *device, void *block) {
     mst_device *own = NULL;
     /* the parent's device has no thread in this process */
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->table->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
+    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
     if (own->table->launch(own, write_behind, &block, sizeof block, &offset, 1) != MUSTER_OK) _exit(3);
-    if (own->table->sync(own) != MUSTER_OK) _exit(3);
-    own->table->release(own, block);
+    if (own->table->synchronize(own) != MUSTER_OK) _exit(3);
+    own->memory->release(own, block);
 }
 
 static void leak(mst_device *device, void *block) {
     mst_device *own = NULL;
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->table->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
+    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
     own->table->close(own);
 }
 
@@ -203,14 +203,14 @@ static void release_early(mst_device *device, void *block) {
     gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}, *pointer = &g;
     mst_device *own = NULL;
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->table->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
+    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
     if (own->table->launch(own, wait_at_gate, &pointer, sizeof pointer, NULL, 0) != MUSTER_OK) _exit(3);
-    own->table->release(own, block);
+    own->memory->release(own, block);
 }
 
 static void *sync_elsewhere(void *argument) {
     mst_device *device = argument;
-    (void)device->table->sync(device);
+    (void)device->table->synchronize(device);
     return NULL;
 }
 
@@ -222,7 +222,7 @@ static void issue_from_two_threads(mst_device *device, void *block) {
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
     if (own->table->launch(own, wait_at_gate, &pointer, sizeof pointer, NULL, 0) != MUSTER_OK) _exit(3);
     if (pthread_create(&thread, NULL, sync_elsewhere, own) != 0) _exit(3);
-    (void)own->table->sync(own); /* whichever thread comes second aborts: the first never returns */
+    (void)own->table->synchronize(own); /* whichever thread comes second aborts: the first never returns */
 }
 
 static void misuse_aborts(void **state) {

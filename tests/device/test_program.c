@@ -44,7 +44,7 @@ static void a_launch_is_queued_and_sync_ends_it(void **state) {
     assert_false(device->queued);
     launched(device, program, grid_of(3, 64, 0), (mst_program_value[]){buffer_of(a, sizeof a), size_of(999)});
     assert_true(device->queued);
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_false(device->queued);
     for (int i = 0; i < 999; i++) assert_true(a[i] == (float)i + 1);
     assert_true(a[999] == 999);
@@ -64,7 +64,7 @@ static void launches_run_in_order(void **state) {
         launched(device, program, grid_of(4, 64, 0), (mst_program_value[]){buffer_of(a, sizeof a), scalar_of(&k, 4)});
         expected = expected * 31u + k;
     }
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < 256; i++) assert_int_equal(a[i], expected);
     closed_program(device, program);
 }
@@ -78,7 +78,7 @@ static void copies_come_after_launches(void **state) {
     assert_true(a && b);
     mst_program *program = opened_program(device, &increment);
     launched(device, program, grid_of(COUNT / 64, 64, 0), (mst_program_value[]){buffer_of(a, COUNT * 4), size_of(COUNT)});
-    assert_ok(device->table->copy(device, b, a, COUNT * 4));
+    assert_ok(device->memory->copy(device, b, a, COUNT * 4));
     for (int i = 0; i < COUNT; i++) assert_true(b[i] == 1);
     closed_program(device, program);
     free(a);
@@ -100,12 +100,12 @@ static void any_address_of_host_memory_is_a_buffer(void **state) {
     for (int offset = 1; offset < 70; offset += 3) {
         memset(memory, 0xa5, 4096);
         launched(device, program, grid_of(4, 64, 0), (mst_program_value[]){buffer_of(memory + offset, 200), size_of(200)});
-        assert_ok(device->table->sync(device));
+        assert_ok(device->table->synchronize(device));
         for (int i = 0; i < 4096; i++) assert_int_equal(memory[i], i >= offset && i < offset + 200 ? i - offset + 1 : 0xa5);
     }
     memset(memory, 0, 4096);
     launched(device, floats, grid_of(4, 64, 0), (mst_program_value[]){buffer_of(memory + 4, 400), size_of(100)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < 102; i++) assert_true(((float *)(void *)memory)[i] == (i >= 1 && i <= 100 ? 1.0f : 0.0f));
     closed_program(device, program);
     closed_program(device, floats);
@@ -144,7 +144,7 @@ static void scalars_of_every_size_arrive_bit_for_bit(void **state) {
              (mst_program_value[]){buffer_of(o, sizeof o), scalar_of(&a, 1), scalar_of(&b, 1), scalar_of(&c, 2), scalar_of(&d, 2),
                                    scalar_of(&e, 4), scalar_of(&f, 4), scalar_of(&g, 8), scalar_of(&h, 8), scalar_of(&i, 4),
                                    scalar_of(&j, 8), scalar_of(&k, 2)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     const uint64_t expected[11] = {(uint64_t)a, b, (uint64_t)c, d, (uint64_t)e, f, (uint64_t)g, h, 0x3dcccccd, 0x3fb999999999999a, k};
     for (int n = 0; n < 11; n++) assert_true(o[n] == expected[n]);
     closed_program(device, program);
@@ -158,7 +158,7 @@ static void arguments_are_copied(void **state) {
     mst_program *program = opened_program(device, &increment);
     launched(device, program, grid_of(1, 64, 0), values);
     memset(values, 0xff, sizeof values);
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < 64; i++) assert_true(a[i] == 1);
     closed_program(device, program);
 }
@@ -172,11 +172,11 @@ static void no_memory_is_a_null_pointer(void **state) {
     int32_t o = 0;
     mst_program *program = opened_program(device, &is_null);
     launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(NULL, 0), buffer_of(&o, 4)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(o, 7);
     /* empty, but somewhere */
     launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(&o, 0), buffer_of(&o, 4)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(o, 8);
     closed_program(device, program);
 }
@@ -201,7 +201,7 @@ static void groups_share_dynamic_local_memory(void **state) {
     for (int i = 0; i < 256; i++) a[i] = (float)i;
     mst_program *program = opened_program(device, &sum);
     launched(device, program, grid_of(4, 64, 64 * 4), (mst_program_value[]){buffer_of(a, sizeof a), buffer_of(o, 16)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     const float expected[] = {2016, 6112, 10208, 14304, -1};
     for (int i = 0; i < 5; i++) assert_true(o[i] == expected[i]);
     closed_program(device, program);
@@ -227,7 +227,7 @@ static void grids_have_up_to_three_dimensions(void **state) {
         assert_true(count <= sizeof o / sizeof *o);
         memset(o, 0, sizeof o);
         launched(device, program, grid, (mst_program_value[]){buffer_of(o, sizeof o)});
-        assert_ok(device->table->sync(device));
+        assert_ok(device->table->synchronize(device));
         for (uint32_t i = 0; i < sizeof o / sizeof *o; i++) assert_int_equal(o[i], i < count ? i + 1 : 0);
     }
     closed_program(device, program);
@@ -239,7 +239,7 @@ static void limits_are_those_of_one_core(void **state) {
     mst_device *device = *state;
     mst_program_limits limits = {0};
     mst_program *program = opened_program(device, &increment);
-    assert_ok(device->table->program_limits(device, program, 0, &limits));
+    assert_ok(device->program->limits(device, program, 0, &limits));
     assert_true(limits.threads >= 64 && limits.threads_in[0] >= 64 && limits.threads_in[2] >= 1);
     assert_true(limits.groups_in[0] >= 65535 && limits.groups_in[2] >= 65535);
     assert_true(limits.preferred >= 1 && limits.local_bytes >= 1024);
@@ -248,7 +248,7 @@ static void limits_are_those_of_one_core(void **state) {
 }
 
 static muster_status try_launch(mst_device *device, mst_program *program, mst_program_grid grid, const mst_program_value *values) {
-    return device->table->program_launch(device, program, 0, &grid, values);
+    return device->program->launch(device, program, 0, &grid, values);
 }
 
 static void grids_beyond_the_limits_are_refused_and_leave_the_device_usable(void **state) {
@@ -257,7 +257,7 @@ static void grids_beyond_the_limits_are_refused_and_leave_the_device_usable(void
     const mst_program_value values[] = {buffer_of(a, sizeof a), size_of(64)};
     mst_program_limits limits = {0};
     mst_program *program = opened_program(device, &increment);
-    assert_ok(device->table->program_limits(device, program, 0, &limits));
+    assert_ok(device->program->limits(device, program, 0, &limits));
     assert_refused(try_launch(device, program, grid_of(1, limits.threads + 1, 0), values), MUSTER_OUT_OF_RANGE, "threads in a group");
     assert_refused(try_launch(device, program, grid_of(limits.groups_in[0] + 1, 1, 0), values), MUSTER_OUT_OF_RANGE, "groups in all");
     assert_refused(try_launch(device, program, grid_of(0, 1, 0), values), MUSTER_INTERNAL,
@@ -266,7 +266,7 @@ static void grids_beyond_the_limits_are_refused_and_leave_the_device_usable(void
     assert_false(device->queued);
     assert_true(a[0] == 0);
     launched(device, program, grid_of(1, 64, 0), values);
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_true(a[63] == 1);
     closed_program(device, program);
 }
@@ -403,10 +403,11 @@ static void *use(void *context) {
     const mst_program_grid grid = grid_of(4, 64, 0);
     one->right = true;
     for (int i = 0; i < LAUNCHES; i++) {
-        one->right = one->right && one->device->table->program_launch(one->device, one->program, 0, &grid, values) == MUSTER_OK;
-        if (i % 7 == 0) one->right = one->right && one->device->table->sync(one->device) == MUSTER_OK && one->a[255] == (float)(i + 1);
+        one->right = one->right && one->device->program->launch(one->device, one->program, 0, &grid, values) == MUSTER_OK;
+        if (i % 7 == 0)
+            one->right = one->right && one->device->table->synchronize(one->device) == MUSTER_OK && one->a[255] == (float)(i + 1);
     }
-    one->right = one->right && one->device->table->sync(one->device) == MUSTER_OK;
+    one->right = one->right && one->device->table->synchronize(one->device) == MUSTER_OK;
     for (int i = 0; i < 256; i++) one->right = one->right && one->a[i] == LAUNCHES;
     return NULL;
 }
@@ -431,7 +432,7 @@ static void *open_and_close(void *context) {
     char *log = NULL;
     for (int i = 0; i < 5; i++) {
         if (try_open(context, &increment, &program, &log) != MUSTER_OK) return (void *)"not opened";
-        ((mst_device *)context)->table->program_close(context, program);
+        ((mst_device *)context)->program->close(context, program);
     }
     return NULL;
 }
@@ -463,12 +464,12 @@ static void a_wait_ends_when_the_interrupt_says_so(void **state) {
     device->interrupt = interrupted;
     device->interrupt_user = &asked;
     launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(a, 8)});
-    assert_refused(device->table->sync(device), MUSTER_TIMEOUT, "long enough");
+    assert_refused(device->table->synchronize(device), MUSTER_TIMEOUT, "long enough");
     assert_int_equal(asked, 3);
     assert_true(device->queued);
     __atomic_store_n(a, 1, __ATOMIC_SEQ_CST); /* the kernel sees it, and ends */
     device->interrupt = NULL;
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(a[1], 5);
     closed_program(device, program);
     free(a);
@@ -484,14 +485,14 @@ static void a_lost_device_is_left_alone(void **state) {
                                  .count = 1};
     mst_device *device = opened("1");
     void *address = NULL;
-    assert_ok(device->table->allocate(device, 8, &address));
+    assert_ok(device->memory->allocate(device, 8, &address));
     a = address;
     memset(a, 0, 8);
     mst_program *program = opened_program(device, &waits);
     launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(a, 8)});
     device->lost = true;
     closed_program(device, program);
-    device->table->release(device, a);
+    device->memory->release(device, a);
     device->table->close(device);
     /* it was the kernel's all the time */
     while (__atomic_load_n(a + 1, __ATOMIC_SEQ_CST) == 0) __atomic_store_n(a, 1, __ATOMIC_SEQ_CST);
@@ -520,7 +521,7 @@ static int end_cache(void **state) {
 static void run_increment(mst_device *device, mst_program *program) {
     float a[64] = {0};
     launched(device, program, grid_of(1, 64, 0), (mst_program_value[]){buffer_of(a, sizeof a), size_of(64)});
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     for (int i = 0; i < 64; i++) assert_true(a[i] == 1);
 }
 
@@ -564,7 +565,7 @@ static void other_options_are_another_entry(void **state) {
         mst_program *program = NULL;
         char *log = NULL;
         request.options[0] = i % 2 ? "-DSTEP=2" : "-DSTEP=1";
-        assert_ok(device->table->program_open(device, &request, &program, &log));
+        assert_ok(device->program->open(device, &request, &program, &log));
         assert_int_equal(program->found, i >= 2);
         closed_program(device, program);
     }
@@ -598,12 +599,12 @@ static void without_opencl_the_package_is_named(void **state) {
     mst_device *device = *state;
     int32_t language = -1;
     setenv("MUSTER_OPENCL_LIBRARY", "none", 1);
-    assert_refused(device->table->program_language(device, &language), MUSTER_UNAVAILABLE, "install the package pocl-opencl-icd");
+    assert_refused(device->program->language(device, &language), MUSTER_UNAVAILABLE, "install the package pocl-opencl-icd");
     refused_program(device, &increment, MUSTER_UNAVAILABLE, "install the package pocl-opencl-icd");
     setenv("MUSTER_OPENCL_LIBRARY", "libOpenCL.so.1", 1);
     refused_program(device, &increment, MUSTER_UNAVAILABLE, "expected an absolute path");
     unsetenv("MUSTER_OPENCL_LIBRARY");
-    assert_ok(device->table->program_language(device, &language));
+    assert_ok(device->program->language(device, &language));
     assert_int_equal(language, MST_LANGUAGE_OPENCL);
     closed_program(device, opened_program(device, &increment));
 }
@@ -629,7 +630,7 @@ static void a_child_of_the_process_is_refused(void **state) {
         mst_program *second = NULL;
         char *log = NULL;
         const bool right = try_open(device, &increment, &second, &log) == MUSTER_BAD_STATE && strstr(muster_last_error(), "forked") != NULL;
-        device->table->program_close(device, program); /* comes back */
+        device->program->close(device, program); /* comes back */
         device->table->close(device);
         _exit(right ? 0 : 1);
     }

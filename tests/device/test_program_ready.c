@@ -39,7 +39,7 @@ static void launches_compile_nothing(bool found) {
     launched(device, program, grid_of(3, 37, 0), values);
     launched(device, program, grid_of(70000, 2, 0), values);
     launched(device, program, (mst_program_grid){.dims = 2, .groups = {3, 2, 1}, .threads = {8, 5, 1}}, values);
-    assert_ok(device->table->sync(device));
+    assert_ok(device->table->synchronize(device));
     assert_int_equal(a, 4);
     assert_int_equal(codes(), before);
     closed_program(device, program);

@@ -1,4 +1,5 @@
 #include "base_check.h"
+#include "cuda/cuda_impl.h"
 #include "device_far.h"
 
 static void the_host_is_always_there(void **state) {
@@ -34,9 +35,75 @@ static void an_unusable_table_is_refused(void **state) {
     table.backend = "a:b";
     assert_refused(mst_device_register(&table), MUSTER_INVALID_ARGUMENT, "\"a:b\"");
     table.backend = "half";
-    table.sync = NULL;
-    assert_refused(mst_device_register(&table), MUSTER_INVALID_ARGUMENT, "\"half\"");
+    table.synchronize = NULL;
+    assert_refused(mst_device_register(&table), MUSTER_INVALID_ARGUMENT, "received \"half\" without synchronize");
     assert_null(mst_device_find("half"));
+}
+
+/* A part of a table lacks one entry at a time: each is refused by its name. */
+#define LACKS(part, entry)                                                                                                   \
+    do {                                                                                                                     \
+        mst_device_##part##_table lacking = full_##part;                                                                     \
+        mst_device_table table = mst_cuda_device_table;                                                                      \
+        table.backend = "half";                                                                                              \
+        lacking.entry = NULL;                                                                                                \
+        table.part = &lacking;                                                                                               \
+        assert_refused(mst_device_register(&table), MUSTER_INVALID_ARGUMENT, "received \"half\" without " #part "." #entry); \
+        assert_null(mst_device_find("half"));                                                                                \
+    } while (0)
+
+static void a_part_with_an_entry_missing_is_refused(void **state) {
+    (void)state;
+    const mst_device_memory_table full_memory = *mst_cuda_device_table.memory;
+    const mst_device_queue_table full_queue = *mst_cuda_device_table.queue;
+    const mst_device_code_table full_code = *mst_cuda_device_table.code;
+    const mst_device_program_table full_program = *mst_cuda_device_table.program;
+    const mst_device_host_memory_table full_host_memory = *mst_cuda_device_table.host_memory;
+    LACKS(memory, allocate);
+    LACKS(memory, release);
+    LACKS(memory, reserve);
+    LACKS(memory, copy_in);
+    LACKS(memory, copy_out);
+    LACKS(memory, copy);
+    LACKS(queue, enter);
+    LACKS(queue, leave);
+    LACKS(queue, poll);
+    LACKS(queue, copy_in_async);
+    LACKS(queue, event_create);
+    LACKS(queue, event_destroy);
+    LACKS(queue, event_record);
+    LACKS(queue, event_wait);
+    LACKS(queue, event_query);
+    LACKS(code, launch);
+    LACKS(code, gemm);
+    LACKS(code, peer_access);
+    LACKS(program, language);
+    LACKS(program, open);
+    LACKS(program, close);
+    LACKS(program, limits);
+    LACKS(program, launch);
+    LACKS(host_memory, allocate);
+    LACKS(host_memory, release);
+    LACKS(host_memory, pin);
+    LACKS(host_memory, unpin);
+    mst_device_table none = mst_cuda_device_table;
+    none.backend = "half";
+    none.memory = NULL;
+    assert_refused(mst_device_register(&none), MUSTER_INVALID_ARGUMENT, "received \"half\" without memory");
+}
+
+/* A part that a backend cannot do is absent as a whole. */
+static void every_part_but_memory_may_be_absent(void **state) {
+    (void)state;
+    static mst_device_table table;
+    table = mst_cuda_device_table;
+    table.backend = "plain";
+    table.queue = NULL;
+    table.code = NULL;
+    table.program = NULL;
+    table.host_memory = NULL;
+    assert_ok(mst_device_register(&table));
+    assert_ptr_equal(mst_device_find("plain"), &table);
 }
 
 static void the_registry_has_an_end(void **state) {
@@ -62,6 +129,8 @@ int main(void) {
         cmocka_unit_test(an_unknown_backend_is_null),
         cmocka_unit_test(a_registered_backend_is_found_and_only_once),
         cmocka_unit_test(an_unusable_table_is_refused),
+        cmocka_unit_test(a_part_with_an_entry_missing_is_refused),
+        cmocka_unit_test(every_part_but_memory_may_be_absent),
         cmocka_unit_test(the_registry_has_an_end), /* last: it fills the table */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

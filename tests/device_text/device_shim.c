@@ -54,8 +54,7 @@ static muster_status shim_open(const mst_device_table *table, const char *argume
     (void)argument;
     mst_device *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("shim", sizeof *opened);
-    opened->table = table;
-    opened->cpu = -1;
+    *opened = mst_device_head(table);
     snprintf(opened->name, sizeof opened->name, "far of the texts");
     *device = opened;
     return MUSTER_OK;
@@ -94,6 +93,11 @@ static void shim_release(mst_device *device, void *address) {
     misuse("released what was not allocated");
 }
 
+static muster_status shim_reserve(mst_device *device, int64_t bytes) {
+    (void)device, (void)bytes;
+    return MUSTER_OK;
+}
+
 static muster_status copy_in(mst_device *device, void *to, const void *from, int64_t bytes) {
     (void)device;
     if (bytes > 0) memcpy(here(to, bytes), from, (size_t)bytes);
@@ -110,7 +114,7 @@ static muster_status copy(mst_device *device, void *to, const void *from, int64_
     return bytes > 0 ? copy_out(device, here(to, bytes), from, bytes) : MUSTER_OK;
 }
 
-static muster_status sync(mst_device *device) {
+static muster_status synchronize(mst_device *device) {
     (void)device;
     return MUSTER_OK;
 }
@@ -155,18 +159,30 @@ static muster_status gemm(mst_device *device, const mst_gemm *g) {
     return MUSTER_OK;
 }
 
+/* One device, which no other is a peer of. */
+static muster_status peer_access(mst_device *device, mst_device *other, bool *access) {
+    *access = device == other;
+    return MUSTER_OK;
+}
+
+static const mst_device_memory_table memory = {
+    .allocate = shim_allocate,
+    .release = shim_release,
+    .reserve = shim_reserve,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .copy = copy,
+};
+
+static const mst_device_code_table code = {.launch = launch_code, .gemm = gemm, .peer_access = peer_access};
+
 static const mst_device_table table = {
     .backend = "far",
     .open = shim_open,
     .close = shim_close,
-    .allocate = shim_allocate,
-    .release = shim_release,
-    .copy_in = copy_in,
-    .copy_out = copy_out,
-    .copy = copy,
-    .sync = sync,
-    .launch_code = launch_code,
-    .gemm = gemm,
+    .synchronize = synchronize,
+    .memory = &memory,
+    .code = &code,
 };
 
 muster_status mst_far_register(void) {

@@ -31,8 +31,8 @@ typedef struct overlap {
 
 static muster_status wait_for_copies(const void *parameters) {
     const overlap *p = parameters;
-    for (int i = 0; i < 20000 && mst_far_beside_copies() < p->wanted; i++) pass_time();
-    return mst_far_beside_copies() < p->wanted ? mst_error(MUSTER_INTERNAL, "the next slice waits for this one") : MUSTER_OK;
+    for (int i = 0; i < 20000 && mst_far_async_copies() < p->wanted; i++) pass_time();
+    return mst_far_async_copies() < p->wanted ? mst_error(MUSTER_INTERNAL, "the next slice waits for this one") : MUSTER_OK;
 }
 
 static muster_status overlapping(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -48,7 +48,7 @@ static void rows_of_a_slice_travel_while_the_one_before_computes(void **state) {
     muster_runtime *runtime = fixture_open("far", 1);
     muster_function *f;
     float x[ROWS], y = 0, expected = 0;
-    int64_t before = mst_far_beside_copies();
+    int64_t before = mst_far_async_copies();
     muster_call_options options;
     fill(x, ROWS);
     for (int i = 0; i < ROWS; i++) expected += x[i];
@@ -59,7 +59,7 @@ static void rows_of_a_slice_travel_while_the_one_before_computes(void **state) {
     options.slices = 6;
     assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options));
     assert_float_equal(y, expected, 0);
-    assert_int_equal(mst_far_beside_copies() - before, 6); /* each once */
+    assert_int_equal(mst_far_async_copies() - before, 6); /* each once */
     fixture_close(runtime);
 }
 

@@ -34,20 +34,20 @@ static muster_status open_one(muster_worker *worker, const muster_tensor *in, mu
     const mst_program_kernel kernels[] = {{"fill", fill, 3, false}, {"rows", rows, 3, false}};
     const mst_program_request request = {.code = {.name = "bodies", .text = text}, .kernels = kernels, .kernel_count = 2};
     char *log = NULL;
-    muster_status status = worker->device->table->program_open(worker->device, &request, &programs[worker->rank], &log);
+    muster_status status = worker->device->program->open(worker->device, &request, &programs[worker->rank], &log);
     mst_free(log);
     return status;
 }
 
 static muster_status close_one(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out, (void)user;
-    worker->device->table->program_close(worker->device, programs[worker->rank]);
+    worker->device->program->close(worker->device, programs[worker->rank]);
     return MUSTER_OK;
 }
 
 static muster_status launch(muster_worker *worker, int32_t kernel, const mst_program_value *values) {
     const mst_program_grid grid = {.dims = 1, .groups = {4, 1, 1}, .threads = {64, 1, 1}};
-    return worker->device->table->program_launch(worker->device, programs[worker->rank], kernel, &grid, values);
+    return worker->device->program->launch(worker->device, programs[worker->rank], kernel, &grid, values);
 }
 
 static muster_status launch_fill(muster_worker *worker, muster_tensor a, float value) {

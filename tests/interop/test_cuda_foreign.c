@@ -45,19 +45,19 @@ typedef struct library {
 
 static library begin_library(mst_device *device) {
     library l = {.api = driver(), .device = device};
-    assert_ok(device->table->enter(device));
+    assert_ok(device->queue->enter(device));
     assert_int_equal(l.api->cuStreamCreate(&l.stream, MST_CU_STREAM_NON_BLOCKING), 0);
     assert_int_equal(l.api->cuMemAlloc_v2(&l.memory, BYTES), 0);
-    device->table->leave(device);
+    device->queue->leave(device);
     return l;
 }
 
 static void end_library(library *l) {
-    assert_ok(l->device->table->enter(l->device));
+    assert_ok(l->device->queue->enter(l->device));
     assert_int_equal(l->api->cuStreamSynchronize(l->stream), 0);
     assert_int_equal(l->api->cuMemFree_v2(l->memory), 0);
     assert_int_equal(l->api->cuStreamDestroy_v2(l->stream), 0);
-    l->device->table->leave(l->device);
+    l->device->queue->leave(l->device);
 }
 
 static muster_status must(mst_cu_result result, const char *what) { return result == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, what); }
@@ -91,11 +91,11 @@ static muster_status pass_it_on(muster_worker *worker, void *argument) {
     for (int round = 1; round <= ROUNDS; round++) {
         MUST(l->api->cuMemsetD8Async(l->memory, (unsigned char)round, BYTES / 2, stream));
         MUSTER_TRY(wait_for(worker, e, stream));
-        MUSTER_TRY(table->copy(worker->device, own, (void *)(uintptr_t)l->memory, BYTES / 2));
+        MUSTER_TRY(table->memory->copy(worker->device, own, (void *)(uintptr_t)l->memory, BYTES / 2));
         MUSTER_TRY(let_wait(worker, e, stream));
         MUST(l->api->cuMemcpyDtoDAsync_v2(l->memory + BYTES / 2, (mst_cu_address)(uintptr_t)own, BYTES / 2, stream));
         MUSTER_TRY(wait_for(worker, e, stream));
-        MUSTER_TRY(table->copy_out(worker->device, out, (char *)(uintptr_t)l->memory + BYTES / 2, BYTES / 2));
+        MUSTER_TRY(table->memory->copy_out(worker->device, out, (char *)(uintptr_t)l->memory + BYTES / 2, BYTES / 2));
         MUSTER_TRY(mst_worker_sync(worker));
         for (int i = 0; i < BYTES / 2 && !e->unordered; i++) {
             if (out[i] != round) return mst_error(MUSTER_USER, "byte %d of round %d is %d", i, round, out[i]);
@@ -138,11 +138,11 @@ typedef struct holding {
 
 /* The library's stream waits for an event that does not come until the machine is released. */
 static muster_status hold(const holding *h) {
-    MUSTER_TRY(h->there.device->table->enter(h->there.device));
+    MUSTER_TRY(h->there.device->queue->enter(h->there.device));
     muster_sim_inject_queue_stall("cuMemsetD8Async", 1, 0);
     MUST(h->there.api->cuMemsetD8Async(h->there.memory, 1, BYTES, h->there.stream));
     MUST(h->there.api->cuEventRecord(h->event, h->there.stream));
-    h->there.device->table->leave(h->there.device);
+    h->there.device->queue->leave(h->there.device);
     MUST(h->here.api->cuStreamWaitEvent(h->here.stream, h->event, 0));
     return must(h->here.api->cuMemsetD8Async(h->here.memory, 2, BYTES, h->here.stream), "the library's work");
 }
@@ -157,8 +157,8 @@ static muster_status go_on_while_held(muster_worker *worker, void *argument) {
     if (h->ordered) MUSTER_TRY(muster_worker_cuda_after(worker, h->here.stream));
     if (muster_sim_waits() != waits) return muster_fail(MUSTER_USER, "the host waited");
     if (!h->ordered) return mst_worker_sync(worker); /* comes back although the library's stream is held */
-    MUSTER_TRY(worker->device->table->copy_out(worker->device, &value, (void *)(uintptr_t)h->here.memory, 1));
-    MUSTER_TRY(worker->device->table->poll(worker->device, &h->was_done));
+    MUSTER_TRY(worker->device->memory->copy_out(worker->device, &value, (void *)(uintptr_t)h->here.memory, 1));
+    MUSTER_TRY(worker->device->queue->poll(worker->device, &h->was_done));
     muster_sim_release();
     MUSTER_TRY(mst_worker_sync(worker));
     return value == 2 ? MUSTER_OK : mst_error(MUSTER_USER, "%d came out", value);
@@ -167,7 +167,7 @@ static muster_status go_on_while_held(muster_worker *worker, void *argument) {
 static void go_on(bool ordered) {
     machine m = begin("0", "1");
     holding h = {.here = begin_library(m.devices[0]), .there = begin_library(m.devices[1]), .ordered = ordered};
-    assert_ok(m.devices[1]->table->enter(m.devices[1]));
+    assert_ok(m.devices[1]->queue->enter(m.devices[1]));
     assert_int_equal(h.there.api->cuEventCreate(&h.event, MST_CU_EVENT_DISABLE_TIMING), 0);
     assert_ok(mst_pool_run_single(m.pool, go_on_while_held, &h));
     assert_false(h.was_done);
@@ -175,7 +175,7 @@ static void go_on(bool ordered) {
     end_library(&h.here);
     end_library(&h.there);
     assert_int_equal(h.there.api->cuEventDestroy_v2(h.event), 0);
-    m.devices[1]->table->leave(m.devices[1]);
+    m.devices[1]->queue->leave(m.devices[1]);
     end(&m);
 }
 
@@ -203,8 +203,8 @@ static muster_status wrap(muster_worker *worker, void *argument) {
     MUSTER_TRY(mst_worker_scratch_bytes(worker, BYTES, &own));
     for (int i = 0; i < BYTES / 8; i++) in[i] = pattern_at(i, 1);
     tensor = muster_tensor_slice(tensor, 3, 4);
-    MUSTER_TRY(worker->device->table->copy_in(worker->device, muster_tensor_address(tensor), in, BYTES / 8));
-    MUSTER_TRY(worker->device->table->copy_out(worker->device, out, (char *)memory + 3 * BYTES / 8, BYTES / 8));
+    MUSTER_TRY(worker->device->memory->copy_in(worker->device, muster_tensor_address(tensor), in, BYTES / 8));
+    MUSTER_TRY(worker->device->memory->copy_out(worker->device, out, (char *)memory + 3 * BYTES / 8, BYTES / 8));
     MUSTER_TRY(mst_worker_sync(worker));
     return memcmp(in, out, sizeof in) == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, "other bytes came out");
 }
@@ -274,11 +274,11 @@ static void memory_and_streams_of_elsewhere_are_refused(void **state) {
     (void)state;
     machine m = begin("0", "1");
     strange s = {.here = begin_library(m.devices[0]), .there = begin_library(m.devices[1])};
-    assert_ok(m.devices[0]->table->enter(m.devices[0]));
+    assert_ok(m.devices[0]->queue->enter(m.devices[0]));
     assert_int_equal(s.here.api->cuMemHostAlloc(&s.locked, BYTES, MST_CU_HOST_ALLOC_PORTABLE), 0);
     assert_ok(mst_pool_run_single(m.pool, wrap_what_is_strange, &s));
     assert_int_equal(s.here.api->cuMemFreeHost(s.locked), 0);
-    m.devices[0]->table->leave(m.devices[0]);
+    m.devices[0]->queue->leave(m.devices[0]);
     end_library(&s.here);
     end_library(&s.there);
     end(&m);

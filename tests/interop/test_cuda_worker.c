@@ -36,15 +36,15 @@ static muster_status copy_by_hand(muster_worker *worker, void *argument) {
     void *a = NULL, *b = NULL;
     unsigned char in[BYTES], out[BYTES];
     for (int i = 0; i < BYTES; i++) in[i] = pattern_at(i, worker->rank);
-    MUSTER_TRY(device->table->allocate(device, BYTES, &a));
-    MUSTER_TRY(device->table->allocate(device, BYTES, &b));
-    MUSTER_TRY(device->table->copy_in(device, a, in, BYTES));
+    MUSTER_TRY(device->memory->allocate(device, BYTES, &a));
+    MUSTER_TRY(device->memory->allocate(device, BYTES, &b));
+    MUSTER_TRY(device->memory->copy_in(device, a, in, BYTES));
     if (api->cuMemcpyDtoDAsync_v2((mst_cu_address)(uintptr_t)b, (mst_cu_address)(uintptr_t)a, BYTES, mine->stream) != 0)
         return muster_fail(MUSTER_USER, "the copy failed");
-    MUSTER_TRY(device->table->copy_out(device, out, b, BYTES));
-    MUSTER_TRY(device->table->sync(device));
-    device->table->release(device, a);
-    device->table->release(device, b);
+    MUSTER_TRY(device->memory->copy_out(device, out, b, BYTES));
+    MUSTER_TRY(device->table->synchronize(device));
+    device->memory->release(device, a);
+    device->memory->release(device, b);
     return memcmp(in, out, BYTES) == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, "other bytes came out");
 }
 

@@ -64,8 +64,8 @@ typedef struct work {
 
 static muster_status launch_gated(muster_worker *worker, work *w) {
     const mst_program_grid grid = grid_of(1, 64, 0);
-    return worker->device->table->program_launch(worker->device, programs[worker->rank], 0, &grid,
-                                                 (mst_program_value[]){buffer_of(w->go, 4), buffer_of(w->a[worker->rank], sizeof w->a[0])});
+    return worker->device->program->launch(worker->device, programs[worker->rank], 0, &grid,
+                                           (mst_program_value[]){buffer_of(w->go, 4), buffer_of(w->a[worker->rank], sizeof w->a[0])});
 }
 
 static void check_all(int32_t a[WORKERS][64], int32_t expected) {

@@ -24,7 +24,7 @@ typedef struct far_block {
     int64_t offset, bytes, span; /* span: bytes, rounding and fence */
 } far_block;
 
-/* One piece of work: a copy, a kernel with its own parameters, or a wait for what a mark remembers.
+/* One piece of work: a copy, a kernel with its own parameters, or a wait for an event.
  * Addresses are already those of the alias. */
 typedef struct far_work {
     mst_host_kernel kernel;
@@ -48,19 +48,20 @@ typedef struct far_queue {
     uint64_t random;
 } far_queue;
 
-typedef struct far_mark {
+typedef struct far_event {
+    mst_device_event head;
     mst_queue queue;
     int64_t position;
-} far_mark;
+} far_event;
 
 typedef struct far_device {
     mst_device head;
     mst_device *previous; /* whose context the thread had before enter */
     int32_t ordinal;
-    int64_t reserved;          /* bytes that an allocation in flight may have */
-    far_mark marks[MST_MARKS]; /* the issuing thread's */
-    char *base;                /* what the program sees: PROT_NONE */
-    char *alias;               /* the same pages, for the device's own thread */
+    int64_t reserved;    /* bytes that an allocation in flight may have */
+    int64_t event_count; /* created, and not destroyed */
+    char *base;          /* what the program sees: PROT_NONE */
+    char *alias;         /* the same pages, for the device's own thread */
     pid_t process;
     atomic_flag issuing;
 
@@ -77,7 +78,7 @@ typedef struct far_device {
     int32_t longest_us;
 } far_device;
 
-static _Atomic int64_t live_blocks, live_host_blocks, locked_ranges, beside_copies;
+static _Atomic int64_t live_blocks, live_host_blocks, locked_ranges, async_copies;
 static _Atomic int32_t stalled_ordinal = -1;
 static _Atomic bool strict_in_flight;
 static _Thread_local mst_device *current_context;
@@ -87,7 +88,7 @@ static _Atomic uint64_t chosen_seed;
 int64_t mst_far_live(void) { return atomic_load(&live_blocks); }
 int64_t mst_far_live_host(void) { return atomic_load(&live_host_blocks); }
 int64_t mst_far_locked(void) { return atomic_load(&locked_ranges); }
-int64_t mst_far_beside_copies(void) { return atomic_load(&beside_copies); }
+int64_t mst_far_async_copies(void) { return atomic_load(&async_copies); }
 void mst_far_stall(int32_t ordinal) { atomic_store(&stalled_ordinal, ordinal); }
 void mst_far_refuse_in_flight(bool refuse) { atomic_store(&strict_in_flight, refuse); }
 mst_device *mst_far_context(void) { return current_context; }
@@ -160,7 +161,7 @@ static void run_next(far_queue *queue, const far_work *work, bool dropped) {
     wait_while_stalled(far);
     const bool runs = !dropped && !far->head.lost;
     muster_status status = runs ? run_work(work) : MUSTER_OK;
-    if (runs && queue == &far->queues[MST_QUEUE_COPY] && !work->awaited) atomic_fetch_add(&beside_copies, 1);
+    if (runs && queue == &far->queues[MST_QUEUE_COPY] && !work->awaited) atomic_fetch_add(&async_copies, 1);
     pthread_mutex_lock(&far->lock);
     if (status != MUSTER_OK) {
         far->failure = status;
@@ -305,7 +306,6 @@ static void choose_delays(far_device *far, const char *argument) {
 
 static muster_status start(far_device *far, const char *argument) {
     snprintf(far->head.name, sizeof far->head.name, "far %.40s", argument);
-    far->head.cpu = -1;
     far->process = getpid();
     choose_delays(far, argument);
     far->ordinal = atoi(argument);
@@ -327,7 +327,7 @@ static muster_status far_open(const mst_device_table *table, const char *argumen
     }
     far_device *far = mst_alloc(sizeof *far);
     if (!far) return mst_out_of_memory("far device", sizeof *far);
-    far->head.table = table;
+    far->head = mst_device_head(table);
     muster_status status = start(far, argument);
     if (status == MUSTER_OK)
         *device = &far->head;
@@ -342,6 +342,7 @@ static void far_close(mst_device *device) {
     if (far->process == getpid()) { /* a forked child has no such thread, and its lock may be held for ever */
         stop_threads(far, QUEUES);
         if (far->block_count > 0) misuse(far, "closed while blocks are not released");
+        if (far->event_count > 0) misuse(far, "closed while events are not destroyed");
     } else {
         atomic_fetch_sub(&live_blocks, far->block_count);
     }
@@ -475,7 +476,7 @@ static muster_status far_copy_in(mst_device *device, void *to_device, const void
     return end_issue(far, copy_in(far, MST_QUEUE_COMPUTE, to_device, from_host, bytes));
 }
 
-static muster_status far_copy_in_beside(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+static muster_status far_copy_in_async(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
     far_device *far = begin_issue(device);
     return end_issue(far, copy_in(far, MST_QUEUE_COPY, to_device, from_host, bytes));
 }
@@ -533,7 +534,7 @@ static bool all_done(const far_device *far) {
            far->queues[MST_QUEUE_COPY].finished == far->queues[MST_QUEUE_COPY].issued;
 }
 
-static muster_status far_sync(mst_device *device) {
+static muster_status far_synchronize(mst_device *device) {
     far_device *far = begin_issue(device);
     muster_status status = MUSTER_OK;
     pthread_mutex_lock(&far->lock);
@@ -552,32 +553,54 @@ static muster_status far_poll(mst_device *device, bool *done) {
     return end_issue(far, status);
 }
 
-/* ---- marks ---- */
+/* ---- events ---- */
 
-static muster_status far_mark_queue(mst_device *device, mst_queue queue, int32_t slot) {
+static far_device *event_device(mst_device_event *event) { return (far_device *)event->device; }
+
+static muster_status far_event_create(mst_device *device, mst_device_event **event) {
     far_device *far = begin_issue(device);
-    if (slot < 0 || slot >= MST_MARKS) misuse(far, "a mark that there is not");
-    far->marks[slot] = (far_mark){queue, far->queues[queue].issued};
+    if (far->head.in_flight) misuse(far, "an event is made while collectives are in flight");
+    far_event *made = mst_alloc(sizeof *made);
+    *event = made ? &made->head : NULL;
+    if (!made) return end_issue(far, mst_out_of_memory("far device: event", sizeof *made));
+    *made = (far_event){.head.device = device};
+    far->event_count++;
     return end_issue(far, MUSTER_OK);
 }
 
-static muster_status far_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot) {
-    far_device *far = begin_issue(device), *other = (far_device *)of;
+static void far_event_destroy(mst_device_event *event) {
+    far_device *far = begin_issue(event->device);
+    far->event_count--;
+    mst_free(event);
+    end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_event_record(mst_device_event *event, mst_queue queue) {
+    far_device *far = begin_issue(event->device);
+    far_event *recorded = (far_event *)event;
+    recorded->queue = queue;
+    recorded->position = far->queues[queue].issued;
+    return end_issue(far, MUSTER_OK);
+}
+
+static muster_status far_event_wait(mst_device *device, mst_queue queue, mst_device_event *event) {
+    far_device *far = begin_issue(device);
+    const far_event *awaited = (const far_event *)event;
     far_work *work;
-    if (slot < 0 || slot >= MST_MARKS) misuse(far, "a mark that there is not");
     muster_status status = next_work(far, queue, &work);
     if (status != MUSTER_OK) return end_issue(far, status);
-    work->awaited = other;
-    work->awaited_queue = other->marks[slot].queue;
-    work->bytes = other->marks[slot].position;
+    work->awaited = event_device(event);
+    work->awaited_queue = awaited->queue;
+    work->bytes = awaited->position;
     submit(far, queue);
     return end_issue(far, MUSTER_OK);
 }
 
-static muster_status far_reached(mst_device *device, int32_t slot, bool *done) {
-    far_device *far = begin_issue(device);
+static muster_status far_event_query(mst_device_event *event, bool *done) {
+    far_device *far = begin_issue(event->device);
+    const far_event *asked = (const far_event *)event;
     pthread_mutex_lock(&far->lock);
-    *done = far->queues[far->marks[slot].queue].finished >= far->marks[slot].position;
+    *done = far->queues[asked->queue].finished >= asked->position;
     pthread_mutex_unlock(&far->lock);
     return end_issue(far, MUSTER_OK);
 }
@@ -604,7 +627,7 @@ static muster_status far_reserve(mst_device *device, int64_t bytes) {
     return end_issue(far, MUSTER_OK);
 }
 
-static muster_status far_allocate_host(mst_device *device, int64_t bytes, void **address) {
+static muster_status far_host_allocate(mst_device *device, int64_t bytes, void **address) {
     far_device *far = begin_issue(device);
     if (!is_idle(far)) misuse(far, "host memory is made between calls only");
     *address = mst_alloc_uninitialised((size_t)bytes);
@@ -612,7 +635,7 @@ static muster_status far_allocate_host(mst_device *device, int64_t bytes, void *
     return end_issue(far, *address ? MUSTER_OK : mst_out_of_memory("far device: host memory", bytes));
 }
 
-static void far_release_host(mst_device *device, void *address) {
+static void far_host_release(mst_device *device, void *address) {
     far_device *far = begin_issue(device);
     if (!far->head.lost && far->process == getpid() && !is_idle(far)) misuse(far, "host memory is released between calls only");
     if (address) atomic_fetch_sub(&live_host_blocks, 1);
@@ -620,7 +643,7 @@ static void far_release_host(mst_device *device, void *address) {
     end_issue(far, MUSTER_OK);
 }
 
-static muster_status far_lock_host(mst_device *device, void *address, int64_t bytes) {
+static muster_status far_pin(mst_device *device, void *address, int64_t bytes) {
     far_device *far = begin_issue(device);
     if (!is_idle(far)) misuse(far, "host memory is locked between calls only");
     if (mst_memory_refuse() || bytes > ARENA_BYTES) return end_issue(far, mst_out_of_memory("far device: lock", bytes));
@@ -629,37 +652,50 @@ static muster_status far_lock_host(mst_device *device, void *address, int64_t by
     return end_issue(far, MUSTER_OK);
 }
 
-static void far_unlock_host(mst_device *device, void *address) {
+static void far_unpin(mst_device *device, void *address) {
     far_device *far = begin_issue(device);
     (void)address;
     atomic_fetch_sub(&locked_ranges, 1);
     end_issue(far, MUSTER_OK);
 }
 
-static const mst_device_table far_table = {
-    .backend = "far",
-    .flags = 0,
-    .open = far_open,
-    .close = far_close,
+static const mst_device_memory_table memory = {
     .allocate = far_allocate,
     .release = far_release,
+    .reserve = far_reserve,
     .copy_in = far_copy_in,
     .copy_out = far_copy_out,
     .copy = far_copy,
-    .launch = far_launch,
-    .sync = far_sync,
+};
+
+static const mst_device_queue_table queue = {
     .enter = far_enter,
     .leave = far_leave,
-    .copy_in_beside = far_copy_in_beside,
-    .mark = far_mark_queue,
-    .wait_mark = far_wait_mark,
-    .reached = far_reached,
     .poll = far_poll,
-    .reserve = far_reserve,
-    .allocate_host = far_allocate_host,
-    .release_host = far_release_host,
-    .lock_host = far_lock_host,
-    .unlock_host = far_unlock_host,
+    .copy_in_async = far_copy_in_async,
+    .event_create = far_event_create,
+    .event_destroy = far_event_destroy,
+    .event_record = far_event_record,
+    .event_wait = far_event_wait,
+    .event_query = far_event_query,
+};
+
+static const mst_device_host_memory_table host_memory = {
+    .allocate = far_host_allocate,
+    .release = far_host_release,
+    .pin = far_pin,
+    .unpin = far_unpin,
+};
+
+static const mst_device_table far_table = {
+    .backend = "far",
+    .open = far_open,
+    .close = far_close,
+    .synchronize = far_synchronize,
+    .launch = far_launch,
+    .memory = &memory,
+    .queue = &queue,
+    .host_memory = &host_memory,
 };
 
 static muster_status register_outcome;

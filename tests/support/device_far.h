@@ -23,7 +23,7 @@ int64_t mst_far_live_host(void);
 int64_t mst_far_locked(void);
 
 /* Copies that have been done by the COPY queues of all far devices so far. */
-int64_t mst_far_beside_copies(void);
+int64_t mst_far_async_copies(void);
 
 /* The device of this ordinal does nothing any more until another is chosen (-1: none) or it is
  * closed. */

@@ -45,18 +45,30 @@ static muster_status plain_sync(mst_device *device) {
     return atomic_load(&sync_fails[index]) ? mst_error(MUSTER_DEVICE_LOST, "plain device %d: sync failed", (int)index) : MUSTER_OK;
 }
 
-#define PLAIN_TABLE(has_flags)                                                                                               \
-    {                                                                                                                        \
-        .backend = "plain", .flags = has_flags, .allocate = plain_allocate, .release = plain_release, .copy_in = plain_copy, \
-        .copy_out = plain_copy, .copy = plain_copy, .sync = plain_sync                                                       \
-    }
-static const mst_device_table tables[2] = {PLAIN_TABLE(0), PLAIN_TABLE(MST_DEVICE_HOST_MEMORY)};
+static muster_status plain_reserve(mst_device *device, int64_t bytes) {
+    (void)device, (void)bytes;
+    return MUSTER_OK;
+}
+
+static const mst_device_memory_table memory = {
+    .allocate = plain_allocate,
+    .release = plain_release,
+    .reserve = plain_reserve,
+    .copy_in = plain_copy,
+    .copy_out = plain_copy,
+    .copy = plain_copy,
+};
+static const mst_device_table tables[2] = {
+    {.backend = "plain", .synchronize = plain_sync, .memory = &memory},
+    {.backend = "plain", .flags = MST_DEVICE_HOST_MEMORY, .synchronize = plain_sync, .memory = &memory},
+};
 
 void plain_devices(mst_device **devices, int32_t count, bool host_memory) {
     assert_true(count <= PLAIN_DEVICES);
     for (int32_t i = 0; i < count; i++) {
         devices[i] = &devices_made[host_memory][i];
-        *devices[i] = (mst_device){.table = &tables[host_memory], .name = "plain", .cpu = -1};
+        *devices[i] = mst_device_head(&tables[host_memory]);
+        snprintf(devices[i]->name, sizeof devices[i]->name, "plain");
     }
 }
 

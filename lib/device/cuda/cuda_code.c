@@ -58,8 +58,7 @@ static muster_status launch(mst_cuda *cuda, mst_cu_function function, bool block
     return MST_CU(cuda, cuLaunchKernel, function, (unsigned int)wanted, 1, 1, MST_CUDA_THREADS, 1, 1, 0, cuda->compute, arguments, NULL);
 }
 
-muster_status mst_cuda_table_launch_code(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters,
-                                         int64_t parameter_bytes) {
+muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (work <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_say_lost(cuda) : MUSTER_OK;
     if (parameter_bytes < 0 || parameter_bytes > MST_LAUNCH_MAX)

@@ -70,20 +70,20 @@ muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_s
 }
 
 /* These two nest, so they always push. */
-muster_status mst_cuda_table_enter(mst_device *device) {
+muster_status mst_cuda_enter(mst_device *device) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
     return MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context);
 }
 
-muster_status mst_cuda_table_leave(mst_device *device) {
+muster_status mst_cuda_leave(mst_device *device) {
     mst_cu_context popped;
     return MST_CU(mst_cuda_of(device), cuCtxPopCurrent_v2, &popped);
 }
 
 /* ---- peers ---- */
 
-static muster_status enable_peer(mst_cuda *cuda, const mst_cuda *other, bool *reaches) {
+static muster_status enable_peer(mst_cuda *cuda, const mst_cuda *other, bool *access) {
     int can = 0;
     MUSTER_TRY(MST_CU(cuda, cuDeviceCanAccessPeer, &can, cuda->device, other->device));
     if (!can) return MUSTER_OK;
@@ -91,21 +91,26 @@ static muster_status enable_peer(mst_cuda *cuda, const mst_cuda *other, bool *re
     /* Too many peers, or none after all: slower ways remain. */
     if (result == MST_CU_TOO_MANY_PEERS || result == MST_CU_PEER_ACCESS_UNSUPPORTED) return MUSTER_OK;
     if (result != MST_CU_PEER_ACCESS_ALREADY_ENABLED) MUSTER_TRY(mst_cuda_check(cuda, result, "cuCtxEnablePeerAccess"));
-    *reaches = true;
+    *access = true;
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_reach(mst_device *device, mst_device *other, bool *reaches) {
+muster_status mst_cuda_peer_access(mst_device *device, mst_device *other, bool *access) {
     mst_cuda *cuda = mst_cuda_of(device);
-    *reaches = false;
+    *access = false;
     if (!mst_device_is_cuda(other)) return MUSTER_OK;
     if (mst_cuda_of(other)->context == cuda->context) {
-        *reaches = true;
+        *access = true;
         return MUSTER_OK;
     }
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    return mst_cuda_end(cuda, &scope, enable_peer(cuda, mst_cuda_of(other), reaches));
+    return mst_cuda_end(cuda, &scope, enable_peer(cuda, mst_cuda_of(other), access));
+}
+
+muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *what) {
+    if (!cuda->head.in_flight) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected to be asked between calls, received a call in flight", cuda->label, what);
 }
 
 /* ---- notices ---- */

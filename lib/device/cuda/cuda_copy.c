@@ -11,10 +11,6 @@ static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- opening and closing ---- */
 
-static muster_status make_event(mst_cuda *cuda, mst_cu_event *event) {
-    return MST_CU(cuda, cuEventCreate, event, MST_CU_EVENT_DISABLE_TIMING);
-}
-
 static muster_status make_base(mst_cuda *cuda, char **base, int64_t bytes) {
     void *address = NULL;
     MUSTER_TRY(MST_CU(cuda, cuMemHostAlloc, &address, (size_t)bytes, MST_CU_HOST_ALLOC_PORTABLE));
@@ -27,23 +23,19 @@ muster_status mst_cuda_open_staging(mst_cuda *cuda) {
     MUSTER_TRY(make_base(cuda, &cuda->out_base, (int64_t)MST_CUDA_OUT_SLOTS * MST_CUDA_PIECE));
     for (int32_t i = 0; i < MST_CUDA_CHUNKS; i++) {
         cuda->chunks[i].base = cuda->in_base + (int64_t)i * MST_CUDA_CHUNK;
-        for (int queue = 0; queue < 2; queue++) MUSTER_TRY(make_event(cuda, &cuda->chunks[i].done[queue]));
+        for (int queue = 0; queue < 2; queue++) MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->chunks[i].done[queue]));
     }
     for (int32_t i = 0; i < MST_CUDA_OUT_SLOTS; i++) {
         cuda->slots[i].base = cuda->out_base + (int64_t)i * MST_CUDA_PIECE;
-        MUSTER_TRY(make_event(cuda, &cuda->slots[i].done));
+        MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->slots[i].done));
     }
     return MUSTER_OK;
 }
 
-static void end_event(const mst_cuda *cuda, mst_cu_event event) {
-    if (event) (void)cuda->api->cuEventDestroy_v2(event);
-}
-
 void mst_cuda_close_staging(mst_cuda *cuda) {
-    for (int32_t i = MST_CUDA_OUT_SLOTS; i-- > 0;) end_event(cuda, cuda->slots[i].done);
+    for (int32_t i = MST_CUDA_OUT_SLOTS; i-- > 0;) mst_cuda_end_event(cuda, &cuda->slots[i].done);
     for (int32_t i = MST_CUDA_CHUNKS; i-- > 0;) {
-        for (int queue = 2; queue-- > 0;) end_event(cuda, cuda->chunks[i].done[queue]);
+        for (int queue = 2; queue-- > 0;) mst_cuda_end_event(cuda, &cuda->chunks[i].done[queue]);
     }
     if (cuda->out_base) (void)cuda->api->cuMemFreeHost(cuda->out_base);
     if (cuda->in_base) (void)cuda->api->cuMemFreeHost(cuda->in_base);
@@ -100,7 +92,7 @@ static muster_status copy_in(mst_cuda *cuda, void *to_device, const void *from_h
     return bring_in(cuda, MST_QUEUE_COMPUTE, to_device, from_host, bytes);
 }
 
-muster_status mst_cuda_table_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+muster_status mst_cuda_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
@@ -110,10 +102,10 @@ muster_status mst_cuda_table_copy_in(mst_device *device, void *to_device, const 
 /* The place may be memory that was released a moment ago, and work that was issued before may still
  * use it. */
 static muster_status wait_for_released(mst_cuda *cuda) {
-    if (cuda->release_unmarked) MUSTER_TRY(mst_cuda_mark_released(cuda));
-    if (!cuda->release_marked) return MUSTER_OK;
+    if (cuda->release_unrecorded) MUSTER_TRY(mst_cuda_record_released(cuda));
+    if (!cuda->release_recorded) return MUSTER_OK;
     MUSTER_TRY(MST_CU(cuda, cuStreamWaitEvent, cuda->copy, cuda->released, 0));
-    cuda->release_marked = false;
+    cuda->release_recorded = false;
     return MUSTER_OK;
 }
 
@@ -131,7 +123,7 @@ static muster_status copy_in_beside(mst_cuda *cuda, void *to_device, const void 
     return bring_in(cuda, MST_QUEUE_COPY, to_device, from_host, bytes);
 }
 
-muster_status mst_cuda_table_copy_in_beside(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
+muster_status mst_cuda_copy_in_async(mst_device *device, void *to_device, const void *from_host, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
@@ -196,7 +188,7 @@ static muster_status copy_out(mst_cuda *cuda, void *to_host, const void *from_de
     return stage_out(cuda, to_host, address_of(from_device), bytes);
 }
 
-muster_status mst_cuda_table_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes) {
+muster_status mst_cuda_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
@@ -210,7 +202,7 @@ static muster_status copy(mst_cuda *cuda, void *to_device, const void *from_devi
     return MST_CU(cuda, cuMemcpyDtoDAsync_v2, address_of(to_device), address_of(from_device), (size_t)bytes, cuda->compute);
 }
 
-muster_status mst_cuda_table_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes) {
+muster_status mst_cuda_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));

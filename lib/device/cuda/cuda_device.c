@@ -74,6 +74,7 @@ static void close_parts(mst_cuda *cuda) {
 
 static void free_host_parts(mst_cuda *cuda) {
     mst_cuda_forget_host(cuda);
+    mst_cuda_forget_events(cuda);
     mst_free(cuda->functions);
     mst_free(cuda->segments);
     mst_slab_end(&cuda->slab);
@@ -138,12 +139,13 @@ static muster_status cuda_open(const mst_device_table *table, const char *argume
     MUSTER_TRY(mst_cuda_find(argument, &ordinal));
     mst_cuda *cuda = mst_alloc(sizeof *cuda);
     if (!cuda) return mst_out_of_memory("muster_runtime_open: cuda device", sizeof *cuda);
-    *cuda = (mst_cuda){.head = {.table = table, .cpu = -1, .physical = ordinal + 1},
+    *cuda = (mst_cuda){.head = mst_device_head(table),
                        .api = api,
                        .blas_api = blas_api,
                        .physical = mst_cuda_physical_of(ordinal),
                        .given_up_before = mst_cuda_given_up(),
                        .ordinal = ordinal};
+    cuda->head.physical = ordinal + 1;
     snprintf(cuda->label, sizeof cuda->label, "cuda:%d", (int)ordinal);
     muster_status status = open_device(cuda);
     if (status == MUSTER_OK) {
@@ -160,34 +162,56 @@ static void cuda_close(mst_device *device) {
     if (device) close_device(mst_cuda_of(device));
 }
 
+static const mst_device_memory_table memory = {
+    .allocate = mst_cuda_allocate,
+    .release = mst_cuda_release,
+    .reserve = mst_cuda_reserve,
+    .copy_in = mst_cuda_copy_in,
+    .copy_out = mst_cuda_copy_out,
+    .copy = mst_cuda_copy,
+};
+
+static const mst_device_queue_table queue = {
+    .enter = mst_cuda_enter,
+    .leave = mst_cuda_leave,
+    .poll = mst_cuda_poll,
+    .copy_in_async = mst_cuda_copy_in_async,
+    .event_create = mst_cuda_event_create,
+    .event_destroy = mst_cuda_event_destroy,
+    .event_record = mst_cuda_event_record,
+    .event_wait = mst_cuda_event_wait,
+    .event_query = mst_cuda_event_query,
+};
+
+static const mst_device_code_table code = {
+    .launch = mst_cuda_launch,
+    .gemm = mst_cuda_gemm,
+    .peer_access = mst_cuda_peer_access,
+};
+
+static const mst_device_program_table program = {
+    .language = mst_cuda_program_language,
+    .open = mst_cuda_program_open,
+    .close = mst_cuda_program_close,
+    .limits = mst_cuda_program_limits,
+    .launch = mst_cuda_program_launch,
+};
+
+static const mst_device_host_memory_table host_memory = {
+    .allocate = mst_cuda_host_allocate,
+    .release = mst_cuda_host_release,
+    .pin = mst_cuda_pin,
+    .unpin = mst_cuda_unpin,
+};
+
 const mst_device_table mst_cuda_device_table = {
     .backend = "cuda",
     .open = cuda_open,
     .close = cuda_close,
-    .allocate = mst_cuda_table_allocate,
-    .release = mst_cuda_table_release,
-    .copy_in = mst_cuda_table_copy_in,
-    .copy_out = mst_cuda_table_copy_out,
-    .copy = mst_cuda_table_copy,
-    .sync = mst_cuda_table_sync,
-    .enter = mst_cuda_table_enter,
-    .leave = mst_cuda_table_leave,
-    .launch_code = mst_cuda_table_launch_code,
-    .gemm = mst_cuda_table_gemm,
-    .copy_in_beside = mst_cuda_table_copy_in_beside,
-    .mark = mst_cuda_table_mark,
-    .wait_mark = mst_cuda_table_wait_mark,
-    .reached = mst_cuda_table_reached,
-    .reach = mst_cuda_table_reach,
-    .poll = mst_cuda_table_poll,
-    .reserve = mst_cuda_table_reserve,
-    .allocate_host = mst_cuda_table_allocate_host,
-    .release_host = mst_cuda_table_release_host,
-    .lock_host = mst_cuda_table_lock_host,
-    .unlock_host = mst_cuda_table_unlock_host,
-    .program_language = mst_cuda_table_program_language,
-    .program_open = mst_cuda_table_program_open,
-    .program_close = mst_cuda_table_program_close,
-    .program_limits = mst_cuda_table_program_limits,
-    .program_launch = mst_cuda_table_program_launch,
+    .synchronize = mst_cuda_synchronize,
+    .memory = &memory,
+    .queue = &queue,
+    .code = &code,
+    .program = &program,
+    .host_memory = &host_memory,
 };

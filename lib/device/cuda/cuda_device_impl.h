@@ -46,6 +46,8 @@ typedef struct mst_cuda_slot {
     } parts[MST_CUDA_OUT_PARTS];
 } mst_cuda_slot;
 
+typedef struct mst_cuda_event mst_cuda_event;
+
 typedef struct mst_cuda {
     mst_device head;
     const mst_cuda_api *api;
@@ -58,15 +60,15 @@ typedef struct mst_cuda {
     mst_cu_context context; /* NULL until retained; as all handles below */
 
     mst_cu_stream own, compute, copy; /* compute: own, or the adopted one */
-    mst_cu_event marks[MST_MARKS];
-    mst_cu_event finished, joined; /* for sync; for what orders one stream behind another */
-    bool copy_busy;                /* something has been issued in COPY since the last sync */
+    mst_cuda_event *events;           /* all that were ever made (cuda_event.c) */
+    mst_cu_event finished, joined;    /* for sync; for what orders one stream behind another */
+    bool copy_busy;                   /* something has been issued in COPY since the last sync */
 
     /* Memory that was released may be in use by work issued in COMPUTE before; copies beside must
      * wait for it. Likewise the other way round. */
     mst_cu_event released;
-    bool release_unmarked;             /* there was a release after `released` was recorded last */
-    bool release_marked;               /* COPY has not waited for `released` yet */
+    bool release_unrecorded;           /* there was a release after `released` was recorded last */
+    bool release_recorded;             /* COPY has not waited for `released` yet */
     bool beside_used;                  /* without copies beside nothing is recorded */
     uint64_t beside_begin, beside_end; /* what copies beside have written since the last sync */
     bool released_beside;              /* some of that has been released */
@@ -128,6 +130,9 @@ typedef struct mst_cuda_scope {
 muster_status mst_cuda_begin(mst_cuda *cuda, mst_cuda_scope *scope);
 muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_status status);
 
+/* Refuses what must not be asked of the driver while collectives are in flight. */
+muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *what);
+
 void mst_cuda_add_notice(const char *text);
 
 /* ---- one file each: open makes (a part may be made when it fails), close undoes what is made;
@@ -144,6 +149,10 @@ muster_status mst_cuda_open_memory(mst_cuda *cuda);
 void mst_cuda_close_memory(mst_cuda *cuda);
 
 /* ---- queues ---- */
+muster_status mst_cuda_make_event(mst_cuda *cuda, mst_cu_event *event);
+void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event); /* what was not made is ignored */
+void mst_cuda_close_events(mst_cuda *cuda);                   /* of event_create: the driver's, then ours */
+void mst_cuda_forget_events(mst_cuda *cuda);
 static inline mst_cu_stream mst_cuda_stream_of(const mst_cuda *cuda, mst_queue queue) {
     return queue == MST_QUEUE_COPY ? cuda->copy : cuda->compute;
 }
@@ -152,9 +161,9 @@ muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event);
 /* Before closing: polls until both queues are empty, for a bounded time. */
 bool mst_cuda_drain(mst_cuda *cuda);
 /* Before anything goes into COMPUTE. */
-muster_status mst_cuda_mark_released(mst_cuda *cuda);
+muster_status mst_cuda_record_released(mst_cuda *cuda);
 static inline muster_status mst_cuda_before_compute(mst_cuda *cuda) {
-    return __builtin_expect(cuda->release_unmarked && cuda->beside_used, 0) ? mst_cuda_mark_released(cuda) : MUSTER_OK;
+    return __builtin_expect(cuda->release_unrecorded && cuda->beside_used, 0) ? mst_cuda_record_released(cuda) : MUSTER_OK;
 }
 /* Work that is issued from now on in `later` comes after what is in `earlier`. */
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later);
@@ -175,33 +184,34 @@ void mst_cuda_end_host(const mst_cuda *cuda);    /* what was given back in fligh
 void mst_cuda_forget_host(const mst_cuda *cuda); /* the same, without the driver */
 
 /* ---- the table, by file ---- */
-muster_status mst_cuda_table_allocate(mst_device *device, int64_t bytes, void **address);
-void mst_cuda_table_release(mst_device *device, void *address);
-muster_status mst_cuda_table_reserve(mst_device *device, int64_t bytes);
-muster_status mst_cuda_table_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
-muster_status mst_cuda_table_copy_in_beside(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
-muster_status mst_cuda_table_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes);
-muster_status mst_cuda_table_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes);
-muster_status mst_cuda_table_sync(mst_device *device);
-muster_status mst_cuda_table_poll(mst_device *device, bool *done);
-muster_status mst_cuda_table_mark(mst_device *device, mst_queue queue, int32_t slot);
-muster_status mst_cuda_table_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot);
-muster_status mst_cuda_table_reached(mst_device *device, int32_t slot, bool *done);
-muster_status mst_cuda_table_enter(mst_device *device);
-muster_status mst_cuda_table_leave(mst_device *device);
-muster_status mst_cuda_table_reach(mst_device *device, mst_device *other, bool *reaches);
-muster_status mst_cuda_table_launch_code(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters,
-                                         int64_t parameter_bytes);
-muster_status mst_cuda_table_gemm(mst_device *device, const mst_gemm *gemm);
-muster_status mst_cuda_table_allocate_host(mst_device *device, int64_t bytes, void **address);
-void mst_cuda_table_release_host(mst_device *device, void *address);
-muster_status mst_cuda_table_lock_host(mst_device *device, void *address, int64_t bytes);
-void mst_cuda_table_unlock_host(mst_device *device, void *address);
-muster_status mst_cuda_table_program_language(mst_device *device, int32_t *language);
-muster_status mst_cuda_table_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log);
-void mst_cuda_table_program_close(mst_device *device, mst_program *program);
-muster_status mst_cuda_table_program_limits(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
-muster_status mst_cuda_table_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
-                                            const mst_program_value *values);
+muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **address);
+void mst_cuda_release(mst_device *device, void *address);
+muster_status mst_cuda_reserve(mst_device *device, int64_t bytes);
+muster_status mst_cuda_copy_in(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
+muster_status mst_cuda_copy_in_async(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
+muster_status mst_cuda_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes);
+muster_status mst_cuda_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes);
+muster_status mst_cuda_synchronize(mst_device *device);
+muster_status mst_cuda_poll(mst_device *device, bool *done);
+muster_status mst_cuda_event_create(mst_device *device, mst_device_event **event);
+void mst_cuda_event_destroy(mst_device_event *event);
+muster_status mst_cuda_event_record(mst_device_event *event, mst_queue queue);
+muster_status mst_cuda_event_wait(mst_device *device, mst_queue queue, mst_device_event *event);
+muster_status mst_cuda_event_query(mst_device_event *event, bool *done);
+muster_status mst_cuda_enter(mst_device *device);
+muster_status mst_cuda_leave(mst_device *device);
+muster_status mst_cuda_peer_access(mst_device *device, mst_device *other, bool *access);
+muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
+muster_status mst_cuda_gemm(mst_device *device, const mst_gemm *gemm);
+muster_status mst_cuda_host_allocate(mst_device *device, int64_t bytes, void **address);
+void mst_cuda_host_release(mst_device *device, void *address);
+muster_status mst_cuda_pin(mst_device *device, void *address, int64_t bytes);
+void mst_cuda_unpin(mst_device *device, void *address);
+muster_status mst_cuda_program_language(mst_device *device, int32_t *language);
+muster_status mst_cuda_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log);
+void mst_cuda_program_close(mst_device *device, mst_program *program);
+muster_status mst_cuda_program_limits(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
+muster_status mst_cuda_program_launch(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
+                                      const mst_program_value *values);
 
 #endif

@@ -186,7 +186,7 @@ static int64_t stride_of(int64_t stride, int64_t rows, int64_t columns) {
     return stride > least ? stride : least;
 }
 
-muster_status mst_cuda_table_gemm(mst_device *device, const mst_gemm *gemm) {
+muster_status mst_cuda_gemm(mst_device *device, const mst_gemm *gemm) {
     mst_cuda *cuda = mst_cuda_of(device);
     product_type type;
     if (!find_type(cuda, gemm->dtype, &type))

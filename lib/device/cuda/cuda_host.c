@@ -135,20 +135,15 @@ static void give_back(mst_device *device, void *address) {
     if (usable) (void)mst_cuda_end(cuda, &scope, MUSTER_OK);
 }
 
-void mst_cuda_table_release_host(mst_device *device, void *address) {
+void mst_cuda_host_release(mst_device *device, void *address) {
     if (address) give_back(device, address);
 }
 
-void mst_cuda_table_unlock_host(mst_device *device, void *address) {
+void mst_cuda_unpin(mst_device *device, void *address) {
     if (address) give_back(device, address);
 }
 
 /* ---- beginning ---- */
-
-static muster_status check_between_calls(const mst_cuda *cuda, const char *what) {
-    if (!cuda->head.in_flight) return MUSTER_OK;
-    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected to be asked between calls, received a call in flight", cuda->label, what);
-}
 
 static muster_status allocate_locked(mst_cuda *cuda, int64_t bytes, void **address) {
     end_given_back(cuda);
@@ -159,10 +154,10 @@ static muster_status allocate_locked(mst_cuda *cuda, int64_t bytes, void **addre
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_allocate_host(mst_device *device, int64_t bytes, void **address) {
+muster_status mst_cuda_host_allocate(mst_device *device, int64_t bytes, void **address) {
     mst_cuda *cuda = mst_cuda_of(device);
     *address = NULL;
-    MUSTER_TRY(check_between_calls(cuda, "allocate_host"));
+    MUSTER_TRY(mst_cuda_check_between_calls(cuda, "allocation of host memory"));
     if (bytes < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: locked host memory: expected a size from 0 up, received %lld bytes", cuda->label,
                          (long long)bytes);
@@ -174,7 +169,7 @@ muster_status mst_cuda_table_allocate_host(mst_device *device, int64_t bytes, vo
     pthread_rwlock_unlock(&lock);
     status = mst_cuda_end(cuda, &scope, status);
     if (status == MUSTER_OK || !*address) return status;
-    mst_cuda_table_release_host(device, *address);
+    mst_cuda_host_release(device, *address);
     *address = NULL;
     return status;
 }
@@ -205,9 +200,9 @@ static muster_status lock_range(mst_cuda *cuda, uintptr_t begin, uintptr_t end) 
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_lock_host(mst_device *device, void *address, int64_t bytes) {
+muster_status mst_cuda_pin(mst_device *device, void *address, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
-    MUSTER_TRY(check_between_calls(cuda, "lock_host"));
+    MUSTER_TRY(mst_cuda_check_between_calls(cuda, "pinning of host memory"));
     if (!address || bytes <= 0)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: locking host memory: expected an address and a size above 0, received %lld bytes at %p", cuda->label,
@@ -220,6 +215,6 @@ muster_status mst_cuda_table_lock_host(mst_device *device, void *address, int64_
     drop_empty_list();
     pthread_rwlock_unlock(&lock);
     muster_status ended = mst_cuda_end(cuda, &scope, status);
-    if (status == MUSTER_OK && ended != MUSTER_OK) mst_cuda_table_unlock_host(device, address);
+    if (status == MUSTER_OK && ended != MUSTER_OK) mst_cuda_unpin(device, address);
     return ended;
 }

@@ -126,7 +126,7 @@ static muster_status order_behind_copies(mst_cuda *cuda) {
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_allocate(mst_device *device, int64_t bytes, void **address) {
+muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **address) {
     mst_cuda *cuda = mst_cuda_of(device);
     *address = NULL;
     int64_t rounded = mst_slab_round(bytes);
@@ -142,12 +142,12 @@ muster_status mst_cuda_table_allocate(mst_device *device, int64_t bytes, void **
     return MUSTER_OK;
 }
 
-void mst_cuda_table_release(mst_device *device, void *address) {
+void mst_cuda_release(mst_device *device, void *address) {
     mst_cuda *cuda = mst_cuda_of(device);
     const uint64_t begin = (uint64_t)(uintptr_t)address;
     const int64_t bytes = address ? mst_slab_give(&cuda->slab, begin) : 0;
     if (bytes == 0) return;
-    cuda->release_unmarked = true;
+    cuda->release_unrecorded = true;
     if (begin < cuda->beside_end && begin + (uint64_t)bytes > cuda->beside_begin) cuda->released_beside = true;
 }
 
@@ -159,7 +159,7 @@ static muster_status make_room(mst_cuda *cuda, int64_t bytes) {
 }
 
 /* What was refused in flight is only tried for: it belongs to a call that is over. */
-muster_status mst_cuda_table_reserve(mst_device *device, int64_t bytes) {
+muster_status mst_cuda_reserve(mst_device *device, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (cuda->head.in_flight)
         return mst_error(MUSTER_BAD_STATE, "%s: reserve: expected to be asked between calls, received a call in flight", cuda->label);

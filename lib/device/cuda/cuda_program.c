@@ -21,7 +21,7 @@ typedef struct cuda_program {
     int32_t count;
 } cuda_program;
 
-muster_status mst_cuda_table_program_language(mst_device *device, int32_t *language) {
+muster_status mst_cuda_program_language(mst_device *device, int32_t *language) {
     const mst_nvrtc_api *nvrtc;
     (void)device;
     *language = MST_LANGUAGE_CUDA;
@@ -128,7 +128,7 @@ static muster_status open_program(mst_cuda *cuda, const mst_program_request *req
     return mst_cuda_end(cuda, &scope, make_program(cuda, request, &target, image, program));
 }
 
-muster_status mst_cuda_table_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log) {
+muster_status mst_cuda_program_open(mst_device *device, const mst_program_request *request, mst_program **program, char **log) {
     mst_code_image image = {0};
     cuda_program *made = NULL;
     *program = NULL;
@@ -141,7 +141,7 @@ muster_status mst_cuda_table_program_open(mst_device *device, const mst_program_
     if (status != MUSTER_OK && made) { /* the context could not be left */
         mst_free(said);
         said = NULL;
-        mst_cuda_table_program_close(device, &made->head);
+        mst_cuda_program_close(device, &made->head);
     }
     if (status != MUSTER_OK) {
         *log = said;
@@ -153,7 +153,7 @@ muster_status mst_cuda_table_program_open(mst_device *device, const mst_program_
 }
 
 /* Where the device is lost the module is left to the driver: unloading it could wait for ever. */
-void mst_cuda_table_program_close(mst_device *device, mst_program *head) {
+void mst_cuda_program_close(mst_device *device, mst_program *head) {
     mst_cuda *cuda = mst_cuda_of(device);
     cuda_program *program = (cuda_program *)head;
     mst_cuda_scope scope;
@@ -164,7 +164,7 @@ void mst_cuda_table_program_close(mst_device *device, mst_program *head) {
     if (entered) (void)mst_cuda_end(cuda, &scope, MUSTER_OK);
 }
 
-muster_status mst_cuda_table_program_limits(mst_device *device, const mst_program *head, int32_t kernel, mst_program_limits *limits) {
+muster_status mst_cuda_program_limits(mst_device *device, const mst_program *head, int32_t kernel, mst_program_limits *limits) {
     (void)device;
     *limits = ((const cuda_program *)head)->kernels[kernel].limits;
     return MUSTER_OK;
@@ -207,8 +207,8 @@ static muster_status check_grid(const cuda_kernel *kernel, const mst_program_gri
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_program_launch(mst_device *device, mst_program *head, int32_t index, const mst_program_grid *grid,
-                                            const mst_program_value *values) {
+muster_status mst_cuda_program_launch(mst_device *device, mst_program *head, int32_t index, const mst_program_grid *grid,
+                                      const mst_program_value *values) {
     mst_cuda *cuda = mst_cuda_of(device);
     const cuda_kernel *kernel = &((const cuda_program *)head)->kernels[index];
     MUSTER_TRY(check_grid(kernel, grid));

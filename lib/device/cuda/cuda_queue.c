@@ -18,30 +18,29 @@ static const int64_t DRAIN_NS = 2 * 1000000000ll;
 
 /* ---- opening and closing ---- */
 
-static muster_status make_event(mst_cuda *cuda, mst_cu_event *event) {
+muster_status mst_cuda_make_event(mst_cuda *cuda, mst_cu_event *event) {
     return MST_CU(cuda, cuEventCreate, event, MST_CU_EVENT_DISABLE_TIMING);
+}
+
+void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event) {
+    if (*event) (void)cuda->api->cuEventDestroy_v2(*event);
+    *event = NULL;
 }
 
 muster_status mst_cuda_open_queues(mst_cuda *cuda) {
     MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->own, MST_CU_STREAM_NON_BLOCKING));
     cuda->compute = cuda->own;
     MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->copy, MST_CU_STREAM_NON_BLOCKING));
-    for (int32_t i = 0; i < MST_MARKS; i++) MUSTER_TRY(make_event(cuda, &cuda->marks[i]));
-    MUSTER_TRY(make_event(cuda, &cuda->finished));
-    MUSTER_TRY(make_event(cuda, &cuda->joined));
-    return make_event(cuda, &cuda->released);
-}
-
-static void end_event(mst_cuda *cuda, mst_cu_event *event) {
-    if (*event) (void)cuda->api->cuEventDestroy_v2(*event);
-    *event = NULL;
+    MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->finished));
+    MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->joined));
+    return mst_cuda_make_event(cuda, &cuda->released);
 }
 
 void mst_cuda_close_queues(mst_cuda *cuda) {
-    end_event(cuda, &cuda->released);
-    end_event(cuda, &cuda->joined);
-    end_event(cuda, &cuda->finished);
-    for (int32_t i = MST_MARKS; i-- > 0;) end_event(cuda, &cuda->marks[i]);
+    mst_cuda_close_events(cuda);
+    mst_cuda_end_event(cuda, &cuda->released);
+    mst_cuda_end_event(cuda, &cuda->joined);
+    mst_cuda_end_event(cuda, &cuda->finished);
     if (cuda->copy) (void)cuda->api->cuStreamDestroy_v2(cuda->copy);
     if (cuda->own) (void)cuda->api->cuStreamDestroy_v2(cuda->own);
     cuda->own = cuda->compute = cuda->copy = NULL;
@@ -90,7 +89,7 @@ static muster_status finish(mst_cuda *cuda) {
 }
 
 static void all_is_done(mst_cuda *cuda) {
-    cuda->copy_busy = cuda->release_unmarked = cuda->release_marked = cuda->released_beside = false;
+    cuda->copy_busy = cuda->release_unrecorded = cuda->release_recorded = cuda->released_beside = false;
     cuda->beside_begin = cuda->beside_end = 0;
 }
 
@@ -104,7 +103,7 @@ static muster_status close_sync(mst_cuda *cuda, muster_status status) {
     return status;
 }
 
-muster_status mst_cuda_table_sync(mst_device *device) {
+muster_status mst_cuda_synchronize(mst_device *device) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     muster_status status = mst_cuda_begin(cuda, &scope);
@@ -125,7 +124,7 @@ static muster_status look(mst_cuda *cuda, bool *done) {
     return MUSTER_OK;
 }
 
-muster_status mst_cuda_table_poll(mst_device *device, bool *done) {
+muster_status mst_cuda_poll(mst_device *device, bool *done) {
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     *done = false;
@@ -152,54 +151,15 @@ bool mst_cuda_drain(mst_cuda *cuda) { return (!cuda->compute || drain(cuda, cuda
 
 /* ---- order ---- */
 
-static muster_status check_slot(const mst_cuda *cuda, int32_t slot) {
-    if (slot >= 0 && slot < MST_MARKS) return MUSTER_OK;
-    return mst_error(MUSTER_OUT_OF_RANGE, "%s: mark: expected a slot from 0 to %d, received %d", cuda->label, MST_MARKS - 1, (int)slot);
-}
-
-muster_status mst_cuda_table_mark(mst_device *device, mst_queue queue, int32_t slot) {
-    mst_cuda *cuda = mst_cuda_of(device);
-    MUSTER_TRY(check_slot(cuda, slot));
-    mst_cuda_scope scope;
-    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    return mst_cuda_end(cuda, &scope, MST_CU(cuda, cuEventRecord, cuda->marks[slot], mst_cuda_stream_of(cuda, queue)));
-}
-
-muster_status mst_cuda_table_wait_mark(mst_device *device, mst_queue queue, mst_device *of, int32_t slot) {
-    mst_cuda *cuda = mst_cuda_of(device);
-    MUSTER_TRY(check_slot(cuda, slot));
-    if (!mst_device_is_cuda(of))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: wait_mark: expected a device of the backend \"cuda\", received one of \"%s\"",
-                         cuda->label, of->table->backend);
-    mst_cuda_scope scope;
-    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    muster_status status = mst_cuda_is_lost(mst_cuda_of(of))
-                               ? mst_cuda_say_lost(mst_cuda_of(of))
-                               : MST_CU(cuda, cuStreamWaitEvent, mst_cuda_stream_of(cuda, queue), mst_cuda_of(of)->marks[slot], 0);
-    return mst_cuda_end(cuda, &scope, status);
-}
-
-/* An event that was never recorded has passed. */
-muster_status mst_cuda_table_reached(mst_device *device, int32_t slot, bool *done) {
-    mst_cuda *cuda = mst_cuda_of(device);
-    mst_cuda_scope scope;
-    *done = false;
-    MUSTER_TRY(check_slot(cuda, slot));
-    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    const mst_cu_result result = cuda->api->cuEventQuery(cuda->marks[slot]);
-    *done = result == MST_CU_SUCCESS;
-    return mst_cuda_end(cuda, &scope, result == MST_CU_NOT_READY ? MUSTER_OK : mst_cuda_check(cuda, result, "cuEventQuery"));
-}
-
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later) {
     MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->joined, earlier));
     return MST_CU(cuda, cuStreamWaitEvent, later, cuda->joined, 0);
 }
 
-muster_status mst_cuda_mark_released(mst_cuda *cuda) {
+muster_status mst_cuda_record_released(mst_cuda *cuda) {
     MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->released, cuda->compute));
-    cuda->release_unmarked = false;
-    cuda->release_marked = true;
+    cuda->release_unrecorded = false;
+    cuda->release_recorded = true;
     return MUSTER_OK;
 }
 

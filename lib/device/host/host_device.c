@@ -37,8 +37,7 @@ static muster_status host_open(const mst_device_table *table, const char *argume
     MUSTER_TRY(read_ordinal(argument, &ordinal));
     host_device *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("muster_runtime_open: host device", sizeof *opened);
-    opened->head.table = table;
-    opened->head.cpu = -1;
+    opened->head = mst_device_head(table);
     opened->opencl.ordinal = ordinal;
     snprintf(opened->head.name, sizeof opened->head.name, "host cpu %d", (int)ordinal);
     *device = &opened->head;
@@ -74,11 +73,17 @@ static void host_release(mst_device *device, void *address) {
     if (!device->lost) mst_free(address);
 }
 
-static muster_status host_sync(mst_device *device);
+static muster_status host_synchronize(mst_device *device);
+
+/* There is nothing to reserve: the system's allocator may be asked at any time. */
+static muster_status host_reserve(mst_device *device, int64_t bytes) {
+    (void)device, (void)bytes;
+    return MUSTER_OK;
+}
 
 /* After the programs that were launched before it. */
 static muster_status host_copy(mst_device *device, void *to, const void *from, int64_t bytes) {
-    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_sync(device));
+    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_synchronize(device));
     if (bytes > 0) memcpy(to, from, (size_t)bytes);
     return MUSTER_OK;
 }
@@ -88,12 +93,12 @@ static muster_status host_copy(mst_device *device, void *to, const void *from, i
 static muster_status host_launch(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                                  const int32_t *offsets, int32_t offset_count) {
     (void)parameter_bytes, (void)offsets, (void)offset_count;
-    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_sync(device));
+    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_synchronize(device));
     return kernel(parameters);
 }
 
 /* Every failure but a kernel's was returned where it happened, so nothing is kept. */
-static muster_status host_sync(mst_device *device) {
+static muster_status host_synchronize(mst_device *device) {
     if (__builtin_expect(!device->queued, 1)) return MUSTER_OK;
     const muster_status status = mst_opencl_wait(device, slot_of(device));
     if (status == MUSTER_OK) device->queued = false;
@@ -129,21 +134,30 @@ static muster_status host_program_launch(mst_device *device, mst_program *progra
     return MUSTER_OK;
 }
 
+static const mst_device_memory_table memory = {
+    .allocate = host_allocate,
+    .release = host_release,
+    .reserve = host_reserve,
+    .copy_in = host_copy,
+    .copy_out = host_copy,
+    .copy = host_copy,
+};
+
+static const mst_device_program_table program = {
+    .language = host_program_language,
+    .open = host_program_open,
+    .close = host_program_close,
+    .limits = host_program_limits,
+    .launch = host_program_launch,
+};
+
 const mst_device_table mst_host_device_table = {
     .backend = "host",
     .flags = MST_DEVICE_HOST_MEMORY,
     .open = host_open,
     .close = host_close,
-    .allocate = host_allocate,
-    .release = host_release,
-    .copy_in = host_copy,
-    .copy_out = host_copy,
-    .copy = host_copy,
+    .synchronize = host_synchronize,
     .launch = host_launch,
-    .sync = host_sync,
-    .program_language = host_program_language,
-    .program_open = host_program_open,
-    .program_close = host_program_close,
-    .program_limits = host_program_limits,
-    .program_launch = host_program_launch,
+    .memory = &memory,
+    .program = &program,
 };

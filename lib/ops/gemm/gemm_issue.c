@@ -27,10 +27,10 @@ static muster_status arrange(muster_worker *worker, const muster_tensor *matrix,
 
 muster_status mst_gemm_issue(muster_worker *worker, const void *parameters) {
     const mst_gemm_parameters *p = parameters;
-    const mst_device_table *table = worker->device->table;
-    if (!table->gemm)
+    mst_device *device = worker->device;
+    if (!device->code)
         return mst_error(MUSTER_UNSUPPORTED, "muster_gemm: worker: expected a device with a matrix product, received backend \"%s\"",
-                         table->backend);
+                         device->table->backend);
     mst_gemm gemm = {.dtype = p->c.dtype, .m = p->c.shape[0], .n = p->c.shape[1], .k = p->a.shape[1], .alpha = p->alpha, .beta = p->beta};
     muster_tensor a, b, c;
     bool transposed;
@@ -40,6 +40,6 @@ muster_status mst_gemm_issue(muster_worker *worker, const void *parameters) {
     gemm.a = muster_tensor_address(a);
     gemm.b = muster_tensor_address(b);
     gemm.c = muster_tensor_address(c);
-    MUSTER_TRY(table->gemm(worker->device, &gemm));
+    MUSTER_TRY(device->code->gemm(device, &gemm));
     return c.data == p->c.data ? MUSTER_OK : muster_copy(worker, c, p->c);
 }

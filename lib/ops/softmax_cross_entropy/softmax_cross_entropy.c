@@ -109,13 +109,13 @@ static muster_status softmax_code(muster_worker *worker, const softmax_parameter
  * of a wait. */
 static muster_status softmax_issue(muster_worker *worker, const void *parameters) {
     const softmax_parameters *p = parameters;
-    const mst_device_table *table = worker->device->table;
+    mst_device *device = worker->device;
     int64_t found[2] = {-1, 0};
     void *scratch, *bad;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, (2 * p->logits.shape[0] + 2) * 8, &scratch));
     MUSTER_TRY(softmax_code(worker, p, scratch, &bad));
     /* found is this function's */
-    muster_status status = table->copy_out(worker->device, found, bad, sizeof found), after = mst_worker_sync(worker);
+    muster_status status = device->memory->copy_out(device, found, bad, sizeof found), after = mst_worker_sync(worker);
     MUSTER_TRY(status);
     MUSTER_TRY(after);
     return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
