@@ -84,7 +84,7 @@ static void test_the_library_refuses_what_is_not_defined_and_nothing_else(void *
 static void test_the_bits_are_those_of_one_input_after_the_other(void **state) {
     (void)state;
     int32_t checked = 0;
-    for (muster_dtype dtype = 1; dtype < MUSTER_DTYPE_COUNT; dtype++) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++) {
         for (muster_reduction op = MUSTER_SUM; op <= MUSTER_AVG; op++) {
             if (!oracle_defines(op, dtype)) continue;
             for (int32_t inputs = 1; inputs <= INPUTS; inputs++, checked++) check(op, dtype, inputs, INPUTS);

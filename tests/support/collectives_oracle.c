@@ -1,5 +1,7 @@
 #include "collectives_oracle.h"
 
+#include "dtype_impl.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +13,7 @@ static const char defined[][6] = {
     [MUSTER_I8] = "yyyy-",  [MUSTER_U8] = "yyyy-",   [MUSTER_I16] = "yyyy-", [MUSTER_I32] = "yyyy-",
     [MUSTER_I64] = "yyyy-", [MUSTER_U32] = "yyyy-",  [MUSTER_U64] = "yyyy-", [MUSTER_BOOL] = "-yyy-",
 };
-_Static_assert(sizeof defined / sizeof *defined == MUSTER_DTYPE_COUNT, "a line for each dtype");
+_Static_assert(sizeof defined / sizeof *defined == MST_DTYPE_COUNT, "a line for each dtype");
 
 bool oracle_defines(muster_reduction op, muster_dtype dtype) { return defined[dtype][op - MUSTER_SUM] == 'y'; }
 
