@@ -5,7 +5,7 @@
 #ifndef MST_OP_IMPL_H
 #define MST_OP_IMPL_H
 
-#include "ops_impl.h"
+#include "operation_impl.h"
 #include "walk_impl.h"
 
 /* Hot loops are compiled for several instruction sets and chosen when the library is loaded. The
@@ -81,16 +81,6 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
 muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype);
 muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype);
 
-/* An operation's work on each kind of device. host: code that reads host addresses. Else the device
- * code: `issue`, or, where that is NULL, `code` over `work(parameters)` elements with the
- * parameters as they are. */
-typedef struct mst_kernel {
-    mst_host_kernel host;
-    mst_code_kernel *code;
-    int64_t (*work)(const void *parameters);
-    muster_status (*issue)(muster_worker *worker, const void *parameters);
-} mst_kernel;
-
 /* Runs kernel on the worker's device: at once, on the parameters themselves, where host code may
  * read the device's memory. offsets: of the addresses. */
 muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
@@ -115,6 +105,10 @@ static inline bool mst_op_by_code(const muster_worker *worker) {
 }
 /* Offset of a tensor's address in the parameters. */
 #define MST_AT(type, tensor) ((int32_t)offsetof(type, tensor.data))
+
+/* Operands by address: for `check`, which the compiler takes apart again. */
+#define MST_TENSORS(...) ((const muster_tensor *const[]){__VA_ARGS__})
+#define MST_ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* The walk's inner loop. at[i], step[i]: address and byte step of operand i; n elements. */
 typedef void (*mst_walk_inner)(void *context, char *const *at, const int64_t *step, int64_t n);

@@ -12,6 +12,9 @@
 
 enum { LAYOUTS = 3 };
 
+/* Small whole numbers, of which even halves hold the results; f64 at its own precision. */
+static double tightest(muster_dtype dtype) { return dtype == MUSTER_F64 ? 1e-12 : 1e-6; }
+
 static double get(muster_tensor t, int64_t i, int64_t j) {
     double value = 0;
     int64_t at = (t.ndim > 0 ? i * t.strides[0] : 0) + (t.ndim > 1 ? j * t.strides[1] : 0);
@@ -60,7 +63,7 @@ static void one_product(muster_worker *w, muster_dtype dtype, int64_t m, int64_t
         }
     assert_ok(muster_gemm(w, 2, a.device, b.device, beta, c.device));
     ops_fetch(w, &c);
-    const double tolerance = dtype == MUSTER_F32 || dtype == MUSTER_F64 ? 1e-6 : ops_precision(dtype);
+    const double tolerance = dtype == MUSTER_F32 || dtype == MUSTER_F64 ? tightest(dtype) : ops_precision(dtype);
     for (int64_t i = 0; i < m * n; i++) ops_assert_near(get(c.host, i / n, i % n), expected[i], tolerance);
 }
 
@@ -113,7 +116,7 @@ static muster_status gemv(muster_worker *w, void *argument) {
                 }
                 assert_ok(muster_gemv(w, 3, a.device, x.device, beta, y.device));
                 ops_fetch(w, &y);
-                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], 1e-6);
+                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], tightest(dtype));
             }
     return MUSTER_OK;
 }
@@ -134,14 +137,14 @@ static muster_status axpy_dot_scale_add(muster_worker *w, void *argument) {
                     assert_ok(muster_dot(w, x.device, y.device, r.device));
                     assert_ok(muster_axpy(w, 3, x.device, y.device));
                     ops_fetch(w, &r);
-                    ops_assert_near(get(r.host, 0, 0), dot, 1e-6);
+                    ops_assert_near(get(r.host, 0, 0), dot, tightest(dtype));
                 } else {
                     assert_refused(muster_axpy(w, 3, x.device, y.device), MUSTER_UNSUPPORTED, "muster_axpy: x: expected f32 or f64");
                     assert_ok(muster_scale_add(w, 3, x.device, 1, y.device));
                 }
                 assert_ok(muster_scale_add(w, 1, x.device, 2, y.device));
                 ops_fetch(w, &y);
-                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], 1e-6);
+                for (int64_t i = 0; i < n; i++) ops_assert_near(get(y.host, i, 0), expected[i], tightest(dtype));
             }
     return MUSTER_OK;
 }
@@ -417,17 +420,17 @@ static muster_status softmax(muster_worker *w, void *argument) {
                 for (int64_t j = 1; j < 7; j++)
                     if (get(z.host, i, j) > get(z.host, i, best)) best = j;
                 for (int64_t j = 0; j < 7; j++)
-                    ops_assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), 1e-6);
+                    ops_assert_near(get(g.host, i, j), 0.25 * (exp(get(z.host, i, j)) / sum - (j == label)), tightest(dtype));
                 expected += log(sum) - get(z.host, i, label);
                 hits += best == label;
             }
             ops_fetch(w, &loss);
             ops_fetch(w, &correct);
-            ops_assert_near(get(loss.host, 0, 0), expected, 1e-6);
+            ops_assert_near(get(loss.host, 0, 0), expected, tightest(dtype));
             assert_true(get(correct.host, 0, 0) == hits);
             assert_ok(muster_softmax_cross_entropy(w, z.device, labels.device, 0.25, loss.device, z.device, muster_tensor_none()));
             ops_fetch(w, &z);
-            for (int64_t i = 0; i < 42; i++) ops_assert_near(get(z.host, i / 7, i % 7), get(g.host, i / 7, i % 7), 1e-6);
+            for (int64_t i = 0; i < 42; i++) ops_assert_near(get(z.host, i / 7, i % 7), get(g.host, i / 7, i % 7), tightest(dtype));
         }
     return MUSTER_OK;
 }

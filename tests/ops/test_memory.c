@@ -3,94 +3,83 @@
 #include "base_machine.h"
 #include "base_skip.h"
 #include "device_far.h"
-#include "op_impl.h"
-#include "ops_fixture.h"
+#include "ops_oracle.h"
 
 #include <stdio.h>
 
-enum { MOST_ARGUMENTS = 5, SIDE = 3 };
+enum { SIDE = 3, FORMS = 2 };
 
-typedef struct argument {
+/* A public function and the row that it runs. */
+typedef struct call {
     const char *name;
-    muster_dtype dtype;
-    int32_t ndim; /* every axis has SIDE elements */
-} argument;
+    const mst_op_row *operation;
+    muster_status (*run)(muster_worker *w, const muster_tensor *t, const mst_op_value *values);
+    mst_op_value values[MST_ATTRIBUTES];
+} call;
+enum { CALLS = MST_OPERATIONS + FORMS };
+static call calls[CALLS];
 
-typedef struct operation {
-    const char *name;
-    muster_status (*call)(muster_worker *w, const muster_tensor *t);
-    argument arguments[MOST_ARGUMENTS];
-} operation;
-
-static muster_status gemm(muster_worker *w, const muster_tensor *t) { return muster_gemm(w, 1, t[0], t[1], 0, t[2]); }
-static muster_status gemv(muster_worker *w, const muster_tensor *t) { return muster_gemv(w, 1, t[0], t[1], 0, t[2]); }
-static muster_status axpy(muster_worker *w, const muster_tensor *t) { return muster_axpy(w, 1, t[0], t[1]); }
-static muster_status dot(muster_worker *w, const muster_tensor *t) { return muster_dot(w, t[0], t[1], t[2]); }
-static muster_status fill(muster_worker *w, const muster_tensor *t) { return muster_fill(w, 1, t[0]); }
-static muster_status copy(muster_worker *w, const muster_tensor *t) { return muster_copy(w, t[0], t[1]); }
-static muster_status unary(muster_worker *w, const muster_tensor *t) { return muster_unary_op(w, MUSTER_NEG, t[0], t[1]); }
-static muster_status binary(muster_worker *w, const muster_tensor *t) { return muster_binary_op(w, MUSTER_ADD, t[0], t[1], t[2]); }
-static muster_status scale_add(muster_worker *w, const muster_tensor *t) { return muster_scale_add(w, 1, t[0], 1, t[1]); }
-static muster_status bias_relu(muster_worker *w, const muster_tensor *t) { return muster_bias_relu(w, t[0], t[1], t[2]); }
-static muster_status relu_gradient(muster_worker *w, const muster_tensor *t) { return muster_relu_gradient(w, t[0], t[1], t[2]); }
-static muster_status reduce(muster_worker *w, const muster_tensor *t) { return muster_reduce(w, MUSTER_SUM, t[0], 0, t[1]); }
-static muster_status mean(muster_worker *w, const muster_tensor *t) { return muster_mean(w, t[0], t[1]); }
-static muster_status sum(muster_worker *w, const muster_tensor *t) { return muster_sum(w, t[0], t[1]); }
-static muster_status argmax(muster_worker *w, const muster_tensor *t) { return muster_argmax(w, t[0], t[1]); }
-static muster_status softmax(muster_worker *w, const muster_tensor *t) {
-    return muster_softmax_cross_entropy(w, t[0], t[1], 1, t[2], t[3], t[4]);
+static muster_status mean(muster_worker *w, const muster_tensor *t, const mst_op_value *values) {
+    (void)values;
+    return muster_mean(w, t[0], t[1]);
 }
-static muster_status uniform(muster_worker *w, const muster_tensor *t) { return muster_random_uniform(w, 1, 0, t[0]); }
-static muster_status normal(muster_worker *w, const muster_tensor *t) { return muster_random_normal(w, 1, 0, 0, 1, t[0]); }
+static muster_status sum(muster_worker *w, const muster_tensor *t, const mst_op_value *values) {
+    (void)values;
+    return muster_sum(w, t[0], t[1]);
+}
 
-#define MATRIX(name) \
-    { name, MUSTER_F32, 2 }
-#define VECTOR(name) \
-    { name, MUSTER_F32, 1 }
-#define SCALAR(name) \
-    { name, MUSTER_F32, 0 }
-static const operation operations[] = {
-    {"muster_gemm", gemm, {MATRIX("a"), MATRIX("b"), MATRIX("c")}},
-    {"muster_gemv", gemv, {MATRIX("a"), VECTOR("x"), VECTOR("y")}},
-    {"muster_axpy", axpy, {MATRIX("x"), MATRIX("y")}},
-    {"muster_dot", dot, {VECTOR("x"), VECTOR("y"), SCALAR("result")}},
-    {"muster_fill", fill, {MATRIX("y")}},
-    {"muster_copy", copy, {MATRIX("x"), MATRIX("y")}},
-    {"muster_unary_op", unary, {MATRIX("x"), MATRIX("y")}},
-    {"muster_binary_op", binary, {MATRIX("a"), VECTOR("b"), MATRIX("y")}},
-    {"muster_scale_add", scale_add, {MATRIX("x"), MATRIX("y")}},
-    {"muster_bias_relu", bias_relu, {MATRIX("x"), VECTOR("bias"), MATRIX("y")}},
-    {"muster_relu_gradient", relu_gradient, {MATRIX("y"), MATRIX("dy"), MATRIX("dx")}},
-    {"muster_reduce", reduce, {MATRIX("x"), VECTOR("y")}},
-    {"muster_mean", mean, {MATRIX("x"), SCALAR("y")}},
-    {"muster_sum", sum, {MATRIX("x"), SCALAR("y")}},
-    {"muster_argmax", argmax, {MATRIX("x"), {"index", MUSTER_I64, 1}}},
-    {"muster_softmax_cross_entropy",
-     softmax,
-     {MATRIX("logits"), {"labels", MUSTER_U8, 1}, SCALAR("loss"), MATRIX("gradient"), {"correct", MUSTER_I64, 0}}},
-    {"muster_random_uniform", uniform, {MATRIX("y")}},
-    {"muster_random_normal", normal, {VECTOR("y")}},
-};
-enum { OPERATIONS = sizeof operations / sizeof *operations };
+/* Every row, with the attributes of its oracle, and the functions of muster/ops.h that run the row
+ * of another. */
+static bool find_calls(void) {
+    for (int32_t i = 0; i < MST_OPERATIONS; i++) {
+        const ops_oracle *oracle = ops_oracle_find(i);
+        calls[i] = (call){.name = mst_operations[i]->function, .operation = mst_operations[i], .run = mst_operations[i]->run};
+        if (!oracle) {
+            print_message("the operation %s has no oracle\n", mst_operations[i]->name);
+            return false;
+        }
+        memcpy(calls[i].values, oracle->values, sizeof oracle->values);
+    }
+    const mst_op_value all[] = {{.integer = MUSTER_SUM}, {.integer = -1}};
+    calls[MST_OPERATIONS] = (call){"muster_mean", &mst_operation_reduce, mean, {all[0], all[1]}};
+    calls[MST_OPERATIONS + 1] = (call){"muster_sum", &mst_operation_reduce, sum, {all[0], all[1]}};
+    return true;
+}
 
-/* Contiguous, on the device, 0 everywhere. */
-static void make_arguments(muster_worker *w, const operation *op, muster_tensor t[MOST_ARGUMENTS]) {
+static bool lacks_blas(const muster_worker *w, const mst_op_row *o) {
+    return o == &mst_operation_gemm && !mst_op_by_code(w) && !mst_blas_get()->sgemm;
+}
+
+/* f32 where the operand may be f32. */
+static muster_dtype dtype_of(const mst_operand *operand) {
+    const uint32_t f32 = MST_DTYPE_BIT(MUSTER_F32);
+    return operand->dtypes == 0 || (operand->dtypes & f32) ? MUSTER_F32 : (muster_dtype)__builtin_ctz(operand->dtypes);
+}
+
+/* Contiguous, on the device, 0 everywhere, every axis of SIDE elements. */
+static void make_arguments(muster_worker *w, const call *c, muster_tensor t[MST_OPERANDS]) {
     const int64_t shape[] = {SIDE, SIDE};
-    for (int i = 0; i < MOST_ARGUMENTS && op->arguments[i].name; i++) {
-        t[i] = muster_worker_scratch(w, op->arguments[i].dtype, op->arguments[i].ndim, shape);
+    const mst_op_row *o = c->operation;
+    for (int i = 0; o->operands[i].name; i++) {
+        const char *dims = o->operands[i].dims;
+        t[i] = muster_tensor_make(dtype_of(&o->operands[i]), NULL, strpbrk(dims, "*~?") ? 2 : (int32_t)strlen(dims), shape);
+    }
+    assert_ok(mst_operation_infer(o, c->values, t, c->name));
+    for (int i = 0; o->operands[i].name; i++) {
+        t[i] = muster_worker_scratch(w, t[i].dtype, t[i].ndim, t[i].shape);
         assert_ok(muster_fill(w, 0, t[i]));
     }
 }
 
 /* ---- whose memory ---- */
 
-static void assert_device_refused(muster_worker *w, const operation *op, const muster_tensor *t, int at, int32_t device) {
+static void assert_device_refused(muster_worker *w, const call *c, const muster_tensor *t, int at, int32_t device) {
     char expected[128];
-    muster_tensor wrong[MOST_ARGUMENTS];
+    muster_tensor wrong[MST_OPERANDS];
     memcpy(wrong, t, sizeof wrong);
     wrong[at].device = device;
-    snprintf(expected, sizeof expected, "%s: %s: expected ", op->name, op->arguments[at].name);
-    assert_refused(op->call(w, wrong), MUSTER_INVALID_ARGUMENT, expected);
+    snprintf(expected, sizeof expected, "%s: %s: expected ", c->name, c->operation->operands[at].name);
+    assert_refused(c->run(w, wrong, c->values), MUSTER_INVALID_ARGUMENT, expected);
     if (device == MUSTER_DEVICE_HOST)
         snprintf(expected, sizeof expected, "rank 0), received host memory");
     else
@@ -101,14 +90,14 @@ static void assert_device_refused(muster_worker *w, const operation *op, const m
 static muster_status wrong_devices(muster_worker *w, void *unused) {
     static const int32_t wrong[] = {3, 1, INT32_MAX, -2, INT32_MIN};
     (void)unused;
-    for (int o = 0; o < OPERATIONS; o++) {
-        muster_tensor t[MOST_ARGUMENTS] = {{0}};
-        make_arguments(w, &operations[o], t);
-        for (int i = 0; i < MOST_ARGUMENTS && operations[o].arguments[i].name; i++) {
-            for (size_t d = 0; d < sizeof wrong / sizeof *wrong; d++) assert_device_refused(w, &operations[o], t, i, wrong[d]);
-            if (!mst_device_is_host(w->device)) assert_device_refused(w, &operations[o], t, i, MUSTER_DEVICE_HOST);
+    for (const call *c = calls; c < calls + CALLS; c++) {
+        muster_tensor t[MST_OPERANDS] = {{0}};
+        make_arguments(w, c, t);
+        for (int i = 0; c->operation->operands[i].name; i++) {
+            for (size_t d = 0; d < sizeof wrong / sizeof *wrong; d++) assert_device_refused(w, c, t, i, wrong[d]);
+            if (!mst_device_is_host(w->device)) assert_device_refused(w, c, t, i, MUSTER_DEVICE_HOST);
         }
-        if (operations[o].call != gemm || mst_blas_get()->sgemm) assert_ok(operations[o].call(w, t));
+        if (!lacks_blas(w, c->operation)) assert_ok(c->run(w, t, c->values));
     }
     return MUSTER_OK;
 }
@@ -121,11 +110,11 @@ static void test_memory_of_another_rank_is_refused(void **state) {
 
 static muster_status host_memory(muster_worker *w, void *unused) {
     (void)unused;
-    for (int o = 0; o < OPERATIONS; o++) {
-        muster_tensor t[MOST_ARGUMENTS] = {{0}};
-        make_arguments(w, &operations[o], t);
-        for (int i = 0; i < MOST_ARGUMENTS && operations[o].arguments[i].name; i++) t[i].device = MUSTER_DEVICE_HOST;
-        if (operations[o].call != gemm || mst_blas_get()->sgemm) assert_ok(operations[o].call(w, t));
+    for (const call *c = calls; c < calls + CALLS; c++) {
+        muster_tensor t[MST_OPERANDS] = {{0}};
+        make_arguments(w, c, t);
+        for (int i = 0; c->operation->operands[i].name; i++) t[i].device = MUSTER_DEVICE_HOST;
+        if (!lacks_blas(w, c->operation)) assert_ok(c->run(w, t, c->values));
     }
     return MUSTER_OK;
 }
@@ -137,6 +126,9 @@ static void test_host_memory_is_good_on_the_host_backend(void **state) {
 }
 
 /* ---- memory that runs out ---- */
+
+static muster_status gemm(muster_worker *w, const muster_tensor *t) { return muster_gemm(w, 1, t[0], t[1], 0, t[2]); }
+static muster_status reduce(muster_worker *w, const muster_tensor *t) { return muster_reduce(w, MUSTER_SUM, t[0], 0, t[1]); }
 
 /* Each lets an operation ask for more scratch memory than there is, and reads one number of the
  * result, whose value is `expected`. Every operand holds 1. */
@@ -229,11 +221,11 @@ static void test_a_failed_allocation_fails_the_operation_and_nothing_else(void *
 
 static muster_status count_allocations(muster_worker *w, void *unused) {
     (void)unused;
-    for (int o = 0; o < OPERATIONS; o++) {
-        muster_tensor t[MOST_ARGUMENTS] = {{0}};
-        make_arguments(w, &operations[o], t);
+    for (const call *c = calls; c < calls + CALLS; c++) {
+        muster_tensor t[MST_OPERANDS] = {{0}};
+        make_arguments(w, c, t);
         const int64_t before = mst_memory_count();
-        if (operations[o].call != gemm || mst_blas_get()->sgemm) assert_ok(operations[o].call(w, t));
+        if (!lacks_blas(w, c->operation)) assert_ok(c->run(w, t, c->values));
         assert_int_equal(mst_memory_count(), before);
     }
     return MUSTER_OK;
@@ -249,16 +241,16 @@ static void test_operations_on_contiguous_operands_allocate_nothing(void **state
 
 static void test_every_operation_refuses_a_missing_worker(void **state) {
     (void)state;
-    for (int o = 0; o < OPERATIONS; o++) {
-        const muster_tensor t[MOST_ARGUMENTS] = {{0}};
+    for (const call *c = calls; c < calls + CALLS; c++) {
+        const muster_tensor t[MST_OPERANDS] = {{0}};
         char expected[128];
-        snprintf(expected, sizeof expected, "%s: worker: expected the worker of a running function, received NULL", operations[o].name);
-        assert_refused(operations[o].call(NULL, t), MUSTER_INVALID_ARGUMENT, expected);
+        snprintf(expected, sizeof expected, "%s: worker: expected the worker of a running function, received NULL", c->name);
+        assert_refused(c->run(NULL, t, c->values), MUSTER_INVALID_ARGUMENT, expected);
     }
 }
 
 int main(void) {
-    if (mst_far_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
+    if (mst_far_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK || !find_calls()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_of_another_rank_is_refused),
         cmocka_unit_test(test_host_memory_is_good_on_the_host_backend),

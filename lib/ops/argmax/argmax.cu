@@ -1,5 +1,5 @@
 /* Each row by one thread (short rows) or by one block. */
-#include "argmax_parameters_impl.h"
+#include "argmax_parameters_private.h"
 #include "tensor.cuh"
 
 template <typename C> struct argmax_best {

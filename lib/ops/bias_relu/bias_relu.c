@@ -1,9 +1,9 @@
-/* y = max(x + bias, 0), and the gradient of relu. */
+/* y = max(x + bias, 0). */
 #include "../op_impl.h"
 
-typedef struct relu_parameters {
-    muster_tensor p, q, y; /* x, bias, y; or y, dy, dx */
-} relu_parameters;
+typedef struct bias_relu_parameters {
+    muster_tensor x, bias, y;
+} bias_relu_parameters;
 
 #define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                       \
     MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                       \
@@ -23,73 +23,65 @@ typedef struct relu_parameters {
             *(T *)(void *)(at[2] + i * step[2]) = STORE(EXPRESSION);                                                    \
         }                                                                                                               \
     }
-#define DEFINE(NAME, name, T, C, LOAD, STORE)                        \
-    LOOP(bias_relu_##name, T, C, LOAD, STORE, a + b < 0 ? 0 : a + b) \
-    LOOP(relu_gradient_##name, T, C, LOAD, STORE, a > 0 ? b : 0)
+#define DEFINE(NAME, name, T, C, LOAD, STORE) LOOP(bias_relu_##name, T, C, LOAD, STORE, a + b < 0 ? 0 : a + b)
 MST_EACH_FLOAT(DEFINE)
 
-static muster_status run(const relu_parameters *p, const mst_walk_inner *loops) {
+static muster_status bias_relu_host(const void *parameters) {
+#define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,
+    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    const bias_relu_parameters *p = parameters;
     mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->p, &p->q, &p->y});
+    mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
     mst_walk_run(&walk, loops[p->y.dtype], NULL);
     return MUSTER_OK;
 }
 
-static muster_status bias_relu_kernel(const void *parameters) {
-#define BIAS_ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,
-    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(BIAS_ROW)};
-    return run(parameters, loops);
-}
-
-static muster_status relu_gradient_kernel(const void *parameters) {
-#define GRADIENT_ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = relu_gradient_##name,
-    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(GRADIENT_ROW)};
-    return run(parameters, loops);
-}
-
-static muster_status issue(muster_worker *worker, mst_code_kernel *code, const relu_parameters *p) {
-    return mst_op_elements(worker, code, &(mst_element_parameters){.dtype = p->y.dtype}, 3, (const muster_tensor *[]){&p->p, &p->q, &p->y});
-}
+static mst_code_kernel bias_relu_code[] = {{.name = "mst_bias_relu"}};
 
 static muster_status bias_relu_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_bias_relu"};
-    return issue(worker, &code, parameters);
+    const bias_relu_parameters *p = parameters;
+    return mst_op_elements(worker, bias_relu_code, &(mst_element_parameters){.dtype = p->y.dtype}, 3,
+                           (const muster_tensor *[]){&p->x, &p->bias, &p->y});
 }
 
-static muster_status relu_gradient_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_relu_gradient"};
-    return issue(worker, &code, parameters);
+static MST_ALWAYS_INLINE muster_status bias_relu_check(const muster_worker *worker, const muster_tensor *const *t,
+                                                       const mst_op_value *values, const char *where) {
+    const muster_tensor *x = t[0], *bias = t[1], *y = t[2];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, bias, where, "bias"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_float_dtype(where, "x", x->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "bias", bias->dtype, "x", x->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    MUSTER_TRY(mst_op_ndim(where, "x", x, 2));
+    MUSTER_TRY(mst_op_same_shape(where, "y", y, "x", x));
+    MUSTER_TRY(mst_op_shape(where, "bias", bias, 1, &x->shape[1]));
+    return MUSTER_OK;
 }
 
-static const mst_kernel bias_relu = {.host = bias_relu_kernel, .issue = bias_relu_issue};
-static const mst_kernel relu_gradient = {.host = relu_gradient_kernel, .issue = relu_gradient_issue};
-static const int32_t offsets[] = {MST_AT(relu_parameters, p), MST_AT(relu_parameters, q), MST_AT(relu_parameters, y)};
+static muster_status bias_relu_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    (void)v;
+    return muster_bias_relu(worker, t[0], t[1], t[2]);
+}
+
+static const mst_kernel bias_relu_kernel = {.host = bias_relu_host, .issue = bias_relu_issue};
+
+const mst_op_row mst_operation_bias_relu = {
+    MST_OPERATION_ROW(bias_relu, muster_bias_relu),
+    .operands = {{"x", "nk", MST_IN}, {"bias", "k", MST_IN}, {"y", "nk", MST_OUT}},
+    .dtypes = MST_FLOAT_DTYPES,
+    .check = bias_relu_check,
+    .run = bias_relu_run,
+    .kernel = &bias_relu_kernel,
+    MST_CODE(bias_relu_code),
+    .error = MST_FLOAT_ERRORS,
+};
 
 muster_status muster_bias_relu(muster_worker *worker, muster_tensor x, muster_tensor bias, muster_tensor y) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, x);
-    MST_OP_TENSOR(worker, bias);
-    MST_OP_TENSOR(worker, y);
-    MUSTER_TRY(mst_op_float_dtype(__func__, "x", x.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "bias", bias.dtype, "x", x.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
-    MUSTER_TRY(mst_op_ndim(__func__, "x", &x, 2));
-    MUSTER_TRY(mst_op_same_shape(__func__, "y", &y, "x", &x));
-    MUSTER_TRY(mst_op_shape(__func__, "bias", &bias, 1, &x.shape[1]));
-    relu_parameters p = {x, bias, y};
-    return mst_op_launch(worker, &bias_relu, &p, sizeof p, offsets, 3);
-}
-
-muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy, muster_tensor dx) {
-    MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, y);
-    MST_OP_TENSOR(worker, dy);
-    MST_OP_TENSOR(worker, dx);
-    MUSTER_TRY(mst_op_float_dtype(__func__, "y", y.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "dy", dy.dtype, "y", y.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "dx", dx.dtype, "y", y.dtype));
-    MUSTER_TRY(mst_op_same_shape(__func__, "dy", &dy, "y", &y));
-    MUSTER_TRY(mst_op_same_shape(__func__, "dx", &dx, "y", &y));
-    relu_parameters p = {y, dy, dx};
-    return mst_op_launch(worker, &relu_gradient, &p, sizeof p, offsets, 3);
+    MUSTER_TRY(bias_relu_check(worker, MST_TENSORS(&x, &bias, &y), NULL, __func__));
+    bias_relu_parameters p = {x, bias, y};
+    static const int32_t offsets[] = {MST_AT(bias_relu_parameters, x), MST_AT(bias_relu_parameters, bias), MST_AT(bias_relu_parameters, y)};
+    return mst_op_launch(worker, &bias_relu_kernel, &p, sizeof p, offsets, 3);
 }

@@ -55,7 +55,9 @@ MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 enum { OPERATIONS = MUSTER_MINIMUM + 1 };
 static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
 
-static muster_status binary_kernel(const void *parameters) {
+static const char *const names[] = {"", "add", "sub", "mul", "div", "maximum", "minimum", NULL};
+
+static muster_status binary_host(const void *parameters) {
     const binary_parameters *p = parameters;
     mst_walk walk;
     mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
@@ -63,28 +65,53 @@ static muster_status binary_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static mst_code_kernel binary_code[] = {{.name = "mst_binary"}};
+
 static muster_status binary_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_binary"};
     const binary_parameters *p = parameters;
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3,
+    return mst_op_elements(worker, binary_code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3,
                            (const muster_tensor *[]){&p->a, &p->b, &p->y});
 }
 
-static const mst_kernel kernel = {.host = binary_kernel, .issue = binary_issue};
+static MST_ALWAYS_INLINE muster_status binary_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                    const char *where) {
+    const muster_tensor *a = t[0], *b = t[1], *y = t[2];
+    const int32_t op = (int32_t)values[0].integer;
+    if (op <= 0 || op >= OPERATIONS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", where, op);
+    MUSTER_TRY(mst_op_check(worker, a, where, "a"));
+    MUSTER_TRY(mst_op_check(worker, b, where, "b"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "a", a->dtype));
+    if (!loops[a->dtype][op]) return mst_op_refuse_dtype(where, "a", "a number dtype", a->dtype);
+    MUSTER_TRY(mst_op_broadcasts(where, "a", a, "y", y));
+    MUSTER_TRY(mst_op_broadcasts(where, "b", b, "y", y));
+    return MUSTER_OK;
+}
+
+static muster_status binary_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_binary_op(worker, (muster_binary)v[0].integer, t[0], t[1], t[2]);
+}
+
+static const mst_kernel binary_kernel = {.host = binary_host, .issue = binary_issue};
+
+const mst_op_row mst_operation_binary = {
+    MST_OPERATION_ROW(binary, muster_binary_op),
+    .operands = {{"a", "~", MST_IN}, {"b", "~", MST_IN}, {"y", "*", MST_OUT}},
+    .attributes = {{"op", MST_CHOICE, names}},
+    .dtypes = MST_NUMBER_DTYPES,
+    .check = binary_check,
+    .run = binary_run,
+    .kernel = &binary_kernel,
+    MST_CODE(binary_code),
+    .error = MST_FLOAT_ERRORS,
+};
 
 muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b, muster_tensor y) {
     MST_OP_WORKER(worker);
-    if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", __func__, op);
-    MST_OP_TENSOR(worker, a);
-    MST_OP_TENSOR(worker, b);
-    MST_OP_TENSOR(worker, y);
-    MUSTER_TRY(mst_op_same_dtype(__func__, "b", b.dtype, "a", a.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "a", a.dtype));
-    if (!loops[a.dtype][op]) return mst_op_refuse_dtype(__func__, "a", "a number dtype", a.dtype);
-    MUSTER_TRY(mst_op_broadcasts(__func__, "a", &a, "y", &y));
-    MUSTER_TRY(mst_op_broadcasts(__func__, "b", &b, "y", &y));
+    MUSTER_TRY(binary_check(worker, MST_TENSORS(&a, &b, &y), (const mst_op_value[]){{.integer = op}}, __func__));
     binary_parameters p = {a, b, y, op};
     static const int32_t offsets[] = {MST_AT(binary_parameters, a), MST_AT(binary_parameters, b), MST_AT(binary_parameters, y)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &binary_kernel, &p, sizeof p, offsets, 3);
 }

@@ -54,7 +54,7 @@ static void copy_converted(void *context, char *const *at, const int64_t *step, 
     }
 }
 
-static muster_status copy_kernel(const void *parameters) {
+static muster_status copy_host(const void *parameters) {
     const copy_parameters *p = parameters;
     copy_state state = {p->x.dtype, p->y.dtype, muster_dtype_size(p->x.dtype), muster_dtype_size(p->y.dtype)};
     mst_walk walk;
@@ -63,24 +63,48 @@ static muster_status copy_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static mst_code_kernel copy_code[] = {{.name = "mst_copy"}};
+
 static muster_status copy_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_copy"};
     const copy_parameters *p = parameters;
     bool same = p->x.dtype == p->y.dtype;
     return mst_op_elements(
-        worker, &code,
+        worker, copy_code,
         &(mst_element_parameters){.dtype = p->y.dtype, .op = same ? 0 : p->x.dtype, .element = (uint64_t)muster_dtype_size(p->y.dtype)}, 2,
         (const muster_tensor *[]){&p->x, &p->y});
 }
 
-static const mst_kernel kernel = {.host = copy_kernel, .issue = copy_issue};
+static MST_ALWAYS_INLINE muster_status copy_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                  const char *where) {
+    const muster_tensor *x = t[0], *y = t[1];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
+    return MUSTER_OK;
+}
+
+static muster_status copy_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    (void)v;
+    return muster_copy(worker, t[0], t[1]);
+}
+
+static const mst_kernel copy_kernel = {.host = copy_host, .issue = copy_issue};
+
+const mst_op_row mst_operation_copy = {
+    MST_OPERATION_ROW(copy, muster_copy),
+    .operands = {{"x", "~", MST_IN, MST_ALL_DTYPES}, {"y", "*", MST_OUT, MST_ALL_DTYPES}},
+    .dtypes = MST_ALL_DTYPES,
+    .check = copy_check,
+    .run = copy_run,
+    .kernel = &copy_kernel,
+    MST_CODE(copy_code),
+};
 
 muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor y) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, x);
-    MST_OP_TENSOR(worker, y);
-    MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
+    MUSTER_TRY(copy_check(worker, MST_TENSORS(&x, &y), NULL, __func__));
     copy_parameters p = {x, y};
     static const int32_t offsets[] = {MST_AT(copy_parameters, x), MST_AT(copy_parameters, y)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &copy_kernel, &p, sizeof p, offsets, 2);
 }

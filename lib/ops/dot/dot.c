@@ -1,6 +1,6 @@
 #include "../op_impl.h"
-#include "../reduce/reduce_issue_impl.h"
-#include "dot_parameters_impl.h"
+#include "../reduce/reduce_issue_private.h"
+#include "dot_parameters_private.h"
 
 typedef struct dot_parameters {
     muster_tensor x, y, result;
@@ -26,7 +26,7 @@ typedef struct dot_parameters {
 DEFINE(f32, float)
 DEFINE(f64, double)
 
-static muster_status dot_kernel(const void *parameters) {
+static muster_status dot_host(const void *parameters) {
     const dot_parameters *p = parameters;
     const void *x = muster_tensor_address(p->x), *y = muster_tensor_address(p->y);
     void *result = muster_tensor_address(p->result);
@@ -38,8 +38,9 @@ static muster_status dot_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static mst_code_kernel dot_code[] = {{.name = "mst_dot", .blocks = true}};
+
 static muster_status dot_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_dot", .blocks = true};
     enum { MOST_BLOCKS = 1024, BLOCK_ELEMENTS = 4096 };
     const dot_parameters *p = parameters;
     mst_dot_parameters of_code = {.x_step = p->x.strides[0], .y_step = p->y.strides[0], .length = p->x.shape[0], .dtype = p->x.dtype};
@@ -48,24 +49,48 @@ static muster_status dot_issue(muster_worker *worker, const void *parameters) {
     void *partials;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, of_code.chunks * (int64_t)sizeof(double), &partials));
     of_code.partials = partials;
-    MUSTER_TRY(mst_op_code(worker, &code, of_code.chunks, &of_code, sizeof of_code));
+    MUSTER_TRY(mst_op_code(worker, dot_code, of_code.chunks, &of_code, sizeof of_code));
     return mst_reduce_sum_partials(worker, partials, of_code.chunks, &p->result);
 }
 
-static const mst_kernel kernel = {.host = dot_kernel, .issue = dot_issue};
+static MST_ALWAYS_INLINE muster_status dot_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                 const char *where) {
+    const muster_tensor *x = t[0], *y = t[1], *result = t[2];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_check(worker, result, where, "result"));
+    MUSTER_TRY(mst_op_blas_dtype(where, "x", x->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "result", result->dtype, "x", x->dtype));
+    MUSTER_TRY(mst_op_ndim(where, "x", x, 1));
+    MUSTER_TRY(mst_op_same_shape(where, "y", y, "x", x));
+    MUSTER_TRY(mst_op_ndim(where, "result", result, 0));
+    return MUSTER_OK;
+}
+
+static muster_status dot_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    (void)v;
+    return muster_dot(worker, t[0], t[1], t[2]);
+}
+
+static const mst_kernel dot_kernel = {.host = dot_host, .issue = dot_issue};
+
+const mst_op_row mst_operation_dot = {
+    MST_OPERATION_ROW(dot, muster_dot),
+    .operands = {{"x", "n", MST_IN}, {"y", "n", MST_IN}, {"result", "", MST_OUT}},
+    .dtypes = MST_BLAS_DTYPES,
+    .check = dot_check,
+    .run = dot_run,
+    .kernel = &dot_kernel,
+    MST_CODE(dot_code),
+    .error = {[MUSTER_F32] = 1e-6, [MUSTER_F64] = 1e-12},
+};
 
 muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y, muster_tensor result) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, x);
-    MST_OP_TENSOR(worker, y);
-    MST_OP_TENSOR(worker, result);
-    MUSTER_TRY(mst_op_blas_dtype(__func__, "x", x.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "result", result.dtype, "x", x.dtype));
-    MUSTER_TRY(mst_op_ndim(__func__, "x", &x, 1));
-    MUSTER_TRY(mst_op_same_shape(__func__, "y", &y, "x", &x));
-    MUSTER_TRY(mst_op_ndim(__func__, "result", &result, 0));
+    MUSTER_TRY(dot_check(worker, MST_TENSORS(&x, &y, &result), NULL, __func__));
     dot_parameters p = {x, y, result};
     static const int32_t offsets[] = {MST_AT(dot_parameters, x), MST_AT(dot_parameters, y), MST_AT(dot_parameters, result)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &dot_kernel, &p, sizeof p, offsets, 3);
 }

@@ -1,4 +1,4 @@
-#include "dot_parameters_impl.h"
+#include "dot_parameters_private.h"
 #include "tensor.cuh"
 
 struct dot_plus {

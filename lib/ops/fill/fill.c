@@ -22,7 +22,7 @@ DEFINE(16)
 DEFINE(32)
 DEFINE(64)
 
-static muster_status fill_kernel(const void *parameters) {
+static muster_status fill_host(const void *parameters) {
     fill_parameters p = *(const fill_parameters *)parameters;
     int64_t size = muster_dtype_size(p.y.dtype);
     mst_walk walk;
@@ -31,21 +31,45 @@ static muster_status fill_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static mst_code_kernel fill_code[] = {{.name = "mst_fill"}};
+
 static muster_status fill_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_fill"};
     const fill_parameters *p = parameters;
     int32_t size = (int32_t)muster_dtype_size(p->y.dtype);
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = size, .element = p->element}, 1,
+    return mst_op_elements(worker, fill_code, &(mst_element_parameters){.dtype = p->y.dtype, .op = size, .element = p->element}, 1,
                            (const muster_tensor *[]){&p->y});
 }
 
-static const mst_kernel kernel = {.host = fill_kernel, .issue = fill_issue};
+static MST_ALWAYS_INLINE muster_status fill_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                  const char *where) {
+    const muster_tensor *y = t[0];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    return MUSTER_OK;
+}
+
+static muster_status fill_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_fill(worker, v[0].number, t[0]);
+}
+
+static const mst_kernel fill_kernel = {.host = fill_host, .issue = fill_issue};
+
+const mst_op_row mst_operation_fill = {
+    MST_OPERATION_ROW(fill, muster_fill),
+    .operands = {{"y", "*", MST_OUT}},
+    .attributes = {{"value", MST_NUMBER}},
+    .dtypes = MST_ALL_DTYPES,
+    .check = fill_check,
+    .run = fill_run,
+    .kernel = &fill_kernel,
+    MST_CODE(fill_code),
+};
 
 muster_status muster_fill(muster_worker *worker, double value, muster_tensor y) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, y);
+    MUSTER_TRY(fill_check(worker, MST_TENSORS(&y), NULL, __func__));
     fill_parameters p = {.y = y};
     mst_convert(y.dtype, &p.element, MUSTER_F64, &value, 1);
     static const int32_t offsets[] = {MST_AT(fill_parameters, y)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 1);
+    return mst_op_launch(worker, &fill_kernel, &p, sizeof p, offsets, 1);
 }

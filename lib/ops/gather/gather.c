@@ -1,6 +1,6 @@
 /* Rows by an index list in the device's memory. */
 #include "../op_impl.h"
-#include "gather_parameters_impl.h"
+#include "gather_parameters_private.h"
 
 #include <string.h>
 

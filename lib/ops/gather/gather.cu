@@ -1,5 +1,5 @@
 /* Row i of the result is row indices[i]. */
-#include "gather_parameters_impl.h"
+#include "gather_parameters_private.h"
 #include "tensor.cuh"
 
 struct alignas(16) gather_sixteen {

@@ -1,6 +1,6 @@
 /* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it
  * is; any other is packed into scratch. */
-#include "gemm_impl.h"
+#include "gemm_private.h"
 
 int64_t mst_gemm_limit = INT32_MAX;
 
@@ -72,7 +72,7 @@ static void multiply_in_pieces(const mst_gemm_parameters *p, const operand *a, c
                          l == 0 ? p->beta : 1, c, element(c, i, j));
 }
 
-static muster_status gemm_kernel(const void *parameters) {
+static muster_status gemm_host(const void *parameters) {
     const mst_gemm_parameters *p = parameters;
     operand a = operand_of(&p->a, p->pack_a, true), b = operand_of(&p->b, p->pack_b, true), c = operand_of(&p->c, p->pack_c, p->beta != 0);
     multiply_in_pieces(p, &a, &b, &c);
@@ -93,11 +93,13 @@ static muster_status pack_space(muster_worker *worker, const muster_tensor *matr
     return mst_worker_scratch_bytes(worker, mst_tensor_bytes(*matrix), pack);
 }
 
-static muster_status check(muster_worker *w, const muster_tensor *a, const muster_tensor *b, const muster_tensor *c, const char *where) {
-    MUSTER_TRY(mst_op_check(w, a, where, "a"));
-    MUSTER_TRY(mst_op_check(w, b, where, "b"));
-    MUSTER_TRY(mst_op_check(w, c, where, "c"));
-    MUSTER_TRY(mst_op_by_code(w) ? mst_op_float_dtype(where, "a", a->dtype) : mst_op_blas_dtype(where, "a", a->dtype));
+static muster_status gemm_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values, const char *where) {
+    const muster_tensor *a = t[0], *b = t[1], *c = t[2];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, a, where, "a"));
+    MUSTER_TRY(mst_op_check(worker, b, where, "b"));
+    MUSTER_TRY(mst_op_check(worker, c, where, "c"));
+    MUSTER_TRY(mst_op_by_code(worker) ? mst_op_float_dtype(where, "a", a->dtype) : mst_op_blas_dtype(where, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "c", c->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
@@ -106,9 +108,27 @@ static muster_status check(muster_worker *w, const muster_tensor *a, const muste
     return mst_op_shape(where, "c", c, 2, (int64_t[]){a->shape[0], b->shape[1]});
 }
 
+static muster_status gemm_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_gemm(worker, v[0].number, t[0], t[1], v[1].number, t[2]);
+}
+
+static const mst_kernel gemm_kernel = {.host = gemm_host, .issue = mst_gemm_issue};
+
+const mst_op_row mst_operation_gemm = {
+    MST_OPERATION_ROW(gemm, muster_gemm),
+    .operands = {{"a", "mk", MST_IN}, {"b", "kn", MST_IN}, {"c", "mn", MST_IN_OUT}},
+    .attributes = {{"alpha", MST_NUMBER}, {"beta", MST_NUMBER}},
+    .dtypes = MST_BLAS_DTYPES,
+    .code_dtypes = MST_FLOAT_DTYPES,
+    .check = gemm_check,
+    .run = gemm_run,
+    .kernel = &gemm_kernel,
+    .error = MST_FLOAT_ERRORS,
+};
+
 muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c) {
     MST_OP_WORKER(worker);
-    MUSTER_TRY(check(worker, &a, &b, &c, __func__));
+    MUSTER_TRY(gemm_check(worker, MST_TENSORS(&a, &b, &c), NULL, __func__));
     if (!mst_op_by_code(worker) && (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm))
         return mst_error(MUSTER_UNAVAILABLE,
                          "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread",
@@ -123,9 +143,8 @@ muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, 
         MUSTER_TRY(pack_space(worker, &b, false, &p.pack_b));
         MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
     }
-    static const mst_kernel kernel = {.host = gemm_kernel, .issue = mst_gemm_issue};
     static const int32_t offsets[] = {MST_AT(mst_gemm_parameters, a),        MST_AT(mst_gemm_parameters, b),
                                       MST_AT(mst_gemm_parameters, c),        offsetof(mst_gemm_parameters, pack_a),
                                       offsetof(mst_gemm_parameters, pack_b), offsetof(mst_gemm_parameters, pack_c)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 6);
+    return mst_op_launch(worker, &gemm_kernel, &p, sizeof p, offsets, 6);
 }

@@ -1,6 +1,6 @@
 /* gemm by the device table's own. Views that it does not take are packed by copies on the
  * device. */
-#include "gemm_impl.h"
+#include "gemm_private.h"
 
 /* Rows, or columns, behind each other. C must lie in rows. */
 static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {

@@ -3,7 +3,7 @@
  * Rows behind each other: each row a dot product, four at a time. Columns behind each other: sums
  * of four columns at a time. */
 #include "../op_impl.h"
-#include "gemv_parameters_impl.h"
+#include "gemv_parameters_private.h"
 
 #include <string.h>
 
@@ -121,7 +121,7 @@ enum { BLOCK = 512 };
 DEFINE(f32, float, 8, int32_t)
 DEFINE(f64, double, 4, int64_t)
 
-static muster_status gemv_kernel(const void *parameters) {
+static muster_status gemv_host(const void *parameters) {
     const gemv_parameters *p = parameters;
     if (p->a.dtype == MUSTER_F32)
         gemv_f32(p);
@@ -130,10 +130,13 @@ static muster_status gemv_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+/* Kernels of the device code. */
+enum { BY_THREADS, BY_BLOCKS };
+static mst_code_kernel gemv_code[] = {{.name = "mst_gemv_threads"}, {.name = "mst_gemv_blocks", .blocks = true}};
+
 /* A row is one thread's where rows are short, or columns lie side by side and are many; else a
  * block's. */
 static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel threads = {.name = "mst_gemv_threads"}, blocks = {.name = "mst_gemv_blocks", .blocks = true};
     enum { SHORT = 32, MANY = 1024 };
     const gemv_parameters *p = parameters;
     mst_gemv_parameters of_code = {.a = muster_tensor_address(p->a),
@@ -150,23 +153,47 @@ static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
                                    .dtype = p->a.dtype};
     if (of_code.k == 0) of_code.a = of_code.x = NULL, of_code.down = 0; /* they may have no memory */
     bool by_threads = of_code.k <= SHORT || (of_code.down == 1 && of_code.across != 1 && of_code.n >= MANY);
-    return mst_op_code(worker, by_threads ? &threads : &blocks, of_code.n, &of_code, sizeof of_code);
+    return mst_op_code(worker, by_threads ? &gemv_code[BY_THREADS] : &gemv_code[BY_BLOCKS], of_code.n, &of_code, sizeof of_code);
 }
 
-static const mst_kernel kernel = {.host = gemv_kernel, .issue = gemv_issue};
+static MST_ALWAYS_INLINE muster_status gemv_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                  const char *where) {
+    const muster_tensor *a = t[0], *x = t[1], *y = t[2];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, a, where, "a"));
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_blas_dtype(where, "a", a->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "x", x->dtype, "a", a->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "a", a->dtype));
+    MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
+    MUSTER_TRY(mst_op_shape(where, "x", x, 1, &a->shape[1]));
+    MUSTER_TRY(mst_op_shape(where, "y", y, 1, &a->shape[0]));
+    return MUSTER_OK;
+}
+
+static muster_status gemv_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_gemv(worker, v[0].number, t[0], t[1], v[1].number, t[2]);
+}
+
+static const mst_kernel gemv_kernel = {.host = gemv_host, .issue = gemv_issue};
+
+const mst_op_row mst_operation_gemv = {
+    MST_OPERATION_ROW(gemv, muster_gemv),
+    .operands = {{"a", "nk", MST_IN}, {"x", "k", MST_IN}, {"y", "n", MST_IN_OUT}},
+    .attributes = {{"alpha", MST_NUMBER}, {"beta", MST_NUMBER}},
+    .dtypes = MST_BLAS_DTYPES,
+    .check = gemv_check,
+    .run = gemv_run,
+    .kernel = &gemv_kernel,
+    MST_CODE(gemv_code),
+    .error = {[MUSTER_F32] = 1e-6, [MUSTER_F64] = 1e-12},
+};
 
 muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, a);
-    MST_OP_TENSOR(worker, x);
-    MST_OP_TENSOR(worker, y);
-    MUSTER_TRY(mst_op_blas_dtype(__func__, "a", a.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "x", x.dtype, "a", a.dtype));
-    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "a", a.dtype));
-    MUSTER_TRY(mst_op_ndim(__func__, "a", &a, 2));
-    MUSTER_TRY(mst_op_shape(__func__, "x", &x, 1, &a.shape[1]));
-    MUSTER_TRY(mst_op_shape(__func__, "y", &y, 1, &a.shape[0]));
+    MUSTER_TRY(gemv_check(worker, MST_TENSORS(&a, &x, &y), NULL, __func__));
     gemv_parameters p = {a, x, y, alpha, beta};
     static const int32_t offsets[] = {MST_AT(gemv_parameters, a), MST_AT(gemv_parameters, x), MST_AT(gemv_parameters, y)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &gemv_kernel, &p, sizeof p, offsets, 3);
 }

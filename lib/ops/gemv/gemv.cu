@@ -1,5 +1,5 @@
 /* Each row by one thread (short rows, and columns that lie behind each other) or by one block. */
-#include "gemv_parameters_impl.h"
+#include "gemv_parameters_private.h"
 #include "tensor.cuh"
 
 template <typename T> struct gemv_plus {

@@ -2,7 +2,7 @@
  * the accumulator of its result: an accumulator's step is 0 along the reduced axis. Floats
  * accumulate in double, integers in 64 bits, which wrap to the same result. */
 #include "../op_impl.h"
-#include "reduce_issue_impl.h"
+#include "reduce_issue_private.h"
 
 #include <string.h>
 
@@ -151,7 +151,7 @@ static void store_all(void *context, char *const *at, const int64_t *step, int64
     for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * step[1], at[0] + i * step[0], state->divisor);
 }
 
-static muster_status reduce_kernel(const void *parameters) {
+static muster_status reduce_host(const void *parameters) {
     const reduce_parameters *p = parameters;
     double single;
     void *sums = p->sums ? p->sums : &single;
@@ -173,8 +173,6 @@ static muster_status reduce_issue(muster_worker *worker, const void *parameters)
     return mst_reduce_issue(worker, p->op, &p->x, p->axis, &p->y, p->length);
 }
 
-static const mst_kernel kernel = {.host = reduce_kernel, .issue = reduce_issue};
-
 /* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors
  * cost. */
 static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y,
@@ -187,15 +185,8 @@ static bool reduce_quickly(const muster_worker *worker, muster_reduction op, con
     return true;
 }
 
-static muster_status check(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
-                           const char *where, int64_t *length) {
-    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
-    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
-    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
-    if (axis < -1 || axis >= x->ndim)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected -1 (all) or an axis of x below %d, received %d", where, x->ndim, axis);
-    int64_t shape[MUSTER_MAX_DIMS] = {0};
+/* The shape without the axis (all: -1), and how many elements each result is made of. */
+static MST_ALWAYS_INLINE int32_t reduce_shape(const muster_tensor *x, int32_t axis, int64_t shape[MUSTER_MAX_DIMS], int64_t *length) {
     int32_t ndim = 0;
     *length = axis < 0 ? 1 : x->shape[axis];
     for (int32_t d = 0; d < x->ndim; d++) {
@@ -204,6 +195,23 @@ static muster_status check(muster_worker *worker, muster_reduction op, const mus
         else if (d != axis)
             shape[ndim++] = x->shape[d];
     }
+    return ndim;
+}
+
+static muster_status check_axis(const char *where, const muster_tensor *x, int32_t axis) {
+    if (__builtin_expect(axis >= -1 && axis < x->ndim, 1)) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected -1 (all) or an axis of x below %d, received %d", where, x->ndim, axis);
+}
+
+static MST_ALWAYS_INLINE muster_status reduce_check_length(const muster_worker *worker, const muster_tensor *x, const muster_tensor *y,
+                                                           muster_reduction op, int32_t axis, const char *where, int64_t *length) {
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    MUSTER_TRY(check_axis(where, x, axis));
+    int64_t shape[MUSTER_MAX_DIMS] = {0};
+    int32_t ndim = reduce_shape(x, axis, shape, length);
     MUSTER_TRY(mst_op_shape(where, "y", y, ndim, shape));
     if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return MUSTER_OK;
     char text[128];
@@ -211,17 +219,57 @@ static muster_status check(muster_worker *worker, muster_reduction op, const mus
                      mst_reduction_name(op), mst_shape_text(text, x->ndim, x->shape));
 }
 
+static muster_status reduce_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                  const char *where) {
+    int64_t length;
+    return reduce_check_length(worker, t[0], t[1], (muster_reduction)values[0].integer, (int32_t)values[1].integer, where, &length);
+}
+
+static bool reduce_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
+
+static muster_status reduce_infer(const mst_op_value *values, muster_tensor *tensors, const char *where) {
+    int64_t shape[MUSTER_MAX_DIMS] = {0}, length;
+    const int32_t axis = (int32_t)values[1].integer;
+    MUSTER_TRY(check_axis(where, &tensors[0], axis));
+    int32_t ndim = reduce_shape(&tensors[0], axis, shape, &length);
+    tensors[1] = muster_tensor_make(tensors[0].dtype, tensors[1].data, ndim, shape);
+    return MUSTER_OK;
+}
+
+static muster_status reduce_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_reduce(worker, (muster_reduction)v[0].integer, t[0], (int32_t)v[1].integer, t[1]);
+}
+
+static const char *const names[] = {"", "sum", "prod", "max", "min", "avg", NULL};
+
+static const mst_kernel reduce_kernel = {.host = reduce_host, .issue = reduce_issue};
+
+const mst_op_row mst_operation_reduce = {
+    MST_OPERATION_ROW(reduce, muster_reduce),
+    .operands = {{"x", "*", MST_IN}, {"y", "?", MST_OUT}},
+    .attributes = {{"op", MST_CHOICE, names}, {"axis", MST_INTEGER}},
+    .dtypes = MST_ALL_DTYPES,
+    .takes = reduce_takes,
+    .check = reduce_check,
+    .infer = reduce_infer,
+    .run = reduce_run,
+    .kernel = &reduce_kernel,
+    .code = mst_reduce_code,
+    .code_count = MST_REDUCE_CODE,
+    .error = MST_FLOAT_ERRORS,
+};
+
 static muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
                             const char *where) {
     int64_t length = 0;
-    MUSTER_TRY(check(worker, op, x, axis, y, where, &length));
+    MUSTER_TRY(reduce_check_length(worker, x, y, op, axis, where, &length));
     if (axis < 0 && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;
     reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axis = axis};
     int64_t results = muster_tensor_count(*y);
     if (results == 0) return MUSTER_OK;
     if (results > 1 && !mst_op_by_code(worker)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
     static const int32_t offsets[] = {MST_AT(reduce_parameters, x), MST_AT(reduce_parameters, y), offsetof(reduce_parameters, sums)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &reduce_kernel, &p, sizeof p, offsets, 3);
 }
 
 muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {

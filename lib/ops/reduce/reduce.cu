@@ -1,7 +1,7 @@
 /* Reductions: each chunk of each result by one thread (results that lie side by side) or by one
  * block, into partials, which another kernel combines. Floats accumulate in double, integers in 64
  * bits, which wrap to the same result; bool as 0 and 1, of which min is and, max is or. */
-#include "reduce_parameters_impl.h"
+#include "reduce_parameters_private.h"
 #include "tensor.cuh"
 
 template <typename A> struct reduce_limits;

@@ -1,5 +1,5 @@
 /* A reduction by device code: how it is cut, and which kernels do it. */
-#include "reduce_issue_impl.h"
+#include "reduce_issue_private.h"
 
 #include <stdlib.h>
 
@@ -7,8 +7,12 @@
  * side. */
 enum { MOST_BLOCKS = 2048, BLOCK_ELEMENTS = 4096, MOST_THREADS = 1 << 16, THREAD_ELEMENTS = 64, FEWEST_THREADS = 32 };
 
-static mst_code_kernel by_threads = {.name = "mst_reduce_threads"}, by_blocks = {.name = "mst_reduce_blocks", .blocks = true},
-                       of_partials = {.name = "mst_reduce_partials", .blocks = true};
+enum { BY_THREADS, BY_BLOCKS, PARTIALS };
+mst_code_kernel mst_reduce_code[MST_REDUCE_CODE] = {
+    [BY_THREADS] = {.name = "mst_reduce_threads"},
+    [BY_BLOCKS] = {.name = "mst_reduce_blocks", .blocks = true},
+    [PARTIALS] = {.name = "mst_reduce_partials", .blocks = true},
+};
 
 int64_t mst_reduce_cut(int64_t length, int64_t least, int64_t most, int64_t *chunk) {
     int64_t chunks = (length + least - 1) / least;
@@ -52,8 +56,9 @@ muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const
     int64_t most = (threads ? MOST_THREADS : MOST_BLOCKS) / p.results;
     p.chunks = mst_reduce_cut(length, threads ? THREAD_ELEMENTS : BLOCK_ELEMENTS, most, &p.chunk);
     if (p.chunks > 1) MUSTER_TRY(mst_worker_scratch_bytes(worker, p.results * p.chunks * 8, &p.partials));
-    MUSTER_TRY(mst_op_code(worker, threads ? &by_threads : &by_blocks, p.results * p.chunks, &p, sizeof p));
-    return p.chunks > 1 ? mst_op_code(worker, &of_partials, p.results, &p, sizeof p) : MUSTER_OK;
+    MUSTER_TRY(
+        mst_op_code(worker, threads ? &mst_reduce_code[BY_THREADS] : &mst_reduce_code[BY_BLOCKS], p.results * p.chunks, &p, sizeof p));
+    return p.chunks > 1 ? mst_op_code(worker, &mst_reduce_code[PARTIALS], p.results, &p, sizeof p) : MUSTER_OK;
 }
 
 muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int64_t count, const muster_tensor *y) {
@@ -66,5 +71,5 @@ muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int
                                .dtype = y->dtype,
                                .op = MUSTER_SUM};
     mst_walk_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){y, y});
-    return mst_op_code(worker, &of_partials, 1, &p, sizeof p);
+    return mst_op_code(worker, &mst_reduce_code[PARTIALS], 1, &p, sizeof p);
 }

@@ -2,7 +2,7 @@
  * loops. */
 #include "../op_impl.h"
 #include "half_impl.h"
-#include "reduction_parameters_impl.h"
+#include "reduction_parameters_private.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* The loops of reduction.c, with the same roundings. */
-#include "reduction_parameters_impl.h"
+#include "reduction_parameters_private.h"
 #include "tensor.cuh"
 
 template <typename D> static inline void accumulate_floats(const mst_accumulate_parameters &p) {

@@ -1,7 +1,7 @@
 /* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out
  * first so that exp cannot overflow. */
 #include "../op_impl.h"
-#include "softmax_parameters_impl.h"
+#include "softmax_parameters_private.h"
 
 #include <math.h>
 
@@ -67,7 +67,7 @@ static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_
 DEFINE(f32, float, expf)
 DEFINE(f64, double, exp)
 
-static muster_status softmax_kernel(const void *parameters) {
+static muster_status softmax_host(const void *parameters) {
     const softmax_parameters *p = parameters;
     MUSTER_TRY(check_labels(&p->labels, p->logits.shape[0], p->logits.shape[1]));
     if (p->logits.dtype == MUSTER_F32)
@@ -77,9 +77,12 @@ static muster_status softmax_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+/* Kernels of the device code. */
+enum { BY_THREADS, BY_BLOCKS, SUM };
+static mst_code_kernel kernels[] = {
+    {.name = "mst_softmax_threads"}, {.name = "mst_softmax_blocks", .blocks = true}, {.name = "mst_softmax_sum", .blocks = true}};
+
 static muster_status softmax_code(muster_worker *worker, const softmax_parameters *p, void *scratch, void **bad) {
-    static mst_code_kernel threads = {.name = "mst_softmax_threads"}, blocks = {.name = "mst_softmax_blocks", .blocks = true},
-                           sum = {.name = "mst_softmax_sum", .blocks = true};
     enum { FEW = 64 };
     int64_t n = p->logits.shape[0], k = p->logits.shape[1];
     mst_softmax_parameters of_code = {.loss = muster_tensor_address(p->loss),
@@ -101,8 +104,8 @@ static muster_status softmax_code(muster_worker *worker, const softmax_parameter
     if (n > 0 && k > 0) of_code.logits = muster_tensor_address(p->logits);
     if (p->gradient.dtype && n > 0 && k > 0) of_code.gradient = muster_tensor_address(p->gradient);
     if (p->correct.dtype) of_code.correct = muster_tensor_address(p->correct);
-    MUSTER_TRY(mst_op_code(worker, k <= FEW ? &threads : &blocks, n, &of_code, sizeof of_code));
-    return mst_op_code(worker, &sum, 1, &of_code, sizeof of_code);
+    MUSTER_TRY(mst_op_code(worker, k <= FEW ? &kernels[BY_THREADS] : &kernels[BY_BLOCKS], n, &of_code, sizeof of_code));
+    return mst_op_code(worker, &kernels[SUM], 1, &of_code, sizeof of_code);
 }
 
 /* A label out of range ends the call: it is looked for before anything else is issued, at the price
@@ -121,14 +124,12 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
     return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
 }
 
-static const mst_kernel kernel = {.host = softmax_kernel, .issue = softmax_issue};
-
 /* "No tensor" means not wanted, unless it is scratch memory that could not be had. */
 static bool wanted(const muster_worker *worker, const muster_tensor *tensor) {
     return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK;
 }
 
-static muster_status check_optional(muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient,
+static muster_status check_optional(const muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient,
                                     const muster_tensor *correct, const char *where) {
     if (wanted(worker, gradient)) {
         MUSTER_TRY(mst_op_check(worker, gradient, where, "gradient"));
@@ -144,23 +145,53 @@ static muster_status check_optional(muster_worker *worker, const muster_tensor *
     return MUSTER_OK;
 }
 
+static MST_ALWAYS_INLINE muster_status softmax_cross_entropy_check(const muster_worker *worker, const muster_tensor *const *t,
+                                                                   const mst_op_value *values, const char *where) {
+    const muster_tensor *logits = t[0], *labels = t[1], *loss = t[2], *gradient = t[3], *correct = t[4];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, logits, where, "logits"));
+    MUSTER_TRY(mst_op_check(worker, labels, where, "labels"));
+    MUSTER_TRY(mst_op_check(worker, loss, where, "loss"));
+    MUSTER_TRY(mst_op_blas_dtype(where, "logits", logits->dtype));
+    if (labels->dtype != MUSTER_U8 && labels->dtype != MUSTER_I32 && labels->dtype != MUSTER_I64)
+        return mst_op_refuse_dtype(where, "labels", "u8, i32 or i64", labels->dtype);
+    MUSTER_TRY(mst_op_same_dtype(where, "loss", loss->dtype, "logits", logits->dtype));
+    MUSTER_TRY(mst_op_ndim(where, "logits", logits, 2));
+    MUSTER_TRY(mst_op_shape(where, "labels", labels, 1, &logits->shape[0]));
+    MUSTER_TRY(mst_op_ndim(where, "loss", loss, 0));
+    MUSTER_TRY(check_optional(worker, logits, gradient, correct, where));
+    return MUSTER_OK;
+}
+
+static muster_status softmax_cross_entropy_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_softmax_cross_entropy(worker, t[0], t[1], v[0].number, t[2], t[3], t[4]);
+}
+
+static const mst_kernel softmax_cross_entropy_kernel = {.host = softmax_host, .issue = softmax_issue};
+
+const mst_op_row mst_operation_softmax_cross_entropy = {
+    MST_OPERATION_ROW(softmax_cross_entropy, muster_softmax_cross_entropy),
+    .operands = {{"logits", "nk", MST_IN},
+                 {"labels", "n", MST_IN, MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64)},
+                 {"loss", "", MST_OUT},
+                 {"gradient", "nk", MST_OUT | MST_OPTIONAL},
+                 {"correct", "", MST_OUT | MST_OPTIONAL, MST_DTYPE_BIT(MUSTER_I64)}},
+    .attributes = {{"scale", MST_NUMBER}},
+    .dtypes = MST_BLAS_DTYPES,
+    .check = softmax_cross_entropy_check,
+    .run = softmax_cross_entropy_run,
+    .kernel = &softmax_cross_entropy_kernel,
+    MST_CODE(kernels),
+    .error = {[MUSTER_F32] = 5e-6, [MUSTER_F64] = 1e-12},
+};
+
 muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor logits, muster_tensor labels, double scale,
                                            muster_tensor loss, muster_tensor gradient, muster_tensor correct) {
     MST_OP_WORKER(worker);
-    MST_OP_TENSOR(worker, logits);
-    MST_OP_TENSOR(worker, labels);
-    MST_OP_TENSOR(worker, loss);
-    MUSTER_TRY(mst_op_blas_dtype(__func__, "logits", logits.dtype));
-    if (labels.dtype != MUSTER_U8 && labels.dtype != MUSTER_I32 && labels.dtype != MUSTER_I64)
-        return mst_op_refuse_dtype(__func__, "labels", "u8, i32 or i64", labels.dtype);
-    MUSTER_TRY(mst_op_same_dtype(__func__, "loss", loss.dtype, "logits", logits.dtype));
-    MUSTER_TRY(mst_op_ndim(__func__, "logits", &logits, 2));
-    MUSTER_TRY(mst_op_shape(__func__, "labels", &labels, 1, &logits.shape[0]));
-    MUSTER_TRY(mst_op_ndim(__func__, "loss", &loss, 0));
-    MUSTER_TRY(check_optional(worker, &logits, &gradient, &correct, __func__));
+    MUSTER_TRY(softmax_cross_entropy_check(worker, MST_TENSORS(&logits, &labels, &loss, &gradient, &correct), NULL, __func__));
     softmax_parameters p = {logits, labels, loss, gradient, correct, scale};
     static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels),
                                       MST_AT(softmax_parameters, loss), MST_AT(softmax_parameters, gradient),
                                       MST_AT(softmax_parameters, correct)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 5);
+    return mst_op_launch(worker, &softmax_cross_entropy_kernel, &p, sizeof p, offsets, 5);
 }

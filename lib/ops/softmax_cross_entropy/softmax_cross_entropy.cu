@@ -1,6 +1,6 @@
 /* The loss of each row by one thread (few classes) or by one block; then their sum, by one block in
  * a fixed order. */
-#include "softmax_parameters_impl.h"
+#include "softmax_parameters_private.h"
 #include "tensor.cuh"
 
 static inline float softmax_exp(float v) { return expf(v); }

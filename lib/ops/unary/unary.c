@@ -68,10 +68,12 @@ MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
     [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 enum { OPERATIONS = MUSTER_RECIPROCAL + 1 };
 static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
-                                                                         MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
-static const char *const names[OPERATIONS] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal"};
+                                                                      MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
+static const char *const names[] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal", NULL};
 
-static muster_status unary_kernel(const void *parameters) {
+static bool unary_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
+
+static muster_status unary_host(const void *parameters) {
     const unary_parameters *p = parameters;
     mst_walk walk;
     mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
@@ -79,30 +81,56 @@ static muster_status unary_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
+static mst_code_kernel unary_code[] = {{.name = "mst_unary"}};
+
 static muster_status unary_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_unary"};
     const unary_parameters *p = parameters;
-    return mst_op_elements(worker, &code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 2,
+    return mst_op_elements(worker, unary_code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 2,
                            (const muster_tensor *[]){&p->x, &p->y});
 }
 
-static const mst_kernel kernel = {.host = unary_kernel, .issue = unary_issue};
-
-muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y) {
-    MST_OP_WORKER(worker);
+static MST_ALWAYS_INLINE muster_status unary_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                                   const char *where) {
+    const muster_tensor *x = t[0], *y = t[1];
+    const int32_t op = (int32_t)values[0].integer;
     if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", __func__, op);
-    MST_OP_TENSOR(worker, x);
-    MST_OP_TENSOR(worker, y);
-    MUSTER_TRY(mst_op_same_dtype(__func__, "y", y.dtype, "x", x.dtype));
-    if (!loops[x.dtype][op])
-        return mst_error(MUSTER_UNSUPPORTED, "%s: x: expected %s for %s, received %s", __func__,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", where, op);
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    if (!loops[x->dtype][op])
+        return mst_error(MUSTER_UNSUPPORTED, "%s: x: expected %s for %s, received %s", where,
                          op == MUSTER_NEG                                               ? "a signed dtype"
                          : op == MUSTER_ABS || op == MUSTER_SQUARE || op == MUSTER_RELU ? "a number dtype"
                                                                                         : "f16, bf16, f32 or f64",
-                         names[op], muster_dtype_name(x.dtype));
-    MUSTER_TRY(mst_op_broadcasts(__func__, "x", &x, "y", &y));
+                         names[op], muster_dtype_name(x->dtype));
+    MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
+    return MUSTER_OK;
+}
+
+static muster_status unary_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    return muster_unary_op(worker, (muster_unary)v[0].integer, t[0], t[1]);
+}
+
+static const mst_kernel unary_kernel = {.host = unary_host, .issue = unary_issue};
+
+const mst_op_row mst_operation_unary = {
+    MST_OPERATION_ROW(unary, muster_unary_op),
+    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT}},
+    .attributes = {{"op", MST_CHOICE, names}},
+    .dtypes = MST_NUMBER_DTYPES,
+    .takes = unary_takes,
+    .check = unary_check,
+    .run = unary_run,
+    .kernel = &unary_kernel,
+    MST_CODE(unary_code),
+    .error = MST_FLOAT_ERRORS,
+};
+
+muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    MUSTER_TRY(unary_check(worker, MST_TENSORS(&x, &y), (const mst_op_value[]){{.integer = op}}, __func__));
     unary_parameters p = {x, y, op};
     static const int32_t offsets[] = {MST_AT(unary_parameters, x), MST_AT(unary_parameters, y)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &unary_kernel, &p, sizeof p, offsets, 2);
 }

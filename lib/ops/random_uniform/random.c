@@ -1,8 +1,7 @@
 /* Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011). Block b of stream `seed` has the counter
  * (low b, high b, 0, 0) and the key (low seed, high seed), low and high being halves of 64 bits.
  * f64 number i: lanes 2 (i % 2) (low half) and 2 (i % 2) + 1 (high half) of block i / 2. */
-#include "../op_impl.h"
-#include "random_parameters_impl.h"
+#include "random_private.h"
 
 #include <math.h>
 
@@ -11,16 +10,9 @@ void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_
     for (int i = 0; i < 4; i++) out[i] = lanes.of[i];
 }
 
-typedef struct random_parameters {
-    muster_tensor y;
-    uint64_t seed, first;
-    double mean, deviation;
-    bool normal;
-} random_parameters;
-
 /* The stream, with the block that was used last. */
 typedef struct stream {
-    const random_parameters *p;
+    const mst_random_request *p;
     uint64_t index, block;
     uint32_t lanes[4];
     bool filled;
@@ -59,8 +51,8 @@ static double uniform_f64(stream *s, uint64_t i) {
 DEFINE(f32, float)
 DEFINE(f64, double)
 
-static muster_status random_kernel(const void *parameters) {
-    const random_parameters *p = parameters;
+muster_status mst_random_host(const void *parameters) {
+    const mst_random_request *p = parameters;
     stream s = {.p = p, .index = p->first};
     mst_walk walk;
     mst_walk_make(&walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
@@ -68,9 +60,10 @@ static muster_status random_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
-static muster_status random_issue(muster_worker *worker, const void *parameters) {
-    static mst_code_kernel code = {.name = "mst_random"};
-    const random_parameters *p = parameters;
+mst_code_kernel mst_random_code[] = {{.name = "mst_random"}};
+
+muster_status mst_random_issue(muster_worker *worker, const void *parameters) {
+    const mst_random_request *p = parameters;
     mst_random_parameters of_code = {.count = muster_tensor_count(p->y),
                                      .seed = p->seed,
                                      .first = p->first,
@@ -80,31 +73,5 @@ static muster_status random_issue(muster_worker *worker, const void *parameters)
                                      .normal = p->normal};
     if (of_code.count == 0) return MUSTER_OK;
     mst_walk_make(&of_code.walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
-    return mst_op_code(worker, &code, of_code.count, &of_code, sizeof of_code);
-}
-
-static const mst_kernel kernel = {.host = random_kernel, .issue = random_issue};
-
-static muster_status launch(muster_worker *worker, const random_parameters *p, const char *where) {
-    MUSTER_TRY(mst_op_check(worker, &p->y, where, "y"));
-    MUSTER_TRY(mst_op_blas_dtype(where, "y", p->y.dtype));
-    static const int32_t offsets[] = {MST_AT(random_parameters, y)};
-    return mst_op_launch(worker, &kernel, p, sizeof *p, offsets, 1);
-}
-
-muster_status muster_random_uniform(muster_worker *worker, uint64_t seed, uint64_t first_index, muster_tensor y) {
-    MST_OP_WORKER(worker);
-    return launch(worker, &(random_parameters){.y = y, .seed = seed, .first = first_index}, __func__);
-}
-
-muster_status muster_random_normal(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean, double deviation,
-                                   muster_tensor y) {
-    MST_OP_WORKER(worker);
-    if (!(deviation >= 0) || !isfinite(deviation) || !isfinite(mean))
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: deviation: expected a finite mean and a finite deviation of at least 0, received %g and %g", __func__, mean,
-                         deviation);
-    return launch(worker,
-                  &(random_parameters){.y = y, .seed = seed, .first = first_index, .mean = mean, .deviation = deviation, .normal = true},
-                  __func__);
+    return mst_op_code(worker, mst_random_code, of_code.count, &of_code, sizeof of_code);
 }

@@ -1,9 +1,12 @@
 /* Reductions by device code, for reduce.c and dot.c. */
-#ifndef MST_REDUCE_ISSUE_IMPL_H
-#define MST_REDUCE_ISSUE_IMPL_H
+#ifndef MST_REDUCE_ISSUE_PRIVATE_H
+#define MST_REDUCE_ISSUE_PRIVATE_H
 
 #include "../op_impl.h"
-#include "reduce_parameters_impl.h"
+#include "reduce_parameters_private.h"
+
+enum { MST_REDUCE_CODE = 3 };
+extern mst_code_kernel mst_reduce_code[MST_REDUCE_CODE];
 
 /* y = the reduction of x over axis (-1: all), of which there is at least one result; length:
  * elements of each. */

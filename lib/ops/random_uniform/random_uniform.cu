@@ -1,5 +1,5 @@
 /* The numbers of random.c: element i is number first + i of the stream, whoever computes it. */
-#include "random_parameters_impl.h"
+#include "random_parameters_private.h"
 #include "tensor.cuh"
 
 static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {

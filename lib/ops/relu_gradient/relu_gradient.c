@@ -1,0 +1,86 @@
+/* dx = dy where y > 0, else 0. */
+#include "../op_impl.h"
+
+typedef struct relu_gradient_parameters {
+    muster_tensor y, dy, dx;
+} relu_gradient_parameters;
+
+#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                       \
+    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                       \
+        (void)context;                                                                                                  \
+        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {          \
+            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                       \
+            T *y = (T *)(void *)at[2];                                                                                  \
+            MST_INDEPENDENT                                                                                             \
+            for (int64_t i = 0; i < n; i++) {                                                                           \
+                C a = LOAD(p[i]), b = LOAD(q[i]);                                                                       \
+                y[i] = STORE(EXPRESSION);                                                                               \
+            }                                                                                                           \
+            return;                                                                                                     \
+        }                                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                               \
+            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*(const T *)(void *)(at[1] + i * step[1])); \
+            *(T *)(void *)(at[2] + i * step[2]) = STORE(EXPRESSION);                                                    \
+        }                                                                                                               \
+    }
+#define DEFINE(NAME, name, T, C, LOAD, STORE) LOOP(relu_gradient_##name, T, C, LOAD, STORE, a > 0 ? b : 0)
+MST_EACH_FLOAT(DEFINE)
+
+static muster_status relu_gradient_host(const void *parameters) {
+#define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = relu_gradient_##name,
+    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    const relu_gradient_parameters *p = parameters;
+    mst_walk walk;
+    mst_walk_make(&walk, p->dx.ndim, p->dx.shape, 3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
+    mst_walk_run(&walk, loops[p->dx.dtype], NULL);
+    return MUSTER_OK;
+}
+
+static mst_code_kernel relu_gradient_code[] = {{.name = "mst_relu_gradient"}};
+
+static muster_status relu_gradient_issue(muster_worker *worker, const void *parameters) {
+    const relu_gradient_parameters *p = parameters;
+    return mst_op_elements(worker, relu_gradient_code, &(mst_element_parameters){.dtype = p->dx.dtype}, 3,
+                           (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
+}
+
+static MST_ALWAYS_INLINE muster_status relu_gradient_check(const muster_worker *worker, const muster_tensor *const *t,
+                                                           const mst_op_value *values, const char *where) {
+    const muster_tensor *y = t[0], *dy = t[1], *dx = t[2];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_op_check(worker, dy, where, "dy"));
+    MUSTER_TRY(mst_op_check(worker, dx, where, "dx"));
+    MUSTER_TRY(mst_op_float_dtype(where, "y", y->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "dy", dy->dtype, "y", y->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "dx", dx->dtype, "y", y->dtype));
+    MUSTER_TRY(mst_op_same_shape(where, "dy", dy, "y", y));
+    MUSTER_TRY(mst_op_same_shape(where, "dx", dx, "y", y));
+    return MUSTER_OK;
+}
+
+static muster_status relu_gradient_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    (void)v;
+    return muster_relu_gradient(worker, t[0], t[1], t[2]);
+}
+
+static const mst_kernel relu_gradient_kernel = {.host = relu_gradient_host, .issue = relu_gradient_issue};
+
+const mst_op_row mst_operation_relu_gradient = {
+    MST_OPERATION_ROW(relu_gradient, muster_relu_gradient),
+    .operands = {{"y", "*", MST_IN}, {"dy", "*", MST_IN}, {"dx", "*", MST_OUT}},
+    .dtypes = MST_FLOAT_DTYPES,
+    .check = relu_gradient_check,
+    .run = relu_gradient_run,
+    .kernel = &relu_gradient_kernel,
+    MST_CODE(relu_gradient_code),
+};
+
+muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy, muster_tensor dx) {
+    MST_OP_WORKER(worker);
+    MUSTER_TRY(relu_gradient_check(worker, MST_TENSORS(&y, &dy, &dx), NULL, __func__));
+    relu_gradient_parameters p = {y, dy, dx};
+    static const int32_t offsets[] = {MST_AT(relu_gradient_parameters, y), MST_AT(relu_gradient_parameters, dy),
+                                      MST_AT(relu_gradient_parameters, dx)};
+    return mst_op_launch(worker, &relu_gradient_kernel, &p, sizeof p, offsets, 3);
+}

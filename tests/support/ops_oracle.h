@@ -1,0 +1,80 @@
+/* Oracles: for each row of the registry of operations, calls with random operands whose results are
+ * compared with plain loops. The oracle of an operation is tests/ops/oracle/<name>.c. */
+#ifndef OPS_ORACLE_H
+#define OPS_ORACLE_H
+
+#include "op_impl.h"
+#include "ops_fixture.h"
+
+typedef struct ops_oracle {
+    /* One call of the operation on random operands, and its check. */
+    void (*draw)(muster_worker *w, const mst_op_row *o);
+    /* Attributes for a call whose operands all hold zeros, for the tests of memory. */
+    mst_op_value values[MST_ATTRIBUTES];
+} ops_oracle;
+
+/* NULL: the operation has none, which fails the suite. */
+const ops_oracle *ops_oracle_find(int32_t id);
+
+/* ---- random operands ---- */
+
+enum { ORACLE_MOST = 2000 }; /* elements of a tensor, of which a shape with broadcasting has a few more */
+typedef struct ops_shape {
+    int32_t ndim;
+    int64_t size[MUSTER_MAX_DIMS];
+} ops_shape;
+
+int64_t ops_random_size(int64_t below);
+/* Up to 4 axes of up to 5; now and then a single long one. */
+ops_shape ops_random_shape(void);
+/* A shape that repeats into `s`. */
+ops_shape ops_random_repeated(const ops_shape *s);
+/* One of the dtypes of the operation. */
+muster_dtype ops_random_dtype(const mst_op_row *o);
+
+/* What is only read, and so may repeat elements; what is written. */
+ops_pair ops_input(muster_worker *w, muster_dtype dtype, ops_shape s);
+ops_pair ops_output(muster_worker *w, muster_dtype dtype, ops_shape s);
+ops_pair ops_vector(muster_worker *w, muster_dtype dtype, int64_t n, bool repeats);
+ops_pair ops_matrix(muster_worker *w, muster_dtype dtype, int64_t n, int64_t k, bool repeats);
+ops_pair ops_scalar(muster_worker *w, muster_dtype dtype);
+double ops_at(const ops_pair *p, int64_t i, int64_t j);
+/* The address of an element of a host tensor. */
+void *ops_place_of(muster_tensor tensor, const int64_t *index);
+/* An operation that does not read its result must not mind what lies there. */
+void ops_fill_with_nan(muster_worker *w, ops_pair *p);
+
+/* ---- calls and results ---- */
+
+/* Runs the row on the pairs (NULL: no tensor), one per operand, after having asked its shape rule
+ * and its check, and having seen both refuse a wrong shape and a wrong dtype. Returns what `run`
+ * returned. */
+muster_status ops_apply(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const ops_pair *const *pairs);
+/* The set of dtypes that ops_apply has seen since the last question. */
+uint32_t ops_applied(int32_t id);
+
+/* The result on the device is `expected`, in row-major order, within the error of the row, and
+ * nothing else in its storage has changed. */
+void ops_check(muster_worker *w, const mst_op_row *o, const ops_pair *y, const double *expected);
+
+extern double ops_results[ORACLE_MOST * 64];
+/* ops_results[i] = EXPRESSION for every element of y, whose index is `index`. */
+#define FOR_EVERY(y, EXPRESSION)                                    \
+    do {                                                            \
+        int64_t index[MUSTER_MAX_DIMS] = {0}, result_ = 0;          \
+        if (muster_tensor_count((y).host) > 0) do                   \
+                ops_results[result_++] = (EXPRESSION);              \
+            while (ops_next((y).host.ndim, (y).host.shape, index)); \
+    } while (0)
+/* Within it: the element of p that belongs to the element of y. */
+#define OF(p) ops_element((p).host, y.host.ndim, index)
+/* The arguments of ops_apply. */
+#define VALUES(...) ((const mst_op_value[MST_ATTRIBUTES]){__VA_ARGS__})
+#define PAIRS(...) ((const ops_pair *const[MST_OPERANDS]){__VA_ARGS__})
+
+/* alpha x + beta y, of which y is not read where beta is 0. */
+double ops_scaled(double alpha, double x, double beta, double y);
+/* Row i of a . column j of b. */
+double ops_dot_of(const ops_pair *a, int64_t i, const ops_pair *b, int64_t j);
+
+#endif
