@@ -59,7 +59,8 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
 /* Opens the devices and starts their workers. options may be NULL. Close it from any thread when no
  * call runs; close waits for calls in progress, and destroys the functions and variables that are
  * left. Several runtimes may live in one process. After fork() the child may only close (which then
- * frees nothing of the parent's threads); everything else is BAD_STATE.
+ * frees nothing of the parent's threads); everything else is BAD_STATE. So is close inside a rule of
+ * a server, which it would wait for.
  * Errors: INVALID_ARGUMENT (a device text that cannot be read, logical shards that the devices do
  * not divide), UNAVAILABLE (no such device), OUT_OF_MEMORY, SYSTEM. Threads: any. */
 MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);

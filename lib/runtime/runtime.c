@@ -250,8 +250,12 @@ static void destroy_objects(muster_runtime *runtime, const char *kind) {
     }
 }
 
+_Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
+
 muster_status muster_runtime_close(muster_runtime *runtime) {
     if (!runtime) return MUSTER_OK;
+    if (mst_runtime_callback)
+        return mst_error(MUSTER_BAD_STATE, "muster_runtime_close: called inside %s, which has to return first", mst_runtime_callback);
     /* In a child the parent's worker threads do not exist and its memory may have been copied in
      * the middle of a change: nothing is touched. */
     if (runtime->process != getpid()) return MUSTER_OK;

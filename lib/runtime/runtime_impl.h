@@ -16,6 +16,10 @@ typedef struct mst_object {
     struct mst_object *next;
 } mst_object;
 
+/* What this thread runs, where closing a runtime would wait for its end for ever: "a rule of a
+ * server"; NULL: nothing of that kind. */
+extern _Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
+
 struct muster_runtime {
     int32_t size;
     int32_t process; /* id of the process that opened it: a child after fork has another */

@@ -21,10 +21,13 @@ static muster_status rule_user(const mst_rule *rule, mst_shard *shard, const voi
         tensor = shard->widened;
     }
     const muster_server *outer = mst_server_in_rule;
+    const char *callback = mst_runtime_callback;
     const uint64_t errors = mst_error_count();
     mst_server_in_rule = rule->server;
+    mst_runtime_callback = "a rule of a server";
     muster_status status = rule->function(rule->user, held, shard->memory, tensor, shard->first, shard->count, scale);
     mst_server_in_rule = outer;
+    mst_runtime_callback = callback;
     if (status == MUSTER_OK) return MUSTER_OK;
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() == errors)

@@ -116,6 +116,9 @@ static void types_are_numpys(void **state) {
                    "f.kernels:2:16: expected *, size, ssize or numpy's name of a type, such as float32, received 'foo'");
     refused_kernel("#kernel k : f16 :", "received 'f16'");
     refused_kernel("#kernel k : >f4 :", "received '>f4'");
+    refused_kernel("#kernel k : <* :", "received '<*'");
+    refused_kernel("#kernel k : =size :", "received '=size'");
+    refused_kernel("#kernel k : |ssize :", "received '|ssize'");
     refused_kernel("#kernel k : complex64 :",
                    "f.kernels:2:13: expected a real type (a complex number is two parameters), received 'complex64'");
     refused_kernel("#kernel k : *, :", "f.kernels:2:16: expected a parameter's type at each side of a comma");

@@ -109,7 +109,8 @@ static void a_failure_in_a_helper_s_hands_is_not_the_helper_s(void **state) {
 
 typedef struct caller {
     world *t;
-    muster_status send, send_other, wait;
+    muster_status send, send_other, wait, close;
+    char refusal[200];          /* of close */
     muster_client *own, *other; /* of another server */
 } caller;
 
@@ -120,6 +121,8 @@ static muster_status call_the_server(void *user, muster_dtype dtype, void *value
     if (first == 0) c->send = add(c->own, c->t, NULL);
     if (first == 0) c->send_other = add(c->other, c->t, NULL);
     if (first == 0) c->wait = muster_server_destroy(c->t->server);
+    if (first == 0) c->close = muster_runtime_close(c->t->runtime);
+    if (first == 0) snprintf(c->refusal, sizeof c->refusal, "%s", muster_last_error());
     return MUSTER_OK;
 }
 
@@ -138,6 +141,8 @@ static void a_rule_must_not_call_a_server(void **state) {
     assert_int_equal(c.send, MUSTER_BAD_STATE);
     assert_int_equal(c.send_other, MUSTER_BAD_STATE);
     assert_int_equal(c.wait, MUSTER_BAD_STATE);
+    assert_int_equal(c.close, MUSTER_BAD_STATE);
+    assert_string_equal(c.refusal, "muster_runtime_close: called inside a rule of a server, which has to return first");
     assert_ok(muster_client_close(c.other));
     assert_shards_are(&t, t.a, 0, 0, 0);
     close_world(&t);
