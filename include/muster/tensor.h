@@ -63,17 +63,24 @@ MUSTER_API float muster_bf16_to_f32(uint16_t bits);
 MUSTER_API uint16_t muster_f32_to_bf16(float value);
 
 /* muster_f32(x, n, k): an n x k host view of float *x; muster_f32(&r): a scalar. Likewise f64, i32,
- * i64, u8. The comma that ends the list makes a scalar legal in strict C11. */
+ * i64, u8. In C the pointer may be to elements of that type, to rows of them (float x[3][4]) or
+ * void *; no other compiles. The comma that ends the list makes a scalar legal in strict C11. */
 #define MUSTER_TENSOR_SHAPE_(...) ((const int64_t[]){0, __VA_ARGS__} + 1)
 #define MUSTER_TENSOR_NDIM_(...) ((int32_t)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1))
-#define MUSTER_TENSOR_(dtype, pointer, ...) \
-    muster_tensor_make(dtype, (void *)(pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
+/* clang-format off */
+#define MUSTER_TENSOR_POINTER_(type, pointer) \
+    _Generic((pointer), type *: (pointer), type (*)[]: (pointer), void *: (pointer), \
+             const type *: (pointer), const type (*)[]: (pointer), const void *: (pointer))
+/* clang-format on */
+#define MUSTER_TENSOR_(dtype, type, pointer, ...)                                                              \
+    muster_tensor_make(dtype, (void *)MUSTER_TENSOR_POINTER_(type, pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), \
+                       MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
 #if !defined(__cplusplus)
-#define muster_f32(...) MUSTER_TENSOR_(MUSTER_F32, __VA_ARGS__, )
-#define muster_f64(...) MUSTER_TENSOR_(MUSTER_F64, __VA_ARGS__, )
-#define muster_i32(...) MUSTER_TENSOR_(MUSTER_I32, __VA_ARGS__, )
-#define muster_i64(...) MUSTER_TENSOR_(MUSTER_I64, __VA_ARGS__, )
-#define muster_u8(...) MUSTER_TENSOR_(MUSTER_U8, __VA_ARGS__, )
+#define muster_f32(...) MUSTER_TENSOR_(MUSTER_F32, float, __VA_ARGS__, )
+#define muster_f64(...) MUSTER_TENSOR_(MUSTER_F64, double, __VA_ARGS__, )
+#define muster_i32(...) MUSTER_TENSOR_(MUSTER_I32, int32_t, __VA_ARGS__, )
+#define muster_i64(...) MUSTER_TENSOR_(MUSTER_I64, int64_t, __VA_ARGS__, )
+#define muster_u8(...) MUSTER_TENSOR_(MUSTER_U8, uint8_t, __VA_ARGS__, )
 #endif
 
 #ifdef __cplusplus

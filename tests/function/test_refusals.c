@@ -59,7 +59,8 @@ static void expect_refusal(world *t, muster_status status, muster_status code, c
 static const int64_t too_large[] = {0, 4}, negative[] = {1, -1};
 static float spare[64];
 
-REFUSAL(wrong_dtype, MUSTER_DTYPE_MISMATCH, "input 'x' of function 'f': expected f32, received f64", t.in[0] = muster_f64(spare, 4, 2))
+REFUSAL(wrong_dtype, MUSTER_DTYPE_MISMATCH, "input 'x' of function 'f': expected f32, received f64",
+        t.in[0] = muster_f64((void *)spare, 4, 2))
 REFUSAL(wrong_ndim, MUSTER_SHAPE_MISMATCH, "input 'x' of function 'f': expected 2 dimensions, received 1", t.in[0] = muster_f32(t.x, 4))
 REFUSAL(wrong_output_ndim, MUSTER_SHAPE_MISMATCH, "output 'y' of function 'f': expected 1 dimensions, received 0",
         t.out[0] = muster_f32(t.y))

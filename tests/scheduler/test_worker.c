@@ -144,9 +144,9 @@ static muster_status mismatch_task(muster_worker *worker, void *argument) {
 static void copies_that_do_not_fit_are_refused(void **state) {
     (void)state;
     double values[8] = {0};
-    muster_tensor wide = muster_tensor_make(MUSTER_F64, values, 2, (int64_t[]){2, 3}), few = muster_f32(values, 5);
+    muster_tensor wide = muster_tensor_make(MUSTER_F64, values, 2, (int64_t[]){2, 3}), few = muster_f32((void *)values, 5);
     muster_tensor turned = muster_tensor_transpose(muster_tensor_make(MUSTER_F32, values, 2, (int64_t[]){3, 2})),
-                  away = muster_f32(values, 6);
+                  away = muster_f32((void *)values, 6);
     away.device = 1;
     run_alone(mismatch_task, &wide, MUSTER_DTYPE_MISMATCH);
     assert_non_null(strstr(muster_last_error(), "muster_worker_read: host_tensor: expected f32"));

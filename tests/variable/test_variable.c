@@ -229,7 +229,8 @@ static void test_refused_arguments(void **state) {
     int64_t sizes[2];
     muster_variable *w = create_f32(runtime, "w", zero, 2, 2), *other = create_f32(second, "w", zero, 2, 2), *none, *scalar, *count;
     muster_variable *twice[] = {w, w}, *both[] = {w, other}, *hole[] = {w, NULL};
-    muster_tensor value = muster_f32(zero, 2, 2), wide = muster_f64(zero, 2, 2), flat = muster_f32(zero, 4), small = muster_f32(zero, 1, 2);
+    muster_tensor value = muster_f32(zero, 2, 2), wide = muster_f64((void *)zero, 2, 2), flat = muster_f32(zero, 4),
+                  small = muster_f32(zero, 1, 2);
     assert_refused(muster_variable_create(runtime, "w", value, &none), MUSTER_INVALID_ARGUMENT,
                    "expected a name that no variable of this runtime has, received 'w'");
     assert_refused(muster_variable_create(runtime, "", value, &none), MUSTER_INVALID_ARGUMENT, "received \"\"");
@@ -256,7 +257,7 @@ static void test_refused_arguments(void **state) {
     assert_refused(muster_variables_scatter(&w, NULL, 1, NULL), MUSTER_INVALID_ARGUMENT, "values: expected 1 tensors, received NULL");
     assert_ok(muster_variable_create(runtime, "scalar", muster_f32(zero), &scalar));
     assert_refused(muster_variables_all_gather(&scalar, 1), MUSTER_SHAPE_MISMATCH, "received a scalar");
-    assert_ok(muster_variable_create(runtime, "count", muster_i64(zero, 2), &count));
+    assert_ok(muster_variable_create(runtime, "count", muster_i64((void *)zero, 2), &count));
     assert_refused(muster_variables_all_reduce(&count, 1, MUSTER_AVG), MUSTER_UNSUPPORTED, "muster_variables_all_reduce");
     w->users = 2;
     assert_refused(muster_variable_destroy(w), MUSTER_BAD_STATE, "expected no function that uses it, 2 still do");
