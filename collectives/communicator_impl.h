@@ -1,110 +1,101 @@
-/* Communicators: who takes part in a collective, and what serves it. Entered by its members in the
- * same order, inside a task. */
+/* A communicator: its members, and the transports that serve them. Members enter collectives in the
+ * same order, inside a task. This header and core/ know no transport. */
 #ifndef MST_COMMUNICATOR_IMPL_H
 #define MST_COMMUNICATOR_IMPL_H
 
-#include "muster/communicator.h"
-#include "ops_impl.h"
+#include "core/request_impl.h"
 
-typedef enum {
-    MST_ALL_REDUCE = 1,
-    MST_ALL_REDUCE_AXPY,
-    MST_REDUCE,
-    MST_BROADCAST,
-    MST_ALL_GATHER,
-    MST_GATHER,
-    MST_SCATTER,
-    MST_REDUCE_SCATTER,
-    MST_ALL_TO_ALL,
-    MST_BARRIER,
-    MST_END_OF_BODY,
-    MST_SPLIT,
-    MST_GROUP,
-    MST_SEND,
-    MST_RECV,
-    MST_COLLECTIVE_COUNT
-} mst_collective;
-
-/* Of ALL_REDUCE_AXPY with momentum: velocity, in the parameter's dtype and count, read and written
- * by its own rank only. */
-typedef struct mst_momentum {
-    double beta;
-    void *velocity;
-} mst_momentum;
-
-/* What one rank asks for. Device addresses, contiguous. It travels in the line of the rank's
- * arrival, so its size is that line's. */
-typedef struct mst_request {
-    uint8_t collective, reduction, dtype;
-    uint8_t algorithm; /* an mst_algorithm_kind: filled in by the host round */
-    int32_t root;      /* or the peer of a message; -1 where there is none */
-    /* elements; 0 where a rank has none. BROADCAST: output_count is that of all ranks */
-    int64_t input_count, output_count;
-    const void *input;
-    void *output;
-    union {
-        const int64_t *send_counts; /* ALL_TO_ALL: [size]; NULL: equal parts */
-        /* ALL_REDUCE: vectors in the input, 1 usually; input_count = shards * output_count */
-        int64_t shards;
-        double alpha; /* ALL_REDUCE_AXPY: input is the gradient, output the parameter */
-        int64_t tag;  /* SEND, RECV */
-        int64_t key;  /* SPLIT; the color is the root */
-        /* ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER: 0 where input and output lie apart, else 1 +
-         * bytes from the larger to the smaller */
-        int64_t place;
-    };
-    union {
-        const int64_t *recv_counts;
-        /* ALL_REDUCE_AXPY; NULL: none. root is then a fingerprint of beta, which the ranks
-         * compare */
-        const mst_momentum *momentum;
-    };
-} mst_request;
-_Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a line");
-static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
-    return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
-}
+#include <pthread.h>
 
 /* The kernels of this room. */
 extern const mst_code_texts mst_collectives_code;
 
-const char *mst_collective_name(mst_collective collective);
+typedef struct mst_transport mst_transport;
+typedef struct mst_message_table mst_message_table;
+typedef struct mst_message mst_message;
 
-/* Checked requests, served together; more than one, or messages to itself, only from a group. */
-typedef struct mst_communicator_table {
-    const char *name;
-    muster_status (*run)(muster_communicator *, muster_worker *, mst_request *requests, int32_t count);
-    muster_status (*split)(muster_communicator *, muster_worker *, int32_t color, int32_t key, muster_communicator **part);
-    /* This rank's next requests, with inputs and outputs of at most `bytes` each, allocate nothing.
-     * NULL: they never do. */
-    muster_status (*reserve)(muster_communicator *, muster_worker *, int64_t bytes);
-} mst_communicator_table;
+enum {
+#define MST_TRANSPORT(name) MST_TRANSPORT_##name,
+#include "transports.def"
+#undef MST_TRANSPORT
+    MST_TRANSPORT_COUNT
+};
 
-/* What a member has noted between group_begin and group_end; touched by that member only. */
+/* What was asked for by name. transport NULL: nothing. algorithm: 1 + its number in a transport
+ * that has several, 0: the transport itself was named. */
+typedef struct mst_forced {
+    const mst_transport *transport;
+    int32_t algorithm;
+} mst_forced;
+
+/* What a member has noted between group_begin and group_end. */
 enum { MST_GROUP_REQUESTS = 1024 };
 typedef struct mst_group {
     uint64_t epoch; /* of the run in which it was opened; 0: closed */
     int32_t count;
     bool released;         /* the member has given its part of the communicator back */
-    mst_request *requests; /* [MST_GROUP_REQUESTS], made on first use */
+    mst_request *requests; /* [MST_GROUP_REQUESTS] as noted, as many sorted, as many as offered; made on first use */
+    uint8_t *winners;      /* [MST_GROUP_REQUESTS], behind them: the transport of each */
 } mst_group;
 
+/* Per-member state. Written by that member only; rank, momentum and messages are read by others. */
+typedef struct mst_member {
+    _Alignas(MST_CACHE_LINE) int32_t rank; /* in the pool */
+    mst_group group;
+    const mst_request **requests; /* [size], the view of the collective in progress */
+    /* What goes with the two flag lines, used in turn like them: the others read beta there, for
+     * error messages. */
+    mst_momentum momentum[2];
+    mst_message *messages; /* [MST_GROUP_REQUESTS] of a group, made on first use */
+    int32_t message_count;
+    uint64_t *post_tags;       /* [size], of this group's posts by receiver */
+    _Atomic uint64_t decision; /* on the part that this member has made last, see agree in split.c */
+    /* What has served the last collective; NULL: none yet, or no transport was needed, or a
+     * transport without algorithms. For tests. */
+    const char *served_transport, *served_algorithm;
+} mst_member;
+
 struct muster_communicator {
-    const mst_communicator_table *table;
     int32_t size;
-    int32_t *rank_of;           /* by rank in the pool: rank in here, -1: none */
-    mst_group *groups;          /* [size] */
+    int32_t *rank_of; /* by rank in the pool: rank in here, -1: none */
+    mst_member *members;
+    mst_team *team;
+    mst_pool *pool;
+    /* The one that has the rendezvous of a collective to itself unless transports that share one
+     * win; chosen when the communicator is made. GROUP: of batches. */
+    const mst_transport *exclusive[MST_COLLECTIVE_COUNT];
+    /* Those that move tensors from where they are and share a rendezvous, in the order of
+     * transports.def; none between ranks on host memory. */
+    const mst_transport *shared[MST_TRANSPORT_COUNT];
+    int32_t shared_count;
+    const mst_message_table *messages;
+    void *state[MST_TRANSPORT_COUNT]; /* NULL: the transport does not serve these members */
+    mst_forced forced;
     muster_communicator *alone; /* of all workers: rank 0 by itself, for single calls */
+    /* of a part */
+    muster_communicator *world, *next;
+    _Atomic int32_t users; /* members that have not released it */
+    /* of the world */
+    bool fixed_order;     /* floats are combined in rank order only */
+    bool recovers;        /* some open transport can be recovered */
+    pthread_mutex_t lock; /* of the list */
+    muster_communicator *parts;
+    void *open[MST_TRANSPORT_COUNT];    /* what the communicators of this world share; NULL: not open */
+    char *reasons[MST_TRANSPORT_COUNT]; /* why a transport is not open; NULL: none given */
 };
 
 static inline int32_t mst_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     return communicator->rank_of[worker->rank];
 }
+/* How error messages name a member: "rank 1 (worker 3)". */
+static inline const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_RANK_TEXT]) {
+    return mst_team_rank_text(communicator->team, communicator->members[rank].rank, text);
+}
 
 /* algorithm: the name of the one that serves whatever it can ("reference", "inline", "direct";
  * between devices with memory of their own "p2p", "nccl", "staged"); NULL: the environment's
- * MUSTER_COLLECTIVE_ALGORITHM, else the selection. Unknown names, and ways that these devices do
- * not have, are refused.
+ * MUSTER_COLLECTIVE_ALGORITHM, else the selection. Unknown names, and transports that these devices
+ * do not have, are refused.
  * fixed_order: floats are combined in rank order, also where NCCL could do it in its own (the
  * reproducible mode). */
 typedef struct mst_communicator_options {
@@ -116,27 +107,34 @@ typedef struct mst_communicator_options {
  * split from it and is left. options may be NULL. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
-/* Between mst_pool_enter and every run, before its deadlines are set: makes anew what the loss of
- * an earlier run has broken. Cheap where nothing is. What cannot be made is logged, and collectives
- * go another way. */
+/* Between mst_pool_enter and every run, before its deadlines are set: recovers what an aborted run
+ * has broken. Cheap where nothing is. What cannot be recovered is logged, and other transports
+ * serve. */
 void mst_communicator_ready(muster_communicator *communicator);
-/* "p2p between peers; NCCL 2.28.9 from 262145 bytes": how collectives go, for the runtime's
- * description. Returns text. */
-const char *mst_communicator_ways(const muster_communicator *communicator, char *text, size_t size);
+/* "p2p between peers; NCCL 2.28.9": how collectives go, for the runtime's description. Returns
+ * text. */
+const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size);
 /* The communicator of the run: of one rank inside run_single. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);
+
+/* Checked requests, served together; more than one, or messages to itself, only from a group. */
+muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
+/* core/split.c. release: this member gives its part back; the last one destroys it. */
+muster_status mst_communicator_split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
+                                     muster_communicator **part);
+void mst_communicator_release(muster_communicator *part, muster_worker *worker);
+/* core/group.c. end: serves what was noted. */
+muster_status mst_group_begin(muster_communicator *communicator, muster_worker *worker, const char *where);
+muster_status mst_group_end(muster_communicator *communicator, muster_worker *worker);
 
 /* For rooms to the right, which have checked their arguments: one request over all workers of the
  * run. */
 static inline muster_status mst_worker_collective(muster_worker *worker, mst_request request) {
-    muster_communicator *communicator = mst_worker_communicator(worker);
-    return communicator->table->run(communicator, worker, &request, 1);
+    return mst_communicator_run(mst_worker_communicator(worker), worker, &request, 1);
 }
-/* May the requests of this worker allocate, and so want a reserve beforehand? */
-static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_communicator(worker)->table->reserve != NULL; }
-static inline muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
-    muster_communicator *communicator = mst_worker_communicator(worker);
-    return communicator->table->reserve ? communicator->table->reserve(communicator, worker, bytes) : MUSTER_OK;
-}
+/* May the requests of this worker allocate, and so want a reserve beforehand? reserve: its next
+ * requests, with inputs and outputs of at most `bytes` each, allocate nothing. */
+static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_communicator(worker)->size > 1; }
+muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
 
 #endif

@@ -1,6 +1,6 @@
 /* The public collectives of a worker: what can be wrong on one rank is refused here, before any
  * peer is met. */
-#include "nccl/nccl_impl.h"
+#include "communicator_impl.h"
 
 #include <string.h>
 
@@ -12,9 +12,7 @@ typedef struct entrance {
     const char *input, *output; /* the names of these arguments, where there are such */
 } entrance;
 
-static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) {
-    return mst_member_text(mst_host_of(e->communicator), e->rank, text);
-}
+static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(e->communicator, e->rank, text); }
 
 static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
     if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the body received, received NULL", where);
@@ -25,7 +23,7 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
             where, worker->rank);
     if (!communicator)
         communicator = mst_worker_communicator(worker);
-    else if (__builtin_expect(mst_host_of(communicator)->pool != worker->pool, 0))
+    else if (__builtin_expect(communicator->pool != worker->pool, 0))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: communicator: expected one of this runtime, received one of another", where);
     *e = (entrance){where, worker, communicator, mst_communicator_rank(communicator, worker), communicator->size, "input", "output"};
     if (e->rank < 0)
@@ -33,12 +31,12 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
                          worker->rank);
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
-    if (__builtin_expect(!communicator->groups[e->rank].released, 1)) return mst_worker_drain(worker);
+    if (__builtin_expect(!communicator->members[e->rank].group.released, 1)) return mst_worker_drain(worker);
     char own[MST_RANK_TEXT];
     return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, own_text(e, own));
 }
 
-static bool group_open(const entrance *e) { return e->communicator->groups[e->rank].epoch == e->worker->epoch; }
+static bool group_open(const entrance *e) { return e->communicator->members[e->rank].group.epoch == e->worker->epoch; }
 
 static muster_status check_no_group(const entrance *e, const char *what) {
     if (!group_open(e)) return MUSTER_OK;
@@ -47,8 +45,8 @@ static muster_status check_no_group(const entrance *e, const char *what) {
 }
 
 static muster_status submit(const entrance *e, mst_request request) {
-    if (__builtin_expect(!group_open(e), 1)) return e->communicator->table->run(e->communicator, e->worker, &request, 1);
-    mst_group *group = &e->communicator->groups[e->rank];
+    if (__builtin_expect(!group_open(e), 1)) return mst_communicator_run(e->communicator, e->worker, &request, 1);
+    mst_group *group = &e->communicator->members[e->rank].group;
     if (group->count == MST_GROUP_REQUESTS)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where,
                          MST_GROUP_REQUESTS);
@@ -402,27 +400,14 @@ muster_status muster_worker_group_begin(muster_worker *worker, muster_communicat
     MUSTER_TRY(enter(&e, "muster_worker_group_begin", worker, communicator));
     MUSTER_TRY(check_not_per_shard(&e));
     MUSTER_TRY(check_no_group(&e, "communicator"));
-    mst_group *group = &e.communicator->groups[e.rank];
-    if (!group->requests) {
-        /* As noted, sorted, and as the others see them. */
-        size_t bytes = 3 * MST_GROUP_REQUESTS * sizeof(mst_request);
-        group->requests = mst_alloc(bytes);
-        if (!group->requests) return mst_out_of_memory(e.where, (int64_t)bytes);
-    }
-    group->count = 0;
-    group->epoch = worker->epoch;
-    worker->open_groups++;
-    return MUSTER_OK;
+    return mst_group_begin(e.communicator, worker, e.where);
 }
 
 muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator) {
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_group_end", worker, communicator));
     if (!group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected an open group, received none", e.where);
-    mst_group *group = &e.communicator->groups[e.rank];
-    group->epoch = 0;
-    worker->open_groups--;
-    return group->count == 0 ? MUSTER_OK : e.communicator->table->run(e.communicator, worker, group->requests, group->count);
+    return mst_group_end(e.communicator, worker);
 }
 
 muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
@@ -433,7 +418,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
     MUSTER_TRY(check_no_group(&e, "communicator"));
     MUSTER_TRY(check_not_per_shard(&e));
     *part = NULL;
-    return e.communicator->table->split(e.communicator, worker, color, key, part);
+    return mst_communicator_split(e.communicator, worker, color, key, part);
 }
 
 muster_status muster_worker_release(muster_worker *worker, muster_communicator *part) {
@@ -445,9 +430,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers",
                          e.where);
     MUSTER_TRY(check_no_group(&e, "part"));
-    part->groups[e.rank].released = true;
-    mst_nccl_forget(worker, mst_host_of(part)->movers, mst_host_of(part)->members[e.rank].link);
-    mst_host_release(mst_host_of(part));
+    mst_communicator_release(part, worker);
     return MUSTER_OK;
 }
 
@@ -458,7 +441,5 @@ muster_communicator *muster_worker_communicator(muster_worker *worker) { return 
 int32_t muster_communicator_size(const muster_communicator *communicator) { return communicator ? communicator->size : -1; }
 
 int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
-    return communicator && worker && mst_host_of((muster_communicator *)communicator)->pool == worker->pool
-               ? mst_communicator_rank(communicator, worker)
-               : -1;
+    return communicator && worker && communicator->pool == worker->pool ? mst_communicator_rank(communicator, worker) : -1;
 }

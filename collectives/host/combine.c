@@ -1,8 +1,8 @@
 /* Reductions by the fast loops. Two inputs go to their outputs in one pass. Three and four go to
  * one output in one pass, a page at a time, from where the others are copied; more inputs, halves,
  * gradients and outputs past the cache go by way of a chunk that stays in the first-level cache. */
-#include "many_impl.h"
-#include "view_impl.h"
+#include "combine_private.h"
+#include "many_private.h"
 
 enum {
     STEP_BYTES = 4096, /* at a time: small, so that the memory is not left idle while the outputs are copied */
@@ -19,28 +19,26 @@ typedef struct combination {
     double scale;
 } combination;
 
-static int64_t shards_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
-
 static combination combination_of(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
-    int64_t element = muster_dtype_size(own->dtype), inputs = 0;
-    for (int32_t r = 0; r < view->size; r++) inputs += shards_of(view->requests[r]);
+    int64_t element = muster_dtype_size(own->dtype), inputs = mst_view_shards(view);
     muster_reduction op = own->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : own->reduction;
     return (combination){view, op, own->dtype, element, own->output_count * element, inputs, 1.0 / (double)inputs};
 }
 
 /* The shards of all ranks, in order: their addresses at element `at`. */
-typedef struct walk {
+typedef struct shard_iterator {
     const combination *c;
     int64_t at, shard;
     int32_t rank;
-} walk;
+} shard_iterator;
 
-static const void *next_shard(walk *walk) {
-    const mst_view *view = walk->c->view;
-    for (; walk->rank < view->size; walk->rank++, walk->shard = 0) {
-        const mst_request *request = view->requests[walk->rank];
-        if (walk->shard < shards_of(request)) return mst_at(request->input, walk->shard++ * walk->c->vector + walk->at * walk->c->element);
+static const void *next_shard(shard_iterator *iterator) {
+    const mst_view *view = iterator->c->view;
+    for (; iterator->rank < view->size; iterator->rank++, iterator->shard = 0) {
+        const mst_request *request = view->requests[iterator->rank];
+        if (iterator->shard < mst_request_shards(request))
+            return mst_at(request->input, iterator->shard++ * iterator->c->vector + iterator->at * iterator->c->element);
     }
     return NULL;
 }
@@ -68,12 +66,12 @@ static void spread(const combination *c, const target *t, const void *hot, int64
 
 static void accumulate(const combination *c, void *accumulator, int64_t at, int64_t count) {
     const void *inputs[LISTED];
-    walk walk = {.c = c, .at = at};
+    shard_iterator iterator = {.c = c, .at = at};
     if (c->inputs > LISTED) {
         for (int64_t i = 0; i < c->inputs; i++)
-            mst_reduction_accumulate(c->op, c->dtype, accumulator, next_shard(&walk), count, c->scale, i == 0);
+            mst_reduction_accumulate(c->op, c->dtype, accumulator, next_shard(&iterator), count, c->scale, i == 0);
     } else {
-        for (int64_t i = 0; i < c->inputs; i++) inputs[i] = next_shard(&walk);
+        for (int64_t i = 0; i < c->inputs; i++) inputs[i] = next_shard(&iterator);
         mst_many_accumulate(c->op, c->dtype, accumulator, inputs, c->inputs, count, c->scale);
     }
 }
@@ -130,7 +128,7 @@ static void combine_by_chunks(const combination *c, target *t) {
 
 /* Two inputs, one or two outputs. In place every element is read before it is written. */
 static void combine_pair(const combination *c, const target *t) {
-    walk inputs = {.c = c, .at = t->begin};
+    shard_iterator inputs = {.c = c, .at = t->begin};
     const void *a = next_shard(&inputs), *b = next_shard(&inputs);
     bool two = t->last - t->first > 1;
     void *x = output_at(c, t->first, t->begin - t->shift), *y = two ? output_at(c, t->first + 1, t->begin - t->shift) : NULL;

@@ -1,6 +1,6 @@
 /* Copies past the cache: a line that is written whole by non-temporal stores is not read first. It
  * pays where the lines would have left the cache before anybody reads them. */
-#include "view_impl.h"
+#include "combine_private.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>

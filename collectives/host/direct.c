@@ -1,7 +1,7 @@
 /* Large collectives, each byte moved once: ranks read the others' inputs and write the others'
  * outputs. What one rank writes here nobody else reads or writes in the same collective, also in
  * place: rank r alone touches segment r of a reduction. */
-#include "view_impl.h"
+#include "combine_private.h"
 
 static void all_reduce(const mst_view *view) {
     int64_t begin, end;
@@ -75,10 +75,10 @@ static bool in_place(const mst_view *view, int32_t rank) {
     return !request->send_counts && request->input == request->output;
 }
 
-/* Two ranks' parcels for each other, of which one or both lie where the other goes: each of the two
+/* Two ranks' blocks for each other, of which one or both lie where the other goes: each of the two
  * ranks exchanges one half of them. */
 static void exchange(const mst_view *view, int32_t peer) {
-    mst_parcel away = mst_view_parcel(view, view->rank, peer), home = mst_view_parcel(view, peer, view->rank);
+    mst_block away = mst_view_block(view, view->rank, peer), home = mst_view_block(view, peer, view->rank);
     int64_t element = mst_view_element(view), begin, end;
     mst_segment(home.count, element, 2, view->rank < peer ? 0 : 1, &begin, &end);
     for (int64_t at = begin * element; at < end * element; at += MST_CHUNK_BYTES) {
@@ -95,20 +95,29 @@ static void all_to_all(const mst_view *view) {
         if (peer != view->rank && (in_place(view, view->rank) || in_place(view, peer))) {
             exchange(view, peer);
         } else {
-            mst_parcel parcel = mst_view_parcel(view, peer, view->rank);
-            move(view, parcel.to, parcel.from, parcel.count);
+            mst_block block = mst_view_block(view, peer, view->rank);
+            move(view, block.to, block.from, block.count);
         }
     }
 }
 
 const mst_algorithm mst_algorithm_direct = {.name = "direct",
-                                            .kind = MST_DIRECT,
-                                            .serve = {[MST_ALL_REDUCE] = all_reduce,
-                                                      [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
-                                                      [MST_REDUCE] = reduce,
-                                                      [MST_BROADCAST] = broadcast,
-                                                      [MST_ALL_GATHER] = all_gather,
-                                                      [MST_GATHER] = gather,
-                                                      [MST_SCATTER] = scatter,
-                                                      [MST_REDUCE_SCATTER] = reduce_scatter,
-                                                      [MST_ALL_TO_ALL] = all_to_all}};
+                                            .offer = MST_OFFER_TENSORS,
+                                            .run = {[MST_ALL_REDUCE] = all_reduce,
+                                                    [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                    [MST_REDUCE] = reduce,
+                                                    [MST_BROADCAST] = broadcast,
+                                                    [MST_ALL_GATHER] = all_gather,
+                                                    [MST_GATHER] = gather,
+                                                    [MST_SCATTER] = scatter,
+                                                    [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                    [MST_ALL_TO_ALL] = all_to_all},
+                                            .selected = {[MST_ALL_REDUCE] = MST_ANY_SIZE,
+                                                         [MST_ALL_REDUCE_AXPY] = MST_ANY_SIZE,
+                                                         [MST_REDUCE] = MST_ANY_SIZE,
+                                                         [MST_BROADCAST] = MST_ANY_SIZE,
+                                                         [MST_ALL_GATHER] = MST_ANY_SIZE,
+                                                         [MST_GATHER] = MST_ANY_SIZE,
+                                                         [MST_SCATTER] = MST_ANY_SIZE,
+                                                         [MST_REDUCE_SCATTER] = MST_ANY_SIZE,
+                                                         [MST_ALL_TO_ALL] = MST_ANY_SIZE}};

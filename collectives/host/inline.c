@@ -1,6 +1,6 @@
 /* Tiny collectives: every rank computes its own output, whole, from the copies beside the lines,
  * and touches nothing else of the others. */
-#include "view_impl.h"
+#include "combine_private.h"
 
 static void all_reduce(const mst_view *view) { mst_combine(view, 0, mst_view_own(view)->output_count, 0, view->rank, view->rank + 1); }
 
@@ -46,19 +46,30 @@ static void scatter(const mst_view *view) {
 
 static void all_to_all(const mst_view *view) {
     for (int32_t r = 0; r < view->size; r++) {
-        mst_parcel parcel = mst_view_parcel(view, r, view->rank);
-        mst_copy_bytes(parcel.to, parcel.from, parcel.count * mst_view_element(view));
+        mst_block block = mst_view_block(view, r, view->rank);
+        mst_copy_bytes(block.to, block.from, block.count * mst_view_element(view));
     }
 }
 
 const mst_algorithm mst_algorithm_inline = {.name = "inline",
-                                            .kind = MST_INLINE,
-                                            .serve = {[MST_ALL_REDUCE] = all_reduce,
-                                                      [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
-                                                      [MST_REDUCE] = reduce,
-                                                      [MST_BROADCAST] = broadcast,
-                                                      [MST_ALL_GATHER] = all_gather,
-                                                      [MST_GATHER] = gather,
-                                                      [MST_SCATTER] = scatter,
-                                                      [MST_REDUCE_SCATTER] = reduce_scatter,
-                                                      [MST_ALL_TO_ALL] = all_to_all}};
+                                            .offer = MST_OFFER_SLOT,
+                                            .run = {[MST_ALL_REDUCE] = all_reduce,
+                                                    [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                    [MST_REDUCE] = reduce,
+                                                    [MST_BROADCAST] = broadcast,
+                                                    [MST_ALL_GATHER] = all_gather,
+                                                    [MST_GATHER] = gather,
+                                                    [MST_SCATTER] = scatter,
+                                                    [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                    [MST_ALL_TO_ALL] = all_to_all},
+                                            .selected = {[MST_ALL_REDUCE] = MST_UP_TO(256, 2048),
+                                                         [MST_ALL_REDUCE_AXPY] = MST_UP_TO(256, 2048),
+                                                         [MST_REDUCE] = MST_UP_TO(256, 4096),
+                                                         [MST_BROADCAST] = MST_UP_TO(512, 8192),
+                                                         [MST_ALL_GATHER] = MST_UP_TO(256, 4096),
+                                                         [MST_GATHER] = MST_UP_TO(256, 4096),
+                                                         [MST_SCATTER] = MST_UP_TO(512, MST_SLOT_BYTES),
+                                                         [MST_REDUCE_SCATTER] = MST_UP_TO(512, 4096),
+                                                         [MST_ALL_TO_ALL] = MST_UP_TO(512, 8192),
+                                                         [MST_BARRIER] = MST_ANY_SIZE,
+                                                         [MST_END_OF_BODY] = MST_ANY_SIZE}};

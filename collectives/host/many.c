@@ -1,6 +1,6 @@
 /* Accumulation of three or four inputs in one pass: the accumulator is written once and not read
  * again, and memory delivers all of them at the same time. */
-#include "many_impl.h"
+#include "many_private.h"
 
 #include "half_impl.h"
 #include "op_impl.h"
@@ -64,9 +64,8 @@ MST_EACH_UNSIGNED(INTEGER_LOOPS)
                        [MUSTER_MIN] = min_##name,   \
                        [MUSTER_AVG] = avg_##name},
 /* inputs: [MANY], the last one may be NULL. bool goes one by one. */
-static void (*const loops[MST_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count,
-                                                               double scale) = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW)
-                                                                                    MST_EACH_UNSIGNED(INTEGER_ROW)};
+static void (*const loops[MST_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count, double scale) = {
+    MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)};
 
 static bool at_once(muster_reduction op, muster_dtype dtype, int64_t input_count) { return loops[dtype][op] && input_count >= MANY - 1; }
 

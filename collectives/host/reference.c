@@ -1,7 +1,7 @@
 /* The algorithm that the others are compared with: every rank computes its whole output from the
  * copies of all inputs, element by element, with arithmetic of its own. Slow, and meant to be
  * obviously right. */
-#include "algorithm_impl.h"
+#include "algorithm_private.h"
 
 #include <string.h>
 
@@ -263,13 +263,13 @@ static void all_to_all(const mst_view *view) {
 }
 
 const mst_algorithm mst_algorithm_reference = {.name = "reference",
-                                               .kind = MST_REFERENCE,
-                                               .serve = {[MST_ALL_REDUCE] = all_reduce,
-                                                         [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
-                                                         [MST_REDUCE] = reduce,
-                                                         [MST_BROADCAST] = broadcast,
-                                                         [MST_ALL_GATHER] = all_gather,
-                                                         [MST_GATHER] = gather,
-                                                         [MST_SCATTER] = scatter,
-                                                         [MST_REDUCE_SCATTER] = reduce_scatter,
-                                                         [MST_ALL_TO_ALL] = all_to_all}};
+                                               .offer = MST_OFFER_COPY,
+                                               .run = {[MST_ALL_REDUCE] = all_reduce,
+                                                       [MST_ALL_REDUCE_AXPY] = all_reduce_axpy,
+                                                       [MST_REDUCE] = reduce,
+                                                       [MST_BROADCAST] = broadcast,
+                                                       [MST_ALL_GATHER] = all_gather,
+                                                       [MST_GATHER] = gather,
+                                                       [MST_SCATTER] = scatter,
+                                                       [MST_REDUCE_SCATTER] = reduce_scatter,
+                                                       [MST_ALL_TO_ALL] = all_to_all}};

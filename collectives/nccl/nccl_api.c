@@ -1,5 +1,5 @@
 /* Opening NCCL, and what its results mean. */
-#include "nccl_impl.h"
+#include "nccl_private.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -170,7 +170,8 @@ static muster_status describe(muster_runtime *runtime) {
                            mst_topology_allowed());
     at += describe_gpus(runtime, text + at, size - at);
     char ways[400];
-    at += (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_ways(runtime->communicator, ways, sizeof ways));
+    at +=
+        (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
     snprintf(text + at, size - at,
              "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
              (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);

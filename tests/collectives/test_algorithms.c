@@ -7,7 +7,7 @@
 
 #include "base_seed.h"
 #include "collectives_oracle.h"
-#include "host/algorithm_impl.h"
+#include "host/algorithm_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -198,16 +198,16 @@ static void prepare(const trial *t, uint64_t seed) {
 }
 
 /* Every rank once, beginning anywhere, in either direction. */
-static void serve(const trial *t, mst_algorithm_kind kind, uint64_t seed) {
+static void serve(const trial *t, int32_t kind, uint64_t seed) {
     static _Alignas(64) char chunk[MST_CHUNK_BYTES];
     prepare(t, seed);
     const mst_request *requests[RANKS];
-    for (int32_t r = 0; r < t->size; r++) requests[r] = kind == MST_DIRECT ? &originals[r] : &copied[r];
+    for (int32_t r = 0; r < t->size; r++) requests[r] = mst_algorithm_at(kind)->offer == MST_OFFER_TENSORS ? &originals[r] : &copied[r];
     int32_t first = (int32_t)random_below(t->size), direction = random_below(2) ? 1 : t->size - 1;
     for (int32_t i = 0; i < t->size; i++) {
         memset(chunk, FILL, sizeof chunk);
         mst_view view = {requests, t->size, (first + i * direction) % t->size, chunk};
-        mst_algorithm_of(kind)->serve[t->collective](&view);
+        mst_algorithm_at(kind)->run[t->collective](&view);
     }
 }
 
@@ -283,13 +283,13 @@ static double expected(const trial *t, int32_t rank, int64_t index) {
     }
 }
 
-static void describe(char text[200], const trial *t, mst_algorithm_kind kind) {
+static void describe(char text[200], const trial *t, int32_t kind) {
     snprintf(text, 200, "collective %d %s %s %s, %d ranks, root %d, count %lld, places %d, uneven %d", t->collective,
-             mst_algorithm_of(kind)->name, mst_reduction_name(t->op), muster_dtype_name(t->dtype), t->size, t->root, (long long)t->count,
+             mst_algorithm_at(kind)->name, mst_reduction_name(t->op), muster_dtype_name(t->dtype), t->size, t->root, (long long)t->count,
              t->places, t->uneven);
 }
 
-static void check_output(const trial *t, mst_algorithm_kind kind, int32_t rank) {
+static void check_output(const trial *t, int32_t kind, int32_t rank) {
     const mst_request *q = &originals[rank];
     double exact = t->op == MUSTER_AVG ? (t->dtype == MUSTER_BF16 ? 0x1p-8 : t->dtype == MUSTER_F16 ? 0x1p-11 : 0x1p-20) : 0;
     char text[200];
@@ -321,7 +321,7 @@ static const char *first_changed(const rank_memory *m, const char *begin, const 
 }
 
 /* Nothing before or behind the outputs was written; and no input that has no output in it. */
-static void check_rest(const trial *t, mst_algorithm_kind kind, int32_t rank) {
+static void check_rest(const trial *t, int32_t kind, int32_t rank) {
     const rank_memory *m = &memories[rank];
     int64_t input = originals[rank].input_count * muster_dtype_size(t->dtype);
     const char *given = originals[rank].input, *output_end = m->output + m->output_bytes, *end = m->block + m->used;
@@ -333,8 +333,8 @@ static void check_rest(const trial *t, mst_algorithm_kind kind, int32_t rank) {
     fail_msg("%s: rank %d: a byte outside the output was changed, %lld from its beginning", text, rank, (long long)(at - m->output));
 }
 
-static void check_kind(const trial *t, mst_algorithm_kind kind, uint64_t seed) {
-    if (!mst_algorithm_of(kind)->serve[t->collective]) return;
+static void check_kind(const trial *t, int32_t kind, uint64_t seed) {
+    if (!mst_algorithm_at(kind)->run[t->collective]) return;
     serve(t, kind, seed);
     for (int32_t r = 0; r < t->size; r++) {
         check_output(t, kind, r);
@@ -343,7 +343,7 @@ static void check_kind(const trial *t, mst_algorithm_kind kind, uint64_t seed) {
 }
 
 static void check(const trial *t, uint64_t seed) {
-    for (mst_algorithm_kind kind = MST_REFERENCE; kind < MST_ALGORITHM_COUNT; kind++) check_kind(t, kind, seed);
+    for (int32_t kind = MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++) check_kind(t, kind, seed);
 }
 
 /* ---- the matrix ---- */
@@ -426,7 +426,8 @@ static void large_collectives_are_right(void **state) {
                    .size = 2,
                    .count = 1100003,
                    .places = i % 2 ? APART : MIXED};
-        for (mst_algorithm_kind kind = SANITIZED ? MST_DIRECT : MST_REFERENCE; kind <= MST_DIRECT; kind++) check_kind(&t, kind, i);
+        for (int32_t kind = SANITIZED ? MST_ALGORITHM_direct : MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++)
+            check_kind(&t, kind, i);
     }
 }
 
@@ -441,9 +442,9 @@ static void compare_bits(const trial *t) {
     static char first[KEPT], other[KEPT];
     uint64_t seed = numbers;
     memset(first, 0, sizeof first), memset(other, 0, sizeof other);
-    serve(t, MST_REFERENCE, seed);
+    serve(t, MST_ALGORITHM_reference, seed);
     keep_outputs(t, first);
-    for (mst_algorithm_kind kind = MST_INLINE; kind <= MST_DIRECT; kind++) {
+    for (int32_t kind = MST_ALGORITHM_inline; kind < MST_ALGORITHM_COUNT; kind++) {
         serve(t, kind, seed);
         keep_outputs(t, other);
         char text[200];
@@ -470,7 +471,7 @@ static void algorithms_give_the_same_bits(void **state) {
 
 static void maximum_lets_nan_through(void **state) {
     (void)state;
-    for (mst_algorithm_kind kind = MST_REFERENCE; kind <= MST_DIRECT; kind++) {
+    for (int32_t kind = MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++) {
         float inputs[3][3] = {{1, NAN, 3}, {NAN, 5, 6}, {7, 8, 2}}, outputs[3][3];
         mst_request requests[3];
         _Alignas(64) static char chunk[MST_CHUNK_BYTES];
@@ -485,7 +486,7 @@ static void maximum_lets_nan_through(void **state) {
                                         .shards = 1};
         }
         const mst_request *all[3] = {&requests[0], &requests[1], &requests[2]};
-        for (int32_t r = 0; r < 3; r++) mst_algorithm_of(kind)->serve[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk});
+        for (int32_t r = 0; r < 3; r++) mst_algorithm_at(kind)->run[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk});
         assert_true(isnan(outputs[1][0]) && isnan(outputs[2][1]));
         assert_true(outputs[0][2] == 6);
     }
@@ -545,25 +546,25 @@ static void segments_differ_by_one_unit_at_most(void **state) {
 static void a_forced_algorithm_is_selected_wherever_it_serves(void **state) {
     (void)state;
     for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) {
-        assert_int_equal(mst_algorithm_select(c, true, INT64_C(1) << 40, MST_REFERENCE), MST_REFERENCE);
-        assert_int_equal(mst_algorithm_select(c, true, 0, MST_DIRECT), MST_DIRECT);
-        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES, MST_INLINE), MST_INLINE);
-        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES + 1, MST_INLINE), MST_DIRECT);
+        assert_int_equal(mst_algorithm_select(c, true, INT64_C(1) << 40, false, MST_ALGORITHM_reference), MST_ALGORITHM_reference);
+        assert_int_equal(mst_algorithm_select(c, true, 0, false, MST_ALGORITHM_direct), MST_ALGORITHM_direct);
+        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES, false, MST_ALGORITHM_inline), MST_ALGORITHM_inline);
+        assert_int_equal(mst_algorithm_select(c, true, MST_SLOT_BYTES + 1, false, MST_ALGORITHM_inline), MST_ALGORITHM_direct);
     }
 }
 
 static void small_is_inline_and_large_is_direct(void **state) {
     (void)state;
-    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 64, 0), MST_INLINE);
-    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 1 << 20, 0), MST_DIRECT);
+    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 64, false, 0), MST_ALGORITHM_inline);
+    assert_int_equal(mst_algorithm_select(MST_ALL_REDUCE, false, 1 << 20, false, 0), MST_ALGORITHM_direct);
 }
 
 static void what_is_selected_serves(void **state) {
     (void)state;
     for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) {
         for (int64_t bytes = 0; bytes < INT64_C(1) << 40; bytes = bytes * 2 + 1) {
-            for (mst_algorithm_kind forced = 0; forced < MST_ALGORITHM_COUNT; forced++) {
-                assert_non_null(mst_algorithm_of(mst_algorithm_select(c, false, bytes, forced))->serve[c]);
+            for (int32_t forced = 0; forced < MST_ALGORITHM_COUNT; forced++) {
+                assert_non_null(mst_algorithm_at(mst_algorithm_select(c, false, bytes, false, forced))->run[c]);
             }
         }
     }
@@ -571,10 +572,11 @@ static void what_is_selected_serves(void **state) {
 
 static void algorithms_have_names(void **state) {
     (void)state;
-    assert_int_equal(mst_algorithm_named("reference"), MST_REFERENCE);
-    assert_int_equal(mst_algorithm_named("inline"), MST_INLINE);
-    assert_int_equal(mst_algorithm_named("direct"), MST_DIRECT);
-    assert_int_equal(mst_algorithm_named("ring"), 0);
+    assert_string_equal(mst_algorithm_at(MST_ALGORITHM_reference)->name, "reference");
+    assert_string_equal(mst_algorithm_at(MST_ALGORITHM_inline)->name, "inline");
+    assert_string_equal(mst_algorithm_at(MST_ALGORITHM_direct)->name, "direct");
+    assert_null(mst_algorithm_at(0));
+    assert_null(mst_algorithm_at(MST_ALGORITHM_COUNT));
 }
 
 static int free_memories(void **state) {

@@ -1,6 +1,6 @@
 /* Several inputs read at once give the bits of one input after the other, which is what the other
  * algorithms do: every dtype, op and number of inputs. */
-#include "host/many_impl.h"
+#include "host/many_private.h"
 
 #include "base_check.h"
 #include "base_seed.h"

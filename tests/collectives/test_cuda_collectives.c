@@ -120,7 +120,7 @@ static void virtual_devices_go_without_nccl(void **state) {
     char ways[400];
     begin(true);
     open_good(&c, "cuda-virtual", NULL);
-    assert_non_null(strstr(mst_communicator_ways(c.communicator, ways, sizeof ways), "NCCL takes each GPU once"));
+    assert_non_null(strstr(mst_communicator_description(c.communicator, ways, sizeof ways), "NCCL takes each GPU once"));
     assert_ok(collectives_run(&c, large_sum, NULL));
     assert_int_equal(muster_sim_calls("ncclCommInitRankConfig"), 0);
     assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);

@@ -1,7 +1,7 @@
 /* Parts of a communicator: who is in them and in which order, how long they live, and what they
  * inherit. */
 #include "collectives_values.h"
-#include "host/host_impl.h"
+#include "host/algorithm_private.h"
 
 static int64_t sum_of_ranks(int32_t size) { return (int64_t)size * (size - 1) / 2; }
 
@@ -344,8 +344,8 @@ static muster_status forced_task(muster_worker *w, void *argument) {
     muster_communicator *part = NULL, *smaller = NULL;
     MUSTER_TRY(muster_worker_split(w, NULL, 0, -w->rank, &part));
     MUSTER_TRY(muster_worker_split(w, part, w->rank % 2, 0, &smaller));
-    VALUES_REQUIRE(mst_host_of(part)->forced == *(mst_algorithm_kind *)argument);
-    VALUES_REQUIRE(mst_host_of(smaller)->forced == *(mst_algorithm_kind *)argument);
+    VALUES_REQUIRE(part->forced.algorithm == *(int32_t *)argument);
+    VALUES_REQUIRE(smaller->forced.algorithm == *(int32_t *)argument);
     MUSTER_TRY(sum_is(w, part, 1, w->size));
     MUSTER_TRY(muster_worker_release(w, smaller));
     return muster_worker_release(w, part);
@@ -354,7 +354,7 @@ static muster_status forced_task(muster_worker *w, void *argument) {
 static void test_a_part_inherits_the_forced_algorithm(void **state) {
     (void)state;
     static const char *const names[] = {NULL, "reference", "inline", "direct"};
-    for (mst_algorithm_kind kind = 0; kind < MST_ALGORITHM_COUNT; kind++) {
+    for (int32_t kind = 0; kind < (int32_t)(sizeof names / sizeof *names); kind++) {
         collectives_pool c;
         collectives_open_with(&c, 3, 0, names[kind], -1);
         assert_ok(collectives_run(&c, forced_task, &kind));

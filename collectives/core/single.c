@@ -1,5 +1,5 @@
 /* The communicator of one rank: nearly every collective is a copy on its device, or nothing. */
-#include "host/host_impl.h"
+#include "rendezvous_private.h"
 
 static muster_status copy(muster_worker *worker, const mst_request *r) {
     int64_t bytes = mst_request_input_bytes(r);
@@ -31,13 +31,11 @@ static bool is_copy(const mst_request *r) {
     }
 }
 
-static muster_status run(muster_communicator *self, muster_worker *worker, mst_request *requests, int32_t count) {
-    MUSTER_TRY(mst_refuse_lost(mst_host_of(self), worker, mst_collective_name(requests->collective)));
+muster_status mst_single_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
+    MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_collective_name(requests->collective)));
     for (int32_t i = 0; i < count; i++) {
-        if (!is_copy(&requests[i])) return mst_host_run(self, worker, requests, count);
+        if (!is_copy(&requests[i])) return mst_batch_run(communicator, worker, requests, count);
     }
     for (int32_t i = 0; i < count; i++) MUSTER_TRY(copy(worker, &requests[i]));
     return MUSTER_OK;
 }
-
-const mst_communicator_table mst_single_table = {"single", run, mst_host_split, NULL};

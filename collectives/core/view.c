@@ -1,5 +1,5 @@
-#include "algorithm_impl.h"
-#include "view_impl.h"
+/* Which elements a rank deals with, and where they lie. */
+#include "view_private.h"
 
 enum { PAGE = 4096, MANY_PAGES = 16 };
 
@@ -38,11 +38,27 @@ static int64_t pair_offset(const int64_t *counts, int64_t total, int32_t size, i
     return offset;
 }
 
-mst_parcel mst_view_parcel(const mst_view *view, int32_t from, int32_t to) {
+mst_block mst_view_block(const mst_view *view, int32_t from, int32_t to) {
     const mst_request *sender = view->requests[from], *receiver = view->requests[to];
     int64_t element = muster_dtype_size(sender->dtype);
     int64_t sent = pair_offset(sender->send_counts, sender->input_count, view->size, to) * element;
     int64_t received = pair_offset(receiver->recv_counts, receiver->output_count, view->size, from) * element;
     int64_t count = pair_part(sender->send_counts, sender->input_count, view->size, to);
-    return (mst_parcel){mst_at(sender->input, sent), mst_at(receiver->output, received), count};
+    return (mst_block){mst_at(sender->input, sent), mst_at(receiver->output, received), count};
+}
+
+int64_t mst_view_shards(const mst_view *view) {
+    int64_t shards = 0;
+    for (int32_t r = 0; r < view->size; r++) shards += mst_request_shards(view->requests[r]);
+    return shards;
+}
+
+int64_t mst_view_largest_bytes(const mst_view *view) {
+    int64_t largest = 0;
+    for (int32_t r = 0; r < view->size; r++) {
+        int64_t in = mst_request_input_bytes(view->requests[r]), out = mst_request_output_bytes(view->requests[r]);
+        largest = in > largest ? in : largest;
+        largest = out > largest ? out : largest;
+    }
+    return largest;
 }

@@ -1,29 +1,31 @@
 /* Collectives by NCCL. What it combines in the way that is promised goes by its own collectives.
- * The rest is exchanged, combined by our kernel in rank order,
- * and given out again: rank r combines segment r, as between peers, so that the bits are the same.
+ * The rest is exchanged, combined by our kernel in rank order, and given out again: rank r combines
+ * segment r, as between peers, so that the bits are the same.
  *
- *   dtype x op                          by
+ *   dtype x op                                 by
  *   i8 u8 i32 u32 i64 u64 x sum prod max min   NCCL: exact, in any order
- *   f32 f64 x sum prod avg NCCL, in an order that it chooses, the same on every rank; avg: ncclAvg.
- *   In a fixed order: ours
- *   f32 f64 x max min                   ours: that a NaN gets through is not promised there
- *   f16 bf16                            ours: in which type they are summed is not documented there
- *   i16 bool                            ours: NCCL has no such types
- *   shards, axpy, momentum              ours
+ *   f32 f64 x sum prod avg   NCCL, in an order that it chooses, the same on every rank
+ *                            In a fixed order: ours
+ *   f32 f64 x max min        ours: that a NaN gets through is not promised there
+ *   f16 bf16                 ours: in which type they are summed is not documented there
+ *   i16 bool                 ours: NCCL has no such types
+ *   shards, axpy, momentum   ours
  *
- * A round is up to two NCCL groups, with the kernels between them; a group holds everything of all
- * items. */
+ * A rendezvous is up to two NCCL groups, with the kernels between them; a group holds everything
+ * of all requests. */
+#include "nccl_private.h"
+
 #include "cuda/cuda_impl.h"
-#include "nccl_impl.h"
+#include "p2p/p2p_reduce_private.h"
 
 typedef struct issue {
-    const mst_items *items;
+    const mst_batch *batch;
     muster_worker *worker;
-    mst_nccl_seat *seat;
-    mst_nccl_link *link;
+    mst_nccl_worker *own;
+    mst_nccl_handle *handle;
     const mst_nccl_api *api;
     struct CUstream_st *stream;
-    mst_device_aside *aside;
+    mst_device_staging *staging;
     int32_t size, rank;
 } issue;
 
@@ -102,20 +104,20 @@ static muster_status reduce_natively(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     const unsigned int type = (unsigned int)type_of(r), op = operation_of(r);
     if (r->collective == MST_ALL_REDUCE)
-        return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->link->comm, c->stream);
+        return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->handle->comm, c->stream);
     if (r->collective == MST_REDUCE)
-        return CALL(c, ncclReduce, r->input, r->output, (size_t)r->input_count, type, op, r->root, c->link->comm, c->stream);
-    return CALL(c, ncclReduceScatter, r->input, r->output, (size_t)r->output_count, type, op, c->link->comm, c->stream);
+        return CALL(c, ncclReduce, r->input, r->output, (size_t)r->input_count, type, op, r->root, c->handle->comm, c->stream);
+    return CALL(c, ncclReduceScatter, r->input, r->output, (size_t)r->output_count, type, op, c->handle->comm, c->stream);
 }
 
 /* ---- moving ---- */
 
 static muster_status send(const issue *c, const void *from, int64_t bytes, int32_t peer) {
-    return bytes == 0 ? MUSTER_OK : CALL(c, ncclSend, from, (size_t)bytes, MST_NCCL_UINT8, peer, c->link->comm, c->stream);
+    return bytes == 0 ? MUSTER_OK : CALL(c, ncclSend, from, (size_t)bytes, MST_NCCL_UINT8, peer, c->handle->comm, c->stream);
 }
 
 static muster_status receive(const issue *c, void *to, int64_t bytes, int32_t peer) {
-    return bytes == 0 ? MUSTER_OK : CALL(c, ncclRecv, to, (size_t)bytes, MST_NCCL_UINT8, peer, c->link->comm, c->stream);
+    return bytes == 0 ? MUSTER_OK : CALL(c, ncclRecv, to, (size_t)bytes, MST_NCCL_UINT8, peer, c->handle->comm, c->stream);
 }
 
 static muster_status copy(const issue *c, void *to, const void *from, int64_t bytes) {
@@ -125,7 +127,7 @@ static muster_status copy(const issue *c, void *to, const void *from, int64_t by
 static muster_status broadcast(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     return CALL(c, ncclBroadcast, c->rank == r->root ? r->input : r->output, r->output, (size_t)(r->output_count * mst_view_element(view)),
-                MST_NCCL_UINT8, r->root, c->link->comm, c->stream);
+                MST_NCCL_UINT8, r->root, c->handle->comm, c->stream);
 }
 
 /* Rank r's part of the concatenation, in `base`. */
@@ -137,7 +139,7 @@ static int64_t part_bytes(const mst_view *view, int32_t rank) { return mst_view_
 static muster_status all_gather(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     if (even(view))
-        return CALL(c, ncclAllGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, c->link->comm, c->stream);
+        return CALL(c, ncclAllGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, c->handle->comm, c->stream);
     MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
     for (int32_t peer = 0; peer < c->size; peer++) {
         if (peer == c->rank) continue;
@@ -150,7 +152,7 @@ static muster_status all_gather(const issue *c, const mst_view *view) {
 static muster_status gather(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     if (even(view) && c->api->ncclGather)
-        return CALL(c, ncclGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm,
+        return CALL(c, ncclGather, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->handle->comm,
                     c->stream);
     if (c->rank != r->root) return send(c, r->input, part_bytes(view, c->rank), r->root);
     MUSTER_TRY(copy(c, part_at(view, r->output, c->rank), r->input, part_bytes(view, c->rank)));
@@ -162,7 +164,7 @@ static muster_status gather(const issue *c, const mst_view *view) {
 static muster_status scatter(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     if (even(view) && c->api->ncclScatter)
-        return CALL(c, ncclScatter, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->link->comm,
+        return CALL(c, ncclScatter, r->input, r->output, (size_t)part_bytes(view, c->rank), MST_NCCL_UINT8, r->root, c->handle->comm,
                     c->stream);
     if (c->rank != r->root) return receive(c, r->output, part_bytes(view, c->rank), r->root);
     MUSTER_TRY(copy(c, r->output, part_at(view, r->input, c->rank), part_bytes(view, c->rank)));
@@ -171,15 +173,15 @@ static muster_status scatter(const issue *c, const mst_view *view) {
     return MUSTER_OK;
 }
 
-/* The input is never the output here: mst_movers_offer has copied it. */
+/* The input is never the output here: prepare has copied it. */
 static muster_status all_to_all(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     const int64_t element = mst_view_element(view);
     if (!r->send_counts && c->api->ncclAlltoAll)
-        return CALL(c, ncclAlltoAll, r->input, r->output, (size_t)(r->input_count / c->size * element), MST_NCCL_UINT8, c->link->comm,
+        return CALL(c, ncclAlltoAll, r->input, r->output, (size_t)(r->input_count / c->size * element), MST_NCCL_UINT8, c->handle->comm,
                     c->stream);
     for (int32_t peer = 0; peer < c->size; peer++) {
-        mst_parcel away = mst_view_parcel(view, c->rank, peer), home = mst_view_parcel(view, peer, c->rank);
+        mst_block away = mst_view_block(view, c->rank, peer), home = mst_view_block(view, peer, c->rank);
         if (peer == c->rank) {
             MUSTER_TRY(copy(c, home.to, home.from, home.count * element));
         } else {
@@ -191,8 +193,6 @@ static muster_status all_to_all(const issue *c, const mst_view *view) {
 }
 
 /* ---- combining in rank order ---- */
-
-static int64_t shards_of(const mst_request *r) { return r->collective == MST_ALL_REDUCE ? r->shards : 1; }
 
 /* The elements that rank r combines. */
 typedef struct range {
@@ -216,32 +216,52 @@ static range range_of(const mst_view *view, int32_t rank) {
 /* Of the outputs alone a reduction does not need room where its root has none. */
 static bool needs_result(const mst_request *r, int32_t rank) { return r->collective == MST_REDUCE && rank != r->root; }
 
-static int64_t room_of(const mst_view *view) {
+static int64_t slots_bytes(const mst_view *view) {
     const mst_request *r = mst_view_own(view);
-    const int64_t vector = mst_device_aside_bytes(range_of(view, view->rank).count * mst_view_element(view));
-    return vector * (mst_p2p_inputs(view) - shards_of(r) + needs_result(r, view->rank));
+    const int64_t vector = mst_device_staging_bytes(range_of(view, view->rank).count * mst_view_element(view));
+    return vector * (mst_view_shards(view) - mst_request_shards(r) + needs_result(r, view->rank));
 }
 
-int64_t mst_nccl_room(const mst_host_communicator *self, int32_t rank, const mst_request *r) {
+/* The same, as far as this rank knows before the others have come. */
+static int64_t expected_bytes(const mst_batch *batch, const mst_request *r) {
     if (!combines(r)) return 0;
+    const muster_communicator *communicator = batch->communicator;
+    const bool fixed_order = communicator->world->fixed_order;
     const int64_t element = muster_dtype_size(r->dtype);
-    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, self->base.size, rank).count;
-    bool natural =
-        r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && shards_of(r) == 1 &&
-        !(mst_dtype_is_float(r->dtype) && (self->movers->fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
-    return natural ? 0 : mst_device_aside_bytes(count * element) * (shards_of(r) * self->base.size + 1);
+    int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, communicator->size, batch->rank).count;
+    bool native = r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && mst_request_shards(r) == 1 &&
+                  !(mst_dtype_is_float(r->dtype) && (fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
+    return native ? 0 : mst_device_staging_bytes(count * element) * (mst_request_shards(r) * communicator->size + 1);
+}
+
+/* Also where another transport serves in the end, since a rank must not ask the driver for memory
+ * once some rank may be inside NCCL: which is from here on until the end of the run. */
+muster_status mst_nccl_prepare(mst_batch *batch) {
+    mst_device_staging *staging = &mst_nccl_worker_of(batch->communicator, batch->worker)->staging;
+    int64_t bytes = 0;
+    bool expected = false;
+    for (int32_t i = 0; i < batch->count; i++) {
+        bytes += mst_device_copy_bytes(batch, i);
+        if (mst_transport_winner(batch->communicator, &batch->requests[i], NULL) != &mst_transport_nccl) continue;
+        bytes += expected_bytes(batch, &batch->requests[i]);
+        expected = true;
+    }
+    MUSTER_TRY(mst_device_staging_begin(batch->worker, staging, bytes));
+    if (expected) batch->worker->device->in_flight = true;
+    for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(mst_device_offer_copy(batch, i, staging));
+    return MUSTER_OK;
 }
 
 /* Where the input of a shard of rank r lies when the exchange has ended. slot: the first of this
- * item's, in the aside. */
+ * request's, in the staging memory. */
 static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t shard) {
     const mst_request *own = mst_view_own(view);
     const range mine = range_of(view, view->rank);
     const int64_t element = mst_view_element(view), vector = own->output_count * element;
     int64_t slot = 0;
     if (rank == view->rank) return (char *)own->input + shard * vector + mine.begin * element;
-    for (int32_t r = 0; r < rank; r++) slot += r == view->rank ? 0 : shards_of(view->requests[r]);
-    return slots + (slot + shard) * mst_device_aside_bytes(mine.count * element);
+    for (int32_t r = 0; r < rank; r++) slot += r == view->rank ? 0 : mst_request_shards(view->requests[r]);
+    return slots + (slot + shard) * mst_device_staging_bytes(mine.count * element);
 }
 
 static muster_status exchange(const issue *c, const mst_view *view, char *slots) {
@@ -250,9 +270,9 @@ static muster_status exchange(const issue *c, const mst_view *view, char *slots)
     for (int32_t peer = 0; peer < c->size; peer++) {
         const range theirs = range_of(view, peer);
         if (peer == c->rank) continue;
-        for (int64_t shard = 0; shard < shards_of(own); shard++)
+        for (int64_t shard = 0; shard < mst_request_shards(own); shard++)
             MUSTER_TRY(send(c, (const char *)own->input + shard * vector + theirs.begin * element, theirs.count * element, peer));
-        for (int64_t shard = 0; shard < shards_of(view->requests[peer]) && mine > 0; shard++)
+        for (int64_t shard = 0; shard < mst_request_shards(view->requests[peer]) && mine > 0; shard++)
             MUSTER_TRY(receive(c, input_of(view, slots, peer, shard), mine, peer));
     }
     return MUSTER_OK;
@@ -262,7 +282,7 @@ static char *result_of(const mst_view *view, char *slots) {
     const mst_request *own = mst_view_own(view);
     const range mine = range_of(view, view->rank);
     const int64_t element = mst_view_element(view);
-    if (needs_result(own, view->rank)) return slots + (mst_p2p_inputs(view) - 1) * mst_device_aside_bytes(mine.count * element);
+    if (needs_result(own, view->rank)) return slots + (mst_view_shards(view) - 1) * mst_device_staging_bytes(mine.count * element);
     return (char *)own->output + (own->collective == MST_REDUCE_SCATTER ? 0 : mine.begin * element);
 }
 
@@ -272,7 +292,8 @@ static muster_status combine(const issue *c, const mst_view *view, char *slots) 
     p.count = mine.count;
     if (p.count == 0) return MUSTER_OK;
     for (int32_t r = 0; r < c->size; r++)
-        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++) p.input[p.inputs++] = input_of(view, slots, r, shard);
+        for (int64_t shard = 0; shard < mst_request_shards(view->requests[r]); shard++)
+            p.input[p.inputs++] = input_of(view, slots, r, shard);
     p.output[p.outputs++] = result_of(view, slots);
     return mst_p2p_launch(c->worker, view, &p, mine.begin);
 }
@@ -293,11 +314,13 @@ static muster_status spread(const issue *c, const mst_view *view, char *slots) {
     return MUSTER_OK;
 }
 
-/* ---- rounds ---- */
+/* ---- batches ---- */
 
-static bool goes_natively(const issue *c, const mst_view *view) { return mst_nccl_native(view, c->items->self->movers->fixed_order); }
+static bool goes_natively(const issue *c, const mst_view *view) {
+    return mst_nccl_native(view, c->batch->communicator->world->fixed_order);
+}
 
-static muster_status begin_item(const issue *c, const mst_view *view, char *slots) {
+static muster_status begin_request(const issue *c, const mst_view *view, char *slots) {
     if (!goes_natively(c, view)) return exchange(c, view, slots);
     const mst_request *r = mst_view_own(view);
     switch (r->collective) {
@@ -323,13 +346,13 @@ static muster_status begin_item(const issue *c, const mst_view *view, char *slot
 typedef muster_status (*step)(const issue *c, const mst_view *view, char *slots);
 /* A step of each item, or only of those that are combined here; their slots follow each other. */
 static muster_status each(const issue *c, step step, bool all) {
-    char *slots = c->aside->memory + c->aside->used;
-    for (int32_t i = 0; i < c->items->count; i++) {
-        mst_view view = mst_items_view(c->items, i);
-        if (!mst_mover_is_nccl(c->items, &view)) continue;
+    char *slots = c->staging->memory + c->staging->used;
+    for (int32_t i = 0; i < c->batch->count; i++) {
+        if (c->batch->winners[i] != MST_TRANSPORT_nccl) continue;
+        mst_view view = mst_batch_view(c->batch, i);
         const bool native = goes_natively(c, &view);
         if (all || !native) MUSTER_TRY(step(c, &view, slots));
-        if (!native) slots += room_of(&view);
+        if (!native) slots += slots_bytes(&view);
     }
     return MUSTER_OK;
 }
@@ -342,50 +365,51 @@ static muster_status grouped(const issue *c, step step, bool all) {
     if (status != MUSTER_OK) mst_error_save(message);
     mst_nccl_result result = c->api->ncclGroupEnd();
     if (status != MUSTER_OK) return mst_error_restore(status, message);
-    return mst_nccl_settle(c->seat, c->link, result, "ncclGroupEnd");
+    return mst_nccl_synchronize(c->own, c->handle, result, "ncclGroupEnd");
 }
 
-static muster_status make_room(const issue *c, bool *combined) {
+static muster_status make_slots(const issue *c, bool *combined) {
     int64_t bytes = 0;
-    for (int32_t i = 0; i < c->items->count; i++) {
-        mst_view view = mst_items_view(c->items, i);
-        if (!mst_mover_is_nccl(c->items, &view) || goes_natively(c, &view)) continue;
-        bytes += room_of(&view);
+    for (int32_t i = 0; i < c->batch->count; i++) {
+        if (c->batch->winners[i] != MST_TRANSPORT_nccl) continue;
+        mst_view view = mst_batch_view(c->batch, i);
+        if (goes_natively(c, &view)) continue;
+        bytes += slots_bytes(&view);
         *combined = true;
     }
-    if (c->aside->used + bytes <= c->aside->capacity) return MUSTER_OK;
-    if (c->aside->used == 0) return mst_device_aside_begin(c->worker, c->aside, bytes);
+    if (c->staging->used + bytes <= c->staging->capacity) return MUSTER_OK;
+    if (c->staging->used == 0) return mst_device_staging_begin(c->worker, c->staging, bytes);
     return mst_error(MUSTER_OUT_OF_MEMORY,
                      "collectives by NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld",
-                     c->worker->device->name, (long long)bytes, (long long)c->aside->used, (long long)c->aside->capacity);
+                     c->worker->device->name, (long long)bytes, (long long)c->staging->used, (long long)c->staging->capacity);
 }
 
-static muster_status serve(const issue *c) {
+static muster_status issue_all(const issue *c) {
     bool combined = false;
-    MUSTER_TRY(make_room(c, &combined));
-    MUSTER_TRY(grouped(c, begin_item, true));
+    MUSTER_TRY(make_slots(c, &combined));
+    MUSTER_TRY(grouped(c, begin_request, true));
     if (!combined) return MUSTER_OK;
     MUSTER_TRY(each(c, combine, false));
     return grouped(c, spread, false);
 }
 
-muster_status mst_nccl_serve(const mst_items *items, mst_device_aside *aside) {
-    muster_worker *worker = items->worker;
-    mst_nccl_seat *seat = mst_nccl_seat_of(items->self->movers, worker);
-    const issue c = {.items = items,
+muster_status mst_nccl_run(const mst_batch *batch) {
+    muster_worker *worker = batch->worker;
+    mst_nccl_worker *own = mst_nccl_worker_of(batch->communicator, worker);
+    const issue c = {.batch = batch,
                      .worker = worker,
-                     .seat = seat,
-                     .link = items->self->members[items->rank].link,
-                     .api = seat->nccl->api,
+                     .own = own,
+                     .handle = mst_nccl_state_of(batch->communicator)->handles[batch->rank],
+                     .api = own->nccl->api,
                      .stream = mst_cuda_stream(worker->device),
-                     .aside = aside,
-                     .size = items->self->base.size,
-                     .rank = items->rank};
-    if (!c.link || !c.link->comm)
-        return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", items->rank);
+                     .staging = &own->staging,
+                     .size = batch->communicator->size,
+                     .rank = batch->rank};
+    if (!c.handle || !c.handle->comm)
+        return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", batch->rank);
     worker->device->in_flight = true;
-    seat->used = worker->epoch;
-    muster_status status = serve(&c);
+    own->used = worker->epoch;
+    muster_status status = issue_all(&c);
     /* The others may be inside NCCL, and wait for what this rank will not send. */
     if (status != MUSTER_OK) mst_pool_abort(worker, status);
     return status;

@@ -1,6 +1,6 @@
 /* Do the requests of all ranks fit each other? Each rank compares everybody with rank 0, so that
  * all of them give the same answer. */
-#include "host_impl.h"
+#include "rendezvous_private.h"
 
 #include <stdio.h>
 
@@ -36,15 +36,15 @@ static int64_t compared_count(const mst_request *r) {
 enum { REQUEST_TEXT = 160 };
 /* "all_reduce sum of 12 f32", for messages. Of a request in a line, or in a group of one. Returns
  * text. */
-static const char *request_text(const mst_host_communicator *self, const mst_request *r, char text[REQUEST_TEXT]) {
+static const char *request_text(const muster_communicator *communicator, const mst_request *r, char text[REQUEST_TEXT]) {
     const mst_momentum *momentum = mst_request_momentum(r);
     const char *name = momentum ? "all_reduce_momentum" : mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
     char reduction[16] = "", root[80] = "", count[32] = "", member[MST_RANK_TEXT];
     if (r->reduction) snprintf(reduction, sizeof reduction, " %s", mst_reduction_name(r->reduction));
     if (r->collective == MST_REDUCE || r->collective == MST_GATHER)
-        snprintf(root, sizeof root, " to %s", mst_member_text(self, r->root, member));
+        snprintf(root, sizeof root, " to %s", mst_member_text(communicator, r->root, member));
     if (r->collective == MST_BROADCAST || r->collective == MST_SCATTER)
-        snprintf(root, sizeof root, " from %s", mst_member_text(self, r->root, member));
+        snprintf(root, sizeof root, " from %s", mst_member_text(communicator, r->root, member));
     if (r->collective == MST_GROUP) return snprintf(text, REQUEST_TEXT, "group of %lld", (long long)r->input_count), text;
     if (r->collective == MST_BARRIER || r->collective == MST_END_OF_BODY || r->collective == MST_SPLIT)
         return snprintf(text, REQUEST_TEXT, "%s", name), text;
@@ -65,33 +65,34 @@ static bool same_head(const mst_request *a, const mst_request *b) {
     return compared_count(a) == compared_count(b);
 }
 
-static muster_status check_sum(const mst_host_communicator *self, const mst_view *view, const char *what, int64_t whole, int32_t owner,
-                               bool of_inputs) {
+static muster_status check_sum(const muster_communicator *communicator, const mst_view *view, const char *what, int64_t whole,
+                               int32_t owner, bool of_inputs) {
     int64_t sum = 0;
     for (int32_t r = 0; r < view->size; r++) sum += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
     if (sum == whole) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of %s: expected %lld elements, the sum of all ranks' %ss, received %lld",
-                     mst_collective_name(view->requests[0]->collective), what, mst_member_text(self, owner, member), (long long)sum,
+                     mst_collective_name(view->requests[0]->collective), what, mst_member_text(communicator, owner, member), (long long)sum,
                      of_inputs ? "input" : "output", (long long)whole);
 }
 
 /* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the
  * larger one. */
-static muster_status check_in_place(const mst_host_communicator *self, const mst_view *view, int32_t r, int64_t offset) {
+static muster_status check_in_place(const muster_communicator *communicator, const mst_view *view, int32_t r, int64_t offset) {
     const mst_request *q = view->requests[r];
     int64_t expected = offset * muster_dtype_size(q->dtype);
     if (q->place == 0 || q->place - 1 == expected) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on %s: expected its part to begin at byte %lld, received byte %lld",
-                     mst_collective_name(q->collective), mst_member_text(self, r, member), (long long)expected, (long long)(q->place - 1));
+                     mst_collective_name(q->collective), mst_member_text(communicator, r, member), (long long)expected,
+                     (long long)(q->place - 1));
 }
 
-static muster_status check_parts(const mst_host_communicator *self, const mst_view *view, int32_t first, int32_t last) {
+static muster_status check_parts(const muster_communicator *communicator, const mst_view *view, int32_t first, int32_t last) {
     int64_t offset = 0;
     bool of_inputs = view->requests[0]->collective == MST_ALL_GATHER || view->requests[0]->collective == MST_GATHER;
     for (int32_t r = 0; r < last; r++) {
-        if (r >= first) MUSTER_TRY(check_in_place(self, view, r, offset));
+        if (r >= first) MUSTER_TRY(check_in_place(communicator, view, r, offset));
         offset += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
     }
     return MUSTER_OK;
@@ -104,37 +105,37 @@ static muster_status check_shards(const mst_view *view) {
                       : mst_error(MUSTER_SHAPE_MISMATCH, "all_reduce: expected at least one shard on all ranks together, received none");
 }
 
-muster_status mst_check_heads(const mst_host_communicator *self, const mst_view *view) {
+muster_status mst_check_heads(const muster_communicator *communicator, const mst_view *view) {
     const mst_request *first = view->requests[0];
     for (int32_t r = 1; r < view->size; r++) {
         if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
         char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_RANK_TEXT], zero[MST_RANK_TEXT];
         return mst_error(MUSTER_INVALID_ARGUMENT, "collective: expected the same on every rank, %s entered %s, %s entered %s",
-                         mst_member_text(self, r, one), request_text(self, view->requests[r], here), mst_member_text(self, 0, zero),
-                         request_text(self, first, there));
+                         mst_member_text(communicator, r, one), request_text(communicator, view->requests[r], here),
+                         mst_member_text(communicator, 0, zero), request_text(communicator, first, there));
     }
     int32_t root = first->root;
     switch (first->collective) {
     case MST_ALL_REDUCE:
         return check_shards(view);
     case MST_ALL_GATHER:
-        MUSTER_TRY(check_sum(self, view, "output", first->output_count, 0, true));
-        return check_parts(self, view, 0, view->size);
+        MUSTER_TRY(check_sum(communicator, view, "output", first->output_count, 0, true));
+        return check_parts(communicator, view, 0, view->size);
     case MST_GATHER:
-        MUSTER_TRY(check_sum(self, view, "output", view->requests[root]->output_count, root, true));
-        return check_parts(self, view, root, root + 1);
+        MUSTER_TRY(check_sum(communicator, view, "output", view->requests[root]->output_count, root, true));
+        return check_parts(communicator, view, root, root + 1);
     case MST_SCATTER:
-        MUSTER_TRY(check_sum(self, view, "input", view->requests[root]->input_count, root, false));
-        return check_parts(self, view, root, root + 1);
+        MUSTER_TRY(check_sum(communicator, view, "input", view->requests[root]->input_count, root, false));
+        return check_parts(communicator, view, root, root + 1);
     case MST_REDUCE_SCATTER:
-        MUSTER_TRY(check_sum(self, view, "input", first->input_count, 0, false));
-        return check_parts(self, view, 0, view->size);
+        MUSTER_TRY(check_sum(communicator, view, "input", first->input_count, 0, false));
+        return check_parts(communicator, view, 0, view->size);
     default:
         return MUSTER_OK;
     }
 }
 
-muster_status mst_check_counts(const mst_host_communicator *self, const mst_view *view) {
+muster_status mst_check_counts(const muster_communicator *communicator, const mst_view *view) {
     if (view->requests[0]->collective != MST_ALL_TO_ALL || !view->requests[0]->send_counts) return MUSTER_OK;
     for (int32_t from = 0; from < view->size; from++) {
         for (int32_t to = 0; to < view->size; to++) {
@@ -142,12 +143,9 @@ muster_status mst_check_counts(const mst_host_communicator *self, const mst_view
             if (sent == expected) continue;
             char sender[MST_RANK_TEXT], receiver[MST_RANK_TEXT];
             return mst_error(MUSTER_SHAPE_MISMATCH, "all_to_all: %s sends %lld elements to %s, which expects %lld from it",
-                             mst_member_text(self, from, sender), (long long)sent, mst_member_text(self, to, receiver),
+                             mst_member_text(communicator, from, sender), (long long)sent, mst_member_text(communicator, to, receiver),
                              (long long)expected);
         }
     }
     return MUSTER_OK;
 }
-
-int64_t mst_request_input_bytes(const mst_request *r) { return r->input ? r->input_count * muster_dtype_size(r->dtype) : 0; }
-int64_t mst_request_output_bytes(const mst_request *r) { return r->output ? r->output_count * muster_dtype_size(r->dtype) : 0; }

@@ -1,18 +1,8 @@
-/* Where the parts of a collective lie, and how its values are combined: what the algorithms
- * share. */
-#ifndef MST_VIEW_IMPL_H
-#define MST_VIEW_IMPL_H
+/* What the algorithms on host memory share: how values are combined, and copies past the cache. */
+#ifndef MST_COMBINE_PRIVATE_H
+#define MST_COMBINE_PRIVATE_H
 
-#include "algorithm_impl.h"
-
-#include <string.h>
-
-static inline const mst_request *mst_view_own(const mst_view *view) { return view->requests[view->rank]; }
-static inline int64_t mst_view_element(const mst_view *view) { return muster_dtype_size(mst_view_own(view)->dtype); }
-
-/* An address some bytes further on. No memory at all stays none: a rank without elements may have
- * NULL. */
-static inline void *mst_at(const void *base, int64_t bytes) { return base ? (char *)base + bytes : NULL; }
+#include "algorithm_private.h"
 
 static inline void mst_copy_bytes(void *to, const void *from, int64_t bytes) {
     if (bytes > 0 && to != from) memcpy(to, from, (size_t)bytes);
@@ -25,19 +15,6 @@ enum { MST_STREAM_BYTES = 24 << 20 };
 bool mst_view_streams(const mst_view *view);
 void mst_stream_bytes(void *to, const void *from, int64_t bytes);
 void mst_stream_end(void);
-
-/* Elements of rank's part of the concatenation. */
-int64_t mst_view_part(const mst_view *view, int32_t rank);
-
-/* This rank's, NULL: none. */
-static inline const mst_momentum *mst_view_momentum(const mst_view *view) { return mst_request_momentum(mst_view_own(view)); }
-
-/* Of ALL_TO_ALL: what goes from one rank to another. */
-typedef struct mst_parcel {
-    void *from, *to;
-    int64_t count;
-} mst_parcel;
-mst_parcel mst_view_parcel(const mst_view *view, int32_t from, int32_t to);
 
 /* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order,
  * written to the outputs of the ranks [first, last), where element e has its place at e - shift.

@@ -1,21 +1,13 @@
 /* Collectives between devices that read and write each other's memory by address: virtual devices
  * of one GPU, and peers. As in the host's `direct`, what one rank writes nobody else reads or
  * writes in the same collective, also in place: rank r alone touches segment r of a reduction. No
- * kernel waits for another; marks of the queues order the devices, before and after. */
-#include "../mover_impl.h"
-#include "p2p_parameters_impl.h"
+ * kernel waits for another; events of the queues order the devices, before and after. */
+#include "p2p_private.h"
+#include "p2p_reduce_private.h"
 
 static mst_code_kernel reduce_kernel = {.name = "mst_p2p_reduce"};
 
-static int64_t shards_of(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
-
-int64_t mst_p2p_inputs(const mst_view *view) {
-    int64_t inputs = 0;
-    for (int32_t r = 0; r < view->size; r++) inputs += shards_of(view->requests[r]);
-    return inputs;
-}
-
-bool mst_p2p_serves(const mst_view *view) { return view->size <= MST_P2P_OUTPUTS && mst_p2p_inputs(view) <= MST_P2P_INPUTS; }
+bool mst_p2p_combines(const mst_view *view) { return view->size <= MST_P2P_OUTPUTS && mst_view_shards(view) <= MST_P2P_INPUTS; }
 
 mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
@@ -23,7 +15,7 @@ mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view) {
     const mst_momentum *momentum = mst_view_momentum(view);
     return (mst_p2p_reduce_parameters){.dtype = own->dtype,
                                        .op = updates ? MUSTER_SUM : own->reduction,
-                                       .scale = 1.0 / (double)mst_p2p_inputs(view),
+                                       .scale = 1.0 / (double)mst_view_shards(view),
                                        .alpha = updates ? own->alpha : 0,
                                        .beta = momentum ? momentum->beta : 0};
 }
@@ -49,7 +41,7 @@ static muster_status reduce_to(muster_worker *worker, const mst_view *view, int6
     p.count = end - begin;
     for (int32_t r = 0; r < view->size; r++) {
         const char *input = view->requests[r]->input;
-        for (int64_t shard = 0; shard < shards_of(view->requests[r]); shard++)
+        for (int64_t shard = 0; shard < mst_request_shards(view->requests[r]); shard++)
             p.input[p.inputs++] = (char *)input + shard * vector + begin * element;
     }
     for (int32_t r = first; r < last; r++) p.output[p.outputs++] = (char *)view->requests[r]->output + (begin - shift) * element;
@@ -112,11 +104,11 @@ static muster_status scatter(muster_worker *worker, const mst_view *view) {
                 mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
 }
 
-/* Where it is in place the round offers a copy of the input. */
+/* Where it is in place the ranks offer copies of their inputs. */
 static muster_status all_to_all(muster_worker *worker, const mst_view *view) {
     for (int32_t i = 1; i <= view->size; i++) {
-        mst_parcel parcel = mst_view_parcel(view, (view->rank + i) % view->size, view->rank);
-        MUSTER_TRY(move(worker, view, parcel.to, parcel.from, parcel.count));
+        mst_block block = mst_view_block(view, (view->rank + i) % view->size, view->rank);
+        MUSTER_TRY(move(worker, view, block.to, block.from, block.count));
     }
     return MUSTER_OK;
 }

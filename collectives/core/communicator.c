@@ -1,0 +1,197 @@
+/* The life of a communicator. */
+#include "rendezvous_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char opening[] = "muster_runtime_open: communicator";
+
+/* ---- one communicator ---- */
+
+static muster_status make_members(const char *where, muster_communicator *made, const int32_t *ranks) {
+    const size_t size = (size_t)made->size;
+    made->members = mst_alloc(size * sizeof *made->members);
+    if (!made->members) return mst_out_of_memory(where, (int64_t)(size * sizeof *made->members));
+    for (size_t r = 0; r < size; r++) {
+        made->members[r].rank = ranks[r];
+        made->members[r].requests = mst_alloc(size * sizeof(mst_request *));
+        made->members[r].post_tags = mst_alloc(size * sizeof(uint64_t));
+        if (!made->members[r].requests || !made->members[r].post_tags) return mst_out_of_memory(where, (int64_t)size * 16);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status make_team(const char *where, muster_communicator *made, const int32_t *ranks) {
+    muster_status status = mst_team_create(made->pool, ranks, made->size, &made->team);
+    if (status == MUSTER_OK) return MUSTER_OK;
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    return mst_error(status, "%s: %.400s", where, message);
+}
+
+static muster_status make_parts(const char *where, muster_communicator *made, const int32_t *ranks) {
+    const int32_t pool_size = mst_pool_size(made->pool);
+    made->rank_of = mst_alloc((size_t)pool_size * sizeof(int32_t));
+    if (!made->rank_of) return mst_out_of_memory(where, (int64_t)pool_size * 4);
+    for (int32_t r = 0; r < pool_size; r++) made->rank_of[r] = -1;
+    for (int32_t r = 0; r < made->size; r++) made->rank_of[ranks[r]] = r;
+    MUSTER_TRY(make_members(where, made, ranks));
+    return make_team(where, made, ranks);
+}
+
+muster_status mst_communicator_make(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, muster_communicator *parent,
+                                    mst_forced forced, muster_communicator **communicator) {
+    muster_communicator *made = mst_alloc(sizeof *made);
+    if (!made) return mst_out_of_memory(where, sizeof *made);
+    made->size = size;
+    made->pool = pool;
+    made->forced = forced;
+    made->world = parent ? parent->world : made;
+    atomic_init(&made->users, size);
+    pthread_mutex_init(&made->lock, NULL);
+    muster_status status = make_parts(where, made, ranks);
+    if (status == MUSTER_OK && parent) status = mst_transport_create_all(where, made, parent);
+    if (status != MUSTER_OK) {
+        mst_communicator_free(made);
+        return status;
+    }
+    *communicator = made;
+    return MUSTER_OK;
+}
+
+static void free_member(mst_member *member) {
+    mst_free(member->group.requests);
+    mst_free(member->messages);
+    mst_free(member->post_tags);
+    mst_free(member->requests);
+}
+
+void mst_communicator_free(muster_communicator *communicator) {
+    if (!communicator) return;
+    while (communicator->parts) {
+        muster_communicator *part = communicator->parts;
+        communicator->parts = part->next;
+        mst_communicator_free(part);
+    }
+    mst_transport_destroy_all(communicator);
+    for (int32_t r = 0; communicator->members && r < communicator->size; r++) free_member(&communicator->members[r]);
+    mst_team_destroy(communicator->team);
+    mst_free(communicator->members);
+    mst_free(communicator->rank_of);
+    pthread_mutex_destroy(&communicator->lock);
+    mst_free(communicator);
+}
+
+/* ---- that of all workers ---- */
+
+static muster_status make_world(mst_pool *pool, mst_forced forced, muster_communicator **world) {
+    const int32_t size = mst_pool_size(pool);
+    int32_t *ranks = mst_alloc((size_t)size * sizeof *ranks);
+    if (!ranks) return mst_out_of_memory(opening, (int64_t)size * 4);
+    for (int32_t r = 0; r < size; r++) ranks[r] = r;
+    muster_status status = mst_communicator_make(opening, pool, ranks, size, NULL, forced, world);
+    mst_free(ranks);
+    return status;
+}
+
+static muster_status make_alone(muster_communicator *world) {
+    const int32_t zero = 0;
+    world->alone = world;
+    if (world->size == 1) return MUSTER_OK;
+    muster_communicator *alone;
+    MUSTER_TRY(mst_communicator_make(opening, world->pool, &zero, 1, world, world->forced, &alone));
+    alone->alone = alone;
+    world->alone = alone;
+    return MUSTER_OK;
+}
+
+static muster_status open_world(muster_communicator *world) {
+    MUSTER_TRY(mst_transport_open_all(world));
+    MUSTER_TRY(mst_transport_create_all(opening, world, NULL));
+    MUSTER_TRY(mst_transport_check_forced(world));
+    return make_alone(world);
+}
+
+static void close_world(muster_communicator *world) {
+    mst_transport_close_all(world);
+    if (world->alone != world) mst_communicator_free(world->alone);
+    mst_communicator_free(world);
+}
+
+muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator) {
+    mst_forced forced;
+    muster_communicator *world;
+    MUSTER_TRY(mst_transport_find(options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM"), &forced));
+    MUSTER_TRY(make_world(pool, forced, &world));
+    world->fixed_order = options && options->fixed_order;
+    muster_status status = open_world(world);
+    if (status != MUSTER_OK) {
+        char message[MST_MESSAGE_SIZE];
+        mst_error_save(message);
+        close_world(world);
+        return mst_error_restore(status, message);
+    }
+    for (int32_t r = 0; r < world->size; r++) mst_pool_worker(pool, r)->communicator = world;
+    *communicator = world;
+    return MUSTER_OK;
+}
+
+void mst_communicator_destroy(muster_communicator *communicator) {
+    if (!communicator) return;
+    for (int32_t r = 0; r < communicator->size; r++) mst_pool_worker(communicator->pool, r)->communicator = NULL;
+    close_world(communicator);
+}
+
+void mst_communicator_ready(muster_communicator *communicator) {
+    for (int32_t t = 0; __builtin_expect(communicator->recovers, 0) && t < MST_TRANSPORT_COUNT; t++) {
+        const mst_transport *transport = mst_transport_at(t);
+        if (transport->recover && communicator->open[t]) transport->recover(communicator);
+    }
+}
+
+/* ---- what its members do ---- */
+
+muster_communicator *mst_worker_communicator(const muster_worker *worker) {
+    muster_communicator *world = worker->communicator;
+    return worker->size == 1 ? world->alone : world;
+}
+
+muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
+    if (communicator->size == 1) return mst_single_run(communicator, worker, requests, count);
+    if (__builtin_expect(count == 1 && !mst_request_is_message(requests), 1))
+        return mst_rendezvous_run(communicator, worker, requests, NULL, 1);
+    return mst_batch_run(communicator, worker, requests, count);
+}
+
+muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes) {
+    muster_communicator *communicator = mst_worker_communicator(worker);
+    for (int32_t t = 0; mst_worker_reserves(worker) && t < MST_TRANSPORT_COUNT; t++) {
+        const mst_transport *transport = mst_transport_at(t);
+        if (transport->reserve && communicator->state[t]) MUSTER_TRY(transport->reserve(communicator, worker, bytes));
+    }
+    return MUSTER_OK;
+}
+
+/* ---- its description ---- */
+
+static void add_words(const muster_communicator *communicator, const mst_transport *transport, char *text, size_t size) {
+    char words[MST_MESSAGE_SIZE] = "";
+    const size_t at = strlen(text);
+    transport->describe(communicator, words, sizeof words);
+    if (*words) snprintf(text + at, size - at, "%s%.400s", at > 0 ? "; " : "", words);
+}
+
+const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size) {
+    const mst_transport *exclusive = communicator->exclusive[MST_ALL_REDUCE];
+    *text = '\0';
+    for (int32_t i = 0; i < communicator->shared_count; i++) add_words(communicator, communicator->shared[i], text, size);
+    if (!*text && exclusive) add_words(communicator, exclusive, text, size);
+    if (communicator->forced.transport) {
+        const size_t at = strlen(text);
+        snprintf(text + at, size - at, ", as asked for");
+        return text;
+    }
+    for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
+        if (!communicator->state[t]) add_words(communicator, mst_transport_at(t), text, size);
+    return text;
+}

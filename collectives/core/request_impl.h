@@ -1,0 +1,86 @@
+/* What a rank asks for when it enters a collective. */
+#ifndef MST_REQUEST_IMPL_H
+#define MST_REQUEST_IMPL_H
+
+#include "muster/communicator.h"
+#include "ops_impl.h"
+
+typedef enum {
+    MST_ALL_REDUCE = 1,
+    MST_ALL_REDUCE_AXPY,
+    MST_REDUCE,
+    MST_BROADCAST,
+    MST_ALL_GATHER,
+    MST_GATHER,
+    MST_SCATTER,
+    MST_REDUCE_SCATTER,
+    MST_ALL_TO_ALL,
+    MST_BARRIER,
+    MST_END_OF_BODY,
+    MST_SPLIT,
+    MST_GROUP, /* a batch: several requests that are served together */
+    MST_SEND,
+    MST_RECV,
+    MST_COLLECTIVE_COUNT
+} mst_collective;
+
+/* Momentum of ALL_REDUCE_AXPY. The velocity has the parameter's dtype and count; only its own rank
+ * reads and writes it. */
+typedef struct mst_momentum {
+    double beta;
+    void *velocity;
+} mst_momentum;
+
+/* What one rank asks for. Addresses are those of its device, tensors are contiguous. A request
+ * travels in the flag line of the rank's arrival, so that its size is that line's. */
+typedef struct mst_request {
+    uint8_t collective, reduction, dtype;
+    uint8_t algorithm; /* written and read by the transport that has the rendezvous to itself */
+    int32_t root;      /* or the peer of a message; -1 where there is none */
+    /* elements; 0 where a rank has none. BROADCAST: output_count is that of all ranks */
+    int64_t input_count, output_count;
+    const void *input;
+    void *output;
+    union {
+        const int64_t *send_counts; /* ALL_TO_ALL: [size]; NULL: equal parts */
+        /* ALL_REDUCE: vectors in the input, 1 usually; input_count = shards * output_count */
+        int64_t shards;
+        double alpha; /* ALL_REDUCE_AXPY: input is the gradient, output the parameter */
+        int64_t tag;  /* SEND, RECV */
+        int64_t key;  /* SPLIT; the color is the root */
+        /* ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER: 0 where input and output lie apart, else 1 +
+         * bytes from the larger to the smaller */
+        int64_t place;
+    };
+    union {
+        const int64_t *recv_counts;
+        /* ALL_REDUCE_AXPY; NULL: none. The root is then a fingerprint of beta, which the ranks
+         * compare. */
+        const mst_momentum *momentum;
+    };
+} mst_request;
+_Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a flag line");
+
+static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
+    return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
+}
+/* Vectors that this rank brings to a reduction. */
+static inline int64_t mst_request_shards(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
+static inline bool mst_request_is_message(const mst_request *request) {
+    return request->collective == MST_SEND || request->collective == MST_RECV;
+}
+/* Is the input overwritten before the peers have read it? In an all_to_all in place every rank's
+ * output is where its peers' blocks go. */
+static inline bool mst_request_overwrites_input(const mst_request *r) {
+    return r->collective == MST_ALL_TO_ALL && !r->send_counts && r->input && r->input == r->output;
+}
+static inline bool mst_request_is_uneven(const mst_request *r) { return r->collective == MST_ALL_TO_ALL && r->send_counts; }
+/* Bytes of the memory behind input and output on this rank; 0 where there is none. */
+static inline int64_t mst_request_input_bytes(const mst_request *r) { return r->input ? r->input_count * muster_dtype_size(r->dtype) : 0; }
+static inline int64_t mst_request_output_bytes(const mst_request *r) {
+    return r->output ? r->output_count * muster_dtype_size(r->dtype) : 0;
+}
+
+const char *mst_collective_name(mst_collective collective);
+
+#endif

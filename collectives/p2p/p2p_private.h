@@ -1,0 +1,46 @@
+/* The transport between devices that read and write each other's memory by address. */
+#ifndef MST_P2P_PRIVATE_H
+#define MST_P2P_PRIVATE_H
+
+#include "core/device_staging_private.h"
+#include "p2p_parameters_impl.h"
+
+/* The events of one worker's device. There are two of the first and of the second kind, used in
+ * turn like the flag lines: a rank records one again only after everybody has issued the waits
+ * of the rendezvous before. */
+enum { MST_P2P_ARRIVED, MST_P2P_ENDED = 2, MST_P2P_POSTED = 4, MST_P2P_RECEIVED, MST_P2P_EVENTS };
+
+typedef struct mst_p2p_worker {
+    _Alignas(MST_CACHE_LINE) mst_device_staging staging;
+    pthread_mutex_t recording; /* see mst_p2p_record */
+    mst_device_event *events[MST_P2P_EVENTS];
+} mst_p2p_worker;
+
+/* What the communicators of a world share, and the state of those whose members are peers. */
+typedef struct mst_p2p {
+    int32_t size;
+    mst_p2p_worker *workers; /* [size], each of its worker only */
+    /* [size * size]: does the code of worker i's device use the memory of worker j's? */
+    bool *access;
+} mst_p2p;
+
+static inline mst_p2p *mst_p2p_of(const muster_communicator *communicator) { return communicator->state[MST_TRANSPORT_p2p]; }
+
+/* p2p_run.c. record: the end of COMPUTE of this worker's device. wait: COMPUTE goes on after
+ * what member `rank` has recorded last. A member may record an event again, in a rendezvous of
+ * another communicator or for the next message, before a slow peer has issued its wait. That
+ * wait then waits for somewhat more than it needs, but never for anything that was issued after
+ * it, so that there is no cycle. A lock keeps the two apart. */
+muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event);
+muster_status mst_p2p_wait(const muster_communicator *communicator, muster_worker *worker, int32_t rank, int32_t event);
+muster_status mst_p2p_prepare(mst_batch *batch);
+muster_status mst_p2p_run(const mst_batch *batch);
+muster_status mst_p2p_finish(const mst_batch *batch);
+
+/* p2p_reduce.c */
+muster_status mst_p2p_serve(muster_worker *worker, const mst_view *view);
+
+/* p2p_messages.c */
+extern const mst_message_table mst_p2p_messages;
+
+#endif

@@ -1,0 +1,55 @@
+/* In what order the queues of the devices take a rendezvous: nothing waits in the host but the
+ * rendezvous itself.
+ *
+ * A rank records an event in its queue before it arrives. To serve, it lets its queue wait for
+ * the events of all others, works, and records another event; after everybody has left, its
+ * queue waits for those of the others. So what a rank has issued before a collective comes
+ * before it, and what it issues after the collective comes behind it. */
+#include "p2p_private.h"
+
+muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event) {
+    mst_p2p_worker *own = &mst_p2p_of(communicator)->workers[worker->rank];
+    pthread_mutex_lock(&own->recording);
+    muster_status status = mst_device_event_record(own->events[event], MST_QUEUE_COMPUTE);
+    pthread_mutex_unlock(&own->recording);
+    return status;
+}
+
+muster_status mst_p2p_wait(const muster_communicator *communicator, muster_worker *worker, int32_t rank, int32_t event) {
+    const int32_t other_rank = communicator->members[rank].rank;
+    mst_p2p_worker *other = &mst_p2p_of(communicator)->workers[other_rank];
+    if (other_rank == worker->rank) return MUSTER_OK;
+    pthread_mutex_lock(&other->recording);
+    muster_status status = mst_device_event_wait(worker->device, MST_QUEUE_COMPUTE, other->events[event]);
+    pthread_mutex_unlock(&other->recording);
+    return status;
+}
+
+static int32_t event_of(const mst_batch *batch, int32_t event) { return event + (int32_t)(batch->tag & 1); }
+
+static muster_status wait_for_all(const mst_batch *batch, int32_t event) {
+    for (int32_t r = 0; r < batch->communicator->size; r++)
+        MUSTER_TRY(mst_p2p_wait(batch->communicator, batch->worker, r, event_of(batch, event)));
+    return MUSTER_OK;
+}
+
+muster_status mst_p2p_prepare(mst_batch *batch) {
+    mst_device_staging *staging = &mst_p2p_of(batch->communicator)->workers[batch->worker->rank].staging;
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < batch->count; i++) bytes += mst_device_copy_bytes(batch, i);
+    MUSTER_TRY(mst_device_staging_begin(batch->worker, staging, bytes));
+    for (int32_t i = 0; i < batch->count; i++) MUSTER_TRY(mst_device_offer_copy(batch, i, staging));
+    return mst_p2p_record(batch->communicator, batch->worker, event_of(batch, MST_P2P_ARRIVED));
+}
+
+muster_status mst_p2p_run(const mst_batch *batch) {
+    MUSTER_TRY(wait_for_all(batch, MST_P2P_ARRIVED));
+    for (int32_t i = 0; i < batch->count; i++) {
+        if (batch->winners[i] != MST_TRANSPORT_p2p) continue;
+        mst_view view = mst_batch_view(batch, i);
+        MUSTER_TRY(mst_p2p_serve(batch->worker, &view));
+    }
+    return mst_p2p_record(batch->communicator, batch->worker, event_of(batch, MST_P2P_ENDED));
+}
+
+muster_status mst_p2p_finish(const mst_batch *batch) { return wait_for_all(batch, MST_P2P_ENDED); }

@@ -1,0 +1,21 @@
+/* The transport by copies in host memory, which serves ranks on any devices. */
+#ifndef MST_STAGED_PRIVATE_H
+#define MST_STAGED_PRIVATE_H
+
+#include "host/host_private.h"
+
+static inline mst_host_member *mst_staged_members(const muster_communicator *communicator) {
+    return communicator->state[MST_TRANSPORT_staged];
+}
+
+/* staged_run.c. Copies between a worker's device and host memory are complete on return. */
+muster_status mst_staged_copy_out(muster_worker *worker, void *to_host, const void *from_device, int64_t bytes);
+muster_status mst_staged_copy_in(muster_worker *worker, void *to_device, const void *from_host, int64_t bytes);
+muster_status mst_staged_prepare(mst_batch *batch);
+muster_status mst_staged_run(const mst_batch *batch);
+muster_status mst_staged_finish(const mst_batch *batch);
+
+/* staged_messages.c */
+extern const mst_message_table mst_staged_messages;
+
+#endif
