@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     }
     bench_machine_init();
     if (!bench_json_open(options.json, cases[chosen].name)) return 1;
-    bench_say("%s", bench_machine());
+    bench_log("%s", bench_machine());
     bool ok = cases[chosen].run(&options);
     if (!bench_json_close()) {
         fprintf(stderr, "muster-bench: %s: could not be written\n", options.json);

@@ -61,7 +61,7 @@ static void add_limit(bench_row *row, bench_pair *pair, const mean_call *call, i
     if (limit)
         bench_add(row, BENCH_LIMIT, "fused loop, 2 spinning threads", limit, bench_mean_dot_block, bench_mean_dot_close);
     else
-        bench_say("not measured: the fused loop: %s", pair ? "no memory" : "only one core is allowed");
+        bench_log("not measured: the fused loop: %s", pair ? "no memory" : "only one core is allowed");
 }
 
 static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *options) {
@@ -69,7 +69,7 @@ static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *
     if (!bench_wanted(options, row->name)) return true;
     mean_call call = {.x = make_array(n * k, 7919, 17, 16), .y = make_array(k, 31, 11, 8)};
     bool ok = call.x && call.y;
-    if (!ok) bench_say("call: no memory for %lld x %lld numbers", (long long)n, (long long)k);
+    if (!ok) bench_log("call: no memory for %lld x %lld numbers", (long long)n, (long long)k);
     bench_pair *pair = ok ? bench_pair_open() : NULL;
     muster_runtime *runtime = ok ? bench_muster_open(2) : NULL;
     if (ok) {

@@ -148,7 +148,7 @@ static bool run_operation(stage *on, int32_t op, bench_plot *plot, const bench_o
         job = job_of(op, on->ranks, (int64_t)bytes);
         ok = run_cell(on, &job, curves, options) && ok;
     }
-    if (plot && !bench_plot_panel(plot, title, curves, BENCH_CELL_CURVES)) bench_say("not drawn: %s: too many panels", title);
+    if (plot && !bench_plot_panel(plot, title, curves, BENCH_CELL_CURVES)) bench_log("not drawn: %s: too many panels", title);
     free(curves);
     return ok;
 }
@@ -165,7 +165,7 @@ static bool open_stage(stage *on, int32_t ranks, const bench_options *options) {
     *on = (stage){.ranks = ranks};
     on->pair = bench_pair_open();
     on->limit = on->pair ? bench_limit_collective_open(on->pair, ranks, options->end / (int64_t)sizeof(float)) : NULL;
-    if (!on->limit) bench_say("not measured: the limit, %d ranks: %s", ranks, on->pair ? "no memory" : "only one core is allowed");
+    if (!on->limit) bench_log("not measured: the limit, %d ranks: %s", ranks, on->pair ? "no memory" : "only one core is allowed");
     on->muster = bench_muster_collectives_open(ranks);
     if (on->muster && !options->no_peers) on->peer_count = bench_collective_peers_open(ranks, on->peers);
     return on->muster != NULL;
@@ -209,7 +209,7 @@ bool bench_collectives(const bench_options *given) {
     int32_t ops[MOST_OPS], ranks[MOST_RANK_LISTS];
     int32_t op_count = read_ops(options.ops, ops), rank_count = read_ranks(options.ranks ? options.ranks : "2,4", ranks);
     if (op_count <= 0 || rank_count <= 0 || options.begin > options.end || options.calls > COLLECTIVE_CALLS) {
-        bench_say("collectives: expected -b at most -e, -n at most %d, --ranks of 2 to %d, --op of all_reduce and the like",
+        bench_log("collectives: expected -b at most -e, -n at most %d, --ranks of 2 to %d, --op of all_reduce and the like",
                   COLLECTIVE_CALLS, COLLECTIVE_RANKS);
         return false;
     }
@@ -222,7 +222,7 @@ bool bench_collectives(const bench_options *given) {
         ok = close_stage(&on) && opened && ok;
     }
     if (!bench_plot_close(plot, options.plot)) {
-        bench_say("collectives: %s: could not be written", options.plot);
+        bench_log("collectives: %s: could not be written", options.plot);
         ok = false;
     }
     return ok;

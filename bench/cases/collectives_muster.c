@@ -7,7 +7,7 @@ struct bench_muster_collectives {
     muster_runtime *runtime;
     muster_function *function;
     int32_t ranks;
-    collective_room *room;
+    collective_session *session;
     collective_job job; /* of the block that runs */
     int32_t warm, calls;
 };
@@ -19,21 +19,21 @@ typedef struct side {
     muster_status status;
 } side;
 
-static muster_status update(const side *own, const collective_job *job) {
-    muster_worker *w = own->worker;
+static muster_status update(const side *mine, const collective_job *job) {
+    muster_worker *w = mine->worker;
     bool momentum = job->op == COLLECTIVE_MOMENTUM;
     if (job->variant == 0 && momentum)
-        return muster_worker_all_reduce_momentum(w, NULL, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state, own->output);
-    if (job->variant == 0) return muster_worker_all_reduce_axpy(w, NULL, COLLECTIVE_RATE, own->input, own->output);
-    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, own->input, own->input));
-    if (!momentum) return muster_axpy(w, COLLECTIVE_RATE, own->input, own->output);
-    MUSTER_TRY(muster_scale_add(w, COLLECTIVE_RATE, own->input, COLLECTIVE_DECAY, own->state));
-    return muster_axpy(w, 1, own->state, own->output);
+        return muster_worker_all_reduce_momentum(w, NULL, COLLECTIVE_RATE, mine->input, COLLECTIVE_DECAY, mine->state, mine->output);
+    if (job->variant == 0) return muster_worker_all_reduce_axpy(w, NULL, COLLECTIVE_RATE, mine->input, mine->output);
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, mine->input, mine->input));
+    if (!momentum) return muster_axpy(w, COLLECTIVE_RATE, mine->input, mine->output);
+    MUSTER_TRY(muster_scale_add(w, COLLECTIVE_RATE, mine->input, COLLECTIVE_DECAY, mine->state));
+    return muster_axpy(w, 1, mine->state, mine->output);
 }
 
-static muster_status enter(const side *own, const collective_job *job) {
-    muster_worker *w = own->worker;
-    muster_tensor in = own->input, out = own->output;
+static muster_status enter(const side *mine, const collective_job *job) {
+    muster_worker *w = mine->worker;
+    muster_tensor in = mine->input, out = mine->output;
     switch (job->op) {
     case COLLECTIVE_ALL_REDUCE:
         return muster_worker_all_reduce(w, NULL, MUSTER_SUM, in, out);
@@ -52,15 +52,15 @@ static muster_status enter(const side *own, const collective_job *job) {
     case COLLECTIVE_SCATTER:
         return muster_worker_scatter(w, NULL, job->root, in, out);
     default:
-        return update(own, job);
+        return update(mine, job);
     }
 }
 
 static bool operate(void *self, const collective_job *job, const collective_player *player) {
     (void)player;
-    side *own = self;
-    own->status = enter(own, job);
-    return own->status == MUSTER_OK;
+    side *mine = self;
+    mine->status = enter(mine, job);
+    return mine->status == MUSTER_OK;
 }
 
 /* `count` elements at `address`, which lies in one of two scratch blocks of `most` elements. */
@@ -84,17 +84,17 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     if (job->op == COLLECTIVE_MOMENTUM) state = muster_worker_scratch(w, MUSTER_F32, 1, &job->count);
     if (blocks[0].dtype == MUSTER_DTYPE_NONE || blocks[1].dtype == MUSTER_DTYPE_NONE ||
         (job->op == COLLECTIVE_MOMENTUM && state.dtype == MUSTER_DTYPE_NONE)) {
-        collective_abort(muster->room);
+        collective_abort(muster->session);
         return MUSTER_OUT_OF_MEMORY;
     }
-    collective_buffers buffers[COLLECTIVE_RANKS], *own = &buffers[rank];
-    *own = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]),
-                             state.data ? muster_tensor_address(state) : NULL);
+    collective_buffers buffers[COLLECTIVE_RANKS], *mine = &buffers[rank];
+    *mine = collective_layout(job, rank, muster_tensor_address(blocks[0]), muster_tensor_address(blocks[1]),
+                              state.data ? muster_tensor_address(state) : NULL);
     side self = {.worker = w,
-                 .input = part_of(blocks, most[0], own->input, own->input_count),
-                 .output = part_of(blocks, most[0], own->output, own->output_count),
+                 .input = part_of(blocks, most[0], mine->input, mine->input_count),
+                 .output = part_of(blocks, most[0], mine->output, mine->output_count),
                  .state = state};
-    collective_player player = {muster->room, rank, muster->ranks, buffers, operate, &self};
+    collective_player player = {muster->session, rank, muster->ranks, buffers, operate, &self};
     collective_play(&player, job, muster->warm, muster->calls);
     return self.status;
 }
@@ -102,7 +102,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
 bool bench_muster_collectives_close(bench_muster_collectives *muster) {
     if (!muster) return true;
     bool ok = !muster->runtime || bench_muster_ok(muster_runtime_close(muster->runtime), "muster");
-    free(muster->room);
+    free(muster->session);
     free(muster);
     return ok;
 }
@@ -111,11 +111,11 @@ bench_muster_collectives *bench_muster_collectives_open(int32_t ranks) {
     bench_muster_collectives *muster = calloc(1, sizeof *muster);
     if (!muster) return NULL;
     muster->ranks = ranks;
-    muster->room = calloc(1, sizeof *muster->room);
-    muster->runtime = muster->room ? bench_muster_open(ranks) : NULL;
+    muster->session = calloc(1, sizeof *muster->session);
+    muster->runtime = muster->session ? bench_muster_open(ranks) : NULL;
     if (muster->runtime &&
         bench_muster_ok(muster_function_create(muster->runtime, "collective", body, muster, &muster->function), "muster")) {
-        collective_room_open(muster->room, ranks > bench_cores());
+        collective_session_open(muster->session, ranks > bench_cores());
         return muster;
     }
     bench_muster_collectives_close(muster);
@@ -129,6 +129,6 @@ bool bench_muster_collective_block(void *self, const bench_block *block, double 
     muster->warm = block->warm;
     muster->calls = block->calls;
     if (!bench_muster_ok(muster_function_call(muster->function, NULL, 0, NULL, 0, NULL), "muster")) return false;
-    *wrong += collective_result(muster->room, &muster->job, muster->ranks, block->calls, ns);
+    *wrong += collective_result(muster->session, &muster->job, muster->ranks, block->calls, ns);
     return true;
 }

@@ -26,17 +26,17 @@ static const bench_contender *pick(const bench_row *row, int32_t program) {
 static double bandwidth(const collective_job *job, double ns) { return (double)collective_job_bytes(job) / ns; }
 
 void bench_cell_heading(const collective_job *job, bool peers) {
-    bench_say(
+    bench_log(
         "\n# %s, %d ranks%s. time: us, the median of the rounds' medians; algbw, busbw: GB/s; p50, p95, p99: us, over single operations;"
         "\n# x lim: this / limit and m/this: muster / this, medians of the rounds' ratios. #wrong: elements, checked after the last "
         "operation of"
         " each block.",
         collective_name(job->op), job->ranks, peers ? "" : ", no peers");
-    bench_say("#%77s%34s%42s%42s", "out-of-place", "in-place", "out-of-place", "in-place");
+    bench_log("#%77s%34s%42s%42s", "out-of-place", "in-place", "out-of-place", "in-place");
     printf("#%11s %11s %6s %6s %5s", "size", "count", "type", "redop", "root");
     for (int32_t form = 0; form < 2; form++) printf("  %9s %7s %7s %6s", "time", "algbw", "busbw", "#wrong");
     for (int32_t form = 0; form < 2; form++) printf("  %8s %8s %8s %6s %6s", "p50", "p95", "p99", "x lim", "m/this");
-    bench_say("  program");
+    bench_log("  program");
 }
 
 static void number(int32_t width, double value) {

@@ -91,7 +91,7 @@ static void add_fork_join(bench_row *row, bench_kind kind, int32_t threads, bool
     if (team)
         bench_add(row, kind, name, team, bench_fork_join_block, bench_fork_join_close);
     else
-        bench_say("not measured: %s: no memory or no threads", name);
+        bench_log("not measured: %s: no memory or no threads", name);
 }
 
 static bool on_two(const bench_options *options, int64_t pause_ns) {
@@ -107,7 +107,7 @@ static bool on_two(const bench_options *options, int64_t pause_ns) {
         bench_add(&row, BENCH_LIMIT, "two spin barriers, 2 threads", pair, bench_pair_barriers_block, NULL);
         bench_add(&row, BENCH_PEER, "one round trip, 2 spinning threads", pair, bench_pair_round_trip_block, NULL);
     } else
-        bench_say("not measured: two spinning threads: only one core is allowed");
+        bench_log("not measured: two spinning threads: only one core is allowed");
     add_fork_join(&row, BENCH_PEER, 2, true);
     bench_add_libgomp(&row, 2);
     if (pause_ns > 0)

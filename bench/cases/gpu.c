@@ -133,7 +133,7 @@ static bool scatter_row(const gpu_case *c, bool locked) {
     bool opened = pinned && pageable && create(&call, "cuda@0", "scatter", nothing) &&
                   bench_muster_ok(muster_function_input(call.function, "x", MUSTER_F32, 1, MUSTER_SCATTER), "muster");
     if (!pinned || !pageable)
-        bench_say("not measured: %s: no memory", name);
+        bench_log("not measured: %s: no memory", name);
     else {
         memset(pinned, 1, (size_t)bytes);
         memset(pageable, 1, (size_t)bytes);
@@ -183,7 +183,7 @@ static bool right_product(const gpu_call *call, muster_dtype dtype, int64_t n, c
         expected += (double)element(dtype, factors, row * n + k) * element(dtype, factors + bytes, k * n + column);
     double got = ok ? element(dtype, product, row * n + column) : 0, apart = got > expected ? got - expected : expected - got;
     if (ok && apart > (dtype == MUSTER_F32 ? 1e-3 : 0.02 * (expected < 0 ? -expected : expected) + 1e-2)) {
-        bench_say("a product is wrong: %g instead of %g", got, expected);
+        bench_log("a product is wrong: %g instead of %g", got, expected);
         ok = false;
     }
     free(product);
@@ -239,7 +239,7 @@ static bool all_reduce_row(const gpu_case *c) {
     bool ok = bench_run(&row, c->options) && opened;
     if (ok) ok = bench_muster_ok(muster_variable_get(call.variables[1], RANKS - 1, muster_f32(values, bytes / 4)), "muster");
     if (ok && values[777] != 777.0f * RANKS) {
-        bench_say("%s: wrong: %g instead of %g", row.name, (double)values[777], 777.0 * RANKS);
+        bench_log("%s: wrong: %g instead of %g", row.name, (double)values[777], 777.0 * RANKS);
         ok = false;
     }
     free(values);
@@ -251,7 +251,7 @@ bool bench_gpu_case(const bench_options *options) {
     if (!gpu) return false;
     gpu_case c = {gpu, options, real_sizes, bench_gpu_simulated(gpu)};
     if (c.simulated) c.size = small_sizes;
-    bench_say("%s%s", c.simulated ? "SIMULATED, no measurement: " : "", bench_gpu_name(gpu));
+    bench_log("%s%s", c.simulated ? "SIMULATED, no measurement: " : "", bench_gpu_name(gpu));
     bool ok = empty_row(&c);
     ok = scatter_row(&c, true) && ok;
     ok = scatter_row(&c, false) && ok;

@@ -146,7 +146,7 @@ static bool memory_row(bench_opencl *cl, const bench_options *options) {
     if (limit)
         bench_add(&row, BENCH_LIMIT, "plain loops on two threads", limit, bench_scale_add_block, bench_scale_add_close);
     else
-        bench_say("not measured: plain loops on two threads: one core, or no memory");
+        bench_log("not measured: plain loops on two threads: one core, or no memory");
     const int64_t groups = (n / bench_opencl_queues(cl) + 255) / 256;
     if (x && y)
         add_bare(&row, BENCH_PEER, "bare OpenCL, a thread for each",
@@ -155,7 +155,7 @@ static bool memory_row(bench_opencl *cl, const bench_options *options) {
     bench_target_add(&row, BENCH_SPEEDUP, "plain loops on two threads", 0.9);
     bool ok = finish_row(&row, options, &call, opened);
     const int64_t wrong = ok ? count_wrong(y, n) : 0;
-    if (wrong) bench_say("%s: %lld numbers are wrong", row.name, (long long)wrong);
+    if (wrong) bench_log("%s: %lld numbers are wrong", row.name, (long long)wrong);
     bench_pair_close(pair);
     free(x);
     free(y);
@@ -167,13 +167,13 @@ static bool on_cores(const bench_options *options) {
     bool ok = true;
     if (one && all && bench_opencl_build(one, bench_kernels_opencl, "scale_add") &&
         bench_opencl_build(all, bench_kernels_opencl, "scale_add")) {
-        bench_say("%s", bench_opencl_name(one));
+        bench_log("%s", bench_opencl_name(one));
         ok = launch_row(one, options, 1);
         ok = launch_row(one, options, QUEUED) && ok;
         ok = memory_row(all, options) && ok;
         ok = bench_kernels_start_rows(options) && ok;
     } else {
-        bench_say("not measured: kernels on CPU cores");
+        bench_log("not measured: kernels on CPU cores");
     }
     bench_opencl_close(all);
     bench_opencl_close(one);
@@ -238,7 +238,7 @@ static bool gpu_memory_row(bench_gpu *gpu, const bench_options *options) {
 static bool on_gpu(const bench_options *options) {
     bench_gpu *gpu = bench_gpu_open();
     if (!gpu) return true; /* it has said so */
-    bench_say("%s%s", bench_gpu_simulated(gpu) ? "SIMULATED, no measurement: " : "", bench_gpu_name(gpu));
+    bench_log("%s%s", bench_gpu_simulated(gpu) ? "SIMULATED, no measurement: " : "", bench_gpu_name(gpu));
     bool ok = gpu_launch_row(gpu, options, 1);
     ok = gpu_launch_row(gpu, options, QUEUED) && ok;
     ok = gpu_memory_row(gpu, options) && ok;

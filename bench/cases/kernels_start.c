@@ -106,7 +106,7 @@ static bool run_process(const starter *s, double *ns) {
         if (sscanf(line, "started %lf %lf", &first, &rest) == 2)
             found = true;
         else if (strstr(line, ": "))
-            bench_say("%s", line);
+            bench_log("%s", line);
     }
     *ns = s->rest ? rest : first;
     return process && pclose(process) == 0 && found;
@@ -146,7 +146,7 @@ static bool start_row(const bench_options *options, const char *folder, const ch
 bool bench_kernels_start_rows(const bench_options *options) {
     char folder[] = "/tmp/muster-bench-XXXXXX";
     if (!mkdtemp(folder)) {
-        bench_say("not measured: start-up: no folder in /tmp");
+        bench_log("not measured: start-up: no folder in /tmp");
         return true;
     }
     bool ok = start_row(options, folder, "the first kernel of a process, caches cold", true, false);

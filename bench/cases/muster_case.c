@@ -2,7 +2,7 @@
 
 bool bench_muster_ok(muster_status status, const char *what) {
     if (status == MUSTER_OK) return true;
-    bench_say("%s: %s: %s", what, muster_status_name(status), muster_last_error());
+    bench_log("%s: %s: %s", what, muster_status_name(status), muster_last_error());
     return false;
 }
 

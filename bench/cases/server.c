@@ -17,7 +17,7 @@ typedef struct muster_side {
     muster_function *function;
     muster_server *server;
     way how;
-    collective_room *room;
+    collective_session *session;
     server_job job;
     float *tensors[SERVER_CLIENTS], *pulled[SERVER_CLIENTS];
 } muster_side;
@@ -29,39 +29,43 @@ typedef struct client_side {
     muster_status status;
 } client_side;
 
-static muster_status push_and_pull(const client_side *own) {
+static muster_status push_and_pull(const client_side *mine) {
     muster_request *requests[2] = {NULL, NULL};
-    if (own->how == WAITING) {
-        MUSTER_TRY(muster_client_send(own->client, 0, MUSTER_RULE_ADD, 1, own->tensor, 0, NULL));
-        return muster_client_receive(own->client, 0, own->pulled, NULL);
+    if (mine->how == WAITING) {
+        MUSTER_TRY(muster_client_send(mine->client, 0, MUSTER_RULE_ADD, 1, mine->tensor, 0, NULL));
+        return muster_client_receive(mine->client, 0, mine->pulled, NULL);
     }
-    MUSTER_TRY(muster_client_send(own->client, 0, MUSTER_RULE_ADD, 1, own->tensor, 0, &requests[0]));
-    MUSTER_TRY(muster_client_receive(own->client, 0, own->pulled, &requests[1]));
+    MUSTER_TRY(muster_client_send(mine->client, 0, MUSTER_RULE_ADD, 1, mine->tensor, 0, &requests[0]));
+    MUSTER_TRY(muster_client_receive(mine->client, 0, mine->pulled, &requests[1]));
     return muster_requests_wait_all(requests, 2);
 }
 
 static bool exchange(void *self, const server_job *job, const server_player *player) {
-    client_side *own = self;
+    client_side *mine = self;
     (void)job, (void)player;
-    own->status = push_and_pull(own);
-    return own->status == MUSTER_OK;
+    mine->status = push_and_pull(mine);
+    return mine->status == MUSTER_OK;
 }
 
 static muster_status body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_side *side = user;
     const int32_t rank = muster_worker_rank(w);
-    client_side own = {.how = side->how,
-                       .tensor = muster_f32(side->tensors[rank], side->job.count),
-                       .pulled = muster_f32(side->pulled[rank], side->job.count)};
-    const server_player player = {
-        .room = side->room, .rank = rank, .tensor = side->tensors[rank], .pulled = side->pulled[rank], .exchange = exchange, .self = &own};
-    own.status = muster_worker_client(w, side->server, &own.client);
-    if (own.status == MUSTER_OK)
+    client_side mine = {.how = side->how,
+                        .tensor = muster_f32(side->tensors[rank], side->job.count),
+                        .pulled = muster_f32(side->pulled[rank], side->job.count)};
+    const server_player player = {.session = side->session,
+                                  .rank = rank,
+                                  .tensor = side->tensors[rank],
+                                  .pulled = side->pulled[rank],
+                                  .exchange = exchange,
+                                  .self = &mine};
+    mine.status = muster_worker_client(w, side->server, &mine.client);
+    if (mine.status == MUSTER_OK)
         server_play(&player, &side->job);
     else
-        collective_abort(side->room);
-    return own.status;
+        collective_abort(side->session);
+    return mine.status;
 }
 
 static void close_side(muster_side *side) {
@@ -70,12 +74,12 @@ static void close_side(muster_side *side) {
         free(side->tensors[r]);
         free(side->pulled[r]);
     }
-    free(side->room);
+    free(side->session);
 }
 
 static bool open_side(muster_side *side, way how, int64_t count) {
-    *side = (muster_side){.how = how, .room = calloc(1, sizeof *side->room), .job.count = count};
-    bool ok = side->room != NULL;
+    *side = (muster_side){.how = how, .session = calloc(1, sizeof *side->session), .job.count = count};
+    bool ok = side->session != NULL;
     for (int32_t r = 0; r < SERVER_CLIENTS; r++) {
         side->tensors[r] = collective_allocate(count);
         side->pulled[r] = collective_allocate(count);
@@ -84,7 +88,7 @@ static bool open_side(muster_side *side, way how, int64_t count) {
         ok = ok && side->tensors[r] && side->pulled[r];
     }
     if (!ok) return false;
-    collective_room_open(side->room, false);
+    collective_session_open(side->session, false);
     side->runtime = bench_muster_open(SERVER_CLIENTS);
     if (!side->runtime) return false;
     muster_server_options options;
@@ -101,7 +105,7 @@ static bool muster_block(void *self, const bench_block *block, double *ns, int64
     side->job.warm = block->warm;
     side->job.calls = block->calls;
     if (!bench_muster_ok(muster_function_call(side->function, NULL, 0, NULL, 0, NULL), "muster")) return false;
-    *wrong += collective_result(side->room, &two, SERVER_CLIENTS, block->calls, ns);
+    *wrong += collective_result(side->session, &two, SERVER_CLIENTS, block->calls, ns);
     return true;
 }
 
@@ -121,8 +125,8 @@ static bool mpi_block(void *self, const bench_block *block, double *ns, int64_t 
 
 static bench_process *open_mpi(void) {
     char path[1024];
-    if (access(bench_beside(path, "muster-bench-mpi-server"), X_OK) != 0) {
-        bench_say("not measured: OpenMPI: there was no mpicc when the bench was built");
+    if (access(bench_sibling_path(path, "muster-bench-mpi-server"), X_OK) != 0) {
+        bench_log("not measured: OpenMPI: there was no mpicc when the bench was built");
         return NULL;
     }
     char *argv[12] = {"mpirun"};
@@ -139,7 +143,7 @@ static void add_loops(bench_row *row, bench_pair *pair, int64_t count, int32_t s
     if (loops)
         bench_add(row, kind, name, loops, server_loops_block, server_loops_close);
     else
-        bench_say("not measured: %s: no memory", name);
+        bench_log("not measured: %s: no memory", name);
 }
 
 static bool run_row(bench_pair *pair, bench_process *mpi, int64_t bytes, const bench_options *options) {
@@ -180,7 +184,7 @@ bool bench_server(const bench_options *options) {
     const double factor = options->factor > 1 ? options->factor : 4;
     bench_pair *pair = bench_pair_open();
     if (!pair) {
-        bench_say("not measured: two clients: only one core is allowed");
+        bench_log("not measured: two clients: only one core is allowed");
         return true;
     }
     bench_process *mpi = options->no_peers ? NULL : open_mpi();

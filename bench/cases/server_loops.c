@@ -43,7 +43,7 @@ static bool exchange(void *self, const server_job *job, const server_player *pla
 
 static void play(void *argument, int32_t rank) {
     server_loops *loops = argument;
-    const server_player player = {.room = loops->room,
+    const server_player player = {.session = loops->session,
                                   .rank = rank,
                                   .tensor = loops->tensors[rank],
                                   .pulled = loops->pulled[rank],
@@ -59,8 +59,8 @@ server_loops *server_loops_open(bench_pair *pair, int64_t count, int32_t shards)
     loops->pair = pair;
     loops->count = count;
     loops->shards = shards;
-    loops->room = calloc(1, sizeof *loops->room);
-    bool ok = loops->room != NULL;
+    loops->session = calloc(1, sizeof *loops->session);
+    bool ok = loops->session != NULL;
     for (int32_t r = 0; r < SERVER_CLIENTS; r++) {
         float **all[] = {&loops->values[r], &loops->tensors[r], &loops->pulled[r]};
         for (int i = 0; i < 3; i++) {
@@ -70,7 +70,7 @@ server_loops *server_loops_open(bench_pair *pair, int64_t count, int32_t shards)
         }
     }
     if (ok) {
-        collective_room_open(loops->room, false);
+        collective_session_open(loops->session, false);
         return loops;
     }
     server_loops_close(loops);
@@ -84,7 +84,7 @@ void server_loops_close(void *self) {
         free(loops->tensors[r]);
         free(loops->pulled[r]);
     }
-    free(loops->room);
+    free(loops->session);
     free(loops);
 }
 
@@ -103,7 +103,7 @@ bool server_loops_block(void *self, const bench_block *block, double *ns, int64_
     bench_pair_begin(loops->pair, play, loops);
     bench_pair_call(loops->pair);
     bench_pair_end(loops->pair);
-    int64_t found = collective_result(loops->room, &two, SERVER_CLIENTS, block->calls, ns);
+    int64_t found = collective_result(loops->session, &two, SERVER_CLIENTS, block->calls, ns);
     *wrong += loops->shards ? found : wrong_alone(loops);
     return true;
 }

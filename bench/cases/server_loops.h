@@ -9,7 +9,7 @@ enum { SERVER_LOOP_SHARDS = 64 };
 
 typedef struct server_loops {
     bench_pair *pair;
-    collective_room *room;
+    collective_session *session;
     int64_t count;
     int32_t shards; /* each with a spin lock; 0: no locks, and a value of its own for each client: nothing is shared, so this is what the
                      * caches let through */

@@ -124,12 +124,12 @@ static bool update_row(const bench_options *options, const update_kind *kind) {
     if (memory)
         bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
     else
-        bench_say("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
+        bench_log("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
     if (muster) bench_muster_add(&row, kind->fused, &fused, bench_muster_collective_block);
     if (muster) bench_add(&row, BENCH_PEER, kind->parts, &parts, bench_muster_collective_block, NULL);
     bench_target_add(&row, BENCH_RATIO, "limit", 1.2);
     bool ok = bench_run(&row, options) && muster;
-    bench_say("  floor: %lld bytes: %s", (long long)floor, kind->floor);
+    bench_log("  floor: %lld bytes: %s", (long long)floor, kind->floor);
     ok = bench_muster_collectives_close(muster) && ok;
     bench_limit_collective_close(memory);
     bench_pair_close(pair);

@@ -32,7 +32,7 @@ typedef struct bench_contender {
     double typical;                         /* the median over the rounds */
     double limit_ratio[3], muster_ratio[3]; /* this / limit, muster / this: median, p10, p90 over the rounds */
     int64_t wrong;
-    bool lost;
+    bool dropped;
 } bench_contender;
 
 /* A bound that the row should keep. */
@@ -113,7 +113,7 @@ void bench_print_targets(const bench_row *row, const char *before); /* each line
 bool bench_json_open(const char *path, const char *case_name);
 void bench_json_row(const bench_row *row);
 bool bench_json_close(void);
-void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void bench_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* machine.c. cpu: the i-th allowed CPU, one per physical core first; -1 beyond the last. */
 void bench_machine_init(void);

@@ -45,9 +45,9 @@ static bool in_parts(int32_t op) {
 }
 
 double collective_bus_factor(int32_t op, int32_t ranks) {
-    double share = (double)(ranks - 1) / ranks;
-    if (op == COLLECTIVE_ALL_REDUCE || collective_updates(op)) return 2 * share;
-    return in_parts(op) ? share : 1;
+    double fraction = (double)(ranks - 1) / ranks;
+    if (op == COLLECTIVE_ALL_REDUCE || collective_updates(op)) return 2 * fraction;
+    return in_parts(op) ? fraction : 1;
 }
 
 int64_t collective_job_bytes(const collective_job *job) { return job->count * (int64_t)sizeof(float); }
@@ -56,7 +56,7 @@ int64_t collective_job_count(const collective_job *job) { return in_parts(job->o
 collective_buffers collective_layout(const collective_job *job, int32_t rank, float *first, float *second, float *third) {
     int64_t all = job->count, part = job->count / job->ranks;
     bool root = rank == job->root, in_place = job->in_place;
-    float *own = first + rank * part; /* this rank's part of a full vector */
+    float *mine = first + rank * part; /* this rank's part of a full vector */
     switch (job->op) {
     case COLLECTIVE_BROADCAST: /* everybody but the root has an output only */
         if (!root) return (collective_buffers){NULL, first, 0, all, NULL};
@@ -65,15 +65,15 @@ collective_buffers collective_layout(const collective_job *job, int32_t rank, fl
         if (!root) return (collective_buffers){first, NULL, all, 0, NULL};
         return (collective_buffers){first, in_place ? first : second, all, all, NULL};
     case COLLECTIVE_ALL_GATHER:
-        return (collective_buffers){in_place ? own : second, first, part, all, NULL};
+        return (collective_buffers){in_place ? mine : second, first, part, all, NULL};
     case COLLECTIVE_GATHER:
         if (!root) return (collective_buffers){first, NULL, part, 0, NULL};
-        return (collective_buffers){in_place ? own : second, first, part, all, NULL};
+        return (collective_buffers){in_place ? mine : second, first, part, all, NULL};
     case COLLECTIVE_SCATTER:
         if (!root) return (collective_buffers){NULL, first, 0, part, NULL};
-        return (collective_buffers){first, in_place ? own : second, all, part, NULL};
+        return (collective_buffers){first, in_place ? mine : second, all, part, NULL};
     case COLLECTIVE_REDUCE_SCATTER:
-        return (collective_buffers){first, in_place ? own : second, all, part, NULL};
+        return (collective_buffers){first, in_place ? mine : second, all, part, NULL};
     default:
         return (collective_buffers){first, in_place ? first : second, all, all, job->op == COLLECTIVE_MOMENTUM ? third : NULL};
     }
@@ -145,29 +145,29 @@ float *collective_allocate(int64_t count) {
     return memory;
 }
 
-void collective_room_open(collective_room *room, bool crowded) {
-    room->crowded = crowded;
-    room->ns_per_tick = bench_ns_per_tick();
-    room->lead = crowded ? 0 : (uint64_t)(1000 / room->ns_per_tick);
+void collective_session_open(collective_session *session, bool oversubscribed) {
+    session->oversubscribed = oversubscribed;
+    session->ns_per_tick = bench_ns_per_tick();
+    session->lead = oversubscribed ? 0 : (uint64_t)(1000 / session->ns_per_tick);
 }
 
-void collective_abort(collective_room *room) { __atomic_store_n(&room->aborted, 1, __ATOMIC_SEQ_CST); }
+void collective_abort(collective_session *session) { __atomic_store_n(&session->aborted, 1, __ATOMIC_SEQ_CST); }
 
-uint64_t collective_meet(const collective_player *player) {
-    collective_room *room = player->room;
-    uint64_t turn = ++room->turns[player->index][0];
-    if (__atomic_add_fetch(&room->arrived, 1, __ATOMIC_ACQ_REL) == turn * (uint64_t)player->players) {
-        room->begin = bench_ticks() + room->lead;
-        __atomic_store_n(&room->turn, turn, __ATOMIC_RELEASE);
+uint64_t collective_rendezvous(const collective_player *player) {
+    collective_session *session = player->session;
+    uint64_t generation = ++session->generations[player->index][0];
+    if (__atomic_add_fetch(&session->arrived, 1, __ATOMIC_ACQ_REL) == generation * (uint64_t)player->players) {
+        session->begin = bench_ticks() + session->lead;
+        __atomic_store_n(&session->generation, generation, __ATOMIC_RELEASE);
     }
-    while (__atomic_load_n(&room->turn, __ATOMIC_ACQUIRE) < turn) {
-        if (__atomic_load_n(&room->aborted, __ATOMIC_RELAXED)) return 0;
-        if (room->crowded)
+    while (__atomic_load_n(&session->generation, __ATOMIC_ACQUIRE) < generation) {
+        if (__atomic_load_n(&session->aborted, __ATOMIC_RELAXED)) return 0;
+        if (session->oversubscribed)
             sched_yield();
         else
             bench_relax();
     }
-    uint64_t begin = room->begin;
+    uint64_t begin = session->begin;
     while (bench_ticks() < begin) bench_relax();
     return begin;
 }
@@ -175,39 +175,39 @@ uint64_t collective_meet(const collective_player *player) {
 static bool iterate(const collective_player *player, const collective_job *job, uint32_t iteration, uint64_t *begin, uint64_t *end) {
     for (int32_t rank = player->index; rank < job->ranks; rank += player->players)
         collective_rewrite(job, rank, &player->buffers[rank], iteration);
-    *begin = collective_meet(player);
+    *begin = collective_rendezvous(player);
     bool ok = *begin != 0 && player->operate(player->self, job, player);
     *end = bench_ticks();
-    if (!ok) collective_abort(player->room);
+    if (!ok) collective_abort(player->session);
     /* Nobody rewrites its buffers before all have returned: on a core of two players the first to
      * return would keep the other from saying when it was done. */
-    return ok && collective_meet(player) != 0;
+    return ok && collective_rendezvous(player) != 0;
 }
 
 bool collective_play(const collective_player *player, const collective_job *job, int32_t warm, int32_t calls) {
-    collective_room *room = player->room;
-    uint32_t seed = (uint32_t)room->turns[player->index][0]; /* the same on all players */
+    collective_session *session = player->session;
+    uint32_t seed = (uint32_t)session->generations[player->index][0]; /* the same on all players */
     uint32_t iteration = seed;
     for (int32_t i = -warm; i < calls; i++) {
         uint64_t begin, end;
         iteration = seed + (uint32_t)(i + warm);
         if (!iterate(player, job, iteration, &begin, &end)) return false;
         if (i < 0) continue;
-        if (player->index == 0) room->begins[i] = begin;
-        room->ends[player->index][i] = end;
+        if (player->index == 0) session->begins[i] = begin;
+        session->ends[player->index][i] = end;
     }
     for (int32_t rank = player->index; rank < job->ranks; rank += player->players)
-        room->wrong[rank] = collective_wrong(job, rank, &player->buffers[rank], iteration);
-    return collective_meet(player) != 0;
+        session->wrong[rank] = collective_wrong(job, rank, &player->buffers[rank], iteration);
+    return collective_rendezvous(player) != 0;
 }
 
-int64_t collective_result(const collective_room *room, const collective_job *job, int32_t players, int32_t calls, double *ns) {
+int64_t collective_result(const collective_session *session, const collective_job *job, int32_t players, int32_t calls, double *ns) {
     for (int32_t i = 0; i < calls; i++) {
         uint64_t end = 0;
-        for (int32_t p = 0; p < players; p++) end = room->ends[p][i] > end ? room->ends[p][i] : end;
-        ns[i] = (double)(int64_t)(end - room->begins[i]) * room->ns_per_tick;
+        for (int32_t p = 0; p < players; p++) end = session->ends[p][i] > end ? session->ends[p][i] : end;
+        ns[i] = (double)(int64_t)(end - session->begins[i]) * session->ns_per_tick;
     }
     int64_t wrong = 0;
-    for (int32_t rank = 0; rank < job->ranks; rank++) wrong += room->wrong[rank];
+    for (int32_t rank = 0; rank < job->ranks; rank++) wrong += session->wrong[rank];
     return wrong;
 }

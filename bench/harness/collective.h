@@ -4,7 +4,7 @@
  * An iteration: every rank rewrites its own buffers on its own core, all meet, every rank carries
  * out the operation, and the time is the latest rank's end minus the common start. Every iteration
  * is timed alone. After the last one of a block each rank checks its own result. Written to be used
- * by threads and by processes (the room may lie in shared memory), from C and C++. */
+ * by threads and by processes (the session may lie in shared memory), from C and C++. */
 #ifndef BENCH_COLLECTIVE_H
 #define BENCH_COLLECTIVE_H
 
@@ -74,30 +74,30 @@ float *collective_allocate(int64_t count);
 
 /* Where the players of one program meet. All zeros at first, then collective_room_open, by one of
  * them. */
-typedef struct collective_room {
+typedef struct collective_session {
     uint64_t arrived;
     char pad0[120];
-    uint64_t turn, begin; /* of the meeting that is complete, in ticks */
+    uint64_t generation, begin; /* of the meeting that is complete, in ticks */
     char pad1[112];
     int32_t aborted;
-    int32_t crowded; /* more players than cores: waits give the core away */
+    int32_t oversubscribed; /* more players than cores: waits give the core away */
     double ns_per_tick;
     uint64_t lead; /* ticks between the last arrival and the common start, for the others to see it */
     char pad2[104];
     int64_t wrong[COLLECTIVE_RANKS];
     /* one pair of cache lines for each player: how many meetings it has been in */
-    uint64_t turns[COLLECTIVE_RANKS][16];
+    uint64_t generations[COLLECTIVE_RANKS][16];
     uint64_t begins[COLLECTIVE_CALLS];
     uint64_t ends[COLLECTIVE_RANKS][COLLECTIVE_CALLS];
-} collective_room;
+} collective_session;
 
-void collective_room_open(collective_room *room, bool crowded);
-void collective_abort(collective_room *room);
+void collective_session_open(collective_session *session, bool oversubscribed);
+void collective_abort(collective_session *session);
 
 /* One thread or process. It serves the ranks index, index + players, ...: as a rule players =
  * ranks. */
 typedef struct collective_player {
-    collective_room *room;
+    collective_session *session;
     int32_t index, players;
     collective_buffers *buffers; /* [ranks]; the player's own ranks' are set */
     bool (*operate)(void *self, const collective_job *job, const struct collective_player *player);
@@ -105,11 +105,11 @@ typedef struct collective_player {
 } collective_player;
 
 /* Waits for all players; gives the common start in ticks, 0 when one has aborted. */
-uint64_t collective_meet(const collective_player *player);
+uint64_t collective_rendezvous(const collective_player *player);
 /* Plays one block; every player calls it. false: this or another player failed; all return. */
 bool collective_play(const collective_player *player, const collective_job *job, int32_t warm, int32_t calls);
 /* After all have played: ns[calls] out; the number of wrong elements on all ranks. */
-int64_t collective_result(const collective_room *room, const collective_job *job, int32_t players, int32_t calls, double *ns);
+int64_t collective_result(const collective_session *session, const collective_job *job, int32_t players, int32_t calls, double *ns);
 
 #ifdef __cplusplus
 }

@@ -51,9 +51,9 @@ static void json_contender(const bench_row *row, const bench_contender *contende
     static const char *const kinds[] = {"limit", "muster", "muster", "peer"};
     fprintf(file, "\n    {\"name\": ");
     string(contender->name);
-    fprintf(file, ", \"kind\": \"%s\", \"measured\": %s, \"wrong\": %lld", kinds[contender->kind], contender->lost ? "false" : "true",
+    fprintf(file, ", \"kind\": \"%s\", \"measured\": %s, \"wrong\": %lld", kinds[contender->kind], contender->dropped ? "false" : "true",
             (long long)contender->wrong);
-    if (!contender->lost) {
+    if (!contender->dropped) {
         number("median_of_rounds", contender->typical);
         number("p50", contender->p50);
         number("p95", contender->p95);

@@ -6,7 +6,7 @@
 void bench_add(bench_row *row, bench_kind kind, const char *name, void *self,
                bool (*block)(void *, const bench_block *, double *, int64_t *), void (*close)(void *)) {
     if (row->count == BENCH_CONTENDERS) {
-        bench_say("not measured: %s: the row is full", name);
+        bench_log("not measured: %s: the row is full", name);
         if (close) close(self);
         return;
     }
@@ -29,7 +29,7 @@ void bench_target_add(bench_row *row, bench_measure measure, const char *referen
 
 bool bench_wanted(const bench_options *options, const char *row_name) { return !options->row || strstr(row_name, options->row) != NULL; }
 
-static bool make_room(bench_row *row) {
+static bool reserve_samples(bench_row *row) {
     for (int32_t i = 0; i < row->count; i++) {
         bench_contender *contender = &row->contenders[i];
         contender->samples = calloc((size_t)row->round_count * (size_t)row->block.calls, sizeof(double));
@@ -44,11 +44,11 @@ static bool make_room(bench_row *row) {
 static void rest(const bench_row *row) { nanosleep(&(struct timespec){0, row->rest_ns > 0 ? row->rest_ns : 200000}, NULL); }
 
 static void one_block(bench_row *row, bench_contender *contender, int32_t round, double *scratch) {
-    if (contender->lost) return;
+    if (contender->dropped) return;
     double *ns = contender->samples + (int64_t)round * row->block.calls;
     if (!contender->block(contender->self, &row->block, ns, &contender->wrong)) {
-        bench_say("lost in round %d: %s", round, contender->name);
-        contender->lost = true;
+        bench_log("lost in round %d: %s", round, contender->name);
+        contender->dropped = true;
         return;
     }
     memcpy(scratch, ns, (size_t)row->block.calls * sizeof(double));
@@ -59,15 +59,15 @@ static void one_block(bench_row *row, bench_contender *contender, int32_t round,
 
 static bool measure(bench_row *row) {
     double *scratch = calloc((size_t)row->block.calls, sizeof(double));
-    bool ok = scratch != NULL && make_room(row);
+    bool ok = scratch != NULL && reserve_samples(row);
     /* The caller stays on one core, which the limits' and Muster's other threads do not use. Only
      * now: what was opened before saw all CPUs. */
     bench_pin(bench_cpu(0));
     int64_t ignored = 0;
     for (int32_t i = 0; ok && i < row->count; i++) { /* the first touch of everything does not count */
         bench_contender *contender = &row->contenders[i];
-        contender->lost = !contender->block(contender->self, &(bench_block){1, 1, 0}, contender->samples, &ignored);
-        if (contender->lost) bench_say("not measured: %s", contender->name);
+        contender->dropped = !contender->block(contender->self, &(bench_block){1, 1, 0}, contender->samples, &ignored);
+        if (contender->dropped) bench_log("not measured: %s", contender->name);
     }
     for (int32_t round = 0; ok && round < row->round_count; round++)
         for (int32_t i = 0; i < row->count; i++) one_block(row, &row->contenders[(round + i) % row->count], round, scratch);
@@ -85,7 +85,7 @@ bool bench_measure_row(bench_row *row, const bench_options *options) {
     if (ok)
         bench_analyse(row);
     else
-        bench_say("%s: out of memory", row->name);
+        bench_log("%s: out of memory", row->name);
     return ok;
 }
 
@@ -94,7 +94,7 @@ bool bench_close_row(bench_row *row) {
     for (int32_t i = row->count - 1; i >= 0; i--) {
         bench_contender *contender = &row->contenders[i];
         bool muster = contender->kind == BENCH_MUSTER || contender->kind == BENCH_MUSTER_AGAIN;
-        if (muster && (contender->lost || contender->wrong > 0)) ok = false;
+        if (muster && (contender->dropped || contender->wrong > 0)) ok = false;
         if (contender->close) contender->close(contender->self);
         free(contender->samples);
         free(contender->rounds);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 
-void bench_say(const char *format, ...) {
+void bench_log(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vprintf(format, arguments);
@@ -65,7 +65,7 @@ void bench_print(const bench_row *row) {
     if (row->items > 0) printf(" %10s", row->items_name);
     printf(" %6s\n", "#wrong");
     for (int32_t i = 0; i < row->count; i++)
-        if (!row->contenders[i].lost) print_contender(row, &row->contenders[i]);
+        if (!row->contenders[i].dropped) print_contender(row, &row->contenders[i]);
     bench_print_targets(row, "  ");
 }
 

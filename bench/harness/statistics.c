@@ -29,7 +29,7 @@ const bench_contender *bench_fastest(const bench_row *row, bench_kind kind, cons
     const bench_contender *best = NULL;
     for (int32_t i = 0; i < row->count; i++) {
         const bench_contender *contender = &row->contenders[i];
-        if (contender->kind != kind || contender->lost || (name && strncmp(contender->name, name, strlen(name)) != 0)) continue;
+        if (contender->kind != kind || contender->dropped || (name && strncmp(contender->name, name, strlen(name)) != 0)) continue;
         if (!best || contender->typical < best->typical) best = contender;
     }
     return best;
@@ -70,11 +70,11 @@ static void summarise(bench_contender *contender, const bench_row *row) {
 
 void bench_analyse(bench_row *row) {
     for (int32_t i = 0; i < row->count; i++)
-        if (!row->contenders[i].lost) summarise(&row->contenders[i], row);
+        if (!row->contenders[i].dropped) summarise(&row->contenders[i], row);
     const bench_contender *limit = bench_fastest(row, BENCH_LIMIT, NULL), *muster = bench_fastest(row, BENCH_MUSTER, NULL);
     for (int32_t i = 0; i < row->count; i++) {
         bench_contender *contender = &row->contenders[i];
-        if (contender->lost) continue;
+        if (contender->dropped) continue;
         paired(contender->limit_ratio, contender, limit, row->round_count);
         paired(contender->muster_ratio, muster, contender, row->round_count);
     }
@@ -112,7 +112,7 @@ bool bench_target_value(const bench_row *row, const bench_target *target, double
     if (!muster) return false;
     for (int32_t i = 0; i < row->count; i++) {
         const bench_contender *contender = &row->contenders[i];
-        if (contender->lost || strncmp(contender->name, target->reference, strlen(target->reference)) != 0) continue;
+        if (contender->dropped || strncmp(contender->name, target->reference, strlen(target->reference)) != 0) continue;
         if (!best || contender->p50 < best->p50) best = contender;
     }
     if (!best) return false;

@@ -13,22 +13,22 @@ struct bench_limit_collective {
     float *first[COLLECTIVE_RANKS], *second[COLLECTIVE_RANKS];
     float *third[COLLECTIVE_RANKS]; /* made when an operation wants it */
     int64_t most;
-    float *aside[THREADS]; /* a copy for each thread, for ways that need one */
-    collective_room *room;
+    float *staging[THREADS]; /* a copy for each thread, for ways that need one */
+    collective_session *session;
     collective_buffers buffers[COLLECTIVE_RANKS];
     _Alignas(128) _Atomic uint64_t arrived[THREADS][16];
 };
 
-static void meet(bench_limit_collective *limit, int32_t thread) {
-    uint64_t turn = atomic_load_explicit(&limit->arrived[thread][0], memory_order_relaxed) + 1;
-    atomic_store_explicit(&limit->arrived[thread][0], turn, memory_order_release);
-    while (atomic_load_explicit(&limit->arrived[1 - thread][0], memory_order_acquire) < turn) bench_relax();
+static void rendezvous(bench_limit_collective *limit, int32_t thread) {
+    uint64_t generation = atomic_load_explicit(&limit->arrived[thread][0], memory_order_relaxed) + 1;
+    atomic_store_explicit(&limit->arrived[thread][0], generation, memory_order_release);
+    while (atomic_load_explicit(&limit->arrived[1 - thread][0], memory_order_acquire) < generation) bench_relax();
 }
 
 /* Slice `index` of `pieces` of [0, count), its edges on cache lines. */
-static void edges(int64_t count, int32_t index, int32_t pieces, int64_t *begin, int64_t *end) {
-    *begin = index == 0 ? 0 : count * index / pieces / BENCH_LANES * BENCH_LANES;
-    *end = index == pieces - 1 ? count : count * (index + 1) / pieces / BENCH_LANES * BENCH_LANES;
+static void edges(int64_t count, int32_t index, int32_t chunks, int64_t *begin, int64_t *end) {
+    *begin = index == 0 ? 0 : count * index / chunks / BENCH_LANES * BENCH_LANES;
+    *end = index == chunks - 1 ? count : count * (index + 1) / chunks / BENCH_LANES * BENCH_LANES;
 }
 
 typedef struct view {
@@ -54,7 +54,7 @@ static void reduce_then_pull(const view *v) {
     edges(v->count, v->thread, THREADS, &begin, &end);
     edges(v->count, 1 - v->thread, THREADS, &other_begin, &other_end);
     bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, begin, end);
-    meet(v->limit, v->thread);
+    rendezvous(v->limit, v->thread);
     for
         OWN_RANKS(v, rank) {
             bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin);
@@ -66,10 +66,10 @@ static void reduce_then_pull(const view *v) {
  * writes. */
 static void reduce_each(const view *v) {
     if (v->job->in_place) {
-        bench_sum(v->in, v->ranks, (float *[]){v->limit->aside[v->thread]}, 1, 0, v->count);
-        meet(v->limit, v->thread);
+        bench_sum(v->in, v->ranks, (float *[]){v->limit->staging[v->thread]}, 1, 0, v->count);
+        rendezvous(v->limit, v->thread);
         for
-            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->aside[v->thread], v->count);
+            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->staging[v->thread], v->count);
     } else {
         bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, 0, v->count);
         for
@@ -128,15 +128,15 @@ static void exchange_swap(const view *v) {
 }
 
 /* The parts of this thread's ranks, copied out of the way first. */
-static void exchange_aside(const view *v) {
-    float *aside = v->limit->aside[v->thread];
+static void exchange_staged(const view *v) {
+    float *staging = v->limit->staging[v->thread];
     for
         OWN_RANKS(v, rank)
     for (int32_t i = 0; i < v->ranks; i++)
-        bench_copy(aside + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
-    meet(v->limit, v->thread);
+        bench_copy(staging + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
+    rendezvous(v->limit, v->thread);
     for
-        OWN_RANKS(v, rank) bench_copy(v->out[rank], aside + rank / THREADS * v->ranks * v->part, v->count);
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], staging + rank / THREADS * v->ranks * v->part, v->count);
 }
 
 static void exchange_pull(const view *v) {
@@ -201,7 +201,7 @@ static const struct {
     {COLLECTIVE_REDUCE, BOTH, "root alone", reduce_at_root},
     {COLLECTIVE_REDUCE, BOTH, "halves", reduce_to_root_slices},
     {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "swapped", exchange_swap},
-    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "copied aside", exchange_aside},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "copied aside", exchange_staged},
     {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "fetched", exchange_pull},
     {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "written", exchange_push},
     {COLLECTIVE_GATHER, BOTH, "root fetches", root_pulls},
@@ -234,8 +234,8 @@ void bench_limit_collective_close(bench_limit_collective *limit) {
         free(limit->second[r]);
         free(limit->third[r]);
     }
-    for (int32_t t = 0; t < THREADS; t++) free(limit->aside[t]);
-    free(limit->room);
+    for (int32_t t = 0; t < THREADS; t++) free(limit->staging[t]);
+    free(limit->session);
     free(limit);
 }
 
@@ -246,19 +246,19 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
     limit->pair = pair;
     limit->ranks = ranks;
     limit->most = most;
-    limit->room = calloc(1, sizeof *limit->room);
-    bool ok = limit->room != NULL;
+    limit->session = calloc(1, sizeof *limit->session);
+    bool ok = limit->session != NULL;
     for (int32_t r = 0; r < ranks; r++) {
         limit->first[r] = collective_allocate(most);
         limit->second[r] = collective_allocate(most);
         ok = ok && limit->first[r] && limit->second[r];
     }
     for (int32_t t = 0; t < THREADS; t++) {
-        limit->aside[t] = collective_allocate(most * ((ranks + THREADS - 1) / THREADS));
-        ok = ok && limit->aside[t];
+        limit->staging[t] = collective_allocate(most * ((ranks + THREADS - 1) / THREADS));
+        ok = ok && limit->staging[t];
     }
     if (ok) {
-        collective_room_open(limit->room, false);
+        collective_session_open(limit->session, false);
         return limit;
     }
     bench_limit_collective_close(limit);
@@ -273,9 +273,9 @@ static bool operate(void *self, const collective_job *job, const collective_play
         v.in[r] = limit->buffers[r].input;
         v.out[r] = limit->buffers[r].output;
     }
-    meet(limit, v.thread);
+    rendezvous(limit, v.thread);
     ways[find(job, job->variant)].run(&v);
-    meet(limit, v.thread);
+    rendezvous(limit, v.thread);
     return true;
 }
 
@@ -288,7 +288,7 @@ typedef struct play {
 static void both(void *argument, int32_t thread) {
     play *p = argument;
     bench_limit_collective *limit = p->contender->limit;
-    collective_player player = {limit->room, thread, THREADS, limit->buffers, operate, limit};
+    collective_player player = {limit->session, thread, THREADS, limit->buffers, operate, limit};
     p->ok[thread] = collective_play(&player, &p->contender->job, p->block->warm, p->block->calls);
 }
 
@@ -305,6 +305,6 @@ bool bench_limit_collective_block(void *self, const bench_block *block, double *
     bench_pair_call(limit->pair);
     bench_pair_end(limit->pair);
     if (!p.ok[0] || !p.ok[1]) return false;
-    *wrong += collective_result(limit->room, &contender->job, THREADS, block->calls, ns);
+    *wrong += collective_result(limit->session, &contender->job, THREADS, block->calls, ns);
     return true;
 }

@@ -25,11 +25,11 @@ struct bench_fork_join {
 static void sleep_while(_Atomic uint32_t *word, uint32_t value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
 static void wake(_Atomic uint32_t *word, int count) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
 
-static void *help(void *self) {
-    member *own = self;
-    bench_fork_join *team = own->team;
-    if (own->cpu >= 0)
-        bench_pin(own->cpu);
+static void *helper_main(void *self) {
+    member *mine = self;
+    bench_fork_join *team = mine->team;
+    if (mine->cpu >= 0)
+        bench_pin(mine->cpu);
     else
         bench_unpin();
     for (uint32_t seen = 0;; seen++) {
@@ -53,7 +53,7 @@ bench_fork_join *bench_fork_join_open(int32_t threads, bool pinned) {
     for (int32_t i = 1; i < threads && i < 64; i++) {
         member *next = &team->members[team->helpers];
         *next = (member){.team = team, .cpu = pinned ? bench_cpu(i % bench_cores()) : -1};
-        if (pthread_create(&next->thread, NULL, help, next) != 0) {
+        if (pthread_create(&next->thread, NULL, helper_main, next) != 0) {
             bench_fork_join_close(team);
             return NULL;
         }

@@ -83,7 +83,7 @@ bench_gemm *bench_gemm_open(bench_pair *pair, int32_t batch, int32_t inputs, int
     self->bytes = lay_out(self, NULL) * sizeof(float);
     self->memory = aligned_alloc(4096, (self->bytes + 4095) / 4096 * 4096);
     if (!self->memory || !find_blas(self)) {
-        bench_say("not measured: the matrix products alone: %s", self->memory ? "no libopenblas.so.0" : "no memory");
+        bench_log("not measured: the matrix products alone: %s", self->memory ? "no libopenblas.so.0" : "no memory");
         bench_gemm_close(self);
         return NULL;
     }

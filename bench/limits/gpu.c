@@ -111,7 +111,7 @@ bench_gpu *bench_gpu_open(void) {
     bench_gpu *gpu = calloc(1, sizeof *gpu);
     const char *reason = gpu ? open_device(gpu) : "no memory";
     if (!reason) return gpu;
-    bench_say("not measured: the GPU: %s", reason);
+    bench_log("not measured: the GPU: %s", reason);
     free(gpu); /* what was opened lasts as long as the process, which ends here */
     return NULL;
 }
@@ -173,7 +173,7 @@ bench_gpu_job *bench_gpu_job_open(bench_gpu_job asked) {
         leave(job->gpu);
     }
     if (!reason && job) return job;
-    bench_say("not measured: the bare GPU: %s", reason ? reason : "no memory");
+    bench_log("not measured: the bare GPU: %s", reason ? reason : "no memory");
     if (job) bench_gpu_job_close(job);
     return NULL;
 }

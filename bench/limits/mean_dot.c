@@ -56,10 +56,10 @@ static void half(void *argument, int32_t rank) {
     bench_mean_dot *self = argument;
     int64_t begin = rank * self->n / 2, end = (rank + 1) * self->n / 2, k = self->k;
     /* the last rows must not be read beyond their end */
-    int64_t whole = end < self->n ? end : end - (LANES + k - 1) / k;
-    if (whole < begin) whole = begin;
-    double sum = sum_of_dots(self->x + begin * k, self->y, whole - begin, k);
-    for (int64_t i = whole; i < end; i++)
+    int64_t aligned_end = end < self->n ? end : end - (LANES + k - 1) / k;
+    if (aligned_end < begin) aligned_end = begin;
+    double sum = sum_of_dots(self->x + begin * k, self->y, aligned_end - begin, k);
+    for (int64_t i = aligned_end; i < end; i++)
         for (int64_t j = 0; j < k; j++) sum += (double)(self->x[i * k + j] * self->y[j]);
     self->part[rank][0] = sum;
 }

@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-static void *help(void *self) {
+static void *helper_main(void *self) {
     bench_pair *pair = self;
-    uint64_t turn = 0;
+    uint64_t generation = 0;
     bench_pin(pair->cpu);
     for (int32_t block = 1;; block++) {
         pthread_mutex_lock(&pair->mutex);
@@ -13,16 +13,16 @@ static void *help(void *self) {
         pthread_mutex_unlock(&pair->mutex);
         if (quit) return NULL;
         for (;;) {
-            bench_pair_meet(pair, 1, turn + 1);
+            bench_pair_rendezvous(pair, 1, generation + 1);
             if (pair->stop) break;
             if (pair->task) pair->task(pair->argument, 1);
-            bench_pair_meet(pair, 1, turn + 2);
-            turn += 2;
+            bench_pair_rendezvous(pair, 1, generation + 2);
+            generation += 2;
         }
-        /* the meeting that ended the block was the first half of a turn; the caller counts the
-         * other half too */
-        bench_pair_meet(pair, 1, turn + 2);
-        turn += 2;
+        /* The rendezvous that ended the block was the first half of a generation. The caller counts
+         * the other half, too. */
+        bench_pair_rendezvous(pair, 1, generation + 2);
+        generation += 2;
     }
 }
 
@@ -33,7 +33,7 @@ bench_pair *bench_pair_open(void) {
     *pair = (bench_pair){.cpu = bench_cpu(1)};
     pthread_mutex_init(&pair->mutex, NULL);
     pthread_cond_init(&pair->condition, NULL);
-    if (pthread_create(&pair->helper, NULL, help, pair) == 0) return pair;
+    if (pthread_create(&pair->helper, NULL, helper_main, pair) == 0) return pair;
     pthread_cond_destroy(&pair->condition);
     pthread_mutex_destroy(&pair->mutex);
     free(pair);
@@ -88,19 +88,19 @@ typedef struct round_trips {
 
 static void exchange(void *argument, int32_t rank) {
     round_trips *trips = argument;
-    uint64_t turn = 0;
+    uint64_t generation = 0;
     if (rank == 0) {
         BENCH_TIME(trips->block, trips->ns, {
-            atomic_store_explicit(&trips->ask, ++turn, memory_order_release);
-            while (atomic_load_explicit(&trips->reply, memory_order_acquire) < turn) bench_relax();
+            atomic_store_explicit(&trips->ask, ++generation, memory_order_release);
+            while (atomic_load_explicit(&trips->reply, memory_order_acquire) < generation) bench_relax();
         });
         return;
     }
-    uint64_t turns = (uint64_t)(trips->block->warm + trips->block->calls);
-    while (turn < turns) {
-        turn++;
-        while (atomic_load_explicit(&trips->ask, memory_order_acquire) < turn) bench_relax();
-        atomic_store_explicit(&trips->reply, turn, memory_order_release);
+    uint64_t generations = (uint64_t)(trips->block->warm + trips->block->calls);
+    while (generation < generations) {
+        generation++;
+        while (atomic_load_explicit(&trips->ask, memory_order_acquire) < generation) bench_relax();
+        atomic_store_explicit(&trips->reply, generation, memory_order_release);
     }
 }
 

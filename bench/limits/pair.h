@@ -15,7 +15,7 @@ typedef struct bench_pair {
     _Alignas(128) uint64_t stop;                   /* read by the helper after the first barrier of a call */
     bench_pair_task task;
     void *argument;
-    uint64_t turn; /* of the caller */
+    uint64_t generation; /* of the caller */
     pthread_t helper;
     pthread_mutex_t mutex;
     pthread_cond_t condition;
@@ -33,16 +33,16 @@ void bench_pair_close(bench_pair *pair);
 void bench_pair_begin(bench_pair *pair, bench_pair_task task, void *argument);
 void bench_pair_end(bench_pair *pair);
 
-static inline void bench_pair_meet(bench_pair *pair, int32_t rank, uint64_t turn) {
-    atomic_store_explicit(&pair->arrived[rank][0], turn, memory_order_release);
-    while (atomic_load_explicit(&pair->arrived[1 - rank][0], memory_order_acquire) < turn) bench_relax();
+static inline void bench_pair_rendezvous(bench_pair *pair, int32_t rank, uint64_t generation) {
+    atomic_store_explicit(&pair->arrived[rank][0], generation, memory_order_release);
+    while (atomic_load_explicit(&pair->arrived[1 - rank][0], memory_order_acquire) < generation) bench_relax();
 }
 
 static inline void bench_pair_call(bench_pair *pair) {
-    bench_pair_meet(pair, 0, pair->turn + 1);
+    bench_pair_rendezvous(pair, 0, pair->generation + 1);
     if (pair->task) pair->task(pair->argument, 0);
-    bench_pair_meet(pair, 0, pair->turn + 2);
-    pair->turn += 2;
+    bench_pair_rendezvous(pair, 0, pair->generation + 2);
+    pair->generation += 2;
 }
 
 /* Contenders. The pair is not closed by them. */

@@ -13,7 +13,7 @@ struct bench_parallel_copy {
     char *to;
     int64_t bytes;
     int32_t threads;
-    _Atomic int64_t turn, done; /* calls begun; parts done */
+    _Atomic int64_t generation, done; /* calls begun; parts done */
     _Atomic bool quit;
 };
 
@@ -28,12 +28,12 @@ static void copy_part(const bench_parallel_copy *copy, int32_t number) {
     memcpy(copy->to + begin, copy->from + begin, (size_t)(end - begin));
 }
 
-static void *help(void *argument) {
+static void *helper_main(void *argument) {
     helper *self = argument;
     bench_parallel_copy *copy = self->copy;
     bench_pin(bench_cpu(self->number));
-    for (int64_t turn = 1;; turn++) {
-        while (atomic_load(&copy->turn) < turn)
+    for (int64_t generation = 1;; generation++) {
+        while (atomic_load(&copy->generation) < generation)
             if (atomic_load(&copy->quit))
                 return NULL;
             else
@@ -44,16 +44,16 @@ static void *help(void *argument) {
 }
 
 static void call(bench_parallel_copy *copy) {
-    int64_t turn = atomic_fetch_add(&copy->turn, 1) + 1;
+    int64_t generation = atomic_fetch_add(&copy->generation, 1) + 1;
     copy_part(copy, 0);
-    while (atomic_load(&copy->done) < turn * (copy->threads - 1)) bench_relax();
+    while (atomic_load(&copy->done) < generation * (copy->threads - 1)) bench_relax();
 }
 
 bench_parallel_copy *bench_parallel_copy_open(const void *from, int64_t bytes) {
     bench_parallel_copy *copy = calloc(1, sizeof *copy);
     char *to = copy ? aligned_alloc(4096, (size_t)(bytes + 4095) / 4096 * 4096) : NULL;
     if (!to) {
-        bench_say("not measured: parallel memcpy: no memory");
+        bench_log("not measured: parallel memcpy: no memory");
         free(copy);
         return NULL;
     }
@@ -77,12 +77,12 @@ bool bench_parallel_copy_block(void *self, const bench_block *block, double *ns,
     bench_parallel_copy *copy = self;
     helper helpers[MOST];
     int32_t started = 1;
-    atomic_store(&copy->turn, 0);
+    atomic_store(&copy->generation, 0);
     atomic_store(&copy->done, 0);
     atomic_store(&copy->quit, false);
     for (; started < copy->threads; started++) {
         helpers[started] = (helper){.copy = copy, .number = started};
-        if (pthread_create(&helpers[started].thread, NULL, help, &helpers[started]) != 0) break;
+        if (pthread_create(&helpers[started].thread, NULL, helper_main, &helpers[started]) != 0) break;
     }
     bool ok = started == copy->threads;
     if (ok) {

@@ -26,14 +26,14 @@ static bool all(bool reads, int file, void *data, size_t bytes) {
     return true;
 }
 
-static bool fit(memory *own, int64_t count) {
-    if (count <= own->count) return true;
-    free(own->first);
-    free(own->second);
-    own->first = collective_allocate(count);
-    own->second = collective_allocate(count);
-    own->count = own->first && own->second ? count : 0;
-    return own->count > 0;
+static bool fit(memory *mine, int64_t count) {
+    if (count <= mine->count) return true;
+    free(mine->first);
+    free(mine->second);
+    mine->first = collective_allocate(count);
+    mine->second = collective_allocate(count);
+    mine->count = mine->first && mine->second ? count : 0;
+    return mine->count > 0;
 }
 
 static void pass_on(collective_shared *shared) {
@@ -66,7 +66,7 @@ static bool next(collective_shared *shared, int32_t rank, uint32_t seen, bench_c
 static bool answer(collective_shared *shared, const bench_collective_request *request, int32_t ranks, int out) {
     double *ns = (double *)calloc((size_t)request->calls, sizeof *ns);
     if (!ns) return false;
-    int64_t wrong = collective_result(&shared->room, &request->job, ranks, request->calls, ns);
+    int64_t wrong = collective_result(&shared->session, &request->job, ranks, request->calls, ns);
     bool ok = all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)request->calls * sizeof *ns);
     free(ns);
     return ok;
@@ -74,19 +74,19 @@ static bool answer(collective_shared *shared, const bench_collective_request *re
 
 bool collective_serve(collective_shared *shared, int32_t rank, int32_t ranks, int out,
                       bool (*operate)(void *, const collective_job *, const collective_player *), void *self) {
-    memory own = {NULL, NULL, 0};
+    memory mine = {NULL, NULL, 0};
     collective_buffers buffers[COLLECTIVE_RANKS];
-    collective_player player = {&shared->room, rank, ranks, buffers, operate, self};
+    collective_player player = {&shared->session, rank, ranks, buffers, operate, self};
     bench_collective_request request;
     bool ok = true;
     for (uint32_t seen = 0; ok && next(shared, rank, seen, &request); seen++) {
-        ok = fit(&own, request.job.count);
-        if (!ok) collective_abort(&shared->room);
-        buffers[rank] = collective_layout(&request.job, rank, own.first, own.second, NULL);
+        ok = fit(&mine, request.job.count);
+        if (!ok) collective_abort(&shared->session);
+        buffers[rank] = collective_layout(&request.job, rank, mine.first, mine.second, NULL);
         ok = ok && collective_play(&player, &request.job, request.warm, request.calls);
         if (rank == 0) ok = ok && answer(shared, &request, ranks, out);
     }
-    free(own.first);
-    free(own.second);
+    free(mine.first);
+    free(mine.second);
     return ok;
 }

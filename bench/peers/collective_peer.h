@@ -20,7 +20,7 @@ typedef struct bench_collective_request {
 
 /* Shared by the ranks: zeroed memory, aligned to 128 bytes. */
 typedef struct collective_shared {
-    collective_room room;
+    collective_session session;
     bench_collective_request request;
     uint32_t asked; /* futex: number of requests so far */
     int32_t parent; /* rank 0's process */

@@ -1,4 +1,4 @@
-// muster-bench-gloo RANKS [crowded]: serves blocks of collectives by Gloo, one thread per rank, TCP over the loopback device.
+// muster-bench-gloo RANKS [oversubscribed]: serves blocks of collectives by Gloo, one thread per rank, TCP over the loopback device.
 #include "clock.h"
 #include "collective_peer.h"
 
@@ -97,18 +97,18 @@ struct member {
 };
 
 static bool operate(void *self, const collective_job *job, const collective_player *player) {
-    member &own = *static_cast<member *>(self);
+    member &mine = *static_cast<member *>(self);
     const collective_buffers &b = player->buffers[player->index];
     if (job->count == 0) return true;
     try {
         switch (job->op) {
-        case COLLECTIVE_ALL_REDUCE: all_reduce(own.context, *job, b); return true;
-        case COLLECTIVE_REDUCE: reduce(own.context, *job, b, own.spare); return true;
-        case COLLECTIVE_BROADCAST: broadcast(own.context, *job, b); return true;
-        case COLLECTIVE_ALL_GATHER: all_gather(own.context, *job, b); return true;
-        case COLLECTIVE_ALL_TO_ALL: all_to_all(own.context, b); return true;
-        case COLLECTIVE_GATHER: gather(own.context, *job, b); return true;
-        case COLLECTIVE_SCATTER: scatter(own.context, *job, b); return true;
+        case COLLECTIVE_ALL_REDUCE: all_reduce(mine.context, *job, b); return true;
+        case COLLECTIVE_REDUCE: reduce(mine.context, *job, b, mine.spare); return true;
+        case COLLECTIVE_BROADCAST: broadcast(mine.context, *job, b); return true;
+        case COLLECTIVE_ALL_GATHER: all_gather(mine.context, *job, b); return true;
+        case COLLECTIVE_ALL_TO_ALL: all_to_all(mine.context, b); return true;
+        case COLLECTIVE_GATHER: gather(mine.context, *job, b); return true;
+        case COLLECTIVE_SCATTER: scatter(mine.context, *job, b); return true;
         default: return false;
         }
     } catch (const std::exception &error) {
@@ -118,9 +118,9 @@ static bool operate(void *self, const collective_job *job, const collective_play
 }
 
 // With a core for each rank, each has its own.
-static void pin(int rank, bool crowded) {
+static void pin(int rank, bool oversubscribed) {
     cpu_set_t allowed, one;
-    if (crowded || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    if (oversubscribed || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
         if (CPU_ISSET(cpu, &allowed) && rank-- == 0) {
             CPU_ZERO(&one);
@@ -129,28 +129,28 @@ static void pin(int rank, bool crowded) {
         }
 }
 
-static void run(int rank, int ranks, bool crowded, collective_shared *shared, std::shared_ptr<gloo::rendezvous::HashStore> store,
+static void run(int rank, int ranks, bool oversubscribed, collective_shared *shared, std::shared_ptr<gloo::rendezvous::HashStore> store,
                 std::shared_ptr<gloo::transport::Device> device) {
-    member own;
+    member mine;
     try {
-        own.context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
-        own.context->connectFullMesh(*store, device);
+        mine.context = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
+        mine.context->connectFullMesh(*store, device);
     } catch (const std::exception &error) {
         std::printf("no connection: %s\n", error.what());
         std::fflush(stdout);
         std::_Exit(1);
     }
-    pin(rank, crowded);
+    pin(rank, oversubscribed);
     if (rank == 0) {
         std::printf("ok Gloo, TCP, %d ranks\n", ranks);
         std::fflush(stdout);
     }
-    if (!collective_serve(shared, rank, ranks, 1, operate, &own)) std::_Exit(1);
+    if (!collective_serve(shared, rank, ranks, 1, operate, &mine)) std::_Exit(1);
 }
 
 int main(int argc, char **argv) {
     int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
-    bool crowded = argc > 2 && std::strcmp(argv[2], "crowded") == 0;
+    bool oversubscribed = argc > 2 && std::strcmp(argv[2], "oversubscribed") == 0;
     void *memory = ranks > 0 && ranks <= COLLECTIVE_RANKS ? std::aligned_alloc(128, (sizeof(collective_shared) + 127) / 128 * 128) : nullptr;
     if (!memory) {
         std::printf("no memory for %d ranks\n", ranks);
@@ -158,12 +158,12 @@ int main(int argc, char **argv) {
     }
     collective_shared *shared = new (memory) collective_shared();
     shared->parent = getpid();
-    collective_room_open(&shared->room, crowded);
+    collective_session_open(&shared->session, oversubscribed);
     auto store = std::make_shared<gloo::rendezvous::HashStore>();
     gloo::transport::tcp::attr attributes("127.0.0.1");
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < ranks; rank++) threads.emplace_back(run, rank, ranks, crowded, shared, store, device);
+    for (int rank = 0; rank < ranks; rank++) threads.emplace_back(run, rank, ranks, oversubscribed, shared, store, device);
     for (auto &thread : threads) thread.join();
     std::free(memory);
     return 0;

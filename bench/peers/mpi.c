@@ -60,7 +60,7 @@ static bool operate(void *self, const collective_job *job, const collective_play
     }
 }
 
-static collective_shared *share(int rank, MPI_Win *window) {
+static collective_shared *map_shared(int rank, MPI_Win *window) {
     void *base = NULL;
     MPI_Aint bytes = rank == 0 ? (MPI_Aint)sizeof(collective_shared) + 128 : 0;
     int unit = 1;
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Win window;
-    collective_shared *shared = ranks <= COLLECTIVE_RANKS ? share(rank, &window) : NULL;
+    collective_shared *shared = ranks <= COLLECTIVE_RANKS ? map_shared(rank, &window) : NULL;
     if (!shared) {
         if (rank == 0) printf("no shared memory for %d ranks\n", ranks);
         MPI_Finalize();
@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
     if (rank == 0) {
         memset(shared, 0, sizeof *shared);
         shared->parent = getpid();
-        collective_room_open(&shared->room, argc > 1 && strcmp(argv[1], "crowded") == 0);
+        collective_session_open(&shared->session, argc > 1 && strcmp(argv[1], "oversubscribed") == 0);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 0) greet(ranks);

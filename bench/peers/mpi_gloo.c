@@ -14,7 +14,7 @@ enum { MOST_ARGUMENTS = 56 };
 #define KEEP_MEMORY "-x", "MALLOC_MMAP_THRESHOLD_=1073741824", "-x", "MALLOC_TRIM_THRESHOLD_=2147483647"
 static const struct {
     const char *name;
-    bool crowded; /* also with more ranks than cores */
+    bool oversubscribed; /* also with more ranks than cores */
     const char *arguments[32];
 } tunings[] = {
     {"OpenMPI, default", true, {NULL}},
@@ -27,21 +27,22 @@ static const struct {
     {"OpenMPI, ring", false, {TUNED, "--mca", "coll_tuned_allreduce_algorithm", "4", KEEP_MEMORY, NULL}},
 };
 
-static void add_mpi(bench_collective_peer *peers, int32_t *count, int32_t ranks, bool crowded, int32_t tuning) {
+static void add_mpi(bench_collective_peer *peers, int32_t *count, int32_t ranks, bool oversubscribed, int32_t tuning) {
     char path[1024], number[16];
     const char *argv[MOST_ARGUMENTS] = {"mpirun"};
     int32_t used = 1;
-    bench_beside(path, "muster-bench-mpi");
+    bench_sibling_path(path, "muster-bench-mpi");
     snprintf(number, sizeof number, "%d", ranks);
     if (geteuid() == 0) argv[used++] = "--allow-run-as-root";
     argv[used++] = "-np";
     argv[used++] = number;
-    static const char *const room[] = {"--bind-to", "core", NULL}, *const no_room[] = {"--oversubscribe",     "--bind-to", "none", "--mca",
-                                                                                       "mpi_yield_when_idle", "1",         NULL};
-    for (const char *const *more = crowded ? no_room : room; *more; more++) argv[used++] = *more;
+    static const char *const own_cores[] = {"--bind-to", "core", NULL}, *const shared_cores[] = {
+                                                                            "--oversubscribe",     "--bind-to", "none", "--mca",
+                                                                            "mpi_yield_when_idle", "1",         NULL};
+    for (const char *const *more = oversubscribed ? shared_cores : own_cores; *more; more++) argv[used++] = *more;
     for (int32_t i = 0; tunings[tuning].arguments[i]; i++) argv[used++] = tunings[tuning].arguments[i];
     argv[used++] = path;
-    argv[used++] = crowded ? "crowded" : NULL;
+    argv[used++] = oversubscribed ? "oversubscribed" : NULL;
     bench_collective_peer *peer = &peers[*count];
     memset(peer, 0, sizeof *peer);
     peer->process = bench_process_open_sleeper(tunings[tuning].name, (char *const *)argv, (const char *const[]){NULL});
@@ -50,14 +51,14 @@ static void add_mpi(bench_collective_peer *peers, int32_t *count, int32_t ranks,
     (*count)++;
 }
 
-static void add_gloo(bench_collective_peer *peers, int32_t *count, int32_t ranks, bool crowded) {
+static void add_gloo(bench_collective_peer *peers, int32_t *count, int32_t ranks, bool oversubscribed) {
     char path[1024], number[16];
     bench_collective_peer *peer = &peers[*count];
     memset(peer, 0, sizeof *peer);
-    bench_beside(path, "muster-bench-gloo");
+    bench_sibling_path(path, "muster-bench-gloo");
     snprintf(number, sizeof number, "%d", ranks);
-    peer->process =
-        bench_process_open_sleeper("Gloo", (char *const[]){path, number, crowded ? "crowded" : NULL, NULL}, (const char *const[]){NULL});
+    peer->process = bench_process_open_sleeper("Gloo", (char *const[]){path, number, oversubscribed ? "oversubscribed" : NULL, NULL},
+                                               (const char *const[]){NULL});
     if (!peer->process) return;
     peer->gloo = true;
     snprintf(peer->name, sizeof peer->name, "Gloo, TCP");
@@ -66,21 +67,21 @@ static void add_gloo(bench_collective_peer *peers, int32_t *count, int32_t ranks
 
 static bool built(const char *program) {
     char path[1024];
-    return access(bench_beside(path, program), X_OK) == 0;
+    return access(bench_sibling_path(path, program), X_OK) == 0;
 }
 
 int32_t bench_collective_peers_open(int32_t ranks, bench_collective_peer *peers) {
-    bool crowded = ranks > bench_cores();
+    bool oversubscribed = ranks > bench_cores();
     int32_t count = 0;
     if (!built("muster-bench-mpi"))
-        bench_say("not measured: OpenMPI: there was no mpicc when the bench was built");
+        bench_log("not measured: OpenMPI: there was no mpicc when the bench was built");
     else
         for (int32_t i = 0; i < (int32_t)(sizeof tunings / sizeof *tunings); i++)
-            if (!crowded || tunings[i].crowded) add_mpi(peers, &count, ranks, crowded, i);
+            if (!oversubscribed || tunings[i].oversubscribed) add_mpi(peers, &count, ranks, oversubscribed, i);
     if (!built("muster-bench-gloo"))
-        bench_say("not measured: Gloo: its library was not there when the bench was built");
+        bench_log("not measured: Gloo: its library was not there when the bench was built");
     else
-        add_gloo(peers, &count, ranks, crowded);
+        add_gloo(peers, &count, ranks, oversubscribed);
     return count;
 }
 

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 typedef struct shared {
-    collective_room room;
+    collective_session session;
     server_job job;
     uint32_t asked; /* futex: number of requests so far */
     int32_t parent; /* rank 0's process */
@@ -43,9 +43,9 @@ static bool all(bool reads, int file, void *data, size_t bytes) {
     return true;
 }
 
-static bool next(side *own, uint32_t seen, server_job *job) {
-    shared *common = own->common;
-    if (own->rank == 0) {
+static bool next(side *mine, uint32_t seen, server_job *job) {
+    shared *common = mine->common;
+    if (mine->rank == 0) {
         if (!all(true, 0, job, sizeof *job)) job->calls = 0;
         common->job = *job;
         __atomic_add_fetch(&common->asked, 1, __ATOMIC_SEQ_CST);
@@ -63,73 +63,77 @@ static bool next(side *own, uint32_t seen, server_job *job) {
 /* variant 0: one epoch in which both windows are locked, shared, and flushes: each element is added
  * to atomically. variant 1: a half is locked exclusively for each push and shared for each pull, so
  * that it changes as a whole, as shards do. */
-static bool move(side *own, const server_job *job, bool push, int half) {
+static bool move(side *mine, const server_job *job, bool push, int half) {
     const int64_t first = half ? job->count / 2 : 0;
     const int count = (int)(half ? job->count - job->count / 2 : job->count / 2);
     const bool lock = job->variant == 1;
-    bool good = !lock || ok(MPI_Win_lock(push ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, half, 0, own->window));
-    good = good && ok(push ? MPI_Accumulate(own->tensor + first, count, MPI_FLOAT, half, 0, count, MPI_FLOAT, MPI_SUM, own->window)
-                           : MPI_Get(own->pulled + first, count, MPI_FLOAT, half, 0, count, MPI_FLOAT, own->window));
-    return good && ok(lock ? MPI_Win_unlock(half, own->window) : MPI_Win_flush(half, own->window));
+    bool good = !lock || ok(MPI_Win_lock(push ? MPI_LOCK_EXCLUSIVE : MPI_LOCK_SHARED, half, 0, mine->window));
+    good = good && ok(push ? MPI_Accumulate(mine->tensor + first, count, MPI_FLOAT, half, 0, count, MPI_FLOAT, MPI_SUM, mine->window)
+                           : MPI_Get(mine->pulled + first, count, MPI_FLOAT, half, 0, count, MPI_FLOAT, mine->window));
+    return good && ok(lock ? MPI_Win_unlock(half, mine->window) : MPI_Win_flush(half, mine->window));
 }
 
 static bool exchange(void *self, const server_job *job, const server_player *player) {
-    side *own = self;
+    side *mine = self;
     (void)player;
-    return move(own, job, true, own->rank) && move(own, job, true, 1 - own->rank) && move(own, job, false, own->rank) &&
-           move(own, job, false, 1 - own->rank);
+    return move(mine, job, true, mine->rank) && move(mine, job, true, 1 - mine->rank) && move(mine, job, false, mine->rank) &&
+           move(mine, job, false, 1 - mine->rank);
 }
 
-static bool fit(side *own, int64_t count) {
-    if (count == own->count) return true;
-    if (own->count) MPI_Win_free(&own->window);
-    free(own->tensor);
-    free(own->pulled);
-    own->count = count;
-    own->tensor = collective_allocate(count);
-    own->pulled = collective_allocate(count);
-    const MPI_Aint bytes = (MPI_Aint)((own->rank ? count - count / 2 : count / 2) * (int64_t)sizeof(float));
-    if (!own->tensor || !own->pulled ||
-        !ok(MPI_Win_allocate(bytes, sizeof(float), MPI_INFO_NULL, MPI_COMM_WORLD, &own->half, &own->window)))
+static bool fit(side *mine, int64_t count) {
+    if (count == mine->count) return true;
+    if (mine->count) MPI_Win_free(&mine->window);
+    free(mine->tensor);
+    free(mine->pulled);
+    mine->count = count;
+    mine->tensor = collective_allocate(count);
+    mine->pulled = collective_allocate(count);
+    const MPI_Aint bytes = (MPI_Aint)((mine->rank ? count - count / 2 : count / 2) * (int64_t)sizeof(float));
+    if (!mine->tensor || !mine->pulled ||
+        !ok(MPI_Win_allocate(bytes, sizeof(float), MPI_INFO_NULL, MPI_COMM_WORLD, &mine->half, &mine->window)))
         return false;
-    memset(own->pulled, 0, (size_t)count * sizeof(float));
+    memset(mine->pulled, 0, (size_t)count * sizeof(float));
     return true;
 }
 
-static bool play(side *own, const server_job *job) {
-    const server_player player = {
-        .room = &own->common->room, .rank = own->rank, .tensor = own->tensor, .pulled = own->pulled, .exchange = exchange, .self = own};
+static bool play(side *mine, const server_job *job) {
+    const server_player player = {.session = &mine->common->session,
+                                  .rank = mine->rank,
+                                  .tensor = mine->tensor,
+                                  .pulled = mine->pulled,
+                                  .exchange = exchange,
+                                  .self = mine};
     const bool epoch = job->variant == 0;
-    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, own->rank, 0, own->window);
-    memset(own->half, 0, (size_t)(own->rank ? job->count - job->count / 2 : job->count / 2) * sizeof(float));
-    MPI_Win_unlock(own->rank, own->window);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, mine->rank, 0, mine->window);
+    memset(mine->half, 0, (size_t)(mine->rank ? job->count - job->count / 2 : job->count / 2) * sizeof(float));
+    MPI_Win_unlock(mine->rank, mine->window);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (epoch && !ok(MPI_Win_lock_all(0, own->window))) return false;
+    if (epoch && !ok(MPI_Win_lock_all(0, mine->window))) return false;
     const bool good = server_play(&player, job);
-    return (!epoch || ok(MPI_Win_unlock_all(own->window))) && good;
+    return (!epoch || ok(MPI_Win_unlock_all(mine->window))) && good;
 }
 
-static bool answer(side *own, const server_job *job, int out) {
+static bool answer(side *mine, const server_job *job, int out) {
     double *ns = (double *)calloc((size_t)job->calls, sizeof *ns);
     if (!ns) return false;
     const collective_job two = {.ranks = SERVER_CLIENTS};
-    int64_t wrong = collective_result(&own->common->room, &two, SERVER_CLIENTS, job->calls, ns);
+    int64_t wrong = collective_result(&mine->common->session, &two, SERVER_CLIENTS, job->calls, ns);
     bool good = all(false, out, &wrong, sizeof wrong) && all(false, out, ns, (size_t)job->calls * sizeof *ns);
     free(ns);
     return good;
 }
 
-static bool serve(side *own) {
+static bool serve(side *mine) {
     server_job job;
     bool good = true;
-    for (uint32_t seen = 0; good && next(own, seen, &job); seen++) {
-        good = fit(own, job.count) && play(own, &job);
-        if (good && own->rank == 0) good = answer(own, &job, 1);
+    for (uint32_t seen = 0; good && next(mine, seen, &job); seen++) {
+        good = fit(mine, job.count) && play(mine, &job);
+        if (good && mine->rank == 0) good = answer(mine, &job, 1);
     }
     return good;
 }
 
-static shared *share(int rank, MPI_Win *window) {
+static shared *map_shared(int rank, MPI_Win *window) {
     void *base = NULL;
     MPI_Aint bytes = rank == 0 ? (MPI_Aint)sizeof(shared) + 128 : 0;
     int unit = 1;
@@ -139,25 +143,25 @@ static shared *share(int rank, MPI_Win *window) {
 }
 
 int main(int argc, char **argv) {
-    side own = {0};
+    side mine = {0};
     int ranks = 0;
-    MPI_Win room;
+    MPI_Win session;
     if (!ok(MPI_Init(&argc, &argv))) return 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &own.rank);
+    MPI_Comm_rank(MPI_COMM_WORLD, &mine.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    own.common = ranks == SERVER_CLIENTS ? share(own.rank, &room) : NULL;
-    if (!own.common) {
-        if (own.rank == 0) printf("no shared memory for 2 ranks\n");
+    mine.common = ranks == SERVER_CLIENTS ? map_shared(mine.rank, &session) : NULL;
+    if (!mine.common) {
+        if (mine.rank == 0) printf("no shared memory for 2 ranks\n");
         MPI_Finalize();
         return 1;
     }
-    if (own.rank == 0) {
-        memset(own.common, 0, sizeof *own.common);
-        own.common->parent = getpid();
-        collective_room_open(&own.common->room, false);
+    if (mine.rank == 0) {
+        memset(mine.common, 0, sizeof *mine.common);
+        mine.common->parent = getpid();
+        collective_session_open(&mine.common->session, false);
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (own.rank == 0) {
+    if (mine.rank == 0) {
         char version[MPI_MAX_LIBRARY_VERSION_STRING];
         int length = 0;
         MPI_Get_library_version(version, &length);
@@ -165,11 +169,11 @@ int main(int argc, char **argv) {
         printf("ok %.60s\n", version);
         fflush(stdout);
     }
-    if (!serve(&own)) MPI_Abort(MPI_COMM_WORLD, 1);
-    if (own.count) MPI_Win_free(&own.window);
-    free(own.tensor);
-    free(own.pulled);
-    MPI_Win_free(&room);
+    if (!serve(&mine)) MPI_Abort(MPI_COMM_WORLD, 1);
+    if (mine.count) MPI_Win_free(&mine.window);
+    free(mine.tensor);
+    free(mine.pulled);
+    MPI_Win_free(&session);
     MPI_Finalize();
     return 0;
 }

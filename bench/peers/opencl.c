@@ -39,34 +39,34 @@ static bool open_library(bench_opencl *cl) {
     return finish && release;
 }
 
-static bool find_device(bench_opencl *cl, mst_cl_device *whole) {
+static bool find_device(bench_opencl *cl, mst_cl_device *device) {
     mst_cl_platform platforms[16];
     uint32_t count = 0, devices = 0;
     if (cl->api.clGetPlatformIDs(16, platforms, &count) != MST_CL_SUCCESS) return false;
     for (uint32_t i = 0; i < count && i < 16; i++)
-        if (cl->api.clGetDeviceIDs(platforms[i], MST_CL_DEVICE_TYPE_CPU, 1, whole, &devices) == MST_CL_SUCCESS && devices > 0) return true;
+        if (cl->api.clGetDeviceIDs(platforms[i], MST_CL_DEVICE_TYPE_CPU, 1, device, &devices) == MST_CL_SUCCESS && devices > 0) return true;
     return false;
 }
 
 /* One core each; where that is not possible, all in one. */
-static void split(bench_opencl *cl, mst_cl_device whole, int32_t queues) {
+static void split(bench_opencl *cl, mst_cl_device device, int32_t queues) {
     const mst_cl_property equally[] = {MST_CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     mst_cl_device parts[64];
     uint32_t cores = 0, count = 0;
-    cl->api.clGetDeviceInfo(whole, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof cores, &cores, NULL);
-    bool done = cores > 1 && cores <= 64 && cl->api.clCreateSubDevices(whole, equally, 64, parts, &count) == MST_CL_SUCCESS && count > 0;
-    if (!done) parts[0] = whole, count = 1;
+    cl->api.clGetDeviceInfo(device, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof cores, &cores, NULL);
+    bool done = cores > 1 && cores <= 64 && cl->api.clCreateSubDevices(device, equally, 64, parts, &count) == MST_CL_SUCCESS && count > 0;
+    if (!done) parts[0] = device, count = 1;
     cl->count = (int32_t)count < queues ? (int32_t)count : queues;
     memcpy(cl->devices, parts, (size_t)cl->count * sizeof *parts);
 }
 
 static const char *open_device(bench_opencl *cl, int32_t queues) {
-    mst_cl_device whole;
+    mst_cl_device device;
     mst_cl_result result = MST_CL_SUCCESS;
     if (!open_library(cl)) return "no libOpenCL.so.1 (package ocl-icd-libopencl1)";
-    if (!find_device(cl, &whole)) return "no device for CPU cores (package pocl-opencl-icd)";
-    cl->api.clGetDeviceInfo(whole, MST_CL_DEVICE_VERSION, sizeof cl->name - 1, cl->name, NULL);
-    split(cl, whole, queues);
+    if (!find_device(cl, &device)) return "no device for CPU cores (package pocl-opencl-icd)";
+    cl->api.clGetDeviceInfo(device, MST_CL_DEVICE_VERSION, sizeof cl->name - 1, cl->name, NULL);
+    split(cl, device, queues);
     cl->context = cl->api.clCreateContext(NULL, (uint32_t)cl->count, cl->devices, NULL, NULL, &result);
     if (result != MST_CL_SUCCESS) return "no context";
     for (int32_t i = 0; i < cl->count; i++) {
@@ -80,7 +80,7 @@ bench_opencl *bench_opencl_open(int32_t queues) {
     bench_opencl *cl = calloc(1, sizeof *cl);
     const char *reason = cl ? open_device(cl, queues) : "no memory";
     if (!reason) return cl;
-    bench_say("not measured: bare OpenCL: %s", reason);
+    bench_log("not measured: bare OpenCL: %s", reason);
     bench_opencl_close(cl);
     return NULL;
 }
@@ -106,10 +106,10 @@ void bench_opencl_close(bench_opencl *cl) {
 const char *bench_opencl_name(const bench_opencl *cl) { return cl->name; }
 int32_t bench_opencl_queues(const bench_opencl *cl) { return cl->count; }
 
-static bool say_log(const bench_opencl *cl) {
+static bool print_log(const bench_opencl *cl) {
     char log[2000] = "";
     cl->api.clGetProgramBuildInfo(cl->program, cl->devices[0], MST_CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
-    bench_say("bare OpenCL: the kernel was not built: %s", log);
+    bench_log("bare OpenCL: the kernel was not built: %s", log);
     return false;
 }
 
@@ -118,10 +118,10 @@ bool bench_opencl_build(bench_opencl *cl, const char *source, const char *name) 
     end_program(cl);
     cl->program = cl->api.clCreateProgramWithSource(cl->context, 1, &source, NULL, &result);
     if (result != MST_CL_SUCCESS || cl->api.clBuildProgram(cl->program, (uint32_t)cl->count, cl->devices, "", NULL, NULL) != MST_CL_SUCCESS)
-        return say_log(cl);
+        return print_log(cl);
     for (int32_t i = 0; i < cl->count; i++) {
         cl->kernels[i] = cl->api.clCreateKernel(cl->program, name, &result);
-        if (result != MST_CL_SUCCESS) return say_log(cl);
+        if (result != MST_CL_SUCCESS) return print_log(cl);
     }
     return true;
 }
@@ -149,7 +149,7 @@ bench_opencl_job *bench_opencl_job_open(bench_opencl_job asked) {
     bench_opencl_job *job = malloc(sizeof *job);
     if (job) *job = asked;
     if (job && make_buffers(job)) return job;
-    bench_say("not measured: bare OpenCL: no memory");
+    bench_log("not measured: bare OpenCL: no memory");
     if (job) bench_opencl_job_close(job);
     return NULL;
 }

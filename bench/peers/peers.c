@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *bench_beside(char path[1024], const char *file) {
+const char *bench_sibling_path(char path[1024], const char *file) {
     ssize_t length = readlink("/proc/self/exe", path, 900);
     if (length < 0) length = 0;
     path[length] = 0;
@@ -15,7 +15,7 @@ const char *bench_beside(char path[1024], const char *file) {
 
 static void add_libgomp(bench_row *row, int32_t threads, const char *policy) {
     char path[1024], name[BENCH_NAME], wait[64], count[64];
-    bench_beside(path, "muster-bench-omp");
+    bench_sibling_path(path, "muster-bench-omp");
     snprintf(name, sizeof name, "libgomp parallel, %s, %d threads", policy, threads);
     snprintf(wait, sizeof wait, "OMP_WAIT_POLICY=%s", policy);
     snprintf(count, sizeof count, "OMP_NUM_THREADS=%d", threads);
@@ -40,7 +40,7 @@ static bool have(const bench_row *row, const char *name) {
 static void add_python(bench_row *row, char *interpreter, const char *library, const char *const *arguments) {
     char path[1024], name[BENCH_NAME];
     char *argv[12] = {interpreter, path, (char *)library};
-    bench_beside(path, "peer.py");
+    bench_sibling_path(path, "peer.py");
     for (int i = 0; arguments[i] && i < 8; i++) argv[3 + i] = (char *)arguments[i];
     const char *settings[] = {"OMP_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "MKL_NUM_THREADS=2", "PYTHONDONTWRITEBYTECODE=1", NULL};
     snprintf(name, sizeof name, "%s by %.40s", library, interpreter);

@@ -111,7 +111,7 @@ static bench_process *open_process(const char *name, char *const *argv, const ch
         if (!sleeper) stop(process);
         return process;
     }
-    bench_say("not measured: %s: %s", name, strncmp(why, "no ", 3) == 0 ? why + 3 : why);
+    bench_log("not measured: %s: %s", name, strncmp(why, "no ", 3) == 0 ? why + 3 : why);
     bench_process_close(process);
     return NULL;
 }

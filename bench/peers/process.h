@@ -32,7 +32,7 @@ bench_process *bench_process_open_sleeper(const char *name, char *const *argv, c
 bool bench_process_exchange(const bench_process *process, const void *request, size_t bytes, int32_t calls, double *ns, int64_t *wrong);
 
 /* The path of a file beside this program; gives `path`. */
-const char *bench_beside(char path[1024], const char *file) __attribute__((nonnull));
+const char *bench_sibling_path(char path[1024], const char *file) __attribute__((nonnull));
 
 /* Adds to the row: libgomp parallel regions with `threads` threads, active and passive; and with
  * peer.py, each library that each interpreter of MUSTER_BENCH_PYTHON (separated by colons) can

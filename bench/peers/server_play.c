@@ -12,28 +12,28 @@ static int64_t wrong_elements(const float *pulled, int64_t count, float one, flo
     return wrong;
 }
 
-static bool iterate(const server_player *player, const collective_player *seat, const server_job *job, bool odd, uint64_t *begin,
+static bool iterate(const server_player *player, const collective_player *place, const server_job *job, bool odd, uint64_t *begin,
                     uint64_t *end) {
-    const float own = (float)(player->rank + 1);
-    rewrite(player->tensor, job->count, odd ? -own : own);
-    *begin = collective_meet(seat);
+    const float mine = (float)(player->rank + 1);
+    rewrite(player->tensor, job->count, odd ? -mine : mine);
+    *begin = collective_rendezvous(place);
     const bool ok = *begin != 0 && player->exchange(player->self, job, player);
     *end = bench_ticks();
-    if (!ok) collective_abort(player->room);
-    return ok && collective_meet(seat) != 0;
+    if (!ok) collective_abort(player->session);
+    return ok && collective_rendezvous(place) != 0;
 }
 
 bool server_play(const server_player *player, const server_job *job) {
-    const collective_player seat = {.room = player->room, .index = player->rank, .players = SERVER_CLIENTS};
+    const collective_player place = {.session = player->session, .index = player->rank, .players = SERVER_CLIENTS};
     for (int32_t i = -job->warm; i < job->calls; i++) {
         uint64_t begin, end;
-        if (!iterate(player, &seat, job, (i & 1) != 0, &begin, &end)) return false;
+        if (!iterate(player, &place, job, (i & 1) != 0, &begin, &end)) return false;
         if (i < 0) continue;
-        if (player->rank == 0) player->room->begins[i] = begin;
-        player->room->ends[player->rank][i] = end;
+        if (player->rank == 0) player->session->begins[i] = begin;
+        player->session->ends[player->rank][i] = end;
     }
-    player->room->wrong[player->rank] =
+    player->session->wrong[player->rank] =
         /* the other's push was behind it, or before */
         wrong_elements(player->pulled, job->count, (float)(2 - player->rank), 0);
-    return collective_meet(&seat) != 0;
+    return collective_rendezvous(&place) != 0;
 }

@@ -6,7 +6,7 @@
  * end minus the common start. Tensors change their sign in each iteration, so that after every
  * second one the value is zero again: what is pulled in the last one of a block is therefore known,
  * but for whether the other's push was before it, and is checked. Threads and processes; see
- * collective.h for the room. */
+ * collective.h for the session. */
 #ifndef BENCH_SERVER_PLAY_H
 #define BENCH_SERVER_PLAY_H
 
@@ -22,7 +22,7 @@ typedef struct server_job {
 } server_job;
 
 typedef struct server_player {
-    collective_room *room;
+    collective_session *session;
     int32_t rank;
     float *tensor, *pulled;                                                                  /* [count] */
     bool (*exchange)(void *self, const server_job *job, const struct server_player *player); /* pushes and pulls */

@@ -1,9 +1,9 @@
 /* What the protocol of a call costs on this machine: one round trip between two threads and its
  * variants, calls after a pause, and more workers than cores; and what one event of the recorder
- * costs. All variants of a question are measured in turns in the same run; their ratio is taken
- * turn by turn.
+ * costs. All variants of a question are measured alternately in the same run; their ratio is taken
+ * round by round.
  *
- * protocol_bench [turns]    (default 60) */
+ * protocol_bench [rounds]    (default 60) */
 #include "pool_impl.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_TURNS = 1000, CALLS = 2000, WORKERS = 4, FAR_LINES = 64 };
+enum { MOST_ROUNDS = 1000, CALLS = 2000, WORKERS = 4, SPARE_LINES = 64 };
 
 static const int64_t SPIN_NS = 20000;
 
@@ -48,7 +48,7 @@ typedef struct team {
     descriptor in_line;
     descriptor *pointed;
     _Alignas(MST_CACHE_LINE) mst_counter done;
-    _Alignas(MST_CACHE_LINE) struct { _Alignas(MST_CACHE_LINE) descriptor descriptor; } lines[FAR_LINES];
+    _Alignas(MST_CACHE_LINE) struct { _Alignas(MST_CACHE_LINE) descriptor descriptor; } lines[SPARE_LINES];
     placement placement;
     waiting waiting;
     int32_t size;
@@ -82,7 +82,7 @@ static void *team_main(void *context) {
 
 static void team_dispatch(team *t, descriptor d) {
     t->epoch++;
-    t->pointed = &t->lines[t->epoch % FAR_LINES].descriptor;
+    t->pointed = &t->lines[t->epoch % SPARE_LINES].descriptor;
     if (t->placement == INLINE_DESCRIPTOR)
         t->in_line = d;
     else
@@ -156,7 +156,7 @@ typedef struct variant {
     const char *name;
     team *team;
     mst_pool *pool;
-    double medians[MOST_TURNS], p99[MOST_TURNS], ratios[MOST_TURNS];
+    double medians[MOST_ROUNDS], p99[MOST_ROUNDS], ratios[MOST_ROUNDS];
 } variant;
 
 static void run_once(variant *v) {
@@ -166,7 +166,7 @@ static void run_once(variant *v) {
         team_run(v->team);
 }
 
-static void take_turn(variant *v, int32_t turn, int32_t calls, int64_t pause_ns) {
+static void run_round(variant *v, int32_t round, int32_t calls, int64_t pause_ns) {
     static double times[CALLS];
     for (int32_t warm = 0; pause_ns == 0 && warm < 50; warm++) run_once(v);
     for (int32_t i = 0; i < calls; i++) {
@@ -175,22 +175,22 @@ static void take_turn(variant *v, int32_t turn, int32_t calls, int64_t pause_ns)
         run_once(v);
         times[i] = ns_since(begin);
     }
-    v->medians[turn] = quantile(times, calls, 0.5);
-    v->p99[turn] = quantile(times, calls, 0.99);
+    v->medians[round] = quantile(times, calls, 0.5);
+    v->p99[round] = quantile(times, calls, 0.99);
 }
 
-/* Ratios are to variant 0, of the same turn. The order changes from turn to turn. */
-static void compare(const char *title, variant *variants, int32_t count, int32_t turns, int32_t calls, int64_t pause_ns) {
-    for (int32_t turn = 0; turn < turns; turn++) {
-        for (int32_t i = 0; i < count; i++) take_turn(&variants[(i + turn) % count], turn, calls, pause_ns);
-        for (int32_t i = 0; i < count; i++) variants[i].ratios[turn] = variants[i].medians[turn] / variants[0].medians[turn];
+/* Ratios are to variant 0, of the same round. The order changes from round to round. */
+static void compare(const char *title, variant *variants, int32_t count, int32_t rounds, int32_t calls, int64_t pause_ns) {
+    for (int32_t round = 0; round < rounds; round++) {
+        for (int32_t i = 0; i < count; i++) run_round(&variants[(i + round) % count], round, calls, pause_ns);
+        for (int32_t i = 0; i < count; i++) variants[i].ratios[round] = variants[i].medians[round] / variants[0].medians[round];
     }
     printf("%s\n  %-44s %10s %10s %8s %17s\n", title, "", "median us", "p99 us", "ratio", "its 10%..90%");
     for (int32_t i = 0; i < count; i++) {
         variant *v = &variants[i];
-        printf("  %-44s %10.3f %10.3f %8.3f %8.3f..%-8.3f\n", v->name, quantile(v->medians, turns, 0.5) / 1000,
-               quantile(v->p99, turns, 0.5) / 1000, quantile(v->ratios, turns, 0.5), quantile(v->ratios, turns, 0.1),
-               quantile(v->ratios, turns, 0.9));
+        printf("  %-44s %10.3f %10.3f %8.3f %8.3f..%-8.3f\n", v->name, quantile(v->medians, rounds, 0.5) / 1000,
+               quantile(v->p99, rounds, 0.5) / 1000, quantile(v->ratios, rounds, 0.5), quantile(v->ratios, rounds, 0.1),
+               quantile(v->ratios, rounds, 0.9));
     }
     fflush(stdout);
 }
@@ -209,17 +209,17 @@ static variant of_pool(const char *name, int32_t size, int64_t spin_ns, bool pin
     return (variant){.name = name, .pool = pool_open(size, spin_ns, pin)};
 }
 
-static void round_trips(int32_t turns) {
+static void round_trips(int32_t rounds) {
     static variant v[4];
     v[0] = of_team("bare round trip, descriptor in the line", 2, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
     v[1] = of_team("the same program again", 2, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
     v[2] = of_team("descriptor in a line of its own", 2, POINTED_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
     v[3] = of_pool("the pool: enter, empty run, leave", 2, SPIN_NS, true);
-    compare("round trip of 2 spinning threads", v, 4, turns, CALLS, 0);
+    compare("round trip of 2 spinning threads", v, 4, rounds, CALLS, 0);
     close_all(v, 4);
 }
 
-static void cold_calls(int32_t turns) {
+static void cold_calls(int32_t rounds) {
     static const struct {
         const char *title;
         int64_t pause_ns;
@@ -233,18 +233,18 @@ static void cold_calls(int32_t turns) {
         v[1] = of_pool("pool, pinned, spins 20 us, then futex", 2, SPIN_NS, true);
         v[2] = of_pool("pool, pinned, spins 200 us, then futex", 2, 200000, true);
         v[3] = of_pool("pool, not pinned, spins 20 us, then futex", 2, SPIN_NS, false);
-        compare(pauses[i].title, v, 4, i == 2 ? (turns < 10 ? turns : 10) : turns / 2 + 1, pauses[i].calls, pauses[i].pause_ns);
+        compare(pauses[i].title, v, 4, i == 2 ? (rounds < 10 ? rounds : 10) : rounds / 2 + 1, pauses[i].calls, pauses[i].pause_ns);
         close_all(v, 4);
     }
 }
 
-static void crowded(int32_t turns) {
+static void oversubscribed(int32_t rounds) {
     static variant v[4];
     v[0] = of_team("bare fork-join by futex", WORKERS, INLINE_DESCRIPTOR, BY_FUTEX);
     v[1] = of_team("bare fork-join by yield (200), then futex", WORKERS, INLINE_DESCRIPTOR, BY_YIELD);
     v[2] = of_team("bare fork-join by spin (20 us), then futex", WORKERS, INLINE_DESCRIPTOR, BY_SPIN_THEN_FUTEX);
     v[3] = of_pool("the pool", WORKERS, SPIN_NS, true);
-    compare("4 workers on the CPUs of this process", v, 4, turns / 2 + 1, 300, 0);
+    compare("4 workers on the CPUs of this process", v, 4, rounds / 2 + 1, 300, 0);
     close_all(v, 4);
 }
 
@@ -270,19 +270,19 @@ static double read_ticks_twice(void) {
     return ns_since(begin) / EVENTS;
 }
 
-static void recorder(int32_t turns) {
-    static double ticks[MOST_TURNS], own[MOST_TURNS], longer[MOST_TURNS];
+static void recorder(int32_t rounds) {
+    static double ticks[MOST_ROUNDS], mine[MOST_ROUNDS], longer[MOST_ROUNDS];
     mst_recorder *recorders[2] = {mst_alloc(sizeof(mst_recorder)), mst_alloc(sizeof(mst_recorder))};
     if (!recorders[0] || !recorders[1] || mst_recorder_open(recorders[1], 65536, false, "protocol_bench") != MUSTER_OK) exit(1);
     for (int32_t i = 0; i < 10; i++) record_once(recorders[1]); /* its pages exist */
-    for (int32_t turn = 0; turn < turns; turn++) {
-        ticks[turn] = read_ticks_twice();
-        own[turn] = record_once(recorders[0]);
-        longer[turn] = record_once(recorders[1]);
+    for (int32_t round = 0; round < rounds; round++) {
+        ticks[round] = read_ticks_twice();
+        mine[round] = record_once(recorders[0]);
+        longer[round] = record_once(recorders[1]);
     }
     printf("recorder: begin and end of one event, median ns: %.1f (ring of 256), %.1f (ring of 65536), %.1f (the two readings of the "
            "counter alone)\n",
-           quantile(own, turns, 0.5), quantile(longer, turns, 0.5), quantile(ticks, turns, 0.5));
+           quantile(mine, rounds, 0.5), quantile(longer, rounds, 0.5), quantile(ticks, rounds, 0.5));
     for (int32_t i = 0; i < 2; i++) {
         mst_recorder_close(recorders[i]);
         mst_free(recorders[i]);
@@ -290,15 +290,15 @@ static void recorder(int32_t turns) {
 }
 
 int main(int argc, char **argv) {
-    int32_t turns = argc > 1 ? atoi(argv[1]) : 60;
-    if (turns < 1 || turns > MOST_TURNS) {
-        fprintf(stderr, "protocol_bench: turns: expected 1 to %d\n", MOST_TURNS);
+    int32_t rounds = argc > 1 ? atoi(argv[1]) : 60;
+    if (rounds < 1 || rounds > MOST_ROUNDS) {
+        fprintf(stderr, "protocol_bench: rounds: expected 1 to %d\n", MOST_ROUNDS);
         return 2;
     }
     printf("%d CPUs allowed, topology from %s\n", (int)mst_topology_allowed(), mst_topology_source());
-    recorder(turns);
-    round_trips(turns);
-    cold_calls(turns);
-    crowded(turns);
+    recorder(rounds);
+    round_trips(rounds);
+    cold_calls(rounds);
+    oversubscribed(rounds);
     return 0;
 }
