@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""adding.py EXAMPLE SOURCE BUILD CMAKE: applies a worked example of an addition to a scratch copy of the tree, builds it and runs its tests.
+
+EXAMPLE holds `files`, which are new in the tree, and example.json:
+  lines    [file, prefix of a line, new line, "before" (else after)]: the only changes of files that exist
+  targets  what is built; tests: the tests that run, each of which must exist and pass
+  output   {text: least number of times that the output of the tests has it}
+Prints git diff --stat, and fails if more than these files and lines has changed."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+
+def run(*command, cwd):
+    result = subprocess.run([str(word) for word in command], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if result.returncode:
+        sys.exit(f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stdout[-6000:]}")
+    return result.stdout
+
+
+def copy_tree(source, tree):
+    """What git would commit, or, where there is no git folder, everything but build."""
+    if (source / ".git").exists():
+        names = run("git", "ls-files", "-co", "--exclude-standard", "-z", cwd=source).split("\0")
+    else:
+        names = [str(path.relative_to(source)) for path in source.rglob("*") if path.relative_to(source).parts[0] != "build"]
+    for name in names:
+        if name and (source / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source / name, tree / name)
+
+
+def git(tree, *words):
+    return run("git", "-c", "user.name=adding", "-c", "user.email=adding@localhost", "-c", "core.excludesFile=/dev/null", *words, cwd=tree)
+
+
+def add_line(tree, file, prefix, line, where="after"):
+    path = tree / file
+    lines = path.read_text().split("\n")
+    at = [i for i, text in enumerate(lines) if text.startswith(prefix)]
+    if not at:
+        sys.exit(f"{file}: no line begins with \"{prefix}\"")
+    lines.insert(at[0] + (where == "after"), line)
+    path.write_text("\n".join(lines))
+
+
+def apply(example, tree, lines):
+    added = sorted(str(path.relative_to(example / "files")) for path in (example / "files").rglob("*") if path.is_file())
+    for name in added:
+        if (tree / name).exists():
+            sys.exit(f"{name} is in the tree already")
+    shutil.copytree(example / "files", tree, dirs_exist_ok=True)
+    for line in lines:
+        add_line(tree, *line)
+    return added
+
+
+def check_changes(tree, added, lines):
+    git(tree, "add", "-A", "-f")
+    print(git(tree, "diff", "--cached", "--stat"))
+    changed = {}
+    for row in git(tree, "diff", "--cached", "--numstat").splitlines():
+        plus, minus, name = row.split("\t")
+        if name not in added:
+            changed[name] = (int(plus), int(minus))
+    expected = {}
+    for file, *_ in lines:
+        expected[file] = (expected.get(file, (0, 0))[0] + 1, 0)
+    folders = sorted({str(pathlib.Path(name).parent) for name in added})
+    print(f"{len(added)} new files in {', '.join(folders)}; {len(lines)} lines in {', '.join(sorted(expected))}")
+    if changed != expected:
+        sys.exit(f"expected changes {expected}, received {changed}")
+
+
+def configure(tree, build, cmake, old):
+    """With the generator and the compilers of the build that runs this test."""
+    cache = (old / "CMakeCache.txt").read_text()
+    def cached(name):
+        found = re.search(rf"^{name}:\w+=(.*)$", cache, flags=re.M)
+        return found.group(1) if found else ""
+    names = ["CMAKE_BUILD_TYPE", "CMAKE_C_COMPILER", "CMAKE_CXX_COMPILER", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER",
+             "MUSTER_CMOCKA_STAND_IN"]
+    options = [f"-D{name}={cached(name)}" for name in names if cached(name)]
+    run(cmake, "-S", tree, "-B", build, "-G", cached("CMAKE_GENERATOR"), "-DMUSTER_BUILD_SAMPLES=OFF", "-DMUSTER_BUILD_BENCH=OFF", *options,
+        cwd=tree)
+
+
+def run_tests(build, ctest, spec):
+    pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
+    output = run(ctest, "--test-dir", build, "-R", pattern, "-V", cwd=build)
+    for name in spec["tests"]:
+        if not re.search(rf"Test +#\d+: {re.escape(name)} \.+ +Passed", output):
+            sys.exit(f"the test {name} has not passed\n{output[-4000:]}")
+    for text, least in spec["output"].items():
+        if output.count(text) < least:
+            sys.exit(f"expected \"{text}\" at least {least} times in the output of the tests, received {output.count(text)}")
+    print(f"{len(spec['tests'])} tests passed")
+
+
+def main():
+    example, source, old, cmake = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
+    spec = json.loads((example / "example.json").read_text())
+    work = pathlib.Path(os.getcwd()) / f"adding_{example.name}"
+    shutil.rmtree(work, ignore_errors=True)
+    tree, build = work / "tree", work / "build"
+    tree.mkdir(parents=True)
+    copy_tree(source, tree)
+    git(tree, "init", "-q")
+    git(tree, "add", "-A", "-f")
+    git(tree, "commit", "-qm", "before")
+    check_changes(tree, apply(example, tree, spec["lines"]), spec["lines"])
+    configure(tree, build, cmake, old)
+    run(cmake, "--build", build, "--parallel", "2", "--target", *spec["targets"], cwd=tree)
+    run_tests(build, cmake.parent / "ctest", spec)
+    shutil.rmtree(work)
+
+
+main()
