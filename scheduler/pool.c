@@ -35,13 +35,14 @@ static void report_task_failure(muster_worker *worker, muster_status status, uin
     mst_pool_abort(worker, status);
 }
 
-/* Also after a failure, which has been told by then. */
-static void end_guests(muster_worker *worker) {
-    muster_status (*at_return)(muster_worker *) = worker->at_return;
-    const uint64_t errors = mst_error_count();
-    worker->at_return = NULL;
-    const muster_status status = at_return(worker);
-    if (status != MUSTER_OK) report_task_failure(worker, status, errors);
+/* A hook may add others. */
+static void run_exit_hooks(muster_worker *worker) {
+    for (mst_exit_hook *hook = worker->exit_hooks; hook; hook = worker->exit_hooks) {
+        const uint64_t errors = mst_error_count();
+        worker->exit_hooks = hook->next;
+        const muster_status status = hook->run(worker, hook);
+        if (status != MUSTER_OK) report_task_failure(worker, status, errors);
+    }
 }
 
 /* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile.
@@ -56,7 +57,7 @@ static void run_on_device(mst_worker_state *state, mst_task task, void *argument
     }
     status = task(worker, argument);
     if (status != MUSTER_OK) report_task_failure(worker, status, errors);
-    if (worker->at_return) end_guests(worker);
+    run_exit_hooks(worker);
     const muster_status synced = mst_device_end(state);
     if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(worker, synced, errors);
 }
@@ -79,7 +80,7 @@ static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, voi
         uint64_t errors = mst_error_count();
         muster_status status = task(worker, argument);
         if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
-        if (__builtin_expect(worker->at_return != NULL, 0)) end_guests(worker);
+        if (__builtin_expect(worker->exit_hooks != NULL, 0)) run_exit_hooks(worker);
         if (__builtin_expect(worker->device->queued, 0)) end_programs(state, status);
     } else {
         run_on_device(state, task, argument);

@@ -28,6 +28,14 @@ typedef struct mst_scratch_block {
     int64_t bytes, used;
 } mst_scratch_block;
 
+/* A call at the end of a run: when the task has returned, also with a failure, and before its device
+ * is waited for. A status other than OK fails the run. The memory is the caller's, and is in use
+ * until the hook runs. */
+typedef struct mst_exit_hook {
+    muster_status (*run)(muster_worker *worker, struct mst_exit_hook *hook);
+    struct mst_exit_hook *next;
+} mst_exit_hook;
+
 /* Embedded state of one worker. Fields below "share" belong to whoever runs the task (the function
  * room). */
 struct muster_worker {
@@ -50,13 +58,10 @@ struct muster_worker {
     /* this worker enters only the last meeting of the run any more: see
      * mst_worker_last_rendezvous */
     bool last_rendezvous;
-    int32_t open_groups; /* collectives room: groups begun and not ended in this run */
-    void *call;          /* function room: the call in progress */
-    void *communicator;  /* collectives room: the communicator of all workers, set once by the runtime */
-    /* server room: called once, when the task of this run has returned and before the run ends;
-     * NULL: nothing */
-    muster_status (*at_return)(muster_worker *worker);
-    void *guests; /* of at_return */
+    int32_t open_groups;       /* collectives room: groups begun and not ended in this run */
+    void *call;                /* function room: the call in progress */
+    void *communicator;        /* collectives room: the communicator of all workers, set once by the runtime */
+    mst_exit_hook *exit_hooks; /* of this run, the newest first */
     mst_recorder recorder;
 };
 
@@ -217,6 +222,11 @@ const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address);
 /* Between two bodies of one run: what the one before had is free for the next. */
 void mst_worker_scratch_rewind(muster_worker *worker);
+/* From a task: `hook` runs once at the end of this run, before those that were added earlier. */
+static inline void mst_worker_add_exit_hook(muster_worker *worker, mst_exit_hook *hook) {
+    hook->next = worker->exit_hooks;
+    worker->exit_hooks = hook;
+}
 /* The worker that this thread is running a task for, NULL outside. */
 muster_worker *mst_current_worker(void);
 

@@ -2,6 +2,7 @@
 #include "server_private.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 /* ---- who is inside ---- */
@@ -59,28 +60,19 @@ static muster_status client_end_requests(muster_client *client) {
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
 }
 
-static muster_status client_end_body(muster_worker *worker) {
-    muster_status first = MUSTER_OK;
-    muster_client *client = worker->guests;
-    worker->guests = NULL;
-    while (client) {
-        muster_client *next = client->next_of_worker;
-        client->next_of_worker = NULL;
-        atomic_exchange(&client->inside, 1);
-        const muster_status status = client_end_requests(client);
-        mst_client_leave(client);
-        if (first == MUSTER_OK) first = status;
-        client = next;
-    }
-    return first;
+static muster_status client_end_run(muster_worker *worker, mst_exit_hook *hook) {
+    (void)worker;
+    muster_client *client = (muster_client *)((char *)hook - offsetof(muster_client, end_of_run));
+    atomic_exchange(&client->inside, 1);
+    const muster_status status = client_end_requests(client);
+    mst_client_leave(client);
+    return status;
 }
 
 static void client_join_run(muster_client *client) {
-    muster_worker *worker = client->worker;
-    client->epoch = worker->epoch;
-    client->next_of_worker = worker->guests;
-    worker->guests = client;
-    worker->at_return = client_end_body;
+    client->epoch = client->worker->epoch;
+    client->end_of_run.run = client_end_run;
+    mst_worker_add_exit_hook(client->worker, &client->end_of_run);
 }
 
 muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client) {

@@ -18,7 +18,7 @@ struct muster_client {
     muster_server *server;
     muster_worker *worker; /* NULL: the client of a host thread */
     uint64_t epoch;        /* of the run in which the worker used it last */
-    muster_client *next_of_worker;
+    mst_exit_hook end_of_run;
     muster_request *free, *made; /* touched by the client's thread only */
     uint64_t sequence;
     mst_counts counts;              /* operations that its calls finished; written by its thread only */

@@ -155,6 +155,66 @@ static void copies_that_do_not_fit_are_refused(void **state) {
     run_alone(mismatch_task, &away, MUSTER_INVALID_ARGUMENT);
 }
 
+typedef struct noted_hook {
+    mst_exit_hook hook; /* first */
+    muster_status status;
+    struct noted_hook *adds; /* another hook, which this one adds; NULL: none */
+    int32_t place;           /* in the order in which the hooks ran; 0: has not run */
+} noted_hook;
+
+static int32_t hooks_run;
+static bool task_returned;
+
+static muster_status note_hook(muster_worker *worker, mst_exit_hook *hook) {
+    noted_hook *noted = (noted_hook *)hook;
+    if (!task_returned || mst_current_worker() != worker || noted->place != 0) return muster_fail(MUSTER_INTERNAL, "not at the end");
+    noted->place = ++hooks_run;
+    if (noted->adds) mst_worker_add_exit_hook(worker, &noted->adds->hook);
+    return noted->status == MUSTER_OK ? MUSTER_OK : muster_fail(noted->status, "the hook");
+}
+
+/* The last of the four is added by the third. */
+static muster_status hooks_task(muster_worker *worker, void *argument) {
+    noted_hook *hooks = argument;
+    for (int32_t i = 0; i < 3; i++) mst_worker_add_exit_hook(worker, &hooks[i].hook);
+    task_returned = true;
+    return MUSTER_OK;
+}
+
+static muster_status hooks_then_failure_task(muster_worker *worker, void *argument) {
+    MUSTER_TRY(hooks_task(worker, argument));
+    return muster_fail(MUSTER_USER, "the task");
+}
+
+static void run_hooks(mst_pool *pool, single_task task, muster_status hook_status, muster_status expected) {
+    noted_hook hooks[4] = {{.hook.run = note_hook}, {.hook.run = note_hook}, {.hook.run = note_hook}, {.hook.run = note_hook}};
+    hooks[1].status = hook_status;
+    hooks[2].adds = &hooks[3];
+    hooks_run = 0;
+    task_returned = false;
+    assert_int_equal(mst_pool_run(pool, task, hooks), expected);
+    static const int32_t places[] = {4, 3, 1, 2};
+    for (int32_t i = 0; i < 4; i++) assert_int_equal(hooks[i].place, places[i]);
+}
+
+static muster_status nothing_task(muster_worker *worker, void *argument) {
+    (void)worker, (void)argument;
+    return MUSTER_OK;
+}
+
+static void every_exit_hook_of_a_run_runs_once_after_its_task(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(1, 0, -1, -1);
+    run_hooks(pool, hooks_task, MUSTER_OK, MUSTER_OK);
+    assert_int_equal(mst_pool_run(pool, nothing_task, NULL), MUSTER_OK);
+    assert_int_equal(hooks_run, 4);
+    run_hooks(pool, hooks_task, MUSTER_USER, MUSTER_USER);
+    assert_string_equal(muster_last_error(), "the hook");
+    run_hooks(pool, hooks_then_failure_task, MUSTER_TIMEOUT, MUSTER_USER);
+    assert_string_equal(muster_last_error(), "the task");
+    mst_pool_destroy(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_without_scattered_rows_has_one_row),
@@ -164,6 +224,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(values_go_to_the_device_and_back),
         cmocka_unit_test(copies_that_do_not_fit_are_refused),
+        cmocka_unit_test(every_exit_hook_of_a_run_runs_once_after_its_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
