@@ -36,7 +36,7 @@ def broken_rule(name, file, rules):
     for stem, alone, folders, instead in rules:
         if folders and not any(file.startswith(folder + "/") for folder in folders):
             continue
-        if parts == stem if alone else any(parts[i : i + len(stem)] == stem for i in range(len(parts))):
+        if name.lower() == "_".join(stem) if alone else any(parts[i : i + len(stem)] == stem for i in range(len(parts))):
             return "_".join(stem), instead
     return None
 
