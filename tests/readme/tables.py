@@ -95,7 +95,7 @@ class Check:
 
     def suites(self, text):
         """By their files: CTest's names are folder/name, and some have a variant behind @ or a number."""
-        for name in first_column(text, "suite", "tests"):
+        for name in first_column(text, "suite", "tests", "test"):
             self.names += 1
             folder, _, rest = name.partition("/")
             stem = rest.split("@")[0].strip("*")
