@@ -2,7 +2,6 @@
  * around every run the device is the thread's, at its end it has done everything, and no wait for
  * it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread
  * that waits. */
-#include "cuda/cuda_impl.h"
 #include "pool_state_impl.h"
 
 #include <inttypes.h>
@@ -133,7 +132,7 @@ static void drain(mst_worker_state *state) {
     state->device_wait.draining = false;
     if (state->device_wait.given_up) {
         device->lost = true;
-        if (mst_device_is_cuda(device)) mst_cuda_give_up(device, muster_last_error());
+        if (device->table->hardware) device->table->hardware->give_up(device, muster_last_error());
         atomic_fetch_add(&state->worker.pool->lost, 1);
     }
 }

@@ -137,6 +137,31 @@ typedef struct mst_device_host_memory_table {
     void (*unpin)(mst_device *device, void *address);
 } mst_device_host_memory_table;
 
+/* What a machine has of a backend's devices. */
+typedef struct mst_device_probe {
+    int32_t count;                 /* devices that a runtime can open */
+    bool expected;                 /* the machine looks as if it had some, whether or not they can be used */
+    char reason[MST_MESSAGE_SIZE]; /* why there are none; "" where there are some */
+} mst_device_probe;
+
+/* Devices that are hardware of their own, which the machine may have or lack. */
+typedef struct mst_device_hardware_table {
+    const char *plural; /* "GPUs" */
+    /* A machine without such devices is no failure: the thread's last error stays as it is. Threads:
+     * any. */
+    void (*probe)(mst_device_probe *found);
+    /* The ordinal of the device that the user calls `id`, in one of the backend's notations. */
+    muster_status (*find)(const char *id, int32_t *ordinal);
+    /* For the runtime's description: the libraries, which are the same for all open devices; one
+     * open device. */
+    void (*describe_libraries)(const mst_device *device, char *text, size_t size);
+    void (*describe_device)(const mst_device *device, char *text, size_t size);
+    /* Takes the oldest warning that nobody has taken yet; false: there is none. Threads: any. */
+    bool (*take_notice)(char text[MST_MESSAGE_SIZE]);
+    /* The device's queue does not end: from now on every call refuses it for this reason. */
+    void (*give_up)(mst_device *device, const char *reason);
+} mst_device_hardware_table;
+
 typedef struct mst_device_table {
     const char *backend; /* "host", "far", "cuda" */
     uint32_t flags;
@@ -155,6 +180,7 @@ typedef struct mst_device_table {
     const mst_device_code_table *code;
     const mst_device_program_table *program;
     const mst_device_host_memory_table *host_memory;
+    const mst_device_hardware_table *hardware;
 } mst_device_table;
 
 enum { MST_LAUNCH_MAX = 2048 };
@@ -223,9 +249,13 @@ static inline muster_status mst_device_event_query(mst_device_event *event, bool
 }
 
 /* The registry. find: NULL if there is none of that name. register: for tests and later backends;
- * before any runtime opens; refuses a second of one name. The host backend is always there. */
+ * before any runtime opens; refuses a second of one name. The backends of backends.def are always there. */
 const mst_device_table *mst_device_find(const char *backend);
 muster_status mst_device_register(const mst_device_table *table);
+
+/* The backend at this place, built-in ones first and in the order of backends.def; NULL behind the
+ * last. */
+const mst_device_table *mst_device_backend(int32_t place);
 
 extern const mst_device_table mst_host_device_table;
 

@@ -1,5 +1,4 @@
 /* The device registry: backends by name. */
-#include "cuda/cuda_impl.h"
 #include "device_impl.h"
 
 #include <pthread.h>
@@ -9,8 +8,20 @@
 enum { MAX_BACKENDS = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const mst_device_table *backends[MAX_BACKENDS] = {&mst_host_device_table, &mst_cuda_device_table};
-static int32_t backend_count = 2;
+#define MST_BACKEND(name) extern const mst_device_table mst_##name##_device_table;
+#include "backends.def"
+#undef MST_BACKEND
+#define MST_BACKEND(name) &mst_##name##_device_table,
+static const mst_device_table *backends[MAX_BACKENDS] = {
+#include "backends.def"
+};
+#undef MST_BACKEND
+
+#define MST_BACKEND(name) +1
+static int32_t backend_count = 0
+#include "backends.def"
+    ;
+#undef MST_BACKEND
 
 static const mst_device_table *find_locked(const char *backend) {
     for (int32_t i = 0; i < backend_count; i++) {
@@ -23,6 +34,13 @@ const mst_device_table *mst_device_find(const char *backend) {
     if (!backend) return NULL;
     pthread_mutex_lock(&lock);
     const mst_device_table *table = find_locked(backend);
+    pthread_mutex_unlock(&lock);
+    return table;
+}
+
+const mst_device_table *mst_device_backend(int32_t place) {
+    pthread_mutex_lock(&lock);
+    const mst_device_table *table = place >= 0 && place < backend_count ? backends[place] : NULL;
     pthread_mutex_unlock(&lock);
     return table;
 }
@@ -47,6 +65,9 @@ static const entry queue_entries[] = {ENTRY(_queue, enter),         ENTRY(_queue
 static const entry code_entries[] = {ENTRY(_code, launch), ENTRY(_code, gemm), ENTRY(_code, peer_access)};
 static const entry program_entries[] = {ENTRY(_program, language), ENTRY(_program, open), ENTRY(_program, close), ENTRY(_program, limits),
                                         ENTRY(_program, launch)};
+static const entry hardware_entries[] = {
+    ENTRY(_hardware, plural),          ENTRY(_hardware, probe),       ENTRY(_hardware, find),   ENTRY(_hardware, describe_libraries),
+    ENTRY(_hardware, describe_device), ENTRY(_hardware, take_notice), ENTRY(_hardware, give_up)};
 static const entry host_memory_entries[] = {ENTRY(_host_memory, allocate), ENTRY(_host_memory, release), ENTRY(_host_memory, pin),
                                             ENTRY(_host_memory, unpin)};
 
@@ -73,6 +94,7 @@ static muster_status check_entries(const mst_device_table *table) {
     MUSTER_TRY(check_part(table, "queue.", table->queue, queue_entries, COUNT(queue_entries)));
     MUSTER_TRY(check_part(table, "code.", table->code, code_entries, COUNT(code_entries)));
     MUSTER_TRY(check_part(table, "program.", table->program, program_entries, COUNT(program_entries)));
+    MUSTER_TRY(check_part(table, "hardware.", table->hardware, hardware_entries, COUNT(hardware_entries)));
     return check_part(table, "host_memory.", table->host_memory, host_memory_entries, COUNT(host_memory_entries));
 }
 

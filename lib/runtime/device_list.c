@@ -1,4 +1,3 @@
-#include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
 
 #include <stdio.h>
@@ -36,14 +35,14 @@ static muster_status read_backend(list_reader *reader, const mst_device_table **
 
 /* Of a backend that is named alone. */
 static muster_status count_alone(const list_reader *reader, const mst_device_table *table, int32_t *count) {
-    const char *reason;
-    *count = 1;
-    if (table == &mst_host_device_table) *count = reader->core_count;
-    if (table != &mst_cuda_device_table) return MUSTER_OK;
-    MUSTER_TRY(mst_cuda_probe(count, &reason));
+    *count = table == &mst_host_device_table ? reader->core_count : 1;
+    if (!table->hardware) return MUSTER_OK;
+    mst_device_probe found;
+    table->hardware->probe(&found);
+    *count = found.count;
     if (*count > 0) return MUSTER_OK;
-    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: expected GPUs for '%.100s', but there are none: %.300s", reader->source,
-                     reader->text, reason);
+    return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: expected %s for '%.100s', but there are none: %.300s", reader->source,
+                     table->hardware->plural, reader->text, found.reason);
 }
 
 static muster_status read_count(list_reader *reader, const mst_device_table *table, int32_t *count) {
@@ -130,25 +129,41 @@ muster_status mst_device_list_read(const char *text, const char *source, const i
     return MUSTER_OK;
 }
 
-const char *mst_device_list_default(const char **reason) {
-    static _Thread_local char why[MST_MESSAGE_SIZE];
-    char last[MST_MESSAGE_SIZE];
-    int32_t count = 0;
-    mst_error_save(last);
-    if (mst_cuda_probe(&count, reason) != MUSTER_OK) {
-        mst_error_save(why);
-        *reason = why;
-        mst_error_restore(MUSTER_OK, last); /* nobody asked for GPUs: that there are none is no failure */
+/* A line for the runtime's description. */
+static muster_status add_unused(char **unused, const mst_device_table *table, const char *reason) {
+    const size_t before = *unused ? strlen(*unused) : 0, size = before + strlen(table->hardware->plural) + strlen(reason) + 32;
+    char *lines = mst_alloc(size);
+    if (!lines) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
+    snprintf(lines, size, "%s%s: none used, %s\n", *unused ? *unused : "", table->hardware->plural, reason);
+    mst_free(*unused);
+    *unused = lines;
+    return MUSTER_OK;
+}
+
+muster_status mst_device_list_default(const char **text, mst_device_probe *missed, const char **plural, char **unused) {
+    const mst_device_table *table;
+    mst_device_probe found;
+    *plural = NULL;
+    for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
+        if (!table->hardware) continue;
+        table->hardware->probe(&found);
+        *text = table->backend;
+        if (found.count > 0) return MUSTER_OK;
+        MUSTER_TRY(add_unused(unused, table, found.reason));
+        if (*plural || !found.expected) continue;
+        *missed = found;
+        *plural = table->hardware->plural;
     }
-    return count > 0 ? "cuda" : "host";
+    *text = mst_host_device_table.backend;
+    return MUSTER_OK;
 }
 
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device) {
     char argument[MST_DEVICE_ID];
-    if (request->id)
-        snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
-    else
-        snprintf(argument, sizeof argument, "%d", request->ordinal);
+    int32_t ordinal = request->ordinal;
+    if (request->id) snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
+    if (request->id && request->table->hardware) MUSTER_TRY(request->table->hardware->find(argument, &ordinal));
+    if (!request->id || request->table->hardware) snprintf(argument, sizeof argument, "%d", ordinal);
     MUSTER_TRY(request->table->open(request->table, argument, device));
     if (request->table != &mst_host_device_table) return MUSTER_OK;
     (*device)->cpu = request->cpu;

@@ -1,4 +1,5 @@
-/* The device text of a runtime: "host:4,far:2", "cuda", "cuda@0+2", "cuda@0000:3b:00.0". */
+/* The device text of a runtime: "host:4,far:2", a backend alone, or one with the ids of devices as in
+ * "gpu@0+2". */
 #ifndef MST_DEVICE_LIST_IMPL_H
 #define MST_DEVICE_LIST_IMPL_H
 
@@ -21,9 +22,11 @@ typedef struct mst_device_request {
  * from, for messages. cores: the CPU of each core, core_count of them. */
 muster_status mst_device_list_read(const char *text, const char *source, const int32_t *cores, int32_t core_count,
                                    mst_device_request *requests, int32_t *count);
-/* What a runtime opens that was not told: "cuda" where GPUs can be used, else "host" and the
- * reason, which is NULL with "cuda". */
-const char *mst_device_list_default(const char **reason);
+/* What a runtime opens that was told nothing: the devices of the first backend whose hardware this
+ * machine has, else the host's. *unused: grows by a line for each backend that was passed over
+ * (mst_alloc*). *plural: what the machine should have and cannot use, for the reason in *missed, of
+ * the first such backend; NULL: nothing. */
+muster_status mst_device_list_default(const char **text, mst_device_probe *missed, const char **plural, char **unused);
 /* Opens what was asked for, and names it. */
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);
 

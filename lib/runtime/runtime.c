@@ -1,5 +1,4 @@
 #include "code_impl.h"
-#include "cuda/cuda_impl.h"
 #include "device_list_impl.h"
 #include "ops_impl.h"
 #include "options_impl.h"
@@ -50,16 +49,21 @@ static mst_pool_options pool_options(const muster_runtime *runtime, const muster
     };
 }
 
-/* On a machine that seems to have a GPU the program's author should hear of it, but not with every
- * runtime. */
-static muster_status note_no_gpus(muster_runtime *runtime, const muster_runtime_options *options, const char *reason) {
+/* On a machine that seems to have such devices the program's author should hear that they are not
+ * used, but not with every runtime. */
+static void log_missed(const muster_runtime_options *options, const char *plural, const char *reason) {
     static _Atomic bool said;
-    runtime->no_gpus = mst_strdup(reason);
-    if (!runtime->no_gpus) return mst_out_of_memory("muster_runtime_open", (int64_t)strlen(reason) + 1);
-    if (!mst_cuda_signs() || atomic_exchange(&said, true)) return MUSTER_OK;
+    if (atomic_exchange(&said, true)) return;
     char line[MST_MESSAGE_SIZE + 64];
-    snprintf(line, sizeof line, "this machine's GPUs are not used, its CPU cores are: %s", reason);
+    snprintf(line, sizeof line, "this machine's %.32s are not used, its CPU cores are: %s", plural, reason);
     log_of(options)(options->log_user, line);
+}
+
+static muster_status default_devices(muster_runtime *runtime, const muster_runtime_options *options, const char **text) {
+    mst_device_probe missed;
+    const char *plural;
+    MUSTER_TRY(mst_device_list_default(text, &missed, &plural, &runtime->unused_hardware));
+    if (plural && strcmp(*text, mst_host_device_table.backend) == 0) log_missed(options, plural, missed.reason);
     return MUSTER_OK;
 }
 
@@ -68,15 +72,14 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     int32_t cores[MST_DEVICES_MAX];
     int32_t core_count = mst_topology_cores(cores, MST_DEVICES_MAX);
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
-    const char *text = options->devices, *source = "devices", *reason = NULL;
+    const char *text = options->devices, *source = "devices";
     if (!text) {
         text = getenv("MUSTER_DEVICES");
         source = "the environment's MUSTER_DEVICES";
     }
     if (!text || (!*text && !options->devices)) {
-        text = mst_device_list_default(&reason);
+        MUSTER_TRY(default_devices(runtime, options, &text));
         source = "the default devices";
-        if (reason) MUSTER_TRY(note_no_gpus(runtime, options, reason));
     }
     return mst_device_list_read(text, source, cores, core_count, requests, count);
 }
@@ -84,7 +87,11 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
 /* What the devices met that does not keep them from working. */
 static void log_notices(const muster_runtime_options *options) {
     char text[MST_MESSAGE_SIZE];
-    while (mst_code_take_notice(text) || mst_cuda_take_notice(text)) log_of(options)(options->log_user, text);
+    const mst_device_table *table;
+    while (mst_code_take_notice(text)) log_of(options)(options->log_user, text);
+    for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
+        while (table->hardware && table->hardware->take_notice(text)) log_of(options)(options->log_user, text);
+    }
 }
 
 /* The environment's number: 0 where it says nothing. */
@@ -134,31 +141,44 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     return MUSTER_OK;
 }
 
-enum { GPU_LINE = 192 };
+enum { HARDWARE_LINE = 192 };
 
-/* A line for all and one for each; of a machine whose GPUs nobody asked for and which cannot be
- * used: the reason. */
-static size_t describe_gpus(const muster_runtime *runtime, char *text, size_t size) {
-    char line[GPU_LINE];
+/* Of one backend: a line for its libraries, and one for each device. */
+static size_t describe_backend(const muster_runtime *runtime, const mst_device_table *table, char *text, size_t size) {
+    char line[HARDWARE_LINE];
     size_t at = 0;
     bool said = false;
-    text[0] = '\0';
-    if (runtime->no_gpus) at += (size_t)snprintf(text, size, "GPUs: none used, %s\n", runtime->no_gpus);
     for (int32_t r = 0; r < runtime->size; r++) {
-        if (!mst_device_is_cuda(runtime->devices[r])) continue;
+        const mst_device *device = runtime->devices[r];
+        if (device->table != table) continue;
         if (!said) {
-            mst_cuda_describe_libraries(runtime->devices[r], line, sizeof line);
-            at += (size_t)snprintf(text + at, size - at, "GPUs: %s\n", line);
+            table->hardware->describe_libraries(device, line, sizeof line);
+            at += (size_t)snprintf(text + at, size - at, "%s: %s\n", table->hardware->plural, line);
         }
         said = true;
-        mst_cuda_describe_device(runtime->devices[r], line, sizeof line);
+        table->hardware->describe_device(device, line, sizeof line);
         at += (size_t)snprintf(text + at, size - at, "device %d: %s\n", r, line);
     }
     return at;
 }
 
+/* First what a runtime that was told nothing passed over, and why. */
+static size_t describe_hardware(const muster_runtime *runtime, char *text, size_t size) {
+    const mst_device_table *table;
+    size_t at = (size_t)snprintf(text, size, "%s", runtime->unused_hardware ? runtime->unused_hardware : "");
+    for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
+        if (table->hardware) at += describe_backend(runtime, table, text + at, size - at);
+    }
+    return at;
+}
+
+static size_t hardware_size(const muster_runtime *runtime) {
+    const size_t unused = runtime->unused_hardware ? strlen(runtime->unused_hardware) : 0;
+    return unused + (size_t)runtime->size * (sizeof(mst_device) + 2 * HARDWARE_LINE + 64);
+}
+
 static muster_status describe(muster_runtime *runtime) {
-    size_t size = 2048 + MST_MESSAGE_SIZE + (size_t)runtime->size * (sizeof(mst_device) + GPU_LINE + 32), at = 0;
+    size_t size = 2048 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
     char *text = mst_alloc(size);
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
@@ -168,7 +188,7 @@ static muster_status describe(muster_runtime *runtime) {
     at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
                            runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
                            mst_topology_allowed());
-    at += describe_gpus(runtime, text + at, size - at);
+    at += describe_hardware(runtime, text + at, size - at);
     char ways[400];
     at +=
         (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
@@ -197,7 +217,7 @@ static void dismantle(muster_runtime *runtime) {
     mst_runtime_unregister_all(runtime);
     mst_runtime_release_tensors(runtime);
     mst_runtime_names_close(runtime);
-    mst_free(runtime->no_gpus);
+    mst_free(runtime->unused_hardware);
     if (runtime->blas_open) mst_blas_close();
     while (runtime->size > 0) {
         mst_device *device = runtime->devices[--runtime->size];

@@ -30,7 +30,7 @@ struct muster_runtime {
     int32_t logical_shards; /* 0: not in reproducible mode; else a multiple of size */
     char *description;
     bool blas_open;
-    char *no_gpus; /* why the devices are hosts, where nobody chose; else NULL */
+    char *unused_hardware; /* lines of the description: what nobody chose and cannot be used; NULL: none */
     /* register.c: memory of the program that devices copy without staging */
     struct mst_registered *registered;
     int64_t registered_count, registered_capacity;

@@ -7,16 +7,18 @@
 /* Must be the first: what is open once stays open. */
 static void without_the_driver_there_is_a_reason(void **state) {
     (void)state;
-    const char *folder = getenv("MUSTER_CUDA_LIBRARIES"), *reason = NULL;
+    const char *folder = getenv("MUSTER_CUDA_LIBRARIES");
     char kept[4096];
     assert_non_null(folder);
     snprintf(kept, sizeof kept, "%s", folder);
     setenv("MUSTER_CUDA_LIBRARIES", "/nowhere", 1);
-    int32_t count = -1;
+    mst_device_probe found = {.count = -1};
     mst_device *device = NULL;
-    assert_ok(mst_cuda_probe(&count, &reason));
-    assert_int_equal(count, 0);
-    assert_non_null(strstr(reason, "the CUDA driver was not found: tried libcuda.so.1 in /nowhere"));
+    (void)mst_error(MUSTER_INTERNAL, "what was said before");
+    mst_cuda_device_table.hardware->probe(&found);
+    assert_int_equal(found.count, 0);
+    assert_non_null(strstr(found.reason, "the CUDA driver was not found: tried libcuda.so.1 in /nowhere"));
+    assert_string_equal(muster_last_error(), "what was said before");
     assert_refused(mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device), MUSTER_UNAVAILABLE, "the CUDA driver was not found");
     assert_null(device);
     setenv("MUSTER_CUDA_LIBRARIES", kept, 1);
@@ -24,23 +26,21 @@ static void without_the_driver_there_is_a_reason(void **state) {
 
 static void all_are_counted(void **state) {
     (void)state;
-    int32_t count = 0;
-    const char *reason = "";
+    mst_device_probe found = {.reason = "none"};
     new_machine(&(muster_sim_options){.devices = 5});
-    assert_ok(mst_cuda_probe(&count, &reason));
-    assert_int_equal(count, 5);
-    assert_null(reason);
+    mst_cuda_device_table.hardware->probe(&found);
+    assert_int_equal(found.count, 5);
+    assert_string_equal(found.reason, "");
 }
 
 static void a_failing_cuInit_is_a_reason(void **state) {
     (void)state;
-    int32_t count = 0;
-    const char *reason = NULL;
+    mst_device_probe found = {.count = -1};
     new_machine(NULL);
     muster_sim_inject("cuInit", 1, MST_CU_NO_DEVICE);
-    assert_ok(mst_cuda_probe(&count, &reason));
-    assert_int_equal(count, 0);
-    assert_non_null(strstr(reason, "cuInit: expected success, received CUDA_ERROR_NO_DEVICE (100: "));
+    mst_cuda_device_table.hardware->probe(&found);
+    assert_int_equal(found.count, 0);
+    assert_non_null(strstr(found.reason, "cuInit: expected success, received CUDA_ERROR_NO_DEVICE (100: "));
 }
 
 /* A real library beside the simulated driver. */

@@ -8,6 +8,15 @@ static void the_host_is_always_there(void **state) {
     assert_true(mst_host_device_table.flags & MST_DEVICE_HOST_MEMORY);
 }
 
+/* The order of the list is the order of preference: hardware before the host. */
+static void the_backends_of_the_list_come_first(void **state) {
+    (void)state;
+    assert_ptr_equal(mst_device_backend(0), &mst_cuda_device_table);
+    assert_ptr_equal(mst_device_backend(1), &mst_host_device_table);
+    assert_null(mst_device_backend(2));
+    assert_null(mst_device_backend(-1));
+}
+
 static void an_unknown_backend_is_null(void **state) {
     (void)state;
     assert_null(mst_device_find("abacus"));
@@ -58,6 +67,7 @@ static void a_part_with_an_entry_missing_is_refused(void **state) {
     const mst_device_queue_table full_queue = *mst_cuda_device_table.queue;
     const mst_device_code_table full_code = *mst_cuda_device_table.code;
     const mst_device_program_table full_program = *mst_cuda_device_table.program;
+    const mst_device_hardware_table full_hardware = *mst_cuda_device_table.hardware;
     const mst_device_host_memory_table full_host_memory = *mst_cuda_device_table.host_memory;
     LACKS(memory, allocate);
     LACKS(memory, release);
@@ -82,6 +92,13 @@ static void a_part_with_an_entry_missing_is_refused(void **state) {
     LACKS(program, close);
     LACKS(program, limits);
     LACKS(program, launch);
+    LACKS(hardware, plural);
+    LACKS(hardware, probe);
+    LACKS(hardware, find);
+    LACKS(hardware, describe_libraries);
+    LACKS(hardware, describe_device);
+    LACKS(hardware, take_notice);
+    LACKS(hardware, give_up);
     LACKS(host_memory, allocate);
     LACKS(host_memory, release);
     LACKS(host_memory, pin);
@@ -102,6 +119,7 @@ static void every_part_but_memory_may_be_absent(void **state) {
     table.code = NULL;
     table.program = NULL;
     table.host_memory = NULL;
+    table.hardware = NULL;
     assert_ok(mst_device_register(&table));
     assert_ptr_equal(mst_device_find("plain"), &table);
 }
@@ -126,6 +144,7 @@ static void the_registry_has_an_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_is_always_there),
+        cmocka_unit_test(the_backends_of_the_list_come_first),
         cmocka_unit_test(an_unknown_backend_is_null),
         cmocka_unit_test(a_registered_backend_is_found_and_only_once),
         cmocka_unit_test(an_unusable_table_is_refused),

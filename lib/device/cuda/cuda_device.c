@@ -204,6 +204,16 @@ static const mst_device_host_memory_table host_memory = {
     .unpin = mst_cuda_unpin,
 };
 
+static const mst_device_hardware_table hardware = {
+    .plural = "GPUs",
+    .probe = mst_cuda_probe,
+    .find = mst_cuda_find,
+    .describe_libraries = mst_cuda_describe_libraries,
+    .describe_device = mst_cuda_describe_device,
+    .take_notice = mst_cuda_take_notice,
+    .give_up = mst_cuda_give_up,
+};
+
 const mst_device_table mst_cuda_device_table = {
     .backend = "cuda",
     .open = cuda_open,
@@ -214,4 +224,5 @@ const mst_device_table mst_cuda_device_table = {
     .code = &code,
     .program = &program,
     .host_memory = &host_memory,
+    .hardware = &hardware,
 };

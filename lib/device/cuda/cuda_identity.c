@@ -10,7 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-bool mst_cuda_signs(void) {
+/* Does this machine look as if it had an NVIDIA GPU? */
+static bool has_signs(void) {
     static const char *const signs[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         if (access(signs[i], F_OK) == 0) return true;
@@ -25,7 +26,7 @@ static muster_status count_devices(const mst_cuda_api *api, int32_t *count) {
     return MUSTER_OK;
 }
 
-static muster_status probe(int32_t *count) {
+static muster_status count_usable(int32_t *count) {
     const mst_cuda_api *api;
     const mst_cublas_api *blas;
     const mst_nvrtc_api *nvrtc;
@@ -37,14 +38,14 @@ static muster_status probe(int32_t *count) {
     return mst_nvrtc_api_get(&nvrtc);
 }
 
-muster_status mst_cuda_probe(int32_t *count, const char **reason) {
-    static _Thread_local char text[MST_MESSAGE_SIZE];
-    *reason = NULL;
-    if (probe(count) == MUSTER_OK) return MUSTER_OK;
-    *count = 0;
-    mst_error_save(text);
-    *reason = text;
-    return MUSTER_OK;
+void mst_cuda_probe(mst_device_probe *found) {
+    char before[MST_MESSAGE_SIZE];
+    mst_error_save(before);
+    *found = (mst_device_probe){.expected = has_signs()};
+    if (count_usable(&found->count) == MUSTER_OK) return;
+    found->count = 0;
+    mst_error_save(found->reason);
+    (void)mst_error_restore(MUSTER_OK, before);
 }
 
 /* ---- names ---- */

@@ -8,18 +8,14 @@ extern const mst_device_table mst_cuda_device_table;
 
 static inline bool mst_device_is_cuda(const mst_device *device) { return device->table == &mst_cuda_device_table; }
 
-/* How many GPUs a runtime can open. reason: why there are none, in this thread until it asks again,
- * else NULL. A machine without GPUs, without the driver or without one of the libraries is no
- * failure. Threads: any. */
-muster_status mst_cuda_probe(int32_t *count, const char **reason);
-/* Does this machine look as if it had an NVIDIA GPU, whether or not it can be used? */
-bool mst_cuda_signs(void);
+/* ---- the part `hardware` of the table ---- */
+
+/* A machine without GPUs, without the driver or without one of the libraries has none. */
+void mst_cuda_probe(mst_device_probe *found);
 /* The ordinal of "2", "GPU-8f2a..." (as far as it tells one from all others) or "0000:3b:00.0".
  * Errors: UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_RANGE. */
 muster_status mst_cuda_find(const char *id, int32_t *ordinal);
 
-/* What whoever opens devices should log: true, and the oldest sentence not taken yet. Threads:
- * any. */
 bool mst_cuda_take_notice(char text[MST_MESSAGE_SIZE]);
 
 /* Of an open CUDA device. stream: that of the COMPUTE queue, now. */
