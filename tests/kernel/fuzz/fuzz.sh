@@ -6,6 +6,7 @@ source=$1
 seconds=${2:-60}
 here=$source/tests/kernel/fuzz
 folder=$(mktemp -d)
+[ -z "${MUSTER_TEST_ASKED:-}" ] || echo "fuzz.sh seed" >>"$MUSTER_TEST_ASKED" # it has random cases: see tests/soak.py
 trap 'rm -rf "$folder"' EXIT
 clang=$(command -v clang || command -v clang-15 || command -v clang-14 || true)
 [ -n "$clang" ] || { echo "clang is not on this machine"; exit 77; }
