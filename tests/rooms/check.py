@@ -100,7 +100,7 @@ def check_private(cc, rooms):
     return wrong == 0 and tried > 0
 
 
-PENDING = "device scheduler ops collectives runtime".split()  # rooms whose private headers are still to be renamed
+PENDING = "device scheduler collectives runtime".split()  # rooms whose private headers are still to be renamed
 
 
 def check_names(rooms):
