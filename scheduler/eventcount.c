@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How many looks at the value go between two looks at the clock and at the stop condition. */
+/* How often the value is read between two checks of the clock and of the stop condition. */
 enum { LOOKS = 8 };
 /* How long all yields of a wait may take. */
 enum { YIELD_NS = 200000 };
@@ -55,7 +55,7 @@ static bool yield(const _Atomic uint64_t *value, uint64_t target, const mst_wait
     return atomic_load(value) >= target;
 }
 
-/* remaining_ns: negative: none. A spurious return is fine: the caller looks again. */
+/* remaining_ns: negative: none. A spurious return is fine: the caller checks again. */
 static void futex_sleep(mst_eventcount *eventcount, uint32_t generation, int64_t remaining_ns) {
     struct timespec time = {remaining_ns / 1000000000, remaining_ns % 1000000000};
     syscall(SYS_futex, &eventcount->generation, FUTEX_WAIT_PRIVATE, generation, remaining_ns < 0 ? NULL : &time, NULL, 0);
@@ -84,7 +84,7 @@ static mst_wait_result sleep_until(mst_eventcount *eventcount, const _Atomic uin
         futex_sleep(eventcount, generation, remaining);
     }
     atomic_fetch_sub(&eventcount->sleepers, 1);
-    /* What ends a wait early may have been caused by whoever published just before it. */
+    /* A thread may publish the value and only then cause the early end of the wait. */
     return atomic_load(value) >= target ? MST_REACHED : result;
 }
 
@@ -100,7 +100,7 @@ mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic ui
         bool stop = stopped(wait);
         return atomic_load(value) >= target ? MST_REACHED : stop ? MST_STOPPED : MST_TIMED_OUT;
     }
-    /* The spin counts as its whole length even if abort ended it: the sleep then looks at abort
-     * first. */
+    /* The spin counts with its full length even if an abort ended it: the sleep then checks for the
+     * abort first. */
     return sleep_until(eventcount, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
 }

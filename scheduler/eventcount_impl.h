@@ -1,12 +1,12 @@
-/* Waiting for a 64-bit number that only grows. A eventcount is where threads sleep, a gate is a
- * number with a eventcount of its own; many numbers of one owner can share a eventcount, so that
- * whoever must wake everybody that waits for that owner has one place to ring.
+/* Waiting for a 64-bit number that only grows. An eventcount is where threads sleep; a counter is a
+ * number with an eventcount of its own; many numbers of one owner can share an eventcount, so that
+ * one notify wakes every thread that waits for that owner.
  *
  * Protocol. publish: seq_cst store of the value, then seq_cst load of sleepers; if there are any,
- * turn is incremented and they are woken.
- * sleep: seq_cst increment of sleepers, read turn, look again at everything that could end the
- * wait, then futex_wait(turn). The futex word is `turn`, not the value, so that a ring (abort)
- * wakes sleepers without a new value. */
+ * the generation is incremented and they are woken.
+ * sleep: seq_cst increment of sleepers, read the generation, check again everything that could end
+ * the wait, then futex_wait(generation). The futex word is `generation`, not the value, so that a
+ * notify (after an abort) wakes sleepers without a new value. */
 #ifndef MST_EVENTCOUNT_IMPL_H
 #define MST_EVENTCOUNT_IMPL_H
 
@@ -38,10 +38,11 @@ typedef struct mst_wait {
 
 typedef enum { MST_REACHED, MST_STOPPED, MST_TIMED_OUT } mst_wait_result;
 
-/* Something that waiters look at has changed (by a seq_cst store, before). */
+/* Wakes every sleeper. The caller has already changed, by a seq_cst store, something that ends
+ * their waits. */
 void mst_eventcount_notify(mst_eventcount *eventcount);
-/* Until *value >= target. Every change of *value, and all that `stop` looks at, must be followed by
- * a ring. REACHED wins when both hold. */
+/* Waits until *value >= target. A notify must follow every change of *value and of what `stop`
+ * reads. REACHED wins when both hold. */
 mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait);
 
 void mst_counter_publish(mst_counter *counter, uint64_t value);

@@ -1,5 +1,5 @@
-/* A aborted run: one word says which run, who was first, and why. Nothing is reset: a word of
- * an older run means nothing. */
+/* An aborted run: one word holds its epoch, the first rank that failed, and the status. Nothing is
+ * reset: the word of an older run has no effect. */
 #include "pool_state_impl.h"
 
 #include <inttypes.h>
@@ -17,8 +17,7 @@ muster_status mst_failure_code(uint64_t word) { return (muster_status)(word & 25
 
 bool mst_run_aborted(const mst_pool *pool, uint64_t epoch) { return mst_failure_epoch(atomic_load(&pool->failure)) == epoch; }
 
-/* ABORTED tells of a failure elsewhere, so that any other failure of the same run takes its
- * place. */
+/* ABORTED reports a failure elsewhere, so that any other failure of the same run replaces it. */
 static bool outranks(muster_status code, uint64_t word, uint64_t epoch) {
     if (mst_failure_epoch(word) != epoch) return true;
     return mst_failure_code(word) == MUSTER_ABORTED && code != MUSTER_ABORTED;
@@ -29,8 +28,8 @@ void mst_pool_abort(muster_worker *worker, muster_status code) {
     if (code <= MUSTER_OK || code > 255) code = MUSTER_USER; /* a code that is none of ours would not fit the word */
     uint64_t word = atomic_load(&pool->failure);
     if (!outranks(code, word, worker->epoch)) return;
-    /* Before the word, so that whoever reads the word may read the message. Nobody reads this
-     * rank's message while another rank is first. */
+    /* Stored before the word, so that a thread that has read the word may read the message. Nobody
+     * reads this rank's message while another rank is first. */
     mst_error_save(pool->states[worker->rank].message);
     do {
         if (!outranks(code, word, worker->epoch)) return;

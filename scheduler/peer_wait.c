@@ -1,5 +1,5 @@
 /* One wait of one worker for a word of another. It ends with the word, with the abort of the run,
- * with the peer's return from its task, or with a deadline; the waiter itself watches all four. */
+ * with the peer's return from its task, or with a deadline; the waiter itself checks all four. */
 #include "pool_state_impl.h"
 
 #include <inttypes.h>
@@ -17,9 +17,9 @@ static bool peer_returned(const mst_peer_wait *m) {
 
 static bool peer_reads(const mst_peer_wait *m) { return m->reading && atomic_load(m->reading) == m->target; }
 
-/* In a aborted run a rank may leave once the peer is outside its section: a peer that would begin
- * one now sees the loss and turns back, because it says "reading" before it looks, and the loss was
- * seen here before `reading` was read. */
+/* In an aborted run a rank may leave once the peer is outside its section. A peer that would begin
+ * one now sees the abort and does not begin: it stores `reading` before it checks for the abort,
+ * and the abort was seen here before `reading` was read. */
 static bool must_stop(void *context) {
     const mst_peer_wait *m = context;
     if (peer_returned(m)) return true;
@@ -53,20 +53,20 @@ static muster_status stop_reason(const mst_peer_wait *m) {
 
 /* ---- deadlines ---- */
 
-/* Does the late rank get on? Its recorder grows when it finishes something; the CPU time of its
- * thread grows while user code computes, which never counts against it. Waking up to look at a
- * clock uses little: a 32nd of the time is the line between the two. */
+/* Does the late rank make progress? Its recorder grows when it finishes something; the CPU time of
+ * its thread grows while user code computes, which never counts against it. Waking up to read a
+ * clock uses little: a thread that used more than a 32nd of the time computes. */
 typedef struct progress {
     uint64_t events;
     int64_t cpu_ns;
-    int64_t at_ns; /* when it was last seen to get on */
+    int64_t at_ns; /* when it was last seen to make progress */
     int64_t looked_ns;
 } progress;
 
 static int64_t cpu_time_ns(const mst_peer_wait *m) {
     clockid_t clock;
     struct timespec time;
-    /* rank 0 is the thread that runs right now: its seat was filled before this run's epoch was
+    /* rank 0 is the thread of the run in progress: it was stored before this run's epoch was
      * published */
     if (pthread_getcpuclockid(peer_of(m)->thread, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
@@ -144,7 +144,7 @@ muster_status mst_peer_wait_run(mst_peer_wait *m) {
     if (__builtin_expect(!mst_wait_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
     const mst_pool *pool = m->worker->pool;
     mst_spin *spin = &pool->states[m->worker->rank].spin;
-    /* The spin alone, without a look at any clock, serves nearly every wait. */
+    /* Nearly every wait ends within the spin, before any deadline is computed. */
     const int64_t spin_ns = mst_spin_ns(spin, pool->options.spin_ns);
     mst_wait wait = {.spin_ns = spin_ns, .yields = pool->yields, .timeout_ns = spin_ns, .stop = must_stop, .context = m};
     mst_wait_result result = mst_eventcount_wait(&pool->states[m->peer].eventcount, m->word, m->target, &wait);

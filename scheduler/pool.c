@@ -45,8 +45,8 @@ static void run_exit_hooks(muster_worker *worker) {
     }
 }
 
-/* A failure is told before the device is waited for, so that nobody waits for this rank meanwhile.
- * Even then it is waited for: queued work may still use the caller's memory. */
+/* A failure is reported before the wait for the device, so that no other rank waits for this one
+ * meanwhile. The wait follows also then: queued work may still use the caller's memory. */
 static void run_on_device(mst_worker_state *state, mst_task task, void *argument) {
     muster_worker *worker = &state->worker;
     const uint64_t errors = mst_error_count();
@@ -62,7 +62,7 @@ static void run_on_device(mst_worker_state *state, mst_task task, void *argument
     if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(worker, synced, errors);
 }
 
-/* Of a host device: what the task has launched and not waited for. */
+/* Waits on a host device for the programs that the task has launched and not waited for. */
 static void end_programs(mst_worker_state *state, muster_status status) {
     const uint64_t errors = mst_error_count();
     const muster_status synced = mst_device_end(state);
@@ -96,7 +96,7 @@ void mst_worker_last_rendezvous(muster_worker *worker) {
     mst_eventcount_notify(&state->eventcount);
 }
 
-/* Whoever waits for this worker in the run need not wait any longer. */
+/* Ends the waits of other workers for this one. */
 static void say_finished(mst_worker_state *state, uint64_t epoch) {
     atomic_store(&state->finished, epoch);
     mst_eventcount_notify(&state->eventcount);
@@ -123,7 +123,7 @@ static void *worker_main(void *context) {
     mst_counter *dispatch = state->worker.rank == 0 ? &pool->master : &pool->dispatch;
     bool may_spin = true;
     for (;;) {
-        /* The whole length every time: how long a caller pauses says nothing about its next pause,
+        /* The full length every time: one pause of a caller does not predict the next,
          * and a wake-up costs more than a spin that was right. */
         mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
         mst_counter_wait(dispatch, state->seen + 1, &wait);
@@ -133,8 +133,8 @@ static void *worker_main(void *context) {
         int32_t caller_cpu = pool->caller_cpu;
         run_task(state, state->seen, pool->task, pool->argument);
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
-        /* After `done`, which the caller waits for: the next run may have begun by now, and for
-         * that one an older epoch says nothing. */
+        /* After `done`, which the caller waits for: the next run may have begun by now, and an
+         * older epoch does not count there. */
         say_finished(state, state->seen);
         may_spin = true;
         if (back != target || atomic_load(&pool->done.eventcount.sleepers) == 0) continue;
@@ -247,7 +247,7 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
     return end_run(pool, epoch, 1);
 }
 
-/* ---- turns ---- */
+/* ---- one call at a time ---- */
 
 muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
     if (current_worker)

@@ -44,7 +44,7 @@ static void warn(mst_worker_state *state, int64_t waited_ns) {
 
 static muster_status give_up(mst_worker_state *state, int64_t waited_ns) {
     state->device_wait.given_up = true;
-    return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was lost",
+    return mst_error(MUSTER_DEVICE_LOST, "device %s of rank %" PRId32 " has not finished what was issued %.3g s after its run was aborted",
                      state->worker.device->name, state->worker.rank, seconds(waited_ns));
 }
 
@@ -161,8 +161,8 @@ static muster_status leave_device(mst_device *device, muster_status status) {
     return mst_error_restore(status, message);
 }
 
-/* A run whose wait was interrupted is lost already, by whoever has said why: no wait after that one
- * has anything to add. */
+/* A run whose wait was interrupted is aborted already, and the reason is recorded: a later wait has
+ * nothing to add. */
 muster_status mst_device_end(mst_worker_state *state) {
     mst_device *device = state->worker.device;
     begin_late(state);
@@ -195,7 +195,7 @@ muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **a
     return status;
 }
 
-/* A device that has no more memory says so at the next allocation, with the sizes. */
+/* A device that has no more memory refuses the next allocation, with the sizes. */
 void mst_device_reserve_refused(mst_pool *pool) {
     atomic_store(&pool->refused, false);
     for (int32_t rank = 0; rank < pool->size; rank++) {

@@ -28,16 +28,15 @@ typedef struct mst_scratch_block {
     int64_t bytes, used;
 } mst_scratch_block;
 
-/* A call at the end of a run: when the task has returned, also with a failure, and before its device
- * is waited for. A status other than OK fails the run. The memory is the caller's, and is in use
- * until the hook runs. */
+/* A call at the end of a run: when the task has returned, also with a failure, and before its
+ * device is waited for. A status other than OK fails the run. The memory is the caller's, and is in
+ * use until the hook runs. */
 typedef struct mst_exit_hook {
     muster_status (*run)(muster_worker *worker, struct mst_exit_hook *hook);
     struct mst_exit_hook *next;
 } mst_exit_hook;
 
-/* Embedded state of one worker. Fields below "share" belong to whoever runs the task (the function
- * room). */
+/* One worker. The fields below "share" belong to the function module. */
 struct muster_worker {
     _Alignas(MST_CACHE_LINE) int32_t rank;
     int32_t size;
@@ -55,7 +54,7 @@ struct muster_worker {
      * how many, how many this run of the body computes; and how often the body runs on this worker
      * for one shard at a time (collectives that depend on N are refused in it) */
     int32_t shard, shards, shards_here, shard_runs;
-    /* this worker enters only the last meeting of the run any more: see
+    /* only the last rendezvous of the run is left for this worker: see
      * mst_worker_last_rendezvous */
     bool last_rendezvous;
     int32_t open_groups;       /* collectives room: groups begun and not ended in this run */
@@ -75,9 +74,9 @@ int32_t mst_pool_size(const mst_pool *pool);
 muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank);
 const mst_pool_options *mst_pool_settings(const mst_pool *pool); /* as decided: spin_ns after the rules */
 
-/* enter: this thread's turn, in order of arrival, waiting at most timeout_ns (<= 0: for ever).
- * Refuses inside a task of any pool (BAD_STATE), after fork (BAD_STATE), and with TIMEOUT. where:
- * the public function's name for messages. leave: gives the turn away. */
+/* enter: gives this thread the pool, in order of arrival; waits at most timeout_ns (<= 0: for
+ * ever). Refuses inside a task of any pool (BAD_STATE), after fork (BAD_STATE), and with TIMEOUT.
+ * where: the public function's name for messages. leave: gives the pool to the next thread. */
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns);
 void mst_pool_leave(mst_pool *pool);
 
@@ -89,31 +88,31 @@ void mst_pool_leave(mst_pool *pool);
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
 
-/* From a task: the run is aborted. First caller wins (one compare-and-swap of epoch, rank, code);
+/* From a task: aborts the run. The first caller wins (one compare-and-swap of epoch, rank, code);
  * keeps the thread's last error as the message; wakes everyone who waits in a team of this pool.
- * aborted: has this run been lost? */
+ * aborted: has this run been aborted? */
 void mst_pool_abort(muster_worker *worker, muster_status code);
 bool mst_pool_aborted(const muster_worker *worker);
-/* From a task, before the one meeting that ends it on every worker: whoever waits for this worker
- * in any other meeting is told that it will not come; and the waits of that last meeting only warn,
- * since what they wait for is user code that has not returned. */
+/* From a task, before the rendezvous that ends it on every worker. A worker that waits for this one
+ * in any other rendezvous fails, since this one will not come. Waits of the last rendezvous only
+ * warn: they wait for user code that has not returned. */
 void mst_worker_last_rendezvous(muster_worker *worker);
 
-/* A call that no thread waits for: it queues for the turn as enter does, in its order, and is made
- * by a thread of the pool's, which the first of them starts.
- * run: on that thread; status OK: it has the turn and must leave it; TIMEOUT: it has not had it in
- * time. When run begins the job is no longer the queue's. submit refuses what enter refuses, a full
- * queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
+/* A call that no thread waits for. It queues in the order of enter, and a thread of the pool makes
+ * it; the first such call starts that thread.
+ * run: on that thread; status OK: the job has the pool and must leave it; TIMEOUT: the pool was not
+ * free in time. When run begins the job is no longer the queue's. submit refuses what enter
+ * refuses, a full queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
 enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
 
-/* Memory of the worker's device during a run, as table->memory->allocate gives it. What a device cannot
- * give now because its driver must not be called while collectives are in flight, it reserves after
- * the run, so that the next one finds it. */
+/* Memory of the worker's device during a run, as table->memory->allocate gives it. What a device
+ * cannot give now because its driver must not be called while collectives are in flight, it
+ * reserves after the run, so that the next one finds it. */
 muster_status mst_worker_allocate(muster_worker *worker, int64_t bytes, void **address);
-/* Waits for the worker's device: table->synchronize, of which the pool knows how long it takes. Ends with
- * the deadline of the run, or ABORTED with its loss. */
+/* Waits for the worker's device: table->synchronize, of which the pool knows how long it takes.
+ * Ends with the deadline of the run, or ABORTED when the run is aborted. */
 muster_status mst_worker_sync(muster_worker *worker);
 /* Before host code of a run touches memory of a device whose memory is the host's: a program that
  * was launched on it may still run. */
@@ -126,16 +125,16 @@ void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_
 /* From a task: those of the run in progress. */
 void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns);
 
-/* A team: the meeting places of some workers of a pool, for whoever builds collectives on it. Its
- * members are numbered by themselves: below, a "member" is such a number. Made at any time, also
- * inside a run by one worker; destroyed when no member is inside it.
+/* A team: some workers of a pool that wait for each other; collectives are built on it. Its members
+ * have numbers of their own: below, a "member" is such a number. Made at any time, also inside a
+ * run by one worker; destroyed when no member is inside it.
  *
- * Tags grow for ever: epoch of the run and number of the meeting in it, so nothing is reset after a
- * failure. Each member has two lines, used in turn.
- * Rule: every member waits for all arrivals of every meeting. Then nobody can write the line of a
- * meeting before all have finished with the meeting two before it, and what is in the lines (and
- * beside them, in memory used in turn like them) needs no second rendezvous. What is offered by
- * address does: leave. */
+ * Tags grow for ever: epoch of the run, and number of the rendezvous in it. So nothing is reset
+ * after a failure. Each member has two flag lines, used alternately.
+ * Rule: every member waits for all arrivals of every rendezvous. Then no member can write a flag
+ * line before all have finished with the rendezvous two before, and the contents of the lines (and
+ * memory used alternately like them) need no second rendezvous. Memory that is offered by address
+ * does: leave. */
 enum { MST_FLAG_PAYLOAD = 56, MST_BOX_PAYLOAD = 16 };
 typedef struct mst_flag_line {
     /* the newest tag at which this member has arrived on this line */
@@ -147,27 +146,27 @@ typedef struct mst_flag_line {
 muster_status mst_team_create(mst_pool *pool, const int32_t *members, int32_t count, mst_team **team);
 void mst_team_destroy(mst_team *team);
 int32_t mst_team_member_of(const mst_team *team, const muster_worker *worker); /* -1: none */
-/* How messages name a worker, by its rank in the pool, to whoever is in this team: "rank 1 (worker
+/* How messages name a worker, by its rank in the pool, to a member of this team: "rank 1 (worker
  * 3)", its member's number first; "rank 1" where the two are equal, "worker 3" where it is no
  * member. Returns text. */
 enum { MST_RANK_TEXT = 40 };
 const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST_RANK_TEXT]);
-/* The next meeting of this worker; also the next line: tag & 1. */
+/* The tag of this worker's next rendezvous. Its flag line is tag & 1. */
 uint64_t mst_team_tag(mst_team *team, muster_worker *worker);
 mst_flag_line *mst_team_flag_line(mst_team *team, int32_t member, uint64_t tag);
 
-/* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; watches
- * abort and deadline: ABORTED if the run is aborted, or if the member has returned from its task
- * without arriving; TIMEOUT names the late rank, what it finished last and what this one waits for,
- * and aborts the run. what: the operation, a literal. wait_all: every member. */
+/* arrive: fill the payload of the own line before. wait: until `member` has arrived at tag; checks
+ * for abort and deadline: ABORTED if the run is aborted, or if the member has returned from its
+ * task without arriving; TIMEOUT names the late rank, what it finished last and what this one waits
+ * for, and aborts the run. what: the operation, a literal. wait_all: every member. */
 void mst_team_arrive(mst_team *team, muster_worker *worker, uint64_t tag);
 muster_status mst_team_wait(mst_team *team, muster_worker *worker, int32_t member, uint64_t tag, const char *what);
 muster_status mst_team_wait_all(mst_team *team, muster_worker *worker, uint64_t tag, const char *what);
-/* A reading section: begin says that this worker reads (or writes) other members' memory (ABORTED
- * if the run is already lost, then it must not touch it); end says that it has finished. leave
- * waits until nobody uses this worker's memory under `tag`: every member has ended its section, or
- * the run is aborted and none is inside one. Whoever has arrived with memory on offer must leave,
- * also after a failure. */
+/* A reading section: begin declares that this worker reads (or writes) other members' memory
+ * (ABORTED if the run is aborted already; it must not touch that memory then); end declares that it
+ * has finished. leave waits until nobody uses this worker's memory under `tag`: every member has
+ * ended its section, or the run is aborted and none is inside one. A member that has arrived with
+ * memory on offer must call leave, also after a failure. */
 muster_status mst_team_read_begin(mst_team *team, muster_worker *worker, uint64_t tag);
 void mst_team_read_end(mst_team *team, muster_worker *worker, uint64_t tag);
 muster_status mst_team_leave(mst_team *team, muster_worker *worker, uint64_t tag, const char *what);
@@ -194,9 +193,9 @@ muster_status mst_box_read_begin(mst_team *team, muster_worker *worker, int32_t 
 void mst_box_read_end(mst_team *team, muster_worker *worker, int32_t from);           /* the post stays */
 void mst_box_take(mst_team *team, muster_worker *worker, int32_t from, uint64_t tag); /* ends the section, too */
 
-/* A place in the queue for the pool's turn. */
+/* A place in the queue of the ticket lock. */
 typedef struct mst_ticket {
-    mst_counter counter; /* 1: the turn is yours */
+    mst_counter counter; /* 1: the lock is held for this ticket */
     struct mst_ticket *previous, *next;
     bool granted; /* under the lock */
 } mst_ticket;
@@ -207,7 +206,7 @@ struct mst_job {
     const char *where; /* a literal: the public function's name for messages */
     int64_t timeout_ns, queued_ns;
     mst_ticket waiter;
-    bool taken; /* the turn was free */
+    bool taken; /* the lock was free */
     mst_job *next;
 };
 

@@ -1,7 +1,6 @@
-/* Calls that no thread of the program waits for: they take their places in the queue for the turn
- * when they are submitted, and one thread of the pool's makes them, one after another. Since it
- * takes them in the order in which they queued, it never waits for a turn that comes after another
- * job's. */
+/* Calls that no thread of the program waits for. They take their tickets when they are submitted,
+ * and one thread of the pool makes them, one after another. Since it takes them in the order of
+ * their tickets, it never waits for a ticket that is served after another job's. */
 #include "pool_state_impl.h"
 
 #include <errno.h>
@@ -42,7 +41,7 @@ static mst_job *next_job(mst_call_queue *queue) {
 
 static bool too_late(const mst_job *job) { return job->timeout_ns > 0 && mst_now_ns() - job->queued_ns >= job->timeout_ns; }
 
-/* A turn that came too late, behind another job, is given away again. */
+/* A ticket that was served too late, behind another job, is released at once. */
 static muster_status take_turn(mst_pool *pool, mst_job *job) {
     if (job->taken) return MUSTER_OK;
     const int64_t left_ns = job->timeout_ns > 0 ? job->queued_ns + job->timeout_ns - mst_now_ns() : 0;

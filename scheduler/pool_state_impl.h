@@ -18,8 +18,8 @@ typedef struct mst_ticket_lock {
 
 /* How long to spin: spins that end without what they waited for halve it, down to a 64th, others
  * double it, up to the pool's. A peer that shares its CPU with other programs comes milliseconds
- * late; to spin for it takes CPU time from it, and from whoever is to run next. Every 32nd failure
- * tries the whole length again. */
+ * late; to spin for it takes CPU time from it, and from the thread that is to run next. Every 32nd
+ * failure tries the full length again. */
 typedef struct mst_spin {
     int64_t shift; /* the pool's length is divided by 2 to the power of this */
     uint32_t failures;
@@ -36,10 +36,10 @@ static inline void mst_spin_report(mst_spin *spin, bool reached) {
     }
 }
 
-/* A wait of this worker for its own device, as the device tells of it now and then (pool_device.c).
+/* A wait of this worker for its own device, which calls back from time to time (pool_device.c).
  * Touched by the worker's thread only. */
 typedef struct mst_device_wait {
-    uint64_t epoch;   /* of which run all this tells; of host devices only, whose runs begin without it */
+    uint64_t epoch;   /* of the run that this describes; host devices only, whose runs begin without it */
     bool in_run;      /* the thread runs a task: only then is there a deadline */
     int64_t since_ns; /* 0: has not waited long enough to be asked */
     uint64_t events;  /* of the recorder when it began */
@@ -52,11 +52,11 @@ typedef struct mst_device_wait {
 /* What only the pool needs of a worker. */
 typedef struct mst_worker_state {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
-    /* Where everybody sleeps who waits for this worker, whatever for; rung when it arrives, leaves,
-     * posts, takes or returns, and when a run is aborted. */
+    /* All that wait for this worker sleep here. Notified when it arrives, leaves, posts, takes or
+     * returns, and when a run is aborted. */
     _Alignas(MST_CACHE_LINE) mst_eventcount eventcount;
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
-    /* the newest epoch in which this worker will enter only the last meeting of the run */
+    /* the newest epoch in which this worker will enter only the last rendezvous of the run */
     _Atomic uint64_t done_with;
     uint64_t seen;                  /* newest dispatched epoch that this thread has taken */
     mst_spin spin;                  /* of this worker's waits for others in a run */
@@ -91,7 +91,7 @@ struct mst_pool {
      * nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
     _Atomic uint64_t least_epoch;         /* of the next run: above the tags that long runs have used up */
-    _Atomic bool refused;                 /* some seat has refused bytes */
+    _Atomic bool refused;                 /* some worker has refused bytes */
     int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_worker_state *states;
@@ -121,7 +121,7 @@ void mst_ticket_lock_close(mst_ticket_lock *tickets);
 /* false: timed out. */
 bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns);
 void mst_ticket_lock_release(mst_ticket_lock *tickets);
-/* The same in two steps. queue: true: the turn is taken at once; else `waiter` has its place in the
+/* The same in two steps. queue: true: the lock is taken at once; else `waiter` has its place in the
  * order and must stay until wait has returned. */
 bool mst_ticket_lock_queue(mst_ticket_lock *tickets, mst_ticket *waiter);
 bool mst_ticket_lock_wait(mst_ticket_lock *tickets, mst_ticket *waiter, int64_t timeout_ns);
@@ -148,7 +148,7 @@ uint64_t mst_failure_epoch(uint64_t word);
 int32_t mst_failure_rank(uint64_t word);
 muster_status mst_failure_code(uint64_t word);
 bool mst_run_aborted(const mst_pool *pool, uint64_t epoch);
-/* The outcome of the run, told to the caller's thread. */
+/* The outcome of the run, as the last error of the caller's thread. */
 muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
 /* The headline and what each worker did last, in one piece. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
@@ -161,19 +161,19 @@ void mst_pool_notify_all(mst_pool *pool);
 /* peer_wait.c: one wait of one worker for one word of another. */
 typedef struct mst_peer_wait {
     muster_worker *worker;
-    const mst_team *team;         /* in which they meet: for messages */
+    const mst_team *team;         /* of which both are members: for messages */
     const char *what;             /* the operation, a literal */
-    const char *action;           /* what the peer owes, for messages: "entering it", "receiving it" ... */
+    const char *action;           /* what the peer has yet to do, for messages: "entering it", "receiving it" ... */
     int64_t message_tag;          /* of a message; negative: none */
-    int32_t peer;                 /* rank in the pool of whoever writes the word */
+    int32_t peer;                 /* rank in the pool of the worker that writes the word */
     const _Atomic uint64_t *word; /* wait until it is >= target */
     uint64_t target;
-    /* leaving: in a aborted run, wait also while this is `target`; NULL: not leaving */
+    /* leaving: in an aborted run, wait also while this is `target`; NULL: not leaving */
     const _Atomic uint64_t *reading;
     bool timed_out; /* out: this wait has aborted the run */
 } mst_peer_wait;
 muster_status mst_peer_wait_run(mst_peer_wait *rendezvous);
-/* the ABORTED of a aborted run */
+/* sets the error of a wait in an aborted run */
 muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what);
 /* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run;
  * *epoch: of the last tag. */

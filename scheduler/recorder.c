@@ -34,7 +34,7 @@ static void unpack_message(mst_recorded *taken) {
     taken->bytes &= (1ll << MST_EVENT_BYTES_BITS) - 1;
 }
 
-/* false: the writer has begun to overwrite this event. Acquire loads keep the last look at count
+/* false: the writer has begun to overwrite this event. Acquire loads keep the last load of count
  * behind the reads of the fields. */
 static bool take(const mst_recorder *recorder, uint64_t index, mst_recorded *taken) {
     const mst_event *event = mst_recorder_slot(recorder, index);

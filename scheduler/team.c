@@ -1,5 +1,4 @@
-/* The meeting places of workers: two lines per member, used in turn, on which the others wait for
- * its arrival. */
+/* Teams: two flag lines per member, used alternately, on which the others wait for its arrival. */
 #include "team_impl.h"
 
 #include <inttypes.h>
@@ -84,8 +83,7 @@ muster_status mst_team_read_begin(mst_team *team, muster_worker *worker, uint64_
     return mst_section_begin(team, worker, &mst_team_self(team, worker)->reading, tag);
 }
 
-/* `left` at the tag ends the section by itself: whoever waits for its end waits for `left`
- * first. */
+/* `left` at the tag ends the section by itself: a wait for its end checks `left` first. */
 void mst_team_read_end(mst_team *team, muster_worker *worker, uint64_t tag) {
     atomic_store(&mst_team_self(team, worker)->left, tag);
     mst_eventcount_notify(mst_worker_eventcount(worker));

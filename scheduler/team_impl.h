@@ -39,7 +39,8 @@ static inline mst_team_member *mst_team_self(mst_team *team, const muster_worker
 }
 static inline mst_eventcount *mst_worker_eventcount(const muster_worker *worker) { return &worker->pool->states[worker->rank].eventcount; }
 
-/* Says "reading", then looks whether the run is aborted: ABORTED, and not reading, if it is. */
+/* Stores `reading`, then checks whether the run is aborted: if so, clears it and returns
+ * ABORTED. */
 muster_status mst_section_begin(const mst_team *team, muster_worker *worker, _Atomic uint64_t *reading, uint64_t tag);
 void mst_section_end(muster_worker *worker, _Atomic uint64_t *reading);
 

@@ -1,8 +1,8 @@
-/* Whose turn it is: first come, first served. One compare-and-swap when nobody else is there.
+/* A ticket lock: first come, first served. One compare-and-swap when no other thread is there.
  *
- * state FREE: nobody has the turn. HELD: somebody has it, nobody waits. QUEUED: somebody has it and
- * there may be waiters, so that leaving has to look at the list. The turn is handed to the first
- * waiter while it is QUEUED, never set free in between: nobody overtakes. */
+ * state FREE: no thread holds it. HELD: one holds it, none waits. QUEUED: one holds it and others
+ * may wait, so that the release has to check the list. A release hands the lock to the first waiter
+ * while it is QUEUED and never frees it in between: no thread overtakes. */
 #include "pool_state_impl.h"
 
 enum { FREE, HELD, QUEUED };
@@ -39,7 +39,7 @@ static void unlink_waiter(mst_ticket_lock *tickets, mst_ticket *waiter) {
         tickets->last = waiter->previous;
 }
 
-/* Under the lock. true: the turn was free after all. */
+/* Under the lock. true: the lock was free after all. */
 static bool take_or_queue(mst_ticket_lock *tickets, mst_ticket *waiter) {
     for (;;) {
         if (move_state(tickets, FREE, HELD)) return true;
@@ -60,7 +60,7 @@ bool mst_ticket_lock_queue(mst_ticket_lock *tickets, mst_ticket *waiter) {
 bool mst_ticket_lock_wait(mst_ticket_lock *tickets, mst_ticket *waiter, int64_t timeout_ns) {
     mst_wait wait = {.spin_ns = 0, .timeout_ns = timeout_ns > 0 ? timeout_ns : -1};
     mst_counter_wait(&waiter->counter, 1, &wait);
-    /* Also after success: whoever grants publishes under the lock, and may still be looking at this
+    /* Also after success: the thread that grants publishes under the mutex, and may still use this
      * waiter. */
     pthread_mutex_lock(&tickets->lock);
     bool granted = waiter->granted;

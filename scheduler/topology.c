@@ -205,7 +205,7 @@ static bool ask_hwloc(void *library) {
     hwloc_calls calls;
     hwloc_topology_t topology;
     if (!find_calls(library, &calls) || calls.topology_init(&topology) != 0) return false;
-    /* The whole machine: what this process may use of it is looked up at each question. */
+    /* All of the machine: which part this process may use is read at each question. */
     calls.topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     bool known = calls.topology_load(topology) == 0 && read_cores(&calls, topology);
     calls.topology_destroy(topology);

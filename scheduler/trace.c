@@ -100,7 +100,8 @@ static void put_event(const writer *w, int32_t rank, const mst_recorded *event) 
 static void put_track(writer *w, int32_t rank, const mst_trace_track *track) {
     char name[200];
     uint64_t begun;
-    /* Copied whole first: while text is written, a busy worker may fill its ring several times. */
+    /* Copied completely first: while text is written, a busy worker may fill its ring several
+     * times. */
     int64_t count = mst_recorder_read(track->recorder, w->events, w->capacity, &begun);
     w->lost += begun - (uint64_t)count;
     snprintf(name, sizeof(name), "rank %" PRId32 " %s", rank, track->device);

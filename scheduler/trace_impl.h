@@ -11,10 +11,9 @@ typedef struct mst_trace_track {
     const char *device;
 } mst_trace_track;
 
-/* Writes a new file beside `path` and renames it to `path`: whoever looks finds the old file, or
- * the whole new one. Any thread, also beside the writers
- * of the recorders. where: for messages. Errors: INVALID_ARGUMENT (no path, or one of something
- * else than a file), SYSTEM, OUT_OF_MEMORY. */
+/* Writes a new file beside `path` and renames it to `path`: a reader finds the old file or the
+ * complete new one. Any thread, also while workers record. where: for messages. Errors:
+ * INVALID_ARGUMENT (no path, or one of something else than a file), SYSTEM, OUT_OF_MEMORY. */
 muster_status mst_trace_write(const mst_trace_track *tracks, int32_t count, const char *path, const char *where);
 
 #endif

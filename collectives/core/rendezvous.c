@@ -144,7 +144,7 @@ static muster_status meet(mst_batch *b, const mst_transport *exclusive, bool *ag
 muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *name) {
     if (__builtin_expect(!mst_pool_aborted(worker), 1)) return MUSTER_OK;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was lost", name,
+    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was aborted", name,
                      mst_team_rank_text(communicator->team, worker->rank, own));
 }
 

@@ -189,7 +189,7 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
     mst_communicator_free(made);
     if (status != MUSTER_OK) return status;
     char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was lost", name,
+    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was aborted", name,
                      mst_team_rank_text(communicator->team, worker->rank, own));
 }
 

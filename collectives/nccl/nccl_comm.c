@@ -86,7 +86,7 @@ static muster_status synchronize(mst_nccl_worker *own, mst_nccl_handle *handle, 
         return lose(own, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol, own->worker->rank,
                                    (double)limit_ns * 1e-9));
     abort_all(own);
-    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was lost", symbol, own->worker->rank);
+    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol, own->worker->rank);
 }
 
 muster_status mst_nccl_synchronize(mst_nccl_worker *own, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol) {
@@ -273,7 +273,7 @@ static void make_anew(mst_nccl *nccl) {
     nccl->failures = status == MUSTER_OK ? 0 : nccl->failures + 1;
     if (status == MUSTER_OK) return;
     log_failure(nccl, nccl->failures < MOST_FAILURES
-                          ? "NCCL's communicators could not be made anew after a lost call; the next call tries again"
+                          ? "NCCL's communicators could not be made anew after an aborted call; the next call tries again"
                           : "NCCL's communicators could not be made anew, and are not tried any more");
 }
 

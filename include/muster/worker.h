@@ -49,8 +49,8 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
 MUSTER_API muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
-/* 1 once the call is lost (another rank failed, or a deadline passed): a long body should look and
- * return. */
+/* 1 once the call is aborted (another rank failed, or a deadline passed): a long body should check
+ * it and return. */
 MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
 
 /* Contiguous scratch memory on the worker's device, 64-byte aligned, uninitialised, valid until the

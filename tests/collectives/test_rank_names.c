@@ -139,7 +139,7 @@ static void test_whoever_gives_up_is_told_of_a_worker_that_is_no_member(void **s
     collectives_open(&c, 4, 0);
     assert_refused(collectives_run(&c, told_task, told), MUSTER_USER, "worker 0 fails (rank 0)");
     bool late = strstr(told, "after"); /* had it not begun to wait yet? */
-    assert_string_equal(told, late ? "barrier: rank 0 (worker 3) entered it after the call was lost"
+    assert_string_equal(told, late ? "barrier: rank 0 (worker 3) entered it after the call was aborted"
                                    : "barrier: rank 0 (worker 3) gave up because worker 0 failed with USER");
     collectives_close(&c);
 }

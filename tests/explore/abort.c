@@ -1,4 +1,4 @@
-/* Runs that are lost: somebody fails, or stays away, or is late. Everybody hears of it, nobody is
+/* Aborted runs: a rank fails, or stays away, or is late. Every rank is told, nobody is
  * left asleep, nobody gets its memory back while it is read, and the next run goes well. */
 #include "meet.h"
 

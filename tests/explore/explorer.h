@@ -15,7 +15,7 @@ typedef struct explore_scenario {
     const void *context;
     bool may_circle; /* a circle of states is no fault: threads that look again and again without sleeping */
     /* 0: any number; else at most so often is a thread stopped that could go on: for what is too
-     * large to see whole */
+     * large to see completely */
     int32_t preemptions;
     int32_t spurious; /* how many wake-ups without a reason there may be, on every path */
 } explore_scenario;
@@ -27,8 +27,8 @@ void *explore_alloc(size_t bytes);
 /* Not a part of the state: memory that does not change, or that nobody looks at. */
 void explore_ignore(const void *address, size_t bytes);
 /* A counter (32 bits) that only ever grows, and whose value no thread remembers while `users` is 0:
- * it then begins anew, so that states do not differ by what is past. For the turn and the sleepers
- * of a eventcount. */
+ * it then begins anew, so that states do not differ by what is past. For the generation and the
+ * sleepers of an eventcount. */
 void explore_counter(const void *word, const void *users);
 /* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed
  * only by additions while more than one thread runs, and nobody uses what an addition returns.

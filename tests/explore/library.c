@@ -11,7 +11,7 @@ muster_status mst_error(muster_status code, const char *format, ...) {
     return code;
 }
 
-/* The message of a failure is one cell of plain memory: whoever may not read it yet is found
+/* The message of a failure is one cell of plain memory: a thread that may not read it yet is found
  * out. */
 void mst_error_save(char message[MST_MESSAGE_SIZE]) { explore_wrote(message); }
 

@@ -302,8 +302,8 @@ static void store_memory(const operation *o, uint64_t value) { memcpy(o->address
 
 static events *released(const void *address) { return &world.released[numbered(locations, &location_count, MOST_LOCATIONS, address)]; }
 
-/* The words of a eventcount (32 bits) order nothing here, though their operations are seq_cst: what
- * a waiter may know it learns from the word it waits for. That asks more of the protocol, and
+/* The words of an eventcount (32 bits) order nothing here, though their operations are seq_cst:
+ * what a waiter may know it learns from the word it waits for. That asks more of the protocol, and
  * leaves fewer states. */
 static bool teaches(const operation *o) { return o->size == sizeof(uint64_t); }
 

@@ -37,7 +37,7 @@ typedef struct shared {
     mst_team *team;
     int32_t run; /* the run in progress */
     muster_status statuses[RUNS][RANKS], outcomes[RUNS];
-    mst_counter heard;      /* for bodies that compute until somebody else has heard of the loss */
+    mst_counter heard;      /* for bodies that compute until another rank has seen the abort */
     int64_t offered[RANKS]; /* own memory of each rank, offered to the others */
 } shared;
 extern shared *s;

@@ -96,7 +96,7 @@ static void a_failure_of_each_rank_reaches_the_caller(void **state) {
 typedef struct errand {
     mst_job job; /* first */
     mst_pool *pool;
-    int32_t *served, place; /* plain: the turn orders them */
+    int32_t *served, place; /* plain: the ticket lock orders them */
     muster_status status;
     mst_counter done;
 } errand;

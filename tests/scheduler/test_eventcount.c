@@ -1,4 +1,4 @@
-/* The gate: waiting for a number by spinning, by sleeping, and both. */
+/* The counter: waiting for a number by spinning, by sleeping, and both. */
 #include "eventcount_impl.h"
 
 #include <pthread.h>

@@ -158,7 +158,7 @@ static void a_program_that_takes_too_long_fails_the_run(void **state) {
     assert_int_equal(w.a[1][63], 2);
 }
 
-/* The one that waits is told of a loss elsewhere. */
+/* A rank that waits learns that another has failed. */
 static muster_status wait_while_another_fails(muster_worker *worker, void *argument) {
     work *w = argument;
     if (worker->rank == 1) {

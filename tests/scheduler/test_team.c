@@ -1,4 +1,5 @@
-/* Teams: ranks meet, a aborted run ends every wait, and nobody leaves while a peer reads. */
+/* Teams: ranks wait for each other, an aborted run ends every wait, and no rank leaves while a peer
+ * reads. */
 #include "scheduler_device.h"
 #include "team_impl.h"
 

@@ -16,7 +16,7 @@ enum { THREADS = 8 };
 
 typedef struct queue {
     mst_pool *pool;
-    int32_t order[THREADS], served; /* plain: the turn orders them */
+    int32_t order[THREADS], served; /* plain: the ticket lock orders them */
 } queue;
 
 typedef struct customer {

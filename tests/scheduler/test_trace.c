@@ -189,7 +189,7 @@ static void *keep_recording(void *context) {
     return NULL;
 }
 
-/* What it holds is whole: the numbers of an event fit together, sequences and times grow. */
+/* What it holds is consistent: the numbers of an event fit together, sequences and times grow. */
 static void a_trace_beside_busy_workers_holds_whole_events(void **state) {
     (void)state;
     enum { TRACES = 5 };

@@ -71,7 +71,7 @@ static const char *others_waited(const faults_plan *plan, muster_status found) {
         if (!has_messages(plan) && !behind && o->steps != plan->step)
             return complain("rank %d did %d steps, not %d: \"%s\"", r, o->steps, plan->step, o->message);
         bool told = strstr(o->message, "gave up because rank") || strstr(o->message, "gave up waiting for its device") ||
-                    strstr(o->message, "after the call was lost");
+                    strstr(o->message, "after the call was aborted");
         if (!told) return complain("rank %d was told nothing: \"%s\"", r, o->message);
     }
     return NULL;

@@ -164,7 +164,7 @@ static double exchanged_uneven(const faults_seat *s, int64_t i) {
 
 static muster_status barrier(faults_seat *s) { return muster_worker_barrier(s->worker, s->communicator); }
 
-/* Also a member of a aborted run gives its part back. */
+/* Also a member of an aborted run gives its part back. */
 static muster_status split(faults_seat *s) {
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(s->worker, s->communicator, s->rank % 2, -s->rank, &part));
