@@ -1,5 +1,5 @@
-/* muster/buffer.h: host storage that grows, 64-byte aligned, with a fixed dtype and ndim. Threads:
- * owner. */
+/* muster/buffer.h: host storage that grows, aligned to 64 bytes, with a fixed dtype and ndim.
+ * Threads: owner. */
 #ifndef MUSTER_BUFFER_H
 #define MUSTER_BUFFER_H
 
@@ -11,29 +11,30 @@ extern "C" {
 
 typedef struct muster_buffer muster_buffer;
 
-/* How set_value converts: UPCAST (default) only to a dtype that holds every value of the source;
- * FORCE to any, as muster_copy does. */
+/* How muster_buffer_set_value converts. UPCAST (the default) converts only to a dtype that holds
+ * every value of the source. FORCE converts to any dtype, as muster_copy does. */
 typedef int32_t muster_cast;
 enum { MUSTER_CAST_UPCAST = 0, MUSTER_CAST_FORCE = 1 };
 
-/* An empty buffer (all sizes 0). oversize in [1, 2]: storage is allocated for that factor of what
- * is asked, so that growth need not
- * reallocate. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY. */
+/* Creates an empty buffer (all sizes 0). oversize, in [1, 2], is the factor by which an allocation
+ * exceeds the requested size, so that later growth need not reallocate. Errors: INVALID_ARGUMENT,
+ * OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer);
 MUSTER_API void muster_buffer_destroy(muster_buffer *buffer);
 
-/* The contents, as a host view; valid until the buffer is next changed. "No tensor" for NULL. */
+/* The contents as a host view, valid until the buffer is next changed. NULL gives "no tensor". */
 MUSTER_API muster_tensor muster_buffer_tensor(const muster_buffer *buffer);
-/* Elements that the storage holds. */
+/* The number of elements that the storage can hold. */
 MUSTER_API int64_t muster_buffer_capacity(const muster_buffer *buffer);
 
-/* Takes the value's shape and a converted copy of its elements. DTYPE_MISMATCH when the cast is not
- * allowed; then nothing changed. */
+/* Takes the shape of `value` and a converted copy of its elements. Returns DTYPE_MISMATCH if `cast`
+ * does not allow the conversion; the buffer is then unchanged. */
 MUSTER_API muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value, muster_cast cast);
-/* set_length: rows of axis 0 (ndim >= 1), keeping the rows that stay; new elements are 0.
- * set_shape: keeps the leading elements in memory order; new ones are 0. Shrinking keeps the
- * storage. */
+/* Resizes axis 0 (ndim >= 1). The rows within the new length keep their values; new elements are 0.
+ * Shrinking keeps the storage. */
 MUSTER_API muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length);
+/* Changes the shape. The leading elements, in memory order, keep their values; new elements are 0.
+ * Shrinking keeps the storage. */
 MUSTER_API muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape);
 /* Frees the storage; all sizes become 0. The buffer stays usable. */
 MUSTER_API void muster_buffer_free_memory(muster_buffer *buffer);

@@ -8,8 +8,9 @@
 extern "C" {
 #endif
 
-/* Frozen numbers. f16 is IEEE binary16, bf16 the upper half of binary32: both are stored,
- * arithmetic on them is in f32 and rounds once, ties to even. bool is one byte, 0 or 1. */
+/* Element types. Frozen numbers. f16 is IEEE binary16; bf16 is the upper half of binary32. Both are
+ * storage types: arithmetic on them is done in f32 and rounded once, to nearest, ties to even. bool
+ * is one byte, 0 or 1. */
 typedef int32_t muster_dtype;
 enum {
     MUSTER_DTYPE_NONE = 0,
@@ -27,7 +28,7 @@ enum {
     MUSTER_BOOL = 12,
 };
 
-/* Bytes of one element, 0 for a number that is no dtype. Threads: any. */
+/* The size of one element in bytes; 0 for a number that is no dtype. Threads: any. */
 MUSTER_API int64_t muster_dtype_size(muster_dtype dtype);
 /* A name such as "f32"; "unknown" for a number that is no dtype. Threads: any. */
 MUSTER_API const char *muster_dtype_name(muster_dtype dtype);

@@ -1,4 +1,4 @@
-/* muster/muster.h: everything. */
+/* muster/muster.h: includes every public header of Muster. */
 #ifndef MUSTER_H
 #define MUSTER_H
 
