@@ -1,4 +1,5 @@
-/* muster/function.h: register once, call, read the result. */
+/* muster/function.h: functions, which are created once and called many times. A call runs a body on
+ * every device. */
 #ifndef MUSTER_FUNCTION_H
 #define MUSTER_FUNCTION_H
 
@@ -10,93 +11,100 @@ extern "C" {
 
 typedef struct muster_function muster_function;
 
-/* What a worker runs. in[i]: the worker's rows of scattered input i, or all of a broadcast input.
- * out[i]: where output i goes; a reduced output has the shape of the caller's tensor, a gathered
- * one the caller's trailing dimensions and the rows of this worker; out[i].dtype is
- * MUSTER_DTYPE_NONE for an output that this call does not want. Views are valid until the body
- * returns. A status that is none of muster_status reaches the caller as MUSTER_USER. With host
- * devices, or one GPU, rank 0 runs in the thread of the caller; with several GPUs it has a thread
- * of its own. */
+/* A body: the code that a worker runs.
+ * - in[i]: the worker's rows of input i if it is scattered, all of it if it is broadcast.
+ * - out[i]: the memory for output i. A reduced output has the shape of the caller's tensor. A
+ *   gathered output has the caller's trailing dimensions and this worker's rows. out[i].dtype is
+ *   MUSTER_DTYPE_NONE for an output that this call does not want.
+ * Views are valid until the body returns. A returned status that is no muster_status reaches the
+ * caller as MUSTER_USER. Rank 0 runs in the caller's thread with host devices or one GPU, and in a
+ * thread of its own with several GPUs. */
 typedef muster_status (*muster_body)(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user);
 
-/* A body for one backend ("host", "cuda"); backend NULL: worker operations only, runs on every
- * backend. Its layout is frozen. */
+/* A body for one backend ("host", "cuda"). With backend NULL the body uses worker operations only,
+ * and runs on every backend. The layout is frozen. */
 typedef struct muster_backend_body {
     const char *backend;
     muster_body body;
 } muster_backend_body;
 
-/* create: one body of worker operations. create_with: one body per backend; a backend's own goes
- * before the NULL one. A device of the runtime for which no body exists is refused, naming it.
- * `user` is passed to every body and never touched. Names of functions are unique in a runtime.
- * destroy waits for a running call. Threads: any. */
+/* Creates a function with one body of worker operations. `user` is passed to every body; the
+ * library never reads or writes it. Names of functions are unique in a runtime. Threads: any. */
 MUSTER_API muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
                                                 muster_function **function);
+/* The same with one body per backend. A device runs the body of its backend, else the one with
+ * backend NULL; a device that has neither is refused by name. Threads: any. */
 MUSTER_API muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
                                                      int32_t body_count, void *user, muster_function **function);
+/* Waits for a running call. Threads: any. */
 MUSTER_API muster_status muster_function_destroy(muster_function *function);
 
-/* The description, in the order in which calls pass inputs and outputs. Complete before the first
- * call; later it is refused. Scattered inputs have ndim >= 1. Names are unique among the inputs
- * (outputs) of the function. Threads: owner. */
+/* The description of the function: its inputs and outputs, in the order in which calls pass them.
+ * It must be complete before the first call; later changes are refused. Scattered inputs have ndim
+ * >= 1. Names are unique among the inputs, and among the outputs, of the function. Threads:
+ * owner. */
 typedef int32_t muster_input_mode;
 enum {
     MUSTER_SCATTER = 1,
     MUSTER_BROADCAST = 2,
-    /* scattered, and already holding just the selected batch: row 0 belongs to the lowest
-        * selected position */
+    /* scattered, but the caller's tensor holds only the rows of the selected batch: row 0 belongs
+     * to the lowest selected position */
     MUSTER_MINIBATCH = 3
 };
-typedef int32_t muster_collect_mode; /* MUSTER_SUM .. MUSTER_AVG of ops.h, and: */
+typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
 enum {
     MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
-    MUSTER_MASTER =
-        /* "none": the master's own value (of its last slice), with logical shards that of shard 0;
-         * refused when that has no rows */
-    7
+    /* not combined: the master's own value (of its last slice); with logical shards the value of
+     * shard 0, refused if that shard has no rows */
+    MUSTER_MASTER = 7
 };
 MUSTER_API muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                muster_input_mode mode);
 MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                                 muster_collect_mode mode);
-/* The body reads (and may write, in place) this variable with muster_worker_variable. sliceable:
- * replica_batch applies to its rows, and slices cut them. In a function that scatters nothing
- * the rows of the sliceable variables are the worker's rows (its weight, first row and total);
- * they must then agree on each worker. */
+/* Declares that the body uses this variable, through muster_worker_variable: it reads it, or also
+ * writes it in place (READ_WRITE). READ_SLICEABLE: replica_batch selects among its rows, and slices
+ * cut them. In a function that scatters nothing, the rows of the sliceable variables are the
+ * worker's rows, which determine its weight, first row and total; the variables must then have
+ * equal numbers of rows on each worker. */
 typedef int32_t muster_variable_use;
 enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
 MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
-/* The body writes a new value with muster_worker_update. Every slice sees the original value; the
- * values accumulate over the slices by `mode` (sum, prod, max, min, avg by weight; MUSTER_MASTER:
- * the last slice's) and are applied on each worker after all workers have succeeded. No
- * communication between workers. A worker without rows keeps its value, and so does one whose
- * average has the weight 0. */
+/* Declares that the body writes a new value of the variable with muster_worker_update. Every slice
+ * sees the original value. The new values are accumulated over the slices by `mode` (sum, prod,
+ * max, min, avg by weight; MUSTER_MASTER keeps the last slice's), and applied on each worker after
+ * all workers have succeeded. Workers do not communicate. A worker without rows keeps its value,
+ * and so does a worker whose average has weight 0. */
 MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
 
-/* By default a worker without rows does not run the body. With 1 it does, with inputs of 0 rows:
- * for bodies that enter collectives, which every worker must. What it leaves in its outputs enters
- * no collection. */
+/* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
+ * rows, as is necessary for bodies with collectives, since every worker must enter these. The
+ * values that it writes to its outputs are not collected. */
 MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
-/* With logical shards (muster/runtime.h: S of them, S / N for each of N devices) the body runs
- * once for every shard that has rows, with that shard's rows, weight, first row and slices
- * (which cut each shard); where nothing is scattered a shard counts as a worker would: its first
- * row is its number, of S rows. Sums, products, averages, max and min combine the shards' values
- * in the order of the shards, gathered rows follow in it, replica_batch may give one selection
- * per shard. Each device keeps its shards' values of every output until the end of the call. A
- * single call runs all S shards on the master, and gives the same bits. What would depend on the
- * number of devices is refused: collectives in such a body, and, at the first call, variables
- * that it writes in place (MUSTER_READ_WRITE) and updates that sum, multiply or average floats.
- * The other updates accumulate over the device's own shards, and a MUSTER_MASTER update is that
- * of the first of them, so that the master's replica is shard 0's on any number of devices.
+/* How the body runs with logical shards (muster/runtime.h; S shards in all, S / N on each of N
+ * devices).
  *
- * 1: such a body runs once per device instead, with the rows of all its shards, and does the
- * same for itself: muster_worker_shards_here and muster_worker_shard_rows say which rows are
- * whose, muster_worker_all_reduce_shards combines one value per shard in their order.
- * Collectives, variables and updates are free, and the bits are the body's affair: rows that it
- * computes together, and muster_worker_all_reduce, may round differently for another number of
- * devices. Refused with it: float outputs collected by sum, prod or avg, and slices. Of no
- * effect without logical shards. */
+ * together = 0, the default: the body runs once for every shard that has rows, with that shard's
+ * rows, weight, first row and slices (which cut each shard). If nothing is scattered, a shard
+ * counts as a worker would: its first row is its number, of S rows. Sums, products, averages, max
+ * and min combine the shards' values in the order of the shards; gathered rows are in that order;
+ * replica_batch may give one selection per shard. Each device keeps its shards' values of every
+ * output until the end of the call. A single call runs all S shards on the master, and gives the
+ * same bits.
+ * Anything that would depend on the number of devices is refused: collectives in such a body and,
+ * at the first call, variables that it writes in place (MUSTER_READ_WRITE) and updates that sum,
+ * multiply or average floats. Other updates accumulate over the device's own shards. A
+ * MUSTER_MASTER update takes the value of the first of them, so that the master's replica is shard
+ * 0's on any number of devices.
+ *
+ * together = 1: the body runs once per device, with the rows of all its shards, and treats the
+ * shards itself. muster_worker_shards_here and muster_worker_shard_rows tell which rows belong to
+ * which shard; muster_worker_all_reduce_shards combines one value per shard in shard order.
+ * Collectives, variables and updates are allowed, and the body is responsible for equal bits: rows
+ * that it computes together, and muster_worker_all_reduce, may round differently for another number
+ * of devices. Float outputs collected by sum, prod or avg, and slices, are refused. No effect
+ * without logical shards. */
 MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
 
 /* An option struct: the rules are in muster/status.h. */
@@ -104,68 +112,73 @@ typedef struct muster_call_options {
     size_t struct_size;                    /* set by muster_call_options_init */
     muster_selection batch;                /* rows of the scattered inputs, before the scatter; must not be empty */
     const muster_selection *replica_batch; /* rows of the sliceable variables, after the scatter, inside each worker */
-    /* 0: none; 1: the same for all workers; N: one per worker (with logical shards: per shard), all
-     * of one kind */
+    /* The number of selections in replica_batch, all of one kind. 0: none; 1: the same selection
+     * for all workers; N: one per worker (with logical shards: one per shard). */
     int32_t replica_batch_count;
     int32_t reserved;
-    int64_t slices;           /* in how many slices a worker computes its rows; 0: 1 */
+    int64_t slices;           /* the number of slices into which a worker cuts its rows; 0: 1 */
     int64_t queue_timeout_ns; /* how long this call may wait behind calls of other threads; 0: for ever */
-    /* deadlines of this call's waits, as in muster_runtime_options; 0: the runtime's; negative:
-     * never */
+    /* Deadlines of this call's waits, as in muster_runtime_options. 0: the runtime's; negative:
+     * never. */
     int64_t warn_after_ns;
     int64_t fail_after_ns;
 } muster_call_options;
 MUSTER_API void muster_call_options_init_sized(muster_call_options *options, size_t size);
 static inline void muster_call_options_init(muster_call_options *options) { muster_call_options_init_sized(options, sizeof *options); }
 
-/* Scatters the inputs, runs on every device, collects the outputs into the caller's tensors, which
- * must not overlap the inputs. inputs[input_count], outputs[output_count]: in the order of the
- * description; an output given as muster_tensor_none() is not computed or collected. Arrays of 0
- * tensors and options may be NULL. A call that is refused has touched nothing; a call that fails
- * later leaves the outputs undefined, applies no update, and the runtime is usable again. Calls
- * from several threads are served in order. The tensors' memory must stay valid until the call
- * returns.
+/* Scatters the inputs, runs the body on every device, and collects the outputs into the caller's
+ * tensors, which must not overlap the inputs. inputs and outputs are in the order of the
+ * description. An output given as muster_tensor_none() is neither computed nor collected. Arrays of
+ * 0 tensors and options may be NULL. The tensors' memory must stay valid until the call returns.
+ * Calls from several threads are served in order.
+ * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
+ * and applies no update; the runtime stays usable.
  * Errors: INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_RANGE, BAD_STATE (inside a
- * function, after fork), TIMEOUT, and what the body returned, with its rank. Threads: any. */
+ * function, after fork), TIMEOUT, and any error that a body returned, with its rank. Threads:
+ * any. */
 MUSTER_API muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                               const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
-/* Inputs by name, in any order; outputs by name, others are not wanted. */
+/* The same with inputs and outputs by name, in any order. Outputs that are not named are neither
+ * computed nor collected. */
 MUSTER_API muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
                                                     int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
                                                     int32_t output_count, const muster_call_options *options);
-/* On the master's device alone, in the caller's thread; no other worker wakes. */
+/* The same on the master's device alone, in the caller's thread; no other worker wakes. */
 MUSTER_API muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                      const muster_tensor *outputs, int32_t output_count,
                                                      const muster_call_options *options);
 
-/* The same as muster_function_call without waiting: returns at once with a handle. The call takes
- * its place in the order of calls now, and a thread of the runtime makes it when its turn comes;
- * that thread serves rank 0 where the caller's would. What muster_function_call refuses is refused
- * here, at once, except what depends on variables (calls before this one may change them) or on how
- * the rows fall on the devices; that, and whatever fails later, wait returns. The tensors, options
- * and selections are copied. The memory of the tensors and of index lists is read and written until
- * wait has returned or test has said so: until then it must stay valid and must not be written, and
- * outputs must not be read. At most 64 calls of a runtime may be waiting; one more is refused
- * (BAD_STATE). queue_timeout_ns counts from here; that it has passed is noticed when the calls
- * before this one have ended. Closing the runtime waits for all of them; the handles stay. Errors:
- * as muster_function_call, SYSTEM (no thread). Threads: any. */
+/* The same as muster_function_call, but returns at once, with a handle in *pending. The call takes
+ * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
+ * serves rank 0 where the caller's thread would.
+ * Arguments that muster_function_call refuses are refused here, at once. Checks that depend on
+ * variables (which calls before this one may change), or on how the rows are distributed over the
+ * devices, are made later; wait returns their errors and any other later failure.
+ * The tensor descriptors, options and selections are copied. The memory of tensors and of index
+ * lists is used until wait has returned or test has reported the end: until then it must stay valid
+ * and must not be written, and outputs must not be read.
+ * At most 64 calls of a runtime may be waiting; one more is refused with BAD_STATE.
+ * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
+ * one have ended. Closing the runtime waits for all pending calls; their handles stay valid.
+ * Errors: as muster_function_call, SYSTEM (no thread). Threads: any. */
 typedef struct muster_pending muster_pending;
 MUSTER_API muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                     const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
                                                     muster_pending **pending);
-/* wait: until the call has ended; gives its status and message, and ends the handle. destroy: the
- * same without them. test: *done = 1 if it has ended, else 0, without waiting. wait and destroy are
- * refused inside a body, and after fork unless the call had ended (BAD_STATE); the handle is then
- * still there. Threads: owner. */
+/* Waits until the call has ended, returns its status and message, and ends the handle. Refused with
+ * BAD_STATE inside a body, and after fork unless the call had ended; the handle then stays valid.
+ * Threads: owner. */
 MUSTER_API muster_status muster_pending_wait(muster_pending *pending);
+/* *done = 1 if the call has ended, else 0. Does not wait. Threads: owner. */
 MUSTER_API muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
+/* Like muster_pending_wait, but without the status and message of the call. Threads: owner. */
 MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
 
-/* Inside a body. output_rows: this worker (slice) has `rows` rows of gathered output `index`;
- * *output becomes a view of that many rows to write.
- * update: where the new value of the variable goes, in the shape of the replica. Threads:
- * worker. */
+/* Inside a body: says that this worker (in this slice) has `rows` rows of gathered output `index`.
+ * *output becomes a view of that many rows to write. Threads: worker. */
 MUSTER_API muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output);
+/* Inside a body: the memory for the new value of the variable, in the shape of the replica.
+ * Threads: worker. */
 MUSTER_API muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable);
 
 #ifdef __cplusplus
