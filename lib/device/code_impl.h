@@ -1,12 +1,12 @@
-/* Device code: the kernel texts that the rooms bring, what compiles them, and the cache of what was
- * compiled. It knows of no particular device: a compiler is a table of two functions. */
+/* Device code: the kernel sources that the modules contribute, their compilers, and the cache of
+ * compiled code. This code knows no particular device: a compiler is a table of two functions. */
 #ifndef MST_CODE_IMPL_H
 #define MST_CODE_IMPL_H
 
 #include "device_impl.h"
 
-/* A text by the name under which others include it. cmake/embed.cmake makes them, and finds the
- * kernels: MST_KERNEL(name, ...). */
+/* One source file with the name under which others include it. cmake/embed.cmake generates these
+ * structs and finds the kernels: MST_KERNEL(name, ...). */
 typedef struct mst_code_text {
     const char *name, *text;
 } mst_code_text;
@@ -18,19 +18,21 @@ typedef struct mst_code_texts {
     int32_t kernel_count;
 } mst_code_texts;
 
-/* What every kernel text includes; always there. */
+/* The header that every kernel source includes. Always registered. */
 extern const mst_code_texts mst_device_code;
 
-/* The texts of a room become part of the one program of built-in kernels: before devices open. The
- * same twice is ignored. texts: kept, not copied. Threads: any. */
+/* Adds the sources of a module to the one program of built-in kernels. Call it before devices open.
+ * Adding the same sources again does nothing. They are kept by reference, not copied. Threads:
+ * any. */
 muster_status mst_code_add(const mst_code_texts *texts);
 
-/* The kernels of that program: all of them are looked up when a device opens. A kernel's place is
+/* The kernels of that program. A device looks all of them up when it opens. A kernel's place is
  * fixed once it has been added. */
 int32_t mst_code_kernel_count(void);
 const char *mst_code_kernel_name(int32_t place);
-/* The place of `kernel`, remembered in it; -1: no text has a kernel of that name. */
+/* The place of the kernel with that name; -1: no source has such a kernel. */
 int32_t mst_code_kernel_find(const char *name);
+/* The place of `kernel`, which the first call remembers in `index`. */
 static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
     int32_t index = atomic_load_explicit(&kernel->index, memory_order_relaxed);
     if (__builtin_expect(index == 0, 0)) {
@@ -40,16 +42,16 @@ static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
     return index - 1;
 }
 
-/* A program: a text, and those that it may include. */
+/* A program: its main source, and the sources that it may include. */
 typedef struct mst_code_program {
     const char *name, *text;
     const mst_code_text *texts;
     int32_t count;
 } mst_code_program;
 
-/* What was compiled, for the loader of the device: `bytes` of it, and one 0 behind them. log: what
- * the compiler said, NULL where it said nothing; also after a failure, where the message holds only
- * its beginning. found: it came from the cache. */
+/* Compiled code for the device's loader: `bytes` bytes, followed by one 0. log: the compiler's
+ * output, or NULL if there was none. The log is also set after a failure; the message then holds
+ * only its beginning. found: the image came from the cache. */
 typedef struct mst_code_image {
     void *data;
     int64_t bytes;
@@ -63,47 +65,51 @@ enum { MST_CODE_VERSION_SIZE = 128, MST_CODE_OPTIONS = 16 };
 typedef struct mst_code_target mst_code_target;
 typedef struct mst_code_compiler {
     const char *name; /* "nvrtc" */
-    /* Whatever changes what it makes of one text: part of the cache's key. */
+    /* Describes everything about the compiler that changes its output for a given source. Part of
+     * the cache's key. */
     muster_status (*version)(const mst_code_target *target, char text[MST_CODE_VERSION_SIZE]);
-    /* data by mst_alloc*, log likewise or NULL. On failure data is NULL, and the message begins
-     * with the first lines of the log. Threads: any, at the same time. */
+    /* data is allocated with mst_alloc*, and so is log if it is not NULL. On failure data is NULL,
+     * and the message begins with the first lines of the log. Threads: any, also at the same
+     * time. */
     muster_status (*compile)(const mst_code_target *target, const mst_code_program *program, mst_code_image *image);
 } mst_code_compiler;
 
 struct mst_code_target {
     const mst_code_compiler *compiler;
-    void *user;                            /* the compiler's */
-    int32_t architecture;                  /* CUDA: 10 x major + minor of the compute capability, such as 90 */
-    const char *options[MST_CODE_OPTIONS]; /* handed to the compiler behind its own, up to the first NULL */
+    void *user;           /* for the compiler */
+    int32_t architecture; /* CUDA: 10 x major + minor of the compute capability, such as 90 */
+    /* options passed to the compiler after its own ones, up to the first NULL */
+    const char *options[MST_CODE_OPTIONS];
 };
 
-/* From the cache, or compiled and put there. program: NULL: the built-in kernels. Threads: any; of
- * several that ask for the same at the same time one compiles. A cache that cannot be used is never
- * an error: see mst_code_take_notice. Release the image, also after a failure. */
+/* Loads the image from the cache, or compiles it and stores it there. program NULL: the built-in
+ * kernels. Threads: any; if several ask for the same image at the same time, one of them compiles
+ * it. A cache that cannot be used is not an error: see mst_code_take_notice. Release the image,
+ * also after a failure. */
 muster_status mst_code_build(const mst_code_target *target, const mst_code_program *program, mst_code_image *image);
 
-/* Why there is no cache, once per reason: true and a sentence for the log of whoever opens
- * devices. */
+/* Gets the reason why there is no cache, once per reason: returns true and a sentence for the log
+ * if there is a new reason. */
 bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]);
 
-/* NVRTC (lib/device/cuda/nvrtc.c): target.user is the table of its functions. A device that is
- * newer than it gets PTX of the highest architecture that it knows below the device's, which the
- * driver translates. */
+/* NVRTC (lib/device/cuda/nvrtc.c). target.user is the table of its functions. For a device newer
+ * than this NVRTC it generates PTX for the highest architecture that it knows below the device's,
+ * and the driver translates the PTX. */
 extern const mst_code_compiler mst_nvrtc_compiler;
 
-/* The cache (code_cache.c), for code.c and its test. Key: SHA-256 of everything that the image
- * depends on: the cache holds what runs with the user's rights on the user's data, so that a
- * collision must not be makeable, which FNV and its like do not promise. */
+/* The cache (code_cache.c), for code.c and its test. The key is the SHA-256 of everything that the
+ * image depends on. Cached code runs with the user's rights on the user's data, so it must not be
+ * possible to construct a collision; FNV and similar hashes do not promise that. */
 enum { MST_CODE_KEY = 32 };
 typedef struct mst_code_key {
     uint8_t bytes[MST_CODE_KEY];
 } mst_code_key;
-/* false: not there, or not as it was written */
+/* false: there is no such file, or it is damaged. */
 bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image);
-/* atomic: whoever loads sees all of it or nothing */
+/* Atomic: a concurrent load sees the complete file or none. */
 void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image);
 
-/* SHA-256 (FIPS 180-4) of pieces. */
+/* SHA-256 (FIPS 180-4) of data that is added in parts. */
 typedef struct mst_sha256 {
     uint32_t state[8];
     uint64_t bytes;

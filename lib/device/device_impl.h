@@ -1,10 +1,11 @@
-/* The device table: everything that Muster asks of a device. A backend fills one static const table,
- * whose parts are tables of their own: one for memory, one for queues, and so on. A backend that
- * cannot do what a part is for leaves the part NULL; a part that is there is complete.
+/* The device table: everything that Muster asks of a device. A backend fills one static const
+ * table. Its parts are tables of their own: one for memory, one for queues, and so on. A backend
+ * that cannot do what a part is for leaves the part NULL. A part that is present has every entry.
  *
- * A "device address" is meaningful to the device only, unless MST_DEVICE_HOST_MEMORY is set. One
- * thread at a time issues work on a device. Work is done in the order of issue, at once or later
- * from a queue. A failure of queued work is kept, and returned by the next synchronize. */
+ * A device address is meaningful to the device only, unless MST_DEVICE_HOST_MEMORY is set. One
+ * thread at a time issues work on a device. The work runs in the order of issue, either at once or
+ * later from a queue. If queued work fails, the next synchronize returns the failure. "Between
+ * calls" below means: only while `in_flight` of the device is false. */
 #ifndef MST_DEVICE_IMPL_H
 #define MST_DEVICE_IMPL_H
 
@@ -14,8 +15,8 @@
 #include <stdatomic.h>
 
 enum {
-    /* Host code may read and write device addresses once synchronize has returned, and nothing but
-     * programs is queued. */
+    /* Host code may read and write device addresses as soon as synchronize has returned. Programs
+     * are the only work that such a device queues. */
     MST_DEVICE_HOST_MEMORY = 1,
 };
 
@@ -26,27 +27,30 @@ typedef struct mst_program_limits mst_program_limits;
 typedef struct mst_program_grid mst_program_grid;
 typedef struct mst_program_value mst_program_value;
 
-/* The queues of a device. The work in one queue runs in the order of issue; work in two queues
+/* The queues of a device. The work in one queue runs in the order of issue. Work in two queues
  * overlaps unless events order it. Everything goes into COMPUTE except copy_in_async. */
 typedef enum { MST_QUEUE_COMPUTE, MST_QUEUE_COPY } mst_queue;
 
-/* A point in a queue: the end of what had been issued when the event was recorded. The head of every
- * backend's own struct. */
+/* A point in a queue: the end of the work issued before the event was recorded. This struct is the
+ * head of every backend's own event. */
 typedef struct mst_device_event {
     mst_device *device;
 } mst_device_event;
 
-/* A kernel of the device code by its name in the text. Static and constant but for `index`, which
- * the first launch fills in. */
+/* A built-in kernel, by its name in the kernel source. Static and constant except for `index`,
+ * which the first launch fills in. */
 typedef struct mst_code_kernel {
     const char *name;
-    bool blocks;           /* work is counted in blocks, else in elements, of which each thread takes some */
-    _Atomic int32_t index; /* 1 + its place among the kernels of the code; 0: not looked up yet */
+    /* true: the work of a launch is a number of blocks. false: a number of elements, and each
+     * thread processes some of them. */
+    bool blocks;
+    /* 1 + the kernel's place among all built-in kernels; 0: not looked up yet */
+    _Atomic int32_t index;
 } mst_code_kernel;
 
-/* C = alpha A B + beta C with row-major matrices at device addresses: element (i, j) of A at a[i *
- * lda + j], or a[j * lda + i] where it is transposed. f16, bf16 and f32 are summed in f32, f64 in
- * f64. */
+/* C = alpha A B + beta C with row-major matrices at device addresses. Element (i, j) of A lies at
+ * index i * lda + j, or at j * lda + i if A is transposed. Sums are in f32 for f16, bf16 and f32,
+ * and in f64 for f64. */
 typedef struct mst_gemm {
     muster_dtype dtype;
     bool transpose_a, transpose_b;
@@ -56,40 +60,39 @@ typedef struct mst_gemm {
     void *c;
 } mst_gemm;
 
-/* Code that runs on the device's processor where that is a host thread: gets its own copy of the
- * parameters, with every address in it made
- * readable. Errors: mst_error. */
+/* A kernel for devices whose processor is a host thread. It receives its own copy of the
+ * parameters, in which every address is readable. Errors: set with mst_error. */
 typedef muster_status (*mst_host_kernel)(const void *parameters);
 
 /* Memory of the device, and copies through COMPUTE. */
 typedef struct mst_device_memory_table {
-    /* 64-byte aligned; bytes 0 is legal */
+    /* The address is 64-byte aligned. bytes may be 0. */
     muster_status (*allocate)(mst_device *device, int64_t bytes, void **address);
     void (*release)(mst_device *device, void *address); /* after synchronize; NULL is ignored */
-    /* Between calls only: what is allocated from now on, up to so many bytes at once, needs nothing
+    /* Between calls. Makes sure that later allocations of up to `bytes` bytes at once need no call
      * of the driver. */
     muster_status (*reserve)(mst_device *device, int64_t bytes);
-    /* the host memory may be reused after synchronize */
+    /* The caller may reuse the host memory after synchronize. */
     muster_status (*copy_in)(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
-    /* complete after synchronize */
+    /* The host memory holds the data after synchronize. */
     muster_status (*copy_out)(mst_device *device, void *to_host, const void *from_device, int64_t bytes);
     muster_status (*copy)(mst_device *device, void *to_device, const void *from_device, int64_t bytes);
 } mst_device_memory_table;
 
-/* Devices that work while the host goes on. None of these functions waits in the host. */
+/* Devices that work asynchronously to the host. None of these functions blocks the host. */
 typedef struct mst_device_queue_table {
-    /* Around a stretch of code in which this thread issues on the device: enter makes the device's
-     * context the thread's, leave puts back what was there before. The functions of the table do
-     * that by themselves; the user's own code needs it. After a failure of leave the thread's
-     * context is in doubt. */
+    /* For code of the user that calls the driver directly: enter makes the device's context current
+     * in this thread, leave restores the previous one. The functions of the table need neither,
+     * since they do the same internally. If leave fails, it is unknown which context is current. */
     muster_status (*enter)(mst_device *device);
     muster_status (*leave)(mst_device *device);
-    /* Has everything issued so far been done? A failure is returned as synchronize returns it. */
+    /* Sets *done to whether all work issued so far is complete. Returns failures as synchronize
+     * does. */
     muster_status (*poll)(mst_device *device, bool *done);
-    /* copy_in through the COPY queue, so that it overlaps what COMPUTE does. The host memory may be
-     * reused after synchronize, which waits for both queues. */
+    /* Like copy_in, but in the COPY queue, so that the copy overlaps the work in COMPUTE. The
+     * caller may reuse the host memory after synchronize, which waits for both queues. */
     muster_status (*copy_in_async)(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
-    /* Called through the functions mst_device_event_*, which say what each does. */
+    /* Call these through the functions mst_device_event_* below, which document them. */
     muster_status (*event_create)(mst_device *device, mst_device_event **event);
     void (*event_destroy)(mst_device_event *event);
     muster_status (*event_record)(mst_device_event *event, mst_queue queue);
@@ -99,80 +102,86 @@ typedef struct mst_device_queue_table {
 
 /* Devices that run the built-in kernels (code_impl.h). */
 typedef struct mst_device_code_table {
-    /* Runs the kernel over `work` elements (or blocks), of which there may be 0. parameters: copied;
-     * addresses in them are device addresses as they are. */
+    /* Runs the kernel on `work` elements or blocks; `work` may be 0. The parameters are copied.
+     * Addresses in them are device addresses and stay unchanged. */
     muster_status (*launch)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
     muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
-    /* Can this device's code read and write the other device's memory by address? Between calls
-     * only: the first question turns the access on. */
+    /* Between calls, because the first question enables the access. Sets *access to whether code of
+     * this device can read and write the other device's memory by address. */
     muster_status (*peer_access)(mst_device *device, mst_device *other, bool *access);
 } mst_device_code_table;
 
 /* Devices that run the user's programs (program_impl.h). */
 typedef struct mst_device_program_table {
-    /* In which language the device wants the source: an mst_language. Errors: UNAVAILABLE, and what
-     * is missing (the package's name). */
+    /* The language of source code that the device compiles: an mst_language. Errors: UNAVAILABLE;
+     * the message names the missing package. */
     muster_status (*language)(mst_device *device, int32_t *language);
-    /* Compiles, or takes from the cache. Between calls. Threads: any, several devices at the same
-     * time. On failure *program is NULL, *log (mst_alloc*) is what the compiler said or NULL, and
-     * the message begins with the log's first lines. */
+    /* Between calls. Compiles the program or loads it from the cache. Threads: any, and several
+     * devices may compile at the same time. On failure *program is NULL, *log is the compiler's
+     * output (mst_alloc*) or NULL, and the message begins with the first lines of the log. */
     muster_status (*open)(mst_device *device, const mst_program_request *request, mst_program **program, char **log);
-    void (*close)(mst_device *device, mst_program *program); /* between calls, after synchronize; NULL is ignored */
+    /* Between calls, after synchronize. NULL is ignored. */
+    void (*close)(mst_device *device, mst_program *program);
     muster_status (*limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
-    /* In the order of issue with everything else in COMPUTE. grid and values (one for each
-     * parameter) are copied; the grid is within the limits. On a device with host memory this is the
-     * one thing that is queued: it sets `queued`, and code that touches the device's memory next has
-     * to synchronize first. */
+    /* Issues the kernel in the COMPUTE queue. The grid must be within the limits. grid and values
+     * (one per parameter) are copied. On a device with host memory this is the only function that
+     * queues work. It sets `queued`, and code that accesses the device's memory afterwards must
+     * synchronize first. */
     muster_status (*launch)(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
                             const mst_program_value *values);
 } mst_device_program_table;
 
-/* Page-locked host memory, which the device copies from and to without staging. Between calls
- * only. */
+/* Page-locked host memory, which the device copies from and to without staging. All functions:
+ * between calls. */
 typedef struct mst_device_host_memory_table {
     muster_status (*allocate)(mst_device *device, int64_t bytes, void **address);
     void (*release)(mst_device *device, void *address); /* NULL is ignored */
-    /* Memory of the program, until unpin. */
+    /* Page-locks memory of the program until unpin. */
     muster_status (*pin)(mst_device *device, void *address, int64_t bytes);
     void (*unpin)(mst_device *device, void *address);
 } mst_device_host_memory_table;
 
-/* What a machine has of a backend's devices. */
+/* The devices of one backend in this machine. */
 typedef struct mst_device_probe {
-    int32_t count;                 /* devices that a runtime can open */
-    bool expected;                 /* the machine looks as if it had some, whether or not they can be used */
-    char reason[MST_MESSAGE_SIZE]; /* why there are none; "" where there are some */
+    int32_t count; /* devices that a runtime can open */
+    /* The machine shows signs of such devices, usable or not (for GPUs: the device files of
+     * NVIDIA's driver). */
+    bool expected;
+    /* Why there are none; "" if there are some. */
+    char reason[MST_MESSAGE_SIZE];
 } mst_device_probe;
 
-/* Devices that are hardware of their own, which the machine may have or lack. */
+/* Backends whose devices may be missing from a machine, such as GPUs. */
 typedef struct mst_device_hardware_table {
     const char *plural; /* "GPUs" */
-    /* A machine without such devices is no failure: the thread's last error stays as it is. Threads:
-     * any. */
+    /* Counts the devices. A machine without any is no failure, and the thread's last error does not
+     * change. Threads: any. */
     void (*probe)(mst_device_probe *found);
-    /* The ordinal of the device that the user calls `id`, in one of the backend's notations. */
+    /* Sets *ordinal to that of the device with this id, in any notation that the backend knows. */
     muster_status (*find)(const char *id, int32_t *ordinal);
-    /* For the runtime's description: the libraries, which are the same for all open devices; one
-     * open device. */
+    /* Text for the runtime's description: about the libraries, which are the same for all open
+     * devices, and about one open device. */
     void (*describe_libraries)(const mst_device *device, char *text, size_t size);
     void (*describe_device)(const mst_device *device, char *text, size_t size);
-    /* Takes the oldest warning that nobody has taken yet; false: there is none. Threads: any. */
+    /* Pops the oldest pending warning; false if there is none. Threads: any. */
     bool (*take_notice)(char text[MST_MESSAGE_SIZE]);
-    /* The device's queue does not end: from now on every call refuses it for this reason. */
+    /* Gives up a device whose queue does not drain: from now on every call on it fails for this
+     * reason. */
     void (*give_up)(mst_device *device, const char *reason);
 } mst_device_hardware_table;
 
 typedef struct mst_device_table {
     const char *backend; /* "host", "far", "cuda" */
     uint32_t flags;
-    /* argument: the text after the backend's colon for this device (an ordinal), never NULL */
+    /* argument: the text after the backend's colon for this device (an ordinal). Never NULL. */
     muster_status (*open)(const struct mst_device_table *table, const char *argument, mst_device **device);
-    void (*close)(mst_device *device); /* after every event of the device has been destroyed */
-    /* Waits until everything issued so far has been done. */
+    /* Destroy the events of the device first. */
+    void (*close)(mst_device *device);
+    /* Waits until all work issued so far is complete. */
     muster_status (*synchronize)(mst_device *device);
-    /* Runs kernel(copy of parameters); at each of the `offsets` in the parameters lies a device
-     * address (NULL is left alone). parameter_bytes at most MST_LAUNCH_MAX. NULL where the device's
-     * processor is not a host thread. */
+    /* Runs the kernel on a copy of the parameters. `offsets` lists where the parameters hold device
+     * addresses, which may be NULL. parameter_bytes is at most MST_LAUNCH_MAX. This entry is NULL
+     * if the device's processor is not a host thread. */
     muster_status (*launch)(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                             const int32_t *offsets, int32_t offset_count);
     const mst_device_memory_table *memory; /* never NULL */
@@ -185,29 +194,32 @@ typedef struct mst_device_table {
 
 enum { MST_LAUNCH_MAX = 2048 };
 
-/* The head of every device; made by mst_device_head. */
+/* The head of every backend's own device struct. mst_device_head fills it. */
 struct mst_device {
     const mst_device_table *table;
-    /* the table's parts, so that a call through one of them costs no load more than one through the
-     * table */
+    /* Copies of the table's parts. A call through them needs one load less than through the
+     * table. */
     const mst_device_memory_table *memory;
     const mst_device_queue_table *queue;
     const mst_device_code_table *code;
     const mst_device_program_table *program;
     const mst_device_host_memory_table *host_memory;
-    char name[64];    /* "host cpu 3" */
-    int32_t cpu;      /* logical CPU to pin its worker to, -1: none */
-    int32_t physical; /* 1 + the number of the processor, which devices of one backend may share; 0: unknown */
-    /* Set between the first collective of a run that waits for other devices and the end of the run
-     * on every device: allocate must not call the driver then. */
+    char name[64]; /* "host cpu 3" */
+    int32_t cpu;   /* the logical CPU to which the device's worker is pinned; -1: none */
+    /* 1 + the number of the physical device, which several devices of one backend may share; 0:
+     * unknown */
+    int32_t physical;
+    /* Set from the first collective of a run that waits for other devices until the run has ended
+     * on every device. allocate must not call the driver while it is set. */
     bool in_flight;
-    /* Asked now and then while synchronize waits: a failure ends the wait. NULL: it waits for
-     * ever. */
+    /* synchronize calls this repeatedly while it waits. A failure ends the wait. NULL: it waits
+     * without a limit. */
     muster_status (*interrupt)(void *user);
     void *interrupt_user;
-    bool queued; /* host memory only: a program was launched since the last synchronize */
-    /* Its queue has not come back from a run in time: nothing is issued any more, and release and
-     * close must not wait for it. */
+    /* Devices with host memory only: a program has been launched since the last synchronize. */
+    bool queued;
+    /* The device's queue did not drain in time. Nothing more is issued, and release and close do
+     * not wait for the queue. */
     bool lost;
 };
 
@@ -225,43 +237,44 @@ static inline bool mst_device_is_host(const mst_device *device) { return (device
 
 /* ---- events, of devices that have queues ---- */
 
-/* Between calls only, since the driver is asked. Destroy it before the device is closed. */
+/* Between calls, because it asks the driver. Destroy the event before the device is closed. */
 static inline muster_status mst_device_event_create(mst_device *device, mst_device_event **event) {
     return device->queue->event_create(device, event);
 }
-/* Between calls; NULL is ignored. */
+/* Between calls. NULL is ignored. */
 static inline void mst_device_event_destroy(mst_device_event *event) {
     if (event) event->device->queue->event_destroy(event);
 }
-/* The event becomes the end of what has been issued so far in the queue of its device, instead of
- * what it was before. */
+/* Moves the event to the end of the work issued so far in this queue of the event's own device. */
 static inline muster_status mst_device_event_record(mst_device_event *event, mst_queue queue) {
     return event->device->queue->event_record(event, queue);
 }
-/* What is issued from now on in the queue of `device` comes after the event, as it was recorded last;
- * an event that was never recorded is over. The event's device and `device` are of one backend. */
+/* Work issued from now on in the queue of `device` starts after the event's last recorded point is
+ * complete. An event that was never recorded counts as complete. The event's device and `device`
+ * must belong to one backend. */
 static inline muster_status mst_device_event_wait(mst_device *device, mst_queue queue, mst_device_event *event) {
     return device->queue->event_wait(device, queue, event);
 }
-/* Is the event over, as it was recorded last? */
+/* Sets *done to whether the event's last recorded point is complete. */
 static inline muster_status mst_device_event_query(mst_device_event *event, bool *done) {
     return event->device->queue->event_query(event, done);
 }
 
-/* The registry. find: NULL if there is none of that name. register: for tests and later backends;
- * before any runtime opens; refuses a second of one name. The backends of backends.def are always there. */
+/* The backend of that name; NULL if there is none. The backends of backends.def are always
+ * registered. */
 const mst_device_table *mst_device_find(const char *backend);
+/* Adds a backend: for tests and later backends. Call it before any runtime opens. Refuses a second
+ * backend of the same name. */
 muster_status mst_device_register(const mst_device_table *table);
 
-/* The backend at this place, built-in ones first and in the order of backends.def; NULL behind the
- * last. */
+/* The backend at this place; NULL beyond the last. Built-in backends come first, in the order of
+ * backends.def. */
 const mst_device_table *mst_device_backend(int32_t place);
 
 extern const mst_device_table mst_host_device_table;
 
-/* BLAS of the host backend: OpenBLAS opened at run time by soname. open is reference counted: the
- * first sets OpenBLAS to one thread (unless keep_threads), the last close restores what it found.
- * Absent or serial builds leave the table's functions NULL and a reason. */
+/* BLAS of the host backend: OpenBLAS, opened at run time by its soname. If the library is missing
+ * or a serial build, all functions are NULL and `description` holds the reason. */
 typedef struct mst_blas {
     void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b, int ldb, float beta,
                   float *c, int ldc);
@@ -275,10 +288,14 @@ typedef struct mst_blas {
     void (*daxpy)(int n, double alpha, const double *x, int incx, double *y, int incy);
     float (*sdot)(int n, const float *x, int incx, const float *y, int incy);
     double (*ddot)(int n, const double *x, int incx, const double *y, int incy);
-    const char *description; /* what was found, or why there is none */
+    /* OpenBLAS's configuration, or why there is no BLAS */
+    const char *description;
 } mst_blas;
+/* Reference counted. The first open without keep_threads sets OpenBLAS to one thread. */
 muster_status mst_blas_open(bool keep_threads);
+/* The last close restores the number of threads that was found. */
 void mst_blas_close(void);
-const mst_blas *mst_blas_get(void); /* never NULL; functions NULL when there is no BLAS */
+/* Never NULL. Its functions are NULL if there is no BLAS. */
+const mst_blas *mst_blas_get(void);
 
 #endif

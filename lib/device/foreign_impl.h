@@ -1,14 +1,14 @@
-/* Libraries that Muster neither links nor includes, opened at run time: each is one list of
- * symbols, from which the struct of their functions and the loader's table are made.
+/* Libraries that Muster opens at run time and neither links nor includes. One list of symbols per
+ * library generates the struct of its functions and the loader's table.
  *
  *     #define MST_X_SYMBOLS(X) X(int, xOpen, (const char *name)) ... the exported, versioned names
  *     typedef struct mst_x_api { MST_X_SYMBOLS(MST_FOREIGN_MEMBER) } mst_x_api;
  *     static const mst_foreign_symbol symbols[] = { MST_X_SYMBOLS(MST_FOREIGN_NEEDED) }; with
  *     #define MST_FOREIGN_STRUCT mst_x_api
  *
- * A library is opened by its versioned soname; where MUSTER_CUDA_LIBRARIES names a folder, from
- * that folder and nowhere else. The tests put simulated libraries there, which export the int
- * `muster_simulated`: one process uses only simulated libraries or none. */
+ * A library is opened by its versioned soname. If MUSTER_CUDA_LIBRARIES names a folder, the library
+ * is opened from that folder only. The tests put simulated libraries there, which export the int
+ * `muster_simulated`. A process uses simulated libraries or real ones, never both. */
 #ifndef MST_FOREIGN_IMPL_H
 #define MST_FOREIGN_IMPL_H
 
@@ -36,17 +36,17 @@ typedef struct mst_foreign_library {
 
 enum { MST_FOREIGN_REASON = 400 };
 
-/* Opens the library and fills all pointers of `functions`, or none. It stays open until the process
- * ends: these libraries own threads and memory that
- * outlive a dlclose. Errors: UNAVAILABLE, with the library, the sonames tried and the loader's
- * words, or the symbol that is missing, or the rule of the simulated libraries. */
+/* Opens the library and fills all pointers of `functions`, or none of them. The library stays open
+ * until the process ends, because these libraries own threads and memory that outlive a dlclose.
+ * Errors: UNAVAILABLE. The message names the library, and the sonames tried with the loader's
+ * error, or the missing symbol, or the rule about simulated libraries. */
 muster_status mst_foreign_open(const mst_foreign_library *library, void *functions);
 
-/* The same for a library that is no part of CUDA: from `path` alone where that is not NULL, never
- * from MUSTER_CUDA_LIBRARIES, and beside simulated libraries as well as real ones. */
+/* The same for a library that is not part of CUDA. It is opened from `path` alone if that is not
+ * NULL, never from MUSTER_CUDA_LIBRARIES, and next to simulated libraries as well as real ones. */
 muster_status mst_foreign_open_apart(const mst_foreign_library *library, const char *path, void *functions);
 
-/* Are the libraries that this process has opened simulated ones? */
+/* True if the libraries that this process has opened are simulated ones. */
 bool mst_foreign_simulated(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside of the CUDA backend: the device, and what its files ask of each other. */
+/* Private header of the CUDA backend: the device struct, and the functions that its files share. */
 #ifndef MST_CUDA_DEVICE_IMPL_H
 #define MST_CUDA_DEVICE_IMPL_H
 
@@ -8,37 +8,41 @@
 #include "slab_impl.h"
 
 enum {
-    MST_CUDA_DEVICES = 64, /* ordinals; more are refused */
+    MST_CUDA_DEVICES = 64, /* the most GPUs that are used; the ordinals are below this */
     MST_CUDA_CHUNK = 4 << 20,
-    /* one copy of a large staged one: the copy of the next into the chunk overlaps its transfer */
+    /* the most bytes of one staged transfer: copying the next part into the chunk overlaps it */
     MST_CUDA_PIECE = 1 << 20,
     MST_CUDA_CHUNKS = 2,
     MST_CUDA_OUT_SLOTS = 4,
     MST_CUDA_OUT_PARTS = 16,
-    MST_CUDA_THREADS = 256,      /* of a block */
-    MST_CUDA_BLOCKS_PER_SM = 16, /* at most */
+    MST_CUDA_THREADS = 256,      /* threads per block */
+    MST_CUDA_BLOCKS_PER_SM = 16, /* the most blocks of a launch, per multiprocessor */
 };
 
-/* What virtual devices of one GPU share, for the life of the process. */
+/* State that all virtual devices of one GPU share. It lives as long as the process. */
 typedef struct mst_cuda_physical {
     _Atomic bool lost;
     char reason[MST_MESSAGE_SIZE]; /* written before `lost` is set, never after */
 } mst_cuda_physical;
 
-/* Page-locked memory on its way to the device: filled from its start until the next one's turn
- * comes. */
+/* A staging buffer for copies to the device. It is filled from its start until the next chunk takes
+ * over. */
 typedef struct mst_cuda_chunk {
     char *base;
     int64_t filled;
-    mst_cu_event done[2]; /* by queue */
-    bool waits[2];        /* ... which a transfer out of this chunk went through since it was last empty */
+    /* For each queue: the end of the transfers out of this chunk. */
+    mst_cu_event done[2];
+    /* For each queue: a transfer out of this chunk has been issued since the chunk was last
+     * empty. */
+    bool waits[2];
 } mst_cuda_chunk;
 
-/* Page-locked memory that the device has been told to write, and where its parts belong. */
+/* A staging buffer for copies from the device, with the list of its parts and their
+ * destinations. */
 typedef struct mst_cuda_slot {
     char *base;
     int64_t filled;
-    mst_cu_event done; /* recorded when the next slot's turn comes */
+    mst_cu_event done; /* recorded when the next slot takes over */
     int32_t count;
     struct {
         void *to;
@@ -53,25 +57,29 @@ typedef struct mst_cuda {
     const mst_cuda_api *api;
     const mst_cublas_api *blas_api;
     mst_cuda_physical *physical;
-    int32_t given_up_before; /* mst_cuda_given_up() when it was opened */
+    int32_t given_up_before; /* the value of mst_cuda_given_up() when this device was opened */
     char label[16];          /* "cuda:0" */
     int32_t ordinal, architecture, processors;
     mst_cu_device device;
-    mst_cu_context context; /* NULL until retained; as all handles below */
+    mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
 
-    mst_cu_stream own, compute, copy; /* compute: own, or the adopted one */
-    mst_cuda_event *events;           /* all that were ever made (cuda_event.c) */
-    mst_cu_event finished, joined;    /* for sync; for what orders one stream behind another */
-    bool copy_busy;                   /* something has been issued in COPY since the last sync */
+    mst_cu_stream own, compute, copy; /* compute is `own` or the adopted stream */
+    mst_cuda_event *events;           /* every event ever created (cuda_event.c) */
+    /* finished: for synchronize. joined: orders one stream after another. */
+    mst_cu_event finished, joined;
+    bool copy_busy; /* work has been issued in COPY since the last synchronize */
 
-    /* Memory that was released may be in use by work issued in COMPUTE before; copies beside must
-     * wait for it. Likewise the other way round. */
+    /* Work in COMPUTE may still use memory that has been released, so an async copy into that
+     * memory waits for that work. Likewise COMPUTE waits for async copies into memory that has been
+     * released. */
     mst_cu_event released;
-    bool release_unrecorded;           /* there was a release after `released` was recorded last */
-    bool release_recorded;             /* COPY has not waited for `released` yet */
-    bool beside_used;                  /* without copies beside nothing is recorded */
-    uint64_t beside_begin, beside_end; /* what copies beside have written since the last sync */
-    bool released_beside;              /* some of that has been released */
+    bool release_unrecorded; /* memory has been released since `released` was last recorded */
+    bool release_recorded;   /* `released` is recorded, and COPY has not waited for it yet */
+    bool beside_used;        /* there has been an async copy; until then nothing is recorded */
+    /* Address range that async copies have written since the last synchronize; empty if end is
+     * 0. */
+    uint64_t beside_begin, beside_end;
+    bool released_beside; /* some memory of that range has been released */
 
     mst_cublas_handle blas;
     mst_cu_address blas_workspace;
@@ -79,15 +87,15 @@ typedef struct mst_cuda {
     bool tf32;
 
     mst_cu_module module;
-    mst_cu_function *functions; /* [function_count], by place */
+    mst_cu_function *functions; /* [function_count], by the kernel's place */
     int32_t function_count;
 
     mst_slab slab;
     char slab_what[128];
     mst_cu_address *segments; /* [segment_count] */
     int64_t segment_count, segment_capacity;
-    int64_t wish;      /* what was refused in flight */
-    int64_t free_seen; /* on the device, when the slab last grew */
+    int64_t wish;      /* bytes of the largest allocation refused while in_flight was set */
+    int64_t free_seen; /* free bytes of the GPU when the slab last grew */
 
     char *in_base, *out_base;
     mst_cuda_chunk chunks[MST_CUDA_CHUNKS];
@@ -98,9 +106,9 @@ typedef struct mst_cuda {
 
 static inline mst_cuda *mst_cuda_of(const mst_device *device) { return (mst_cuda *)device; }
 
-/* ---- errors (cuda_context.c): every call of the driver goes through this ---- */
+/* ---- errors (cuda_context.c): every call of the driver goes through these macros ---- */
 
-/* Sets the message; loses the device if the error is sticky. */
+/* Sets the message. A sticky error marks the device as lost. */
 muster_status mst_cuda_failed(mst_cuda *cuda, mst_cu_result result, const char *symbol);
 muster_status mst_cuda_blas_failed(mst_cuda *cuda, mst_cublas_status result, const char *symbol);
 muster_status mst_cuda_say_lost(const mst_cuda *cuda);
@@ -115,14 +123,15 @@ static inline muster_status mst_cuda_blas_check(mst_cuda *cuda, mst_cublas_statu
 #define MST_CUBLAS(cuda, symbol, ...) mst_cuda_blas_check((cuda), (cuda)->blas_api->symbol(__VA_ARGS__), #symbol)
 
 mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal);
-/* How many devices of the process have been given up at work. One that was open then may be what
- * that work still uses: it does not take part in what frees. */
+/* The number of times that work was given up while it was running. That work may still use every
+ * device that was open at the time, so such a device takes no part in freeing memory. */
 int32_t mst_cuda_given_up(void);
 static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) { return mst_cuda_given_up() != cuda->given_up_before; }
 static inline bool mst_cuda_is_lost(const mst_cuda *cuda) { return atomic_load_explicit(&cuda->physical->lost, memory_order_acquire); }
 
-/* Around every function of the table: the device's context is the thread's, then what was there
- * before is again. begin fails for a lost device; after a failure no end. */
+/* begin makes the device's context current in this thread, end restores the previous context. Every
+ * function of the table runs between the two. begin fails if the device is lost. Do not call end if
+ * begin failed. */
 typedef struct mst_cuda_scope {
     mst_cu_context before;
     bool pushed;
@@ -130,13 +139,13 @@ typedef struct mst_cuda_scope {
 muster_status mst_cuda_begin(mst_cuda *cuda, mst_cuda_scope *scope);
 muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_status status);
 
-/* Refuses what must not be asked of the driver while collectives are in flight. */
+/* Fails while collectives are in flight, when the driver must not be asked for `what`. */
 muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *what);
 
 void mst_cuda_add_notice(const char *text);
 
-/* ---- one file each: open makes (a part may be made when it fails), close undoes what is made;
- * both with the context current ---- */
+/* ---- one file per pair. open may leave some parts created when it fails; close destroys the parts
+ * that exist. Both need the device's context to be current. ---- */
 muster_status mst_cuda_open_queues(mst_cuda *cuda);
 void mst_cuda_close_queues(mst_cuda *cuda);
 muster_status mst_cuda_open_blas(mst_cuda *cuda);
@@ -150,38 +159,41 @@ void mst_cuda_close_memory(mst_cuda *cuda);
 
 /* ---- queues ---- */
 muster_status mst_cuda_make_event(mst_cuda *cuda, mst_cu_event *event);
-void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event); /* what was not made is ignored */
-void mst_cuda_close_events(mst_cuda *cuda);                   /* of event_create: the driver's, then ours */
+void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event); /* an event that was not created is ignored */
+/* close_events destroys the driver's events behind event_create, forget_events frees our
+ * structs. */
+void mst_cuda_close_events(mst_cuda *cuda);
 void mst_cuda_forget_events(mst_cuda *cuda);
 static inline mst_cu_stream mst_cuda_stream_of(const mst_cuda *cuda, mst_queue queue) {
     return queue == MST_QUEUE_COPY ? cuda->copy : cuda->compute;
 }
-/* Polls until the event has passed. Errors: what `interrupt` says; the driver's. */
+/* Polls until the event is complete. Errors: of `interrupt`, or of the driver. */
 muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event);
-/* Before closing: polls until both queues are empty, for a bounded time. */
+/* Before closing: polls until both queues are empty, for a bounded time. false: a queue did not
+ * drain. */
 bool mst_cuda_drain(mst_cuda *cuda);
-/* Before anything goes into COMPUTE. */
+/* record_released records `released`. before_compute does so only if async copies need it; call it
+ * before anything is issued in COMPUTE. */
 muster_status mst_cuda_record_released(mst_cuda *cuda);
 static inline muster_status mst_cuda_before_compute(mst_cuda *cuda) {
     return __builtin_expect(cuda->release_unrecorded && cuda->beside_used, 0) ? mst_cuda_record_released(cuda) : MUSTER_OK;
 }
-/* Work that is issued from now on in `later` comes after what is in `earlier`. */
+/* Work issued from now on in `later` starts after the work that is in `earlier` now. */
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later);
-/* Is the stream one of the device's context? (cuda_foreign.c) */
+/* Fails unless the stream belongs to the device's context (cuda_foreign.c). */
 muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where);
-/* The BLAS handle uses the COMPUTE queue and its own workspace. */
+/* Makes the BLAS handle use this stream and the device's own workspace. */
 muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream);
 
 /* ---- staging ---- */
-muster_status
-/* COMPUTE is empty: what copy_out brought goes where it belongs, and all chunks are empty */
-mst_cuda_deliver(mst_cuda *cuda);
-void mst_cuda_discard(mst_cuda *cuda); /* COMPUTE is in doubt: nothing is delivered any more */
+/* COMPUTE is empty: copies what copy_out has staged to its destinations, and empties all chunks. */
+muster_status mst_cuda_deliver(mst_cuda *cuda);
+void mst_cuda_discard(mst_cuda *cuda); /* The state of COMPUTE is unknown: drops the copies that are still to be delivered. */
 
-/* Does the device copy from and to this host memory by itself? */
+/* Is this host memory page-locked, so that the device copies without staging? */
 bool mst_cuda_is_locked(const mst_cuda *cuda, const void *address, int64_t bytes);
-void mst_cuda_end_host(const mst_cuda *cuda);    /* what was given back in flight */
-void mst_cuda_forget_host(const mst_cuda *cuda); /* the same, without the driver */
+void mst_cuda_end_host(const mst_cuda *cuda);    /* ends the ranges that were given back in flight */
+void mst_cuda_forget_host(const mst_cuda *cuda); /* forgets the ranges that this device gave back, without a call of the driver */
 
 /* ---- the table, by file ---- */
 muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **address);

@@ -1,5 +1,5 @@
-/* OpenCL 1.2 and later (libOpenCL.so.1, the loader of the installed implementations): what Muster
- * calls of it. Names, types and numbers are those of Khronos' cl.h. */
+/* The part of OpenCL 1.2 and later that Muster calls (libOpenCL.so.1, the loader of the installed
+ * implementations). Names, types and numbers are those of Khronos' cl.h. */
 #ifndef MST_OPENCL_API_IMPL_H
 #define MST_OPENCL_API_IMPL_H
 
@@ -7,8 +7,8 @@
 
 typedef int32_t mst_cl_result;
 typedef uint32_t mst_cl_bool;
-typedef uint64_t mst_cl_bits;     /* every bit field there */
-typedef intptr_t mst_cl_property; /* of contexts and of partitions */
+typedef uint64_t mst_cl_bits;     /* every bit field of cl.h */
+typedef intptr_t mst_cl_property; /* properties of contexts and of partitions */
 typedef struct _cl_platform_id *mst_cl_platform;
 typedef struct _cl_device_id *mst_cl_device;
 typedef struct _cl_context *mst_cl_context;
@@ -33,10 +33,10 @@ enum {
     MST_CL_INVALID_BINARY = -42,
     MST_CL_INVALID_BUILD_OPTIONS = -43,
     MST_CL_INVALID_KERNEL_NAME = -46,
-    MST_CL_PLATFORM_NOT_FOUND = -1001, /* of the loader: there is no implementation */
+    MST_CL_PLATFORM_NOT_FOUND = -1001, /* from the loader: there is no implementation */
 };
 
-enum { /* what is asked for */
+enum { /* parameters of queries, and flags */
        MST_CL_PLATFORM_NAME = 0x0902,
        MST_CL_DEVICE_TYPE_CPU = 1 << 1,
        MST_CL_DEVICE_MAX_COMPUTE_UNITS = 0x1002,
@@ -107,13 +107,13 @@ typedef struct mst_opencl_api {
     MST_OPENCL_SYMBOLS(MST_FOREIGN_MEMBER)
 } mst_opencl_api;
 
-/* The loader. MUSTER_OPENCL_LIBRARY: an absolute path to be opened instead; "none": as if there
- * were none. Opened by the first call that
- * succeeds. Threads: any. Errors: UNAVAILABLE, with the package's name. */
+/* The loader's functions, opened by the first call that succeeds. The environment variable
+ * MUSTER_OPENCL_LIBRARY holds an absolute path to open instead, or "none" to do without OpenCL.
+ * Threads: any. Errors: UNAVAILABLE; the message names the package. */
 muster_status mst_opencl_api_get(const mst_opencl_api **api);
 
-/* The error adapter: MUSTER_OK for success, else the status with a message from the symbol's name,
- * the error's name, and `what` it was about (the device's name). */
+/* Returns MUSTER_OK for success. Otherwise sets a message from the symbol's name, the error's name
+ * and `what` (such as the device's name), and returns the status. */
 muster_status mst_opencl_error(mst_cl_result result, const char *symbol, const char *what);
 
 #endif

@@ -1,4 +1,4 @@
-/* Inside of opencl/: the state of the process, and what its files ask of each other. */
+/* Private header of opencl/: the state of the process, and the functions that its files share. */
 #ifndef MST_OPENCL_STATE_IMPL_H
 #define MST_OPENCL_STATE_IMPL_H
 
@@ -12,15 +12,18 @@ enum { MST_OPENCL_DEVICES = 1024 };
 typedef struct mst_opencl {
     const mst_opencl_api *api;
     mst_cl_context context;
-    mst_cl_device devices[MST_OPENCL_DEVICES]; /* a core each; one of all cores where they cannot be told apart */
+    /* one device per core, or a single device of all cores if it cannot be partitioned */
+    mst_cl_device devices[MST_OPENCL_DEVICES];
     int32_t count;
-    int64_t most_bytes; /* of one buffer */
+    int64_t most_bytes; /* the most bytes of one buffer */
     bool is_pocl, has_double, has_small;
-    char version[MST_CODE_VERSION_SIZE]; /* of all that makes code: driver, device, its extensions */
+    /* version of everything that affects the generated code: the driver, the device, its
+     * extensions */
+    char version[MST_CODE_VERSION_SIZE];
     char name[96];
 } mst_opencl;
 
-/* The state, made by the first call that succeeds. Threads: any. Errors: UNAVAILABLE. */
+/* The state, created by the first call that succeeds. Threads: any. Errors: UNAVAILABLE. */
 muster_status mst_opencl_get(const mst_opencl **cl);
 
 static inline muster_status mst_opencl_check(mst_cl_result result, const char *symbol, const char *what) {
@@ -28,41 +31,42 @@ static inline muster_status mst_opencl_check(mst_cl_result result, const char *s
 }
 #define MST_CL(cl, what, symbol, ...) mst_opencl_check((cl)->api->symbol(__VA_ARGS__), #symbol, (what))
 
-/* One device's part (opencl_queue.c). */
+/* The OpenCL part of one host device (opencl_queue.c). */
 struct mst_opencl_device {
     const mst_opencl *cl;
-    const char *name; /* the head's */
+    const char *name; /* the name of `head` */
     mst_cl_device device;
     mst_cl_queue queue;
-    mst_cl_event last; /* of the launch before which everything has been done once it has */
+    mst_cl_event last; /* the last launch; once it is complete, so are all launches before it */
     const mst_device *head;
-    pid_t process; /* that has made it */
+    pid_t process; /* the process that created it */
 };
-/* Made by the first call. Threads: any. */
+/* The device's part, created by the first call. Threads: any. */
 muster_status mst_opencl_device_of(mst_device *head, mst_opencl_slot *slot, mst_opencl_device **device);
-/* Releasing what a kernel uses could wait for ever; and in a child of the process there is nobody
- * who would end it. What is not released is kept in sight of leak checkers, which shall find other
- * things; NULL is ignored. */
+/* False if objects must not be released: on a lost device the release could wait for ever, and in a
+ * child after fork there is no thread that would end the kernel. */
 bool mst_opencl_may_release(const mst_opencl_device *device);
+/* Keeps an object that is not released where leak checkers see it, so that they report only real
+ * leaks. NULL is ignored. */
 void mst_opencl_keep(void *object);
 
-/* The compiler (opencl_compile.c). target.user: a mst_opencl_maker. */
+/* The compiler (opencl_compile.c). target.user is an mst_opencl_maker. */
 typedef struct mst_opencl_maker {
     const mst_opencl *cl;
     mst_cl_device device;
 } mst_opencl_maker;
 extern const mst_code_compiler mst_opencl_compiler;
-/* The log of the last build for the device, by mst_alloc*; NULL: it said nothing. */
+/* The log of the last build for the device, allocated with mst_alloc*; NULL if it is empty. */
 char *mst_opencl_log(const mst_opencl *cl, mst_cl_program program, mst_cl_device device);
 
-/* Once, before any other kernel runs (opencl_prepare.c). What fails of it costs time at launches
- * and nothing else. */
+/* Call it once, before any other kernel runs (opencl_prepare.c). A failure has only one effect:
+ * launches take longer. */
 muster_status mst_opencl_prepare(const mst_opencl *cl);
 
-/* One text of all (opencl_text.c): every line `#include "name"` whose name is among the program's
- * texts is replaced by that text, and
- * #line puts the numbering right again. By mst_alloc*. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT
- * (texts that include each other without end). */
+/* Expands includes (opencl_text.c): replaces every line `#include "name"` that names one of the
+ * program's sources by that source. #line directives keep the line numbers right. *text is
+ * allocated with mst_alloc*. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (sources that include each
+ * other without end). */
 muster_status mst_opencl_expand(const mst_code_program *program, char **text);
 
 #endif
