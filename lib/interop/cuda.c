@@ -1,11 +1,11 @@
-/* What a body that launches CUDA work of its own can ask of its worker. */
+/* The functions with which a body that launches its own CUDA work gets its worker's handles. */
 #include "muster/cuda.h"
 
 #include "cuda/cuda_impl.h"
 #include "pool_impl.h"
 #include "tensor_impl.h"
 
-/* NULL where the worker's device is no GPU. */
+/* The worker's device; NULL if it is not a GPU. */
 static const mst_device *cuda_device(const muster_worker *worker) {
     return worker && mst_device_is_cuda(worker->device) ? worker->device : NULL;
 }

@@ -33,7 +33,7 @@ static muster_status read_backend(list_reader *reader, const mst_device_table **
     return MUSTER_OK;
 }
 
-/* Of a backend that is named alone. */
+/* The number of devices of a backend that is named alone. */
 static muster_status count_alone(const list_reader *reader, const mst_device_table *table, int32_t *count) {
     *count = table == &mst_host_device_table ? reader->core_count : 1;
     if (!table->hardware) return MUSTER_OK;
@@ -73,7 +73,7 @@ static muster_status add(list_reader *reader, mst_device_request request) {
     return MUSTER_OK;
 }
 
-/* "@0+2": each of them, as often as it is named. */
+/* "@0+2": one device per id, even if an id is repeated. */
 static muster_status read_ids(list_reader *reader, const mst_device_table *table) {
     if (table == &mst_host_device_table) return unreadable(reader, "a count of host devices, which have no ids");
     do {
@@ -105,8 +105,8 @@ static muster_status read_entry(list_reader *reader) {
     return MUSTER_OK;
 }
 
-/* Host devices get a core each, or equally many share each core, or none is pinned: otherwise
- * pinning would pile workers on some. */
+/* Pins each host device to a core of its own, or equally many devices to each core. Otherwise none
+ * is pinned, since pinning would put more workers on some cores than on others. */
 static void assign_cores(list_reader *reader) {
     int32_t count = count_of(reader, &mst_host_device_table);
     if (count > reader->core_count && count % reader->core_count != 0) return;
@@ -129,7 +129,7 @@ muster_status mst_device_list_read(const char *text, const char *source, const i
     return MUSTER_OK;
 }
 
-/* A line for the runtime's description. */
+/* Adds a line for the runtime's description. */
 static muster_status add_unused(char **unused, const mst_device_table *table, const char *reason) {
     const size_t before = *unused ? strlen(*unused) : 0, size = before + strlen(table->hardware->plural) + strlen(reason) + 32;
     char *lines = mst_alloc(size);

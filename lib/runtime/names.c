@@ -1,5 +1,5 @@
-/* Names of devices. They have a lock of their own, so that they can be asked for while calls run,
- * and from inside a body. */
+/* Names of devices. They have a lock of their own, so that they can be looked up during calls and
+ * from inside a body. */
 #include "runtime_impl.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 typedef struct mst_device_name {
-    struct mst_device_name *next; /* in the order in which they were given */
+    struct mst_device_name *next; /* the next name, in the order in which the names were given */
     int32_t rank;
     char text[];
 } mst_device_name;
@@ -49,7 +49,7 @@ static size_t add_text(char *text, size_t size, size_t at, const char *format, c
     return length < 0 ? at : at + (size_t)length;
 }
 
-/* "1 ('left', 'host cpu 1')": the rank, the names given, then the device's own. */
+/* "1 ('left', 'host cpu 1')": the rank, the names given by the user, and the device's own name. */
 static size_t describe(const muster_runtime *runtime, int32_t rank, char *text, size_t size, size_t at) {
     if (at < size) at += (size_t)snprintf(text + at, size - at, "%d (", (int)rank);
     for (const mst_device_name *name = runtime->device_names; name; name = name->next) {
@@ -79,7 +79,7 @@ const char *mst_runtime_device_text(muster_runtime *runtime, int32_t rank, char 
 
 /* ---- looking up; with the lock ---- */
 
-/* The number that the name is; negative: it is none. */
+/* The number that the name spells; negative: it is not a number. */
 static int64_t number_of(const char *name) {
     int64_t value = 0;
     if (!*name) return -1;
@@ -87,7 +87,7 @@ static int64_t number_of(const char *name) {
     return *name ? -1 : value;
 }
 
-/* -1: no device has the name. */
+/* The rank to which the user gave this name; -1: none. */
 static int32_t given_to(const muster_runtime *runtime, const char *name) {
     for (const mst_device_name *known = runtime->device_names; known; known = known->next) {
         if (strcmp(known->text, name) == 0) return known->rank;
@@ -95,8 +95,8 @@ static int32_t given_to(const muster_runtime *runtime, const char *name) {
     return -1;
 }
 
-/* Of devices that share a core or a GPU the own names are equal: the first such device from rank
- * `from` on. */
+/* The first rank from `from` on whose device has this own name; -1: none. Devices that share a core
+ * or a GPU have equal own names. */
 static int32_t own_name_of(const muster_runtime *runtime, const char *name, int32_t from) {
     for (int32_t r = from; r < runtime->size; r++) {
         if (strcmp(runtime->devices[r]->name, name) == 0) return r;
@@ -141,7 +141,7 @@ muster_status muster_runtime_find_device(muster_runtime *runtime, const char *na
 
 /* ---- naming ---- */
 
-/* *known: it is the device's already. */
+/* Fails if another device has the name. *known: the device itself already has it. */
 static muster_status check_free(const muster_runtime *runtime, const char *name, int32_t rank, const char *where, bool *known) {
     const int64_t number = number_of(name);
     int32_t other = number >= 0 && number < runtime->size ? (int32_t)number : given_to(runtime, name);

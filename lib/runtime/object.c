@@ -7,8 +7,8 @@ typedef struct mst_name {
     char text[];
 } mst_name;
 
-/* One string for equal names, so that a program which makes and destroys the same functions for
- * ever keeps one of each. */
+/* Equal names share one string. A program that creates and destroys the same functions again and
+ * again therefore keeps one copy of each name. */
 static char *intern(muster_runtime *runtime, const char *name) {
     for (mst_name *known = runtime->names; known; known = known->next) {
         if (strcmp(known->text, name) == 0) return known->text;
@@ -51,8 +51,8 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
     return MUSTER_OK;
 }
 
-/* Removing an object that is not linked (any more) does nothing, so that its destroy may be reached
- * from both sides. */
+/* An object that is not in the list is left as it is, so that both muster_runtime_close and the
+ * object's own destroy function may remove it. */
 void mst_runtime_remove(mst_object *object) {
     if (!object->runtime) return;
     for (mst_object **link = &object->runtime->objects; *link; link = &(*link)->next) {

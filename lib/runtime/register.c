@@ -1,5 +1,5 @@
-/* Memory of the program that devices copy from and to without staging: locked for every device that
- * can, between calls. */
+/* Registered host memory, which devices copy from and to without staging. It is pinned for every
+ * device that can do so, between calls. */
 #include "runtime_impl.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct mst_registered {
     int64_t bytes;
 } mst_registered;
 
-/* For the first `count` devices. */
+/* Unpins the memory for the first `count` devices. */
 static void unlock(muster_runtime *runtime, void *address, int32_t count) {
     for (int32_t r = count - 1; r >= 0; r--) {
         mst_device *device = runtime->devices[r];

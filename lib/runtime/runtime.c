@@ -11,12 +11,13 @@
 #include <unistd.h>
 
 /* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on
- * virtual machines, and calls are often a millisecond apart. OpenMP runtimes spin for as long or
+ * virtual machines, and calls are often a millisecond apart. OpenMP runtimes spin as long or
  * longer. */
 enum { DEFAULT_SPIN_NS = 2000000 };
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
-/* Reports of waits begin with the name by themselves, for logs of the program's. */
+/* Reports of waits already begin with "muster: ", because the program's own log function gets them,
+ * too. */
 static void log_to_stderr(void *user, const char *line) {
     (void)user;
     fprintf(stderr, "%s%s\n", strncmp(line, "muster: ", 8) == 0 ? "" : "muster: ", line);
@@ -29,8 +30,8 @@ void muster_runtime_options_init_sized(muster_runtime_options *options, size_t s
 
 static int64_t or_default(int64_t value, int64_t otherwise) { return value == 0 ? otherwise : value; }
 
-/* With several devices of their own queues rank 0 is served apart from the program's threads, so
- * that each such device keeps its one thread. */
+/* If several devices have queues of their own, rank 0 gets a thread of its own instead of the
+ * calling thread, so that each such device is always served by the same thread. */
 static bool wants_dedicated_rank0(const muster_runtime *runtime) {
     int32_t queued = 0;
     for (int32_t r = 0; r < runtime->size; r++) queued += !mst_device_is_host(runtime->devices[r]);
@@ -49,8 +50,8 @@ static mst_pool_options pool_options(const muster_runtime *runtime, const muster
     };
 }
 
-/* On a machine that seems to have such devices the program's author should hear that they are not
- * used, but not with every runtime. */
+/* If the machine seems to have such devices, the program's author should learn that they are not
+ * used: once per process, not with every runtime. */
 static void log_missed(const muster_runtime_options *options, const char *plural, const char *reason) {
     static _Atomic bool said;
     if (atomic_exchange(&said, true)) return;
@@ -84,7 +85,7 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     return mst_device_list_read(text, source, cores, core_count, requests, count);
 }
 
-/* What the devices met that does not keep them from working. */
+/* Logs the pending warnings of the code cache and of the backends. */
 static void log_notices(const muster_runtime_options *options) {
     char text[MST_MESSAGE_SIZE];
     const mst_device_table *table;
@@ -94,7 +95,7 @@ static void log_notices(const muster_runtime_options *options) {
     }
 }
 
-/* The environment's number: 0 where it says nothing. */
+/* Reads MUSTER_LOGICAL_SHARDS; *shards is 0 if it is not set. */
 static muster_status shards_of_environment(int64_t *shards) {
     const char *text = getenv("MUSTER_LOGICAL_SHARDS");
     char *end;
@@ -132,7 +133,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < count; runtime->size++) {
         MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
-        host |= runtime->devices[runtime->size]->table->launch != NULL; /* its processor is the host's */
+        host |= runtime->devices[runtime->size]->table->launch != NULL; /* its processor is a host thread */
     }
     log_notices(options);
     if (!host) return MUSTER_OK;
@@ -143,7 +144,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
 
 enum { HARDWARE_LINE = 192 };
 
-/* Of one backend: a line for its libraries, and one for each device. */
+/* Describes one backend: one line for its libraries, and one for each device. */
 static size_t describe_backend(const muster_runtime *runtime, const mst_device_table *table, char *text, size_t size) {
     char line[HARDWARE_LINE];
     size_t at = 0;
@@ -162,7 +163,8 @@ static size_t describe_backend(const muster_runtime *runtime, const mst_device_t
     return at;
 }
 
-/* First what a runtime that was told nothing passed over, and why. */
+/* First the hardware that the default choice passed over, with the reasons; then the backends in
+ * use. */
 static size_t describe_hardware(const muster_runtime *runtime, char *text, size_t size) {
     const mst_device_table *table;
     size_t at = (size_t)snprintf(text, size, "%s", runtime->unused_hardware ? runtime->unused_hardware : "");
@@ -207,7 +209,7 @@ static muster_status describe(muster_runtime *runtime) {
     return MUSTER_OK;
 }
 
-/* Undoes whatever open has done, in reverse order. */
+/* Undoes everything that open has done, in reverse order. */
 static void dismantle(muster_runtime *runtime) {
     mst_free(runtime->description);
     mst_communicator_destroy(runtime->communicator);
@@ -277,12 +279,12 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     if (!runtime) return MUSTER_OK;
     if (mst_runtime_callback)
         return mst_error(MUSTER_BAD_STATE, "muster_runtime_close: called inside %s, which has to return first", mst_runtime_callback);
-    /* In a child the parent's worker threads do not exist and its memory may have been copied in
-     * the middle of a change: nothing is touched. */
+    /* A child after fork has none of the parent's worker threads, and its copy of the memory may be
+     * in the middle of a change. It therefore touches nothing. */
     if (runtime->process != getpid()) return MUSTER_OK;
     MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
     mst_runtime_trace_at_close(runtime);
-    destroy_objects(runtime, "function"); /* they count the variables that they use */
+    destroy_objects(runtime, "function"); /* first, because they count the variables that they use */
     destroy_objects(runtime, NULL);
     mst_pool_leave(runtime->pool);
     dismantle(runtime);

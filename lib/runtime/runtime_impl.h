@@ -1,4 +1,4 @@
-/* The opened machine, as variables and functions see it. */
+/* The open runtime, as functions, variables and the other modules see it. */
 #ifndef MST_RUNTIME_IMPL_H
 #define MST_RUNTIME_IMPL_H
 
@@ -7,31 +7,36 @@
 
 #include <pthread.h>
 
-/* Things that live in a runtime (functions, variables): closed with it, names unique per kind. */
+/* The head of an object that belongs to a runtime, such as a function or a variable. Closing the
+ * runtime destroys it. Names are unique among objects of one kind. */
 typedef struct mst_object {
     struct muster_runtime *runtime;
     char *name;
-    const char *kind;                         /* "function", "variable" */
-    void (*destroy)(struct mst_object *self); /* frees it; runs inside an entered pool, or at close */
+    const char *kind; /* "function", "variable" */
+    /* Frees the object. Runs while the pool is entered, or at close. */
+    void (*destroy)(struct mst_object *self);
     struct mst_object *next;
 } mst_object;
 
-/* What this thread runs, where closing a runtime would wait for its end for ever: "a rule of a
- * server"; NULL: nothing of that kind. */
+/* Names the callback that this thread runs, such as "a rule of a server", while closing a runtime
+ * from it would wait for ever. NULL: none. */
 extern _Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
 
 struct muster_runtime {
     int32_t size;
-    int32_t process; /* id of the process that opened it: a child after fork has another */
+    /* the id of the process that opened it; a child after fork has another one */
+    int32_t process;
     mst_device **devices;
     mst_pool *pool;
     muster_communicator *communicator;
-    mst_object *objects;    /* newest first; guarded by the pool's turn */
-    int32_t logical_shards; /* 0: not in reproducible mode; else a multiple of size */
+    mst_object *objects;    /* newest first; guarded by mst_pool_enter */
+    int32_t logical_shards; /* 0: not in reproducible mode; otherwise a multiple of size */
     char *description;
     bool blas_open;
-    char *unused_hardware; /* lines of the description: what nobody chose and cannot be used; NULL: none */
-    /* register.c: memory of the program that devices copy without staging */
+    /* Lines of the description about hardware that was passed over when the devices were chosen by
+     * default; NULL: none. */
+    char *unused_hardware;
+    /* register.c: host memory of the program that devices copy without staging */
     struct mst_registered *registered;
     int64_t registered_count, registered_capacity;
     /* trace.c */
@@ -40,50 +45,55 @@ struct muster_runtime {
     char *trace_path; /* NULL: no trace at close */
     /* object.c */
     struct mst_name *names;
-    /* names.c: under their own lock */
+    /* names.c: names of devices, under their own lock */
     pthread_mutex_t device_names_lock;
     bool device_names_open;
     struct mst_device_name *device_names;
     int32_t default_device;
-    /* tensors.c: by rank and address; guarded by the pool's turn */
+    /* tensors.c: sorted by rank and address; guarded by mst_pool_enter */
     struct mst_placed *placed;
     int64_t placed_count, placed_capacity, placed_ever;
 };
 
-/* Between mst_pool_enter and leave. add: takes a copy of the name; refuses an empty or a doubled
- * one (where: public function). remove: unlinks, takes the name away; of an object
- * that is not linked: does nothing. At close functions go first (they count their variables), each
- * removed before its destroy runs. */
+/* Between mst_pool_enter and mst_pool_leave. Adds the object under a copy of the name. Refuses a
+ * name that is empty or taken. where: the public function, for messages. */
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where);
+/* Between mst_pool_enter and mst_pool_leave. Takes the object out of the list and takes its name
+ * away; an object that is not in the list stays as it is. At close each object is removed before
+ * its destroy runs, functions first, since they count the variables that they use. */
 void mst_runtime_remove(mst_object *object);
-/* The names of objects live until close, since recorders hold them. */
+/* Frees the names of all objects. Names live until close, because recorders hold pointers to
+ * them. */
 void mst_runtime_names_free(muster_runtime *runtime);
 
-/* register.c: unlocks what is left, before the devices close. */
+/* register.c: unpins all memory that is still registered. Call it before the devices close. */
 void mst_runtime_unregister_all(muster_runtime *runtime);
 
-/* names.c. open: before devices have names. find: the rank of `name`, NULL: of the default device;
- * where, what: public function and argument, for messages. device_text: how
- * messages name a device: "1 ('left', 'host cpu 1')". */
+/* names.c. The names of devices; open comes before any name is given. */
 enum { MST_DEVICE_TEXT = 200 };
 muster_status mst_runtime_names_open(muster_runtime *runtime);
 void mst_runtime_names_close(muster_runtime *runtime);
+/* The rank of the device called `name`; NULL: the default device. where, what: the public function
+ * and its argument, for messages. */
 muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank);
+/* A device as messages name it: "1 ('left', 'host cpu 1')". */
 const char *mst_runtime_device_text(muster_runtime *runtime, int32_t rank, char text[MST_DEVICE_TEXT]);
 
-/* tensors.c. extent: how many bytes lie between an address on the device `rank` and the end of the
- * tensor of muster_runtime_tensor_create in whose memory it is; -1: it is in none. Inside a run, or
- * between mst_pool_enter and leave. release_tensors: what is left, before the devices close. */
+/* tensors.c. The bytes from `address` on the device `rank` to the end of the memory of the
+ * muster_runtime_tensor_create tensor that holds it; -1: no such tensor does. Call it inside a run,
+ * or between mst_pool_enter and mst_pool_leave. */
 int64_t mst_runtime_tensor_extent(const muster_runtime *runtime, int32_t rank, const void *address);
+/* Releases the memory of all tensors that are left. Call it before the devices close. */
 void mst_runtime_release_tensors(muster_runtime *runtime);
-/* The largest number of bytes that a copy packs, or passes through host memory, at once, 8 or more.
- * Tests lower it. */
+/* The most bytes that a copy packs, or passes through host memory, at once; at least 8. Tests lower
+ * it. */
 extern int64_t mst_tensor_copy_piece;
 
-/* trace.c. open: after the pool. close: gives back what open took, before the pool goes. at_close:
- * writes the trace that MUSTER_TRACE asks for. */
+/* trace.c. Opens the workers' recorders. Call it after the pool has been created. */
 muster_status mst_runtime_trace_open(muster_runtime *runtime);
+/* Frees what open allocated. Call it before the pool is destroyed. */
 void mst_runtime_trace_close(muster_runtime *runtime);
+/* Writes the trace that MUSTER_TRACE asks for. */
 void mst_runtime_trace_at_close(muster_runtime *runtime);
 void mst_runtime_trace_describe(const muster_runtime *runtime, char *text, size_t size);
 

@@ -1,7 +1,7 @@
-/* Copies between host memory and the tensors of devices. What host code can read is moved by the
- * calling thread; the rest by the worker of the device where it lies, and from one device to
- * another by the receiving one if its code reaches the other's memory. Otherwise the bytes pass
- * through host memory, piece after piece. */
+/* Copies between host memory and the tensors of devices. The calling thread copies memory that host
+ * code can read. The worker of a device copies the device's memory. Between two devices the
+ * receiving device's worker copies if it has peer access to the other device. Otherwise the bytes
+ * pass through host memory, chunk by chunk. */
 #include "tensors_impl.h"
 
 #include "muster/ops.h"
@@ -14,10 +14,10 @@ int64_t mst_tensor_copy_piece = 8 << 20;
 typedef struct copying {
     muster_runtime *runtime;
     const char *where;
-    char *staging; /* NULL: one side is read or written where it is */
+    char *staging; /* NULL: one side is contiguous host memory, which is used directly */
 } copying;
 
-/* The rank whose worker has to move it; -1: host code reads the memory. */
+/* The rank whose worker has to copy the tensor; -1: host code can read the memory. */
 static int32_t mover_of(const muster_runtime *runtime, muster_tensor tensor) {
     return tensor.device == MUSTER_DEVICE_HOST || mst_device_is_host(runtime->devices[tensor.device]) ? -1 : tensor.device;
 }
@@ -39,7 +39,8 @@ static muster_status copy_on_device(muster_worker *worker, void *argument) {
                                         mst_tensor_bytes(copy->to));
 }
 
-/* Also where `from` lies on a device that this one reaches: its code reads the address as it is. */
+/* `from` may lie on a device to which this one has peer access; its code then reads the address
+ * directly. */
 static muster_status copy_by(muster_runtime *runtime, int32_t rank, muster_tensor from, muster_tensor to) {
     device_copy copy = {from, to};
     copy.from.device = rank;
@@ -56,11 +57,12 @@ static muster_status ask_reach(const muster_runtime *runtime, int32_t rank, int3
 /* ---- between a device and host memory ---- */
 
 typedef struct passage {
-    muster_tensor tensor; /* on the device */
-    char *host;           /* its elements, contiguous */
+    muster_tensor tensor; /* the tensor on the device */
+    char *host;           /* the same elements in host memory, contiguous */
 } passage;
 
-/* Where the elements are contiguous on the device, at once or after packing. */
+/* The contiguous place of the elements on the device: the tensor itself, or scratch memory to pack
+ * them into. */
 static muster_status contiguous_place(muster_worker *worker, muster_tensor tensor, muster_tensor *place) {
     *place = tensor;
     if (mst_tensor_contiguous(tensor)) return MUSTER_OK;
@@ -103,7 +105,8 @@ static muster_status store(const copying *c, char *from, muster_tensor to) {
     return MUSTER_OK;
 }
 
-/* Through the contiguous host memory of one of the two, or through the staging. */
+/* Copies through the contiguous host memory of `from` or `to`, or else through the staging
+ * buffer. */
 static muster_status pass(const copying *c, muster_tensor from, muster_tensor to) {
     char *const source = is_plain_host(c->runtime, from) ? muster_tensor_address(from) : NULL;
     char *const target = is_plain_host(c->runtime, to) ? muster_tensor_address(to) : NULL;
@@ -113,9 +116,9 @@ static muster_status pass(const copying *c, muster_tensor from, muster_tensor to
     return store(c, c->staging, to);
 }
 
-/* ---- piece by piece ---- */
+/* ---- chunk by chunk ---- */
 
-/* Pieces are `step` indices of the axis, and all of the axes behind it. */
+/* A chunk covers `step` indices of this axis and all indices of the axes after it. */
 typedef struct pieces {
     int32_t axis;
     int64_t step;
@@ -124,7 +127,7 @@ typedef struct pieces {
 static pieces cut(muster_tensor tensor, int64_t limit) {
     int64_t inner = muster_dtype_size(tensor.dtype);
     int32_t axis = tensor.ndim - 1;
-    /* one that fits entirely is behind the cut */
+    /* skips the axes that fit into the limit as a whole */
     while (axis > 0 && inner * tensor.shape[axis] <= limit) inner *= tensor.shape[axis--];
     return (pieces){axis, limit / inner > 0 ? limit / inner : 1};
 }
@@ -138,7 +141,7 @@ static muster_tensor piece_of(muster_tensor tensor, const pieces *pieces, const 
     return tensor;
 }
 
-/* false: there are no more. */
+/* Moves to the next chunk; false: that was the last. */
 static bool advance(muster_tensor tensor, const pieces *pieces, int64_t *at) {
     for (int32_t d = pieces->axis; d >= 0; d--) {
         at[d] += d == pieces->axis ? pieces->step : 1;

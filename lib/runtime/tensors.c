@@ -1,6 +1,6 @@
-/* Tensors that the program places on a device. Each device's memory is given by its own worker's
- * thread, as all work on it is; what is placed is listed by rank and address, so that a tensor can
- * be told from one that was destroyed or that belongs to another runtime. */
+/* Tensors that the program creates on a device. Each device's own worker thread allocates the
+ * memory, as it does all work of the device. The list is sorted by rank and address. It tells
+ * whether a tensor has been destroyed or belongs to another runtime. */
 #include "tensors_impl.h"
 
 #include "muster/ops.h"
@@ -12,7 +12,9 @@ typedef struct mst_placed {
     int32_t rank;
     char *address;
     int64_t bytes;
-    int64_t number; /* in reserved[0] of the tensor and of its views: the same memory may be given out again */
+    /* The number that reserved[0] of the tensor and of its views holds. It tells this tensor from
+     * an older one in the same memory. */
+    int64_t number;
 } mst_placed;
 
 /* ---- the list ---- */
@@ -21,7 +23,7 @@ static bool lies_before(const mst_placed *placed, int32_t rank, const char *addr
     return placed->rank < rank || (placed->rank == rank && (uintptr_t)placed->address <= (uintptr_t)address);
 }
 
-/* How many of the list begin at or before the address. */
+/* The number of tensors in the list that begin at or before the address. */
 static int64_t count_before(const muster_runtime *runtime, int32_t rank, const char *address) {
     int64_t low = 0, high = runtime->placed_count;
     while (low < high) {
@@ -34,7 +36,7 @@ static int64_t count_before(const muster_runtime *runtime, int32_t rank, const c
     return low;
 }
 
-/* The one whose memory the address is in, or just behind; NULL: none. */
+/* The tensor whose memory holds the address or ends exactly there; NULL: none. */
 static mst_placed *find(const muster_runtime *runtime, int32_t rank, const void *address) {
     const int64_t before = count_before(runtime, rank, address);
     if (before == 0) return NULL;
@@ -58,7 +60,7 @@ static void unlist(muster_runtime *runtime, const mst_placed *placed) {
 int64_t mst_runtime_tensor_extent(const muster_runtime *runtime, int32_t rank, const void *address) {
     const mst_placed *placed = find(runtime, rank, address);
     const int64_t left = placed ? placed->bytes - ((const char *)address - placed->address) : -1;
-    return left > 0 ? left : -1; /* what lies just behind it is another's */
+    return left > 0 ? left : -1; /* an address at the end belongs to other memory */
 }
 
 void mst_runtime_release_tensors(muster_runtime *runtime) {
@@ -103,12 +105,13 @@ static muster_status check_device(muster_runtime *runtime, muster_tensor tensor,
 
 static mst_placed *placed_of(const muster_runtime *runtime, muster_tensor tensor) {
     mst_placed *placed = find(runtime, tensor.device, tensor.data);
-    const int64_t number = tensor.reserved[0]; /* 0: a view that was made anew from the address, as reshape does */
+    const int64_t number = tensor.reserved[0]; /* 0: a view created from the address again, as reshape does */
     return placed && (number == 0 || number == placed->number) ? placed : NULL;
 }
 
-/* The bytes from the first to behind the last element, counted from `data`; the tensor has
- * elements, and they fit 64 bits. */
+/* The range of bytes that the elements span, relative to `data`: from the first byte of the lowest
+ * element to the byte after the highest one. The tensor has elements, and their sizes fit 64
+ * bits. */
 static void find_bounds(muster_tensor tensor, int64_t *low, int64_t *high) {
     const int64_t size = muster_dtype_size(tensor.dtype);
     *low = *high = tensor.byte_offset;
@@ -151,7 +154,7 @@ static muster_status place(muster_worker *worker, void *argument) {
     return muster_tensor_count(*p->tensor) > 0 ? muster_fill(worker, 0, *p->tensor) : MUSTER_OK;
 }
 
-/* An empty tensor has an address of its own, too. */
+/* An empty tensor gets an address of its own, too. */
 static muster_status create(muster_runtime *runtime, placing *p) {
     MUSTER_TRY(
         mst_grow((void **)&runtime->placed, &runtime->placed_capacity, runtime->placed_count + 1, sizeof *runtime->placed, p->where));
@@ -171,7 +174,7 @@ static muster_status create(muster_runtime *runtime, placing *p) {
 
 static muster_status check_shape(muster_tensor made, const char *where) {
     static _Alignas(8) char place_holder[8];
-    made.data = place_holder; /* only the sizes are asked about, and data is aligned to every dtype */
+    made.data = place_holder; /* only the sizes are checked; the data is aligned for every dtype */
     return mst_tensor_check(made, where, "shape");
 }
 

@@ -1,4 +1,4 @@
-/* What the environment says of the recorders, and their trace. */
+/* The environment's settings for the recorders and their trace. */
 #include "runtime_impl.h"
 #include "trace_impl.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A trace of the default ring would show the last moment only. */
+/* A trace of a ring of the default size would show only the last moment. */
 enum { TRACED_EVENTS = 65536 };
 
 static const char *setting(const char *name) {
@@ -31,12 +31,12 @@ static muster_status read_length(bool traced, int64_t *events) {
     return MUSTER_OK;
 }
 
-/* `pattern` with the process for every %p, and behind it .1, .2 for the second and third runtime of
- * the process that is traced. */
+/* Replaces every %p of `pattern` by the process id. The second and third traced runtime of the
+ * process append .1 and .2. */
 static muster_status make_path(const char *pattern, char **path) {
     static _Atomic int32_t traced_runtimes;
     enum { LONGEST_NUMBER = 12 };
-    /* every two characters may become a number */
+    /* every two characters of the pattern may become a number */
     size_t size = strlen(pattern) * LONGEST_NUMBER / 2 + LONGEST_NUMBER + 2;
     char *text = mst_alloc(size), *at = text;
     if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
@@ -92,8 +92,8 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
     return status;
 }
 
-/* A trace that cannot be written is worth a line, but close has to close: its outcome and the
- * thread's last error stay as they are. */
+/* A trace that cannot be written is logged. Closing still succeeds, and the thread's last error
+ * stays as it is. */
 void mst_runtime_trace_at_close(muster_runtime *runtime) {
     char before[MST_MESSAGE_SIZE];
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
