@@ -1,5 +1,6 @@
-/* A communicator: its members, and the transports that serve them. Members enter collectives in the
- * same order, inside a task. This header and core/ know no transport. */
+/* A communicator: its members, and the transports that serve them. All members enter its
+ * collectives in the same order, inside a task. This header and core/ do not depend on any
+ * transport. */
 #ifndef MST_COMMUNICATOR_IMPL_H
 #define MST_COMMUNICATOR_IMPL_H
 
@@ -7,7 +8,7 @@
 
 #include <pthread.h>
 
-/* The kernels of this room. */
+/* The kernel sources of the collectives. */
 extern const mst_code_texts mst_collectives_code;
 
 typedef struct mst_transport mst_transport;
@@ -21,119 +22,126 @@ enum {
     MST_TRANSPORT_COUNT
 };
 
-/* What was asked for by name. transport NULL: nothing. algorithm: 1 + its number in a transport
- * that has several, 0: the transport itself was named. */
+/* The transport or algorithm that the options or the environment name; transport is NULL if they
+ * name none. algorithm is 1 + the number of an algorithm of the transport, or 0 if the transport
+ * itself is named. */
 typedef struct mst_forced {
     const mst_transport *transport;
     int32_t algorithm;
 } mst_forced;
 
-/* What a member has noted between group_begin and group_end. */
+/* The requests that a member has recorded between group_begin and group_end. */
 enum { MST_GROUP_REQUESTS = 1024 };
 typedef struct mst_group {
-    uint64_t epoch; /* of the run in which it was opened; 0: closed */
+    uint64_t epoch; /* the run in which the group was opened; 0: no group is open */
     int32_t count;
-    bool released;         /* the member has given its part of the communicator back */
-    mst_request *requests; /* [MST_GROUP_REQUESTS] as noted, as many sorted, as many as offered; made on first use */
-    uint8_t *winners;      /* [MST_GROUP_REQUESTS], behind them: the transport of each */
+    bool released; /* the member has released the communicator */
+    /* Three arrays of MST_GROUP_REQUESTS each, allocated on first use: the requests in the order of
+     * the calls, the sorted requests, and the requests as offered to the other members. */
+    mst_request *requests;
+    uint8_t *winners; /* [MST_GROUP_REQUESTS] the transport that serves each request; in the same allocation */
 } mst_group;
 
-/* Per-member state. Written by that member only; rank, momentum and messages are read by others. */
+/* Per-member state. Only the member writes it; other members read rank, momentum and messages. */
 typedef struct mst_member {
     _Alignas(MST_CACHE_LINE) int32_t rank; /* in the pool */
     mst_group group;
-    const mst_request **requests; /* [size], the view of the collective in progress */
-    /* What goes with the two flag lines, used in turn like them: the others read beta there, for
-     * error messages. */
+    const mst_request **requests; /* [size] the requests of all members in the collective in progress */
+    /* One per flag line; the two alternate as the flag lines do. The other members read beta here
+     * for error messages. */
     mst_momentum momentum[2];
-    mst_message *messages; /* [MST_GROUP_REQUESTS] of a group, made on first use */
+    mst_message *messages; /* [MST_GROUP_REQUESTS] messages of a group, allocated on first use */
     int32_t message_count;
-    uint64_t *post_tags;       /* [size], of this group's posts by receiver */
-    _Atomic uint64_t decision; /* on the part that this member has made last, see agree in split.c */
-    /* What has served the last collective; NULL: none yet, or no transport was needed, or a
-     * transport without algorithms. For tests. */
+    uint64_t *post_tags;       /* [size] the tags of this group's posts, by receiver */
+    _Atomic uint64_t decision; /* about the part that this member made last; see agree in split.c */
+    /* For tests: the transport and the algorithm that served the last collective. served_transport
+     * is NULL before the first collective, or if no transport was needed. served_algorithm is also
+     * NULL if the transport has no algorithms. */
     const char *served_transport, *served_algorithm;
 } mst_member;
 
 struct muster_communicator {
     int32_t size;
-    int32_t *rank_of; /* by rank in the pool: rank in here, -1: none */
+    int32_t *rank_of; /* by rank in the pool: the rank in this communicator, or -1 */
     mst_member *members;
     mst_team *team;
     mst_pool *pool;
-    /* The one that has the rendezvous of a collective to itself unless transports that share one
-     * win; chosen when the communicator is made. GROUP: of batches. */
+    /* For each collective, the transport that serves it in a rendezvous of its own if no sharing
+     * transport does. Entry MST_GROUP is for batches. Chosen when the communicator is created. */
     const mst_transport *exclusive[MST_COLLECTIVE_COUNT];
-    /* Those that move tensors from where they are and share a rendezvous, in the order of
-     * transports.def; none between ranks on host memory. */
+    /* The transports that share a rendezvous because they move tensors in place, without copies, in
+     * the order of transports.def. Between ranks on host memory there are none. */
     const mst_transport *shared[MST_TRANSPORT_COUNT];
     int32_t shared_count;
     const mst_message_table *messages;
     void *state[MST_TRANSPORT_COUNT]; /* NULL: the transport does not serve these members */
     mst_forced forced;
-    muster_communicator *alone; /* of all workers: rank 0 by itself, for single calls */
-    /* of a part */
+    muster_communicator *alone; /* a communicator of rank 0 alone, for single calls */
+    /* parts only */
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
-    /* of the world */
-    bool fixed_order;     /* floats are combined in rank order only */
-    bool recovers;        /* some open transport can be recovered */
-    pthread_mutex_t lock; /* of the list */
+    /* the world only */
+    bool fixed_order;     /* combine floats in rank order only */
+    bool recovers;        /* some open transport has a recover function */
+    pthread_mutex_t lock; /* protects the list of parts */
     muster_communicator *parts;
-    void *open[MST_TRANSPORT_COUNT];    /* what the communicators of this world share; NULL: not open */
+    void *open[MST_TRANSPORT_COUNT];    /* per transport: the state that all communicators of this world share; NULL: not open */
     char *reasons[MST_TRANSPORT_COUNT]; /* why a transport is not open; NULL: none given */
 };
 
 static inline int32_t mst_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     return communicator->rank_of[worker->rank];
 }
-/* How error messages name a member: "rank 1 (worker 3)". */
+/* Formats the name of a member for error messages: "rank 1 (worker 3)". */
 static inline const char *mst_member_text(const muster_communicator *communicator, int32_t rank, char text[MST_RANK_TEXT]) {
     return mst_team_rank_text(communicator->team, communicator->members[rank].rank, text);
 }
 
-/* algorithm: the name of the one that serves whatever it can ("reference", "inline", "direct";
- * between devices with memory of their own "p2p", "nccl", "staged"); NULL: the environment's
- * MUSTER_COLLECTIVE_ALGORITHM, else the selection. Unknown names, and transports that these devices
- * do not have, are refused.
- * fixed_order: floats are combined in rank order, also where NCCL could do it in its own (the
- * reproducible mode). */
+/* algorithm names the algorithm ("reference", "inline", "direct") or, between devices with memory
+ * of their own, the transport ("p2p", "nccl", "staged") that serves every collective that it can.
+ * If it is NULL, the environment's MUSTER_COLLECTIVE_ALGORITHM names it; if that is not set, the
+ * library selects. A name that is unknown, or a transport that these devices do not support, is an
+ * error.
+ *
+ * With fixed_order (the reproducible mode) floats are combined in rank order, even where NCCL could
+ * combine them in an order of its own. */
 typedef struct mst_communicator_options {
     const char *algorithm;
     bool fixed_order;
 } mst_communicator_options;
 
-/* Over all workers of a pool; sets worker->communicator. Destroy between runs; destroys what was
- * split from it and is left. options may be NULL. */
+/* Creates the communicator of all workers of a pool and sets worker->communicator. options may be
+ * NULL. Destroy it between runs; that also destroys the parts that have not been released. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
-/* Between mst_pool_enter and every run, before its deadlines are set: recovers what an aborted run
- * has broken. Cheap where nothing is. What cannot be recovered is logged, and other transports
- * serve. */
+/* Call it between mst_pool_enter and each run, before the deadlines of the run are set. Recovers
+ * the transports that an aborted run has broken; cheap if none is broken. If a transport cannot be
+ * recovered, a warning is logged and other transports serve. */
 void mst_communicator_ready(muster_communicator *communicator);
-/* "p2p between peers; NCCL 2.28.9": how collectives go, for the runtime's description. Returns
- * text. */
+/* Describes the transports for the runtime's description, such as "p2p between peers; NCCL 2.28.9".
+ * Returns text. */
 const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size);
-/* The communicator of the run: of one rank inside run_single. */
+/* The communicator of the current run; inside run_single it has one rank. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);
 
-/* Checked requests, served together; more than one, or messages to itself, only from a group. */
+/* Serves requests that have been checked, all together. Several requests, or a message of a rank to
+ * itself, come only from a group. */
 muster_status mst_communicator_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
-/* core/split.c. release: this member gives its part back; the last one destroys it. */
+/* core/split.c. The last member that releases the part destroys it. */
 muster_status mst_communicator_split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                                      muster_communicator **part);
 void mst_communicator_release(muster_communicator *part, muster_worker *worker);
-/* core/group.c. end: serves what was noted. */
+/* core/group.c. mst_group_end serves the recorded requests. */
 muster_status mst_group_begin(muster_communicator *communicator, muster_worker *worker, const char *where);
 muster_status mst_group_end(muster_communicator *communicator, muster_worker *worker);
 
-/* For rooms to the right, which have checked their arguments: one request over all workers of the
- * run. */
+/* For the modules built on this one, which check their arguments themselves: serves one request
+ * over all workers of the run. */
 static inline muster_status mst_worker_collective(muster_worker *worker, mst_request request) {
     return mst_communicator_run(mst_worker_communicator(worker), worker, &request, 1);
 }
-/* May the requests of this worker allocate, and so want a reserve beforehand? reserve: its next
- * requests, with inputs and outputs of at most `bytes` each, allocate nothing. */
+/* Can the requests of this worker allocate memory? Then mst_worker_reserve, called before them,
+ * ensures that requests with inputs and outputs of at most `bytes` each allocate nothing. */
 static inline bool mst_worker_reserves(const muster_worker *worker) { return mst_worker_communicator(worker)->size > 1; }
 muster_status mst_worker_reserve(muster_worker *worker, int64_t bytes);
 

@@ -1,5 +1,5 @@
-/* The public collectives of a worker: what can be wrong on one rank is refused here, before any
- * peer is met. */
+/* The public collectives of a worker. They check everything that one rank can check alone, before
+ * its rendezvous with the peers. */
 #include "communicator_impl.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct entrance {
     muster_worker *worker;
     muster_communicator *communicator;
     int32_t rank, size;
-    const char *input, *output; /* the names of these arguments, where there are such */
+    const char *input, *output; /* the names of these arguments in messages */
 } entrance;
 
 static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(e->communicator, e->rank, text); }
@@ -56,8 +56,8 @@ static muster_status submit(const entrance *e, mst_request request) {
 
 /* ---- arguments ---- */
 
-/* "No tensor" from a failed scratch request carries that failure: its message is still this
- * thread's last error. */
+/* If the tensor is "no tensor" because a scratch request failed, returns that failure; its message
+ * is still this thread's last error. */
 static muster_status check_tensor(const entrance *e, const muster_tensor *tensor, const char *what) {
     const muster_worker *worker = e->worker;
     if (tensor->dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
@@ -88,8 +88,8 @@ static muster_status check_count(const entrance *e, const char *what, int64_t ex
                      (long long)received);
 }
 
-/* offset: where the smaller of the two may lie in the larger one, in elements; negative:
- * nowhere. */
+/* Input and output may overlap only if the smaller one begins `offset` elements after the larger
+ * one. A negative offset allows no overlap. */
 static muster_status check_overlap(const entrance *e, const mst_request *r, int64_t offset) {
     int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
     const char *in = r->input, *out = r->output;
@@ -100,7 +100,7 @@ static muster_status check_overlap(const entrance *e, const mst_request *r, int6
                      e->where, e->output, e->input);
 }
 
-/* Of equal counts, in place as a whole. */
+/* Input and output must have equal counts; they may be the same memory. */
 static muster_status check_whole(const entrance *e, const mst_request *r) {
     MUSTER_TRY(check_count(e, "output", r->input_count, "the input", r->output_count));
     return check_overlap(e, r, 0);
@@ -126,7 +126,7 @@ static void set_output(mst_request *r, const muster_tensor *output) {
     r->dtype = (uint8_t)output->dtype;
 }
 
-/* Both tensors, of one dtype, in a request of this collective. */
+/* Checks both tensors, which must have one dtype, and puts them into the request. */
 static muster_status check_both(const entrance *e, mst_request *r, const muster_tensor *input, const muster_tensor *output) {
     MUSTER_TRY(check_not_per_shard(e));
     MUSTER_TRY(check_tensor(e, input, e->input));
@@ -163,12 +163,12 @@ muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_comm
     r.shards = input.shape[0];
     if (__builtin_mul_overflow(r.shards, r.output_count, &expected)) expected = INT64_MAX;
     MUSTER_TRY(check_count(&e, "input", expected, "shards times the output", r.input_count));
-    if (r.output_count == 0 && r.shards > 1) r.shards = 1; /* nothing to combine, however many */
+    if (r.output_count == 0 && r.shards > 1) r.shards = 1; /* there is nothing to combine */
     MUSTER_TRY(check_overlap(&e, &r, -1));
     return submit(&e, r);
 }
 
-/* What a gradient and the parameter that it moves must be. */
+/* Checks a gradient and the parameter that it updates. */
 static muster_status check_gradient(entrance *e, mst_request *r, const muster_tensor *gradient, const muster_tensor *parameter) {
     e->input = "gradient";
     e->output = "parameter";
@@ -189,7 +189,7 @@ muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_commun
     return submit(&e, r);
 }
 
-/* Equal for equal numbers, and never that of "no root". */
+/* Equal numbers have equal fingerprints. A fingerprint is never -1, which means "no root". */
 static int32_t fingerprint(double number) {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
@@ -219,8 +219,8 @@ muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_co
     return submit(&e, r);
 }
 
-/* Enters a collective with a root, which brings both tensors; the others bring an input, or an
- * output. */
+/* Enters a collective with a root. The root passes both tensors; the other ranks pass only an
+ * input, or only an output. */
 typedef enum { ALL_BRING_INPUTS, ALL_BRING_OUTPUTS } others;
 static muster_status enter_rooted(entrance *e, mst_request *r, const char *where, muster_worker *worker, muster_communicator *communicator,
                                   others others, const muster_tensor *input, const muster_tensor *output) {
@@ -259,9 +259,9 @@ muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator
     return submit(&e, r);
 }
 
-/* The part of this rank among equal parts: what "in place" can mean before the other ranks' counts
- * are known is checked with the round's own counts, so here only an overlap that no form allows is
- * refused. */
+/* The smaller of the two tensors may lie inside the larger one. Whether it lies at this rank's part
+ * depends on the other ranks' counts, so check.c checks that after the rendezvous. Only an overlap
+ * that is never allowed is refused here. */
 static muster_status check_part(const entrance *e, mst_request *r) {
     int64_t element = muster_dtype_size(r->dtype), in_bytes = r->input_count * element, out_bytes = r->output_count * element;
     const char *in = r->input, *out = r->output;
@@ -423,7 +423,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
 
 muster_status muster_worker_release(muster_worker *worker, muster_communicator *part) {
     entrance e;
-    if (!part) return MUSTER_OK; /* of a rank that joined none */
+    if (!part) return MUSTER_OK; /* the rank joined no part */
     MUSTER_TRY(enter(&e, "muster_worker_release", worker, part));
     muster_communicator *world = worker->communicator;
     if (part == world || part == world->alone)

@@ -1,5 +1,5 @@
-/* Do the requests of all ranks fit each other? Each rank compares everybody with rank 0, so that
- * all of them give the same answer. */
+/* Do the requests of all ranks match? Each rank compares all requests with that of rank 0, so that
+ * all ranks get the same answer. */
 #include "rendezvous_private.h"
 
 #include <stdio.h>
@@ -34,8 +34,8 @@ static int64_t compared_count(const mst_request *r) {
 }
 
 enum { REQUEST_TEXT = 160 };
-/* "all_reduce sum of 12 f32", for messages. Of a request in a line, or in a group of one. Returns
- * text. */
+/* Describes a request for messages, such as "all_reduce sum of 12 f32". The request lies in a flag
+ * line or in the array of a group. Returns text. */
 static const char *request_text(const muster_communicator *communicator, const mst_request *r, char text[REQUEST_TEXT]) {
     const mst_momentum *momentum = mst_request_momentum(r);
     const char *name = momentum ? "all_reduce_momentum" : mst_collective_name(r->collective), *dtype = muster_dtype_name(r->dtype);
@@ -76,7 +76,7 @@ static muster_status check_sum(const muster_communicator *communicator, const ms
                      of_inputs ? "input" : "output", (long long)whole);
 }
 
-/* Of two overlapping tensors of one rank, the smaller one must be exactly this rank's part of the
+/* If the two tensors of a rank overlap, the smaller one must be exactly this rank's part of the
  * larger one. */
 static muster_status check_in_place(const muster_communicator *communicator, const mst_view *view, int32_t r, int64_t offset) {
     const mst_request *q = view->requests[r];

@@ -3,8 +3,8 @@
 enum { ALIGNMENT = 256 };
 int64_t mst_device_staging_bytes(int64_t bytes) { return (bytes + ALIGNMENT - 1) & -(int64_t)ALIGNMENT; }
 
-/* What is there may still be in use by peers, as their own queues go; after sync it is not, since
- * this queue has waited for them. */
+/* The queues of the peers may still use the old buffer. After the sync they do not, because this
+ * worker's queue has waited for them. */
 muster_status mst_device_staging_begin(muster_worker *worker, mst_device_staging *staging, int64_t bytes) {
     mst_device *device = worker->device;
     staging->used = 0;

@@ -1,10 +1,12 @@
-/* Groups: what a member has noted between group_begin and group_end, and batches of requests. */
+/* Groups: the requests that a member records between group_begin and group_end, and how a batch of
+ * requests is served. */
 #include "rendezvous_private.h"
 
 muster_status mst_group_begin(muster_communicator *communicator, muster_worker *worker, const char *where) {
     mst_group *group = &communicator->members[mst_communicator_rank(communicator, worker)].group;
     if (!group->requests) {
-        /* As noted, sorted, and as the others see them. */
+        /* Three arrays: the recorded requests, the sorted ones, and those offered to the other
+         * members. */
         const size_t bytes = MST_GROUP_REQUESTS * (3 * sizeof(mst_request) + sizeof *group->winners);
         group->requests = mst_alloc(bytes);
         if (!group->requests) return mst_out_of_memory(where, (int64_t)bytes);
@@ -23,7 +25,8 @@ muster_status mst_group_end(muster_communicator *communicator, muster_worker *wo
     return group->count == 0 ? MUSTER_OK : mst_communicator_run(communicator, worker, group->requests, group->count);
 }
 
-/* Collectives to the front, in their order, messages behind them. sorted: [count] */
+/* Sorts the requests into sorted[count]: first the collectives, then the messages, each in the
+ * order of the calls. Returns the number of collectives. */
 static int32_t sort_requests(const mst_request *requests, mst_request *sorted, int32_t count) {
     int32_t filled = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -36,8 +39,8 @@ static int32_t sort_requests(const mst_request *requests, mst_request *sorted, i
     return collectives;
 }
 
-/* Messages are posted before the rendezvous and received after it, so that both sides of a message
- * may be in groups. */
+/* Messages are posted before the rendezvous and received after it, so both sides of a message may
+ * be in groups. */
 muster_status mst_batch_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
     if (count == 1 && !mst_request_is_message(requests)) return mst_rendezvous_run(communicator, worker, requests, NULL, 1);
     MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP)));

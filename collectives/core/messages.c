@@ -1,7 +1,8 @@
-/* Messages between two ranks. The sender posts an array of messages (one, outside of a group) in
- * its own memory and waits until all of it is taken; the receiver copies from there, as the
- * communicator's transport for messages does it. Both block meanwhile, so a message that the other
- * side does not ask for now can never be received: an error at once. */
+/* Messages between two ranks. The sender posts an array of messages that lies in its own memory (a
+ * single message outside of a group), and waits until the receiver has taken all of them. The
+ * receiver copies from there by the communicator's transport for messages. Both ranks are blocked
+ * meanwhile. So if the receiver does not ask for an offered message now, it never can, and that is
+ * an error at once. */
 #include "rendezvous_private.h"
 
 #include <string.h>
@@ -77,8 +78,9 @@ static mst_message *next_untaken(const offer *o, const int64_t *tag) {
     return NULL;
 }
 
-/* Inside a section. Serves all requests from this sender that the offer holds; those served become
- * barriers. *left: how many were not. */
+/* Runs inside a read section. Serves every request to receive from this sender that the offer
+ * contains; a served request becomes a barrier. *left is the number of those that are not served
+ * yet. */
 static muster_status take_offered(const mst_mail *m, int32_t from, const offer *o, mst_request *requests, int32_t count, int32_t *left) {
     *left = 0;
     const mst_request *unserved = NULL;
@@ -100,7 +102,7 @@ static muster_status take_offered(const mst_mail *m, int32_t from, const offer *
     return unserved && stuck ? refuse(m, from, unserved, stuck) : MUSTER_OK;
 }
 
-/* All requests from one sender, over as many posts as it takes. */
+/* Receives everything that is requested from one sender, from as many of its posts as necessary. */
 static muster_status receive_from(const mst_mail *m, int32_t from, int64_t tag, mst_request *requests, int32_t count) {
     mst_team *team = m->communicator->team;
     for (int32_t left = 1; left > 0;) {
@@ -144,8 +146,8 @@ muster_status mst_message_run(muster_communicator *communicator, muster_worker *
 
 static bool to_itself(const mst_request *request, int32_t rank) { return mst_request_is_message(request) && request->root == rank; }
 
-/* The other side of a message to itself: they are paired as they are received, by tag and in the
- * order of the group. NULL: there is none. */
+/* The other side of a message of this rank to itself. Sends and receives with the same tag are
+ * paired in the order of the group, as they are in take_offered. NULL: there is none. */
 static const mst_request *partner_of(const mst_request *requests, int32_t count, const mst_request *of, int32_t rank) {
     int32_t before = 0;
     for (const mst_request *r = requests; r < of; r++) before += to_itself(r, rank) && r->collective == of->collective && r->tag == of->tag;
@@ -170,8 +172,8 @@ static muster_status check_pair(const mst_request *sent, const mst_request *rece
         (long long)sent->tag);
 }
 
-/* Nobody else can send or receive such a message, so that one without its other side would wait for
- * ever. */
+/* No other rank can send or receive a message of a rank to itself, so without its other side it
+ * would wait for ever. */
 muster_status mst_messages_check(const muster_communicator *communicator, const muster_worker *worker, const mst_request *requests,
                                  int32_t count) {
     int32_t rank = mst_communicator_rank(communicator, worker);
@@ -201,7 +203,7 @@ static muster_status begin_group(const mst_mail *m, const mst_request *requests,
     return m->member->messages ? MUSTER_OK : mst_out_of_memory("group: its messages", (int64_t)size);
 }
 
-/* Ordered by receiver, in the order of the group for each. */
+/* Orders the messages by receiver; those to one receiver keep the order of the group. */
 static muster_status fill_group(const mst_mail *m, const mst_request *requests, int32_t count) {
     m->member->message_count = 0;
     for (int32_t to = 0; to < m->communicator->size; to++) {
@@ -247,8 +249,8 @@ muster_status mst_messages_receive(muster_communicator *communicator, muster_wor
 muster_status mst_messages_finish(muster_communicator *communicator, muster_worker *worker, muster_status status) {
     mst_mail m = mail_of(communicator, worker);
     char message[MST_MESSAGE_SIZE];
-    /* The receivers must hear of it now: this rank cannot return while one of them may still read
-     * its messages. */
+    /* Abort now, so that the receivers learn of the failure: this rank cannot return while one of
+     * them may still read its messages. */
     if (status != MUSTER_OK) {
         mst_pool_abort(worker, status);
         mst_error_save(message);

@@ -1,11 +1,11 @@
-/* A rendezvous: all members arrive with what they ask for, the requests are compared, a transport
- * serves them, and nobody leaves while another may still use its memory.
+/* A rendezvous: all members arrive with their requests, the requests are compared, a transport
+ * serves them, and no member leaves while another may still use its memory.
  *
- * Either one transport has the rendezvous to itself, and offers what it likes: tensors, or
- * copies of them. Or several transports share it, which move tensors from where they are; then
- * the requests of all ranks decide which of them serves which request, so that every rank
- * decides alike. Where none of them serves some request nothing has been done yet, and the batch
- * goes to a second rendezvous, which one transport has to itself. */
+ * Either an exclusive transport serves the rendezvous alone and may offer tensors or copies of
+ * them. Or several sharing transports, which move tensors in place, take part. Then the requests of
+ * all ranks decide which transport serves which request, so that all ranks decide alike. If no
+ * sharing transport can serve some request, nothing has been done yet, and the batch goes to a
+ * second rendezvous, which an exclusive transport serves. */
 #include "rendezvous_private.h"
 
 /* ---- what this rank offers ---- */
@@ -21,7 +21,7 @@ static void offer_requests(mst_batch *b) {
     }
 }
 
-/* exclusive NULL: those that share the rendezvous. */
+/* Without an exclusive transport, all sharing transports prepare. */
 static muster_status prepare(mst_batch *b, const mst_transport *exclusive) {
     offer_requests(b);
     if (exclusive) return exclusive->prepare ? exclusive->prepare(b) : MUSTER_OK;
@@ -34,8 +34,8 @@ static muster_status prepare(mst_batch *b, const mst_transport *exclusive) {
 
 /* ---- what all ranks offer ---- */
 
-/* A single request is in the flag lines; of several the lines hold a GROUP, with the array behind
- * `input`. */
+/* The flag lines hold a single request itself. For several requests they hold one of MST_GROUP,
+ * whose `input` points to the array of requests. */
 static const mst_request *line_request(const mst_batch *b, int32_t rank) {
     return (const mst_request *)mst_team_flag_line(b->communicator->team, rank, b->tag)->payload;
 }
@@ -65,7 +65,7 @@ static muster_status check(const mst_batch *b) {
 
 /* ---- serving ---- */
 
-/* Keeps the first failure and its message. */
+/* Leaves the rendezvous. Returns the first failure, with its message. */
 static muster_status leave(const mst_batch *b, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     if (status != MUSTER_OK) mst_error_save(message);
@@ -88,7 +88,8 @@ static muster_status serve_alone(mst_batch *b, const mst_transport *transport) {
     return leave(b, status);
 }
 
-/* served: bits of the transports that have won something. false: nobody serves some request. */
+/* Elects the transport for each request; `served` gets one bit for each transport that has won any.
+ * Returns false if no sharing transport can serve some request. */
 static bool elect(mst_batch *b, uint32_t *served) {
     *served = 0;
     for (int32_t i = 0; i < b->count; i++) {
@@ -113,7 +114,7 @@ static muster_status run_winners(mst_batch *b, uint32_t *served, bool *again) {
     return MUSTER_OK;
 }
 
-/* again: nothing has been done, on any rank, and another rendezvous must do it. */
+/* Sets `again` if no rank has done anything and a second rendezvous must serve the batch. */
 static muster_status serve_shared(mst_batch *b, bool *again) {
     uint32_t served = 0;
     muster_status status = mst_team_read_begin(b->communicator->team, b->worker, b->tag);
@@ -132,10 +133,10 @@ static muster_status serve_shared(mst_batch *b, bool *again) {
 static muster_status meet(mst_batch *b, const mst_transport *exclusive, bool *again) {
     mst_team_arrive(b->communicator->team, b->worker, b->tag);
     muster_status status = mst_team_wait_all(b->communicator->team, b->worker, b->tag, b->name);
-    /* those who had all arrivals may be at work */
+    /* members that have seen all arrivals may already be at work */
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(b, status);
     b->view = view_of_lines(b);
-    MUSTER_TRY(mst_check_heads(b->communicator, &b->view)); /* the same answer everywhere: nobody begins */
+    MUSTER_TRY(mst_check_heads(b->communicator, &b->view)); /* all members get the same answer, so none begins */
     if (!exclusive) return serve_shared(b, again);
     MUSTER_TRY(serve_alone(b, exclusive));
     return exclusive->finish ? exclusive->finish(b) : MUSTER_OK;

@@ -4,26 +4,29 @@
 
 #include "transport_private.h"
 
-/* rendezvous.c. array: [count], where the offers of several requests can lie. */
+/* rendezvous.c. array[count] holds the offered requests if there are several. */
 muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worker *worker, const mst_request *requests, mst_request *array,
                                  int32_t count);
-/* ABORTED if the run is aborted. A rank must not write its flag line, or the boxes of its
- * messages, again then, since others may still be reading them; and one that waits for nobody
- * learns here that the others have given up. */
+/* Returns MUSTER_ABORTED if the run is aborted. In an aborted run a rank must not write its flag
+ * line or its mailboxes again, because other ranks may still be reading them. A rank that waits for
+ * no other rank learns from this call that the others have given up. */
 muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *name);
 
-/* check.c: do the requests of all ranks fit each other? Every rank gives the same answer. counts:
- * looks into the arrays of an uneven all_to_all, so inside a section. */
+/* check.c: do the requests of all ranks match? Every rank computes the same answer.
+ * mst_check_counts also reads the other ranks' arrays of an uneven all_to_all, so it must run
+ * inside a read section. */
 muster_status mst_check_heads(const muster_communicator *communicator, const mst_view *view);
 muster_status mst_check_counts(const muster_communicator *communicator, const mst_view *view);
 
-/* single.c, group.c: requests of a communicator of one rank; what is more than one collective. */
+/* single.c serves the requests of a communicator of one rank; group.c serves batches and
+ * messages. */
 muster_status mst_single_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
 muster_status mst_batch_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
 
-/* messages.c. check: is every message of this rank to itself sent and received in these requests?
- * run: one message by itself. post, receive, finish: those of a group; finish after every post,
- * with the status so far, which it returns unless it was OK. */
+/* messages.c. mst_messages_check: do these requests contain both sides of every message of this
+ * rank to itself? mst_message_run serves a message outside of a group. The other three serve the
+ * messages of a group, in this order. mst_messages_finish must follow every mst_messages_post. It
+ * takes the status so far and returns it unless it is OK. */
 muster_status mst_messages_check(const muster_communicator *communicator, const muster_worker *worker, const mst_request *requests,
                                  int32_t count);
 muster_status mst_message_run(muster_communicator *communicator, muster_worker *worker, const mst_request *request);
@@ -31,7 +34,7 @@ muster_status mst_messages_post(muster_communicator *communicator, muster_worker
 muster_status mst_messages_receive(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count);
 muster_status mst_messages_finish(muster_communicator *communicator, muster_worker *worker, muster_status status);
 
-/* communicator.c. ranks[size] in the pool. parent NULL: the world. */
+/* communicator.c. ranks[size] are ranks in the pool. The world has no parent (NULL). */
 muster_status mst_communicator_make(const char *where, mst_pool *pool, const int32_t *ranks, int32_t size, muster_communicator *parent,
                                     mst_forced forced, muster_communicator **communicator);
 void mst_communicator_free(muster_communicator *communicator);

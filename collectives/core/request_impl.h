@@ -1,4 +1,4 @@
-/* What a rank asks for when it enters a collective. */
+/* The request of one rank for one collective. */
 #ifndef MST_REQUEST_IMPL_H
 #define MST_REQUEST_IMPL_H
 
@@ -24,38 +24,40 @@ typedef enum {
     MST_COLLECTIVE_COUNT
 } mst_collective;
 
-/* Momentum of ALL_REDUCE_AXPY. The velocity has the parameter's dtype and count; only its own rank
- * reads and writes it. */
+/* The momentum of an ALL_REDUCE_AXPY. The velocity has the parameter's dtype and count; only its
+ * own rank reads and writes it. */
 typedef struct mst_momentum {
     double beta;
     void *velocity;
 } mst_momentum;
 
-/* What one rank asks for. Addresses are those of its device, tensors are contiguous. A request
- * travels in the flag line of the rank's arrival, so that its size is that line's. */
+/* The request of one rank. Addresses are addresses of its device; tensors are contiguous. A rank
+ * publishes the request in its flag line, so the request has the size of the line's payload. */
 typedef struct mst_request {
     uint8_t collective, reduction, dtype;
-    uint8_t algorithm; /* written and read by the transport that has the rendezvous to itself */
-    int32_t root;      /* or the peer of a message; -1 where there is none */
-    /* elements; 0 where a rank has none. BROADCAST: output_count is that of all ranks */
+    uint8_t algorithm; /* written and read by the transport that serves the rendezvous alone */
+    int32_t root;      /* or the peer of a message; -1: none */
+    /* In elements; 0 if the rank has no such tensor. In a BROADCAST all ranks have the same
+     * output_count. */
     int64_t input_count, output_count;
     const void *input;
     void *output;
     union {
         const int64_t *send_counts; /* ALL_TO_ALL: [size]; NULL: equal parts */
-        /* ALL_REDUCE: vectors in the input, 1 usually; input_count = shards * output_count */
+        /* ALL_REDUCE: the number of vectors in the input, usually 1; input_count = shards *
+         * output_count */
         int64_t shards;
         double alpha; /* ALL_REDUCE_AXPY: input is the gradient, output the parameter */
         int64_t tag;  /* SEND, RECV */
-        int64_t key;  /* SPLIT; the color is the root */
-        /* ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER: 0 where input and output lie apart, else 1 +
-         * bytes from the larger to the smaller */
+        int64_t key;  /* SPLIT; `root` holds the color */
+        /* ALL_GATHER, GATHER, SCATTER, REDUCE_SCATTER: 0 if input and output do not overlap, else 1
+         * + the offset in bytes of the smaller tensor in the larger one */
         int64_t place;
     };
     union {
         const int64_t *recv_counts;
-        /* ALL_REDUCE_AXPY; NULL: none. The root is then a fingerprint of beta, which the ranks
-         * compare. */
+        /* ALL_REDUCE_AXPY; NULL: no momentum. With momentum, `root` holds a fingerprint of beta,
+         * which the ranks compare. */
         const mst_momentum *momentum;
     };
 } mst_request;
@@ -64,18 +66,18 @@ _Static_assert(sizeof(mst_request) == MST_FLAG_PAYLOAD, "a request travels in a 
 static inline const mst_momentum *mst_request_momentum(const mst_request *request) {
     return request->collective == MST_ALL_REDUCE_AXPY ? request->momentum : NULL;
 }
-/* Vectors that this rank brings to a reduction. */
+/* The number of vectors that this rank contributes to a reduction. */
 static inline int64_t mst_request_shards(const mst_request *request) { return request->collective == MST_ALL_REDUCE ? request->shards : 1; }
 static inline bool mst_request_is_message(const mst_request *request) {
     return request->collective == MST_SEND || request->collective == MST_RECV;
 }
-/* Is the input overwritten before the peers have read it? In an all_to_all in place every rank's
- * output is where its peers' blocks go. */
+/* Is the input overwritten before the peers have read it? This is so in an all_to_all in place: the
+ * blocks from the peers arrive where the input lies. */
 static inline bool mst_request_overwrites_input(const mst_request *r) {
     return r->collective == MST_ALL_TO_ALL && !r->send_counts && r->input && r->input == r->output;
 }
 static inline bool mst_request_is_uneven(const mst_request *r) { return r->collective == MST_ALL_TO_ALL && r->send_counts; }
-/* Bytes of the memory behind input and output on this rank; 0 where there is none. */
+/* The size in bytes of the input and of the output on this rank; 0 if the rank has none. */
 static inline int64_t mst_request_input_bytes(const mst_request *r) { return r->input ? r->input_count * muster_dtype_size(r->dtype) : 0; }
 static inline int64_t mst_request_output_bytes(const mst_request *r) {
     return r->output ? r->output_count * muster_dtype_size(r->dtype) : 0;

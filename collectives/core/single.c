@@ -12,11 +12,11 @@ static muster_status copy(muster_worker *worker, const mst_request *r) {
     return status;
 }
 
-/* A reduction of bools makes 0 and 1 of whatever bytes they hold. */
+/* A reduction of bools turns every nonzero byte into 1. */
 static bool normalises(const mst_request *r) { return r->reduction && r->dtype == MUSTER_BOOL; }
 
-/* What only the general path can do: combining shards, arithmetic, messages to itself, counts that
- * may be wrong. */
+/* Is the collective a plain copy? If not, it takes the general path, which combines shards,
+ * computes, serves messages of the rank to itself, and checks counts. */
 static bool is_copy(const mst_request *r) {
     if (normalises(r)) return false;
     switch (r->collective) {

@@ -1,12 +1,11 @@
 /* How parts are split from a communicator, and how they end.
  *
- * One of the members of a part, the leader, makes it. They all get it or none does, also when the
- * call is aborted on the way: then the leader frees it at once.
+ * One of the members of a part, the leader, creates it. Either all members get the part or none
+ * does, even if the call is aborted meanwhile. If none does, the leader frees it at once.
  *
- * Parts of the world join the transports that need all their members for it, as NCCL does. That
- * must not happen while any collective is in flight: all devices are idle before the first
- * rendezvous, and nobody leaves before the last one, to which everybody comes. So parts of parts
- * go without. */
+ * Parts of the world join the transports that need all their members for it, such as NCCL. No
+ * collective may be in flight then: all devices are idle before the first rendezvous, and no member
+ * leaves before the last one, to which all of them come. A part of a part does not join. */
 #include "rendezvous_private.h"
 
 static const char where[] = "muster_worker_split", name[] = "split";
@@ -43,7 +42,7 @@ static const mst_request *line_request(const muster_communicator *communicator, 
     return (const mst_request *)mst_team_flag_line(communicator->team, rank, tag)->payload;
 }
 
-/* One rendezvous of a split: what each rank brings is in its flag line alone. */
+/* One rendezvous of a split. Everything that a rank contributes is in its flag line. */
 static muster_status meet(muster_communicator *communicator, muster_worker *worker, mst_request request, uint64_t *tag) {
     int32_t rank = mst_communicator_rank(communicator, worker);
     *tag = mst_team_tag(communicator->team, worker);
@@ -51,8 +50,8 @@ static muster_status meet(muster_communicator *communicator, muster_worker *work
     memcpy(mst_team_flag_line(communicator->team, rank, *tag)->payload, &request, sizeof request);
     mst_team_arrive(communicator->team, worker, *tag);
     muster_status status = mst_team_wait_all(communicator->team, worker, *tag, name);
-    /* a rank that took this for a collective of its own sees the difference, or is inside a section
-     * that must end */
+    /* Another rank may have entered a different collective: it either sees the mismatch or is
+     * inside a read section, which must end first. */
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
@@ -64,10 +63,10 @@ static muster_status meet(muster_communicator *communicator, muster_worker *work
     return mst_check_heads(communicator, &(mst_view){.requests = own->requests, .size = communicator->size, .rank = rank});
 }
 
-/* Whether the members of a part have it: the first of them to come here decides, for all. In an
- * aborted call one may have seen all arrivals where another has given up before the last; and the
- * leader must know that nobody has the part before it frees it. decision: of the leader, the newest
- * tag << 1 | taken. */
+/* Decides whether the members of a part have it; the first member that calls this function decides
+ * for all. This is necessary because in an aborted call one member may have seen all arrivals while
+ * another has given up before the last, and because the leader must know that no member has the
+ * part before it frees it. `decision` is the leader's: the latest tag << 1 | taken. */
 static bool agree(_Atomic uint64_t *decision, uint64_t tag, bool taken) {
     uint64_t known = atomic_load(decision);
     while (known >> 1 != tag) {
@@ -78,7 +77,8 @@ static bool agree(_Atomic uint64_t *decision, uint64_t tag, bool taken) {
 
 /* ---- the part ---- */
 
-/* Ranks of the parent with this color, by key and old rank. Returns their number. */
+/* Lists the parent's ranks with this color, ordered by key, then by rank in the parent. Returns
+ * their number. */
 static int32_t members_of(const mst_request *const *requests, int32_t size, int32_t color, int32_t *members) {
     int32_t count = 0;
     for (int32_t r = 0; r < size; r++) {
@@ -99,7 +99,8 @@ static muster_status create_part(muster_communicator *communicator, const int32_
     return status;
 }
 
-/* After the first rendezvous. made: the part, if this rank is its leader; else it stays NULL. */
+/* Called after the first rendezvous. If this rank is the leader of its part, creates the part in
+ * *made; else *made stays NULL. */
 static muster_status lead(muster_communicator *communicator, int32_t rank, int32_t color, int32_t *leader, muster_communicator **made) {
     int32_t size = communicator->size, *members = mst_alloc((size_t)size * sizeof *members);
     if (!members) return mst_out_of_memory(where, (int64_t)size * 4);
@@ -112,7 +113,7 @@ static muster_status lead(muster_communicator *communicator, int32_t rank, int32
 
 /* ---- joining ---- */
 
-/* What a member has got of each transport that it has joined; NULL: nothing. */
+/* What a member has received from each transport that it has joined; NULL: not joined. */
 typedef struct joined {
     void *of[MST_TRANSPORT_COUNT];
 } joined;
@@ -138,12 +139,12 @@ static void abandon(muster_communicator *world, muster_worker *worker, const joi
         if (joined->of[t]) mst_transport_at(t)->join->abandon(world, worker, joined->of[t]);
 }
 
-/* The rendezvous differ in their heads: a rank that begins again, after a failure between them,
- * must not meet the others' next one. */
+/* Each rendezvous of a split has a different number in its request. A rank that begins a new split
+ * after a failure then does not match the others' next rendezvous. */
 enum { SECOND = 1, JOINING = 2 };
 
-/* part: of this rank; its leader may free it as soon as something fails, so that it is read inside
- * the section only. */
+/* The leader may free this rank's part as soon as something fails, so the part is read only inside
+ * the read section. */
 static void read_invitations(const muster_communicator *communicator, const muster_communicator *part, const muster_worker *worker,
                              mst_invitation *invitations) {
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) {
@@ -155,7 +156,7 @@ static void read_invitations(const muster_communicator *communicator, const must
     }
 }
 
-/* Every member knows its part, and all of them join its transports together. A failure aborts the
+/* All members learn their part, and join its transports at the same time. A failure aborts the
  * run. */
 static muster_status join(muster_communicator *communicator, muster_worker *worker, mst_request request, int32_t leader, joined *joined) {
     uint64_t tag;
@@ -176,7 +177,7 @@ static muster_status join(muster_communicator *communicator, muster_worker *work
 
 /* ---- the split ---- */
 
-/* After the last rendezvous, which ended with `status` on this rank. */
+/* Called after the last rendezvous, which ended with `status` on this rank. */
 static muster_status take(muster_communicator *communicator, muster_worker *worker, int32_t leader, uint64_t tag, muster_communicator *made,
                           const joined *joined, muster_status status, muster_communicator **part) {
     if (agree(&communicator->members[leader].decision, tag, status == MUSTER_OK)) {
@@ -193,7 +194,8 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
                      mst_team_rank_text(communicator->team, worker->rank, own));
 }
 
-/* First everybody's color and key, then the leaders hand out what they have made. */
+/* In the first rendezvous all ranks exchange color and key; in the last one the leaders hand out
+ * the parts that they have created. */
 static muster_status split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                            muster_communicator **part) {
     muster_communicator *made = NULL;
@@ -206,8 +208,8 @@ static muster_status split(muster_communicator *communicator, muster_worker *wor
     MUSTER_TRY(lead(communicator, mst_communicator_rank(communicator, worker), color, &leader, &made));
     const mst_request request = {.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made};
     muster_status prepared = joining ? join(communicator, worker, request, leader, &joined) : MUSTER_OK;
-    /* The decision is taken at the last rendezvous, also after a failure before it: the leader must
-     * know that nobody has the part. */
+    /* The members decide with the tag of the last rendezvous even after an earlier failure, because
+     * the leader must know whether any member has the part. */
     muster_status status = prepared == MUSTER_OK ? meet(communicator, worker, request, &tag) : prepared;
     if (prepared != MUSTER_OK) tag = mst_team_tag(communicator->team, worker);
     return color >= 0 ? take(communicator, worker, leader, tag, made, &joined, status, part) : status;

@@ -1,4 +1,4 @@
-/* The registry of transports, and which of them serve a communicator. */
+/* The registry of transports, and the choice of those that serve a communicator. */
 #include "transport_private.h"
 
 #include <stdio.h>
@@ -52,7 +52,7 @@ muster_status mst_transport_find(const char *name, mst_forced *forced) {
 
 /* ---- opening ---- */
 
-/* Without memory for it the reason stays unknown. */
+/* If memory for the text is exhausted, the reason stays unknown. */
 void mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason) {
     const size_t bytes = strlen(reason) + 1;
     char **kept = &world->reasons[transport->number];
@@ -110,7 +110,8 @@ const mst_transport *mst_transport_winner(const muster_communicator *communicato
     return winner;
 }
 
-/* Where something else was asked for by name, tensors are not moved from where they are. */
+/* May the transport serve this communicator? If an exclusive transport or one of its algorithms is
+ * requested by name, the sharing transports do not serve. */
 static bool may_serve(const muster_communicator *communicator, const mst_transport *transport) {
     const mst_transport *forced = communicator->forced.transport;
     return communicator->state[transport->number] && (!transport->shares || !forced || forced->shares);

@@ -1,32 +1,33 @@
-/* What a transport is: one table per folder. A transport moves the data of a collective between the
- * members of a communicator, once they have met (core/rendezvous.c). */
+/* The interface of a transport: one table per folder. A transport moves the data of a collective
+ * between the members of a communicator after their rendezvous (core/rendezvous.c). */
 #ifndef MST_TRANSPORT_PRIVATE_H
 #define MST_TRANSPORT_PRIVATE_H
 
 #include "communicator_impl.h"
 #include "view_private.h"
 
-/* The requests of one rendezvous: one, or those of a group. */
+/* The requests of one rendezvous: a single request, or those of a group. */
 typedef struct mst_batch {
     muster_communicator *communicator;
     mst_member *member; /* this rank's */
     muster_worker *worker;
-    const mst_request *requests; /* [count], as the caller asked */
-    /* [count], as the others see them; the payload of the flag line, or an array */
+    const mst_request *requests; /* [count] as the caller made them */
+    /* [count] as the other members see them: in the payload of the flag line, or in an array */
     mst_request *offered;
     int32_t count, rank;
     uint64_t tag;
     const char *name;
-    const void *plan; /* of the transport that has the rendezvous to itself, between ends_at_arrival and run */
-    mst_view view;    /* of a single request, when all have arrived */
-    /* [count], an MST_TRANSPORT_* each: which of those that share the rendezvous serves it */
+    const void *plan; /* an exclusive transport passes it from ends_at_arrival to run */
+    mst_view view;    /* of a single request, after all members have arrived */
+    /* [count] MST_TRANSPORT_*: which of the sharing transports serves each request */
     uint8_t *winners, winner;
 } mst_batch;
 
-/* The requests of all ranks for one of the batch, until the next view is asked for. */
+/* The requests of all ranks for item `item` of the batch. Valid until the next call. */
 mst_view mst_batch_view(const mst_batch *batch, int32_t item);
 
-/* A message on offer. It lies in the sender's memory until it is taken. */
+/* A message that a sender offers. It stays in the sender's memory until the receiver has taken
+ * it. */
 struct mst_message {
     const void *data; /* where the receiver's transport reads it */
     int64_t count, tag;
@@ -35,7 +36,7 @@ struct mst_message {
     bool taken; /* written by the receiver */
 };
 
-/* One rank that sends or receives. */
+/* A rank that sends or receives, and its communicator. */
 typedef struct mst_mail {
     muster_communicator *communicator;
     mst_member *member;
@@ -43,10 +44,12 @@ typedef struct mst_mail {
     int32_t rank;
 } mst_mail;
 
-/* How messages go. The same for all members; what is NULL is not needed. begin, offer, post,
- * taken are the sender's: before its first message with the bytes of all, for each of them, when
- * all are ready to be posted, and when a receiver has taken its own. take, took are the
- * receiver's: for each message, and after those of one sender's post. */
+/* How a transport moves messages; the same table for all members. An entry may be NULL.
+ *
+ * The sender calls `begin` before its first message, with all requests; `offer` for each message;
+ * `post` when all messages are ready to be posted; and `taken` when a receiver has taken its
+ * messages. The receiver calls `take` for each message, and `took` after it has taken what it wants
+ * from one post of a sender. */
 struct mst_message_table {
     muster_status (*begin)(const mst_mail *mail, const mst_request *requests, int32_t count);
     muster_status (*offer)(const mst_mail *mail, const mst_request *request, mst_message *message);
@@ -57,100 +60,107 @@ struct mst_message_table {
 };
 int64_t mst_message_bytes(const mst_request *request);
 
-/* What all members of a part must do at the same time to get the transport, while their devices are
- * idle. Only parts of the world join. */
+/* Some transports need a joint step of all members of a new part, at the same time, while their
+ * devices are idle: the members join. Only parts of the world can join. */
 typedef struct mst_invitation {
     int32_t size, rank;
     char bytes[128];
 } mst_invitation;
 typedef struct mst_join_table {
-    /* Do parts of this world join in this run? The same answer on every rank. */
+    /* Do parts of this world join in this run? All ranks get the same answer. */
     bool (*wanted)(const muster_communicator *world);
-    /* Inside a section: copies what this member needs to know of the part, which its leader may
-     * free as soon as something fails. false: the part does not join. */
+    /* Runs inside a read section, because the leader may free the part as soon as something fails.
+     * Copies from the part what this member needs for joining. Returns false if the part does not
+     * join. */
     bool (*invite)(const muster_communicator *part, const muster_worker *worker, mst_invitation *invitation);
-    /* A failure aborts the run. joined: kept by the member, or abandoned. */
+    /* A failure aborts the run. On success the member passes *joined to `keep` or to `abandon`. */
     muster_status (*join)(muster_communicator *world, muster_worker *worker, const mst_invitation *invitation, void **joined);
     void (*keep)(muster_communicator *part, muster_worker *worker, void *joined);
     void (*abandon)(muster_communicator *world, muster_worker *worker, void *joined);
 } mst_join_table;
 
-/* Entries may be NULL where nothing is to be done, but for describe, create, bid and run. */
+/* An entry may be NULL if the transport has nothing to do there, except describe, create, bid and
+ * run. */
 struct mst_transport {
     const char *name;
     int32_t number; /* MST_TRANSPORT_<name> */
-    /* It moves tensors from where they are, and so shares a rendezvous with others that do. Else it
-     * offers what it likes and has the rendezvous to itself. */
+    /* true: it moves tensors in place, without copies, and shares a rendezvous with the other
+     * transports that do so. false: an exclusive transport, which serves a rendezvous alone and may
+     * offer copies. */
     bool shares;
-    bool costly; /* not opened where another one was asked for by name */
-    /* Its algorithms by number, from 0 on; NULL behind the last one. They are asked for by their
-     * names instead of the transport by its own. */
+    bool costly; /* not opened if another transport is requested by name */
+    /* The name of algorithm 0, 1, ...; NULL after the last one. Users request these algorithms by
+     * name, and not the transport. */
     const char *(*algorithm_name)(int32_t algorithm);
-    /* A few words for the runtime's description; of a transport that is not open, why not.
-     * Empty: it goes without saying. */
+    /* Writes a few words for the runtime's description; for a transport that is not open, the
+     * reason. Writes an empty text if there is nothing to mention. */
     void (*describe)(const muster_communicator *communicator, char *text, size_t size);
 
-    /* The world, between runs. open sets world->open[number]; where these devices cannot have
-     * it, it sets a reason (mst_transport_refuse) and returns OK. close: also of what has not
-     * been opened. */
+    /* Called for the world, between runs. open sets world->open[number]. If these devices do not
+     * support the transport, open sets a reason (mst_transport_refuse) and returns OK. close is
+     * also called if the transport is not open. */
     muster_status (*open)(muster_communicator *world);
     void (*close)(muster_communicator *world);
-    /* Between mst_pool_enter and a run: repairs what an aborted run has broken. Cheap where
-     * nothing is. */
+    /* Called between mst_pool_enter and a run: recovers what an aborted run has broken. Cheap if
+     * nothing is broken. */
     void (*recover)(muster_communicator *world);
-    /* One communicator: the world, rank 0 alone (parent: the world), or a part (parent: what it
-     * is split from; in its leader's thread). Sets state[number] if it can serve these members.
-     * where: for messages. */
+    /* Called for each communicator: the world (no parent), the communicator of rank 0 alone (its
+     * parent is the world), and each part (its parent is the communicator that is split; called in
+     * the thread of the part's leader). create sets state[number] if the transport can serve these
+     * members. `where` is for error messages. */
     muster_status (*create)(const char *where, muster_communicator *communicator, const muster_communicator *parent);
     void (*destroy)(muster_communicator *communicator);
     const mst_join_table *join;
-    void (*release)(muster_communicator *part, muster_worker *worker); /* this member gives the part back */
+    void (*release)(muster_communicator *part, muster_worker *worker); /* this member releases the part */
 
-    /* How well it serves a request; 0: not at all. view: all ranks' requests, so that all
-     * members get the same answer; NULL: as far as one rank can tell before the others have
-     * come. Of a transport that has the rendezvous to itself it is asked once for each
-     * collective, with nothing but its number, when the communicator is made: calls pay nothing
-     * for the choice. */
+    /* A score of how well the transport serves a request; 0: not at all. With a view, the requests
+     * of all ranks decide, and all members get the same score. Without one (NULL), this rank
+     * estimates before the others have arrived.
+     *
+     * An exclusive transport is asked once per collective when the communicator is created, with a
+     * request that has only its `collective` set. So the choice costs nothing in a call. */
     int32_t (*bid)(const muster_communicator *communicator, const mst_request *request, const mst_view *view);
-    /* Before the arrival: makes of batch->offered, copies of the requests, what the others are to
-     * see. */
+    /* Called before the rank arrives. batch->offered holds copies of the requests; prepare changes
+     * them into what the other members shall see. */
     muster_status (*prepare)(mst_batch *batch);
-    /* A single request, all have arrived: does nobody read another's memory but its flag line
-     * and what is kept as long as that? Then the rendezvous has ended. NULL: no. */
+    /* Called for a single request after all members have arrived. true: no member reads more of
+     * another member's memory than its flag line and the buffers that live as long as the flag
+     * line, so the rendezvous has ended. NULL means false. */
     bool (*ends_at_arrival)(mst_batch *batch);
-    /* Serves the batch, or of those that share the rendezvous the requests that it has won.
-     * Inside a section, unless the rendezvous has ended: no peer frees or overwrites what it has
-     * offered. */
+    /* Serves the batch; a sharing transport serves only the requests that it has won. Runs inside a
+     * read section, in which no peer frees or overwrites what it has offered, unless the rendezvous
+     * has ended at arrival. */
     muster_status (*run)(const mst_batch *batch);
-    /* After everybody has left. */
+    /* Called after all members have left the rendezvous. */
     muster_status (*finish)(const mst_batch *batch);
     muster_status (*reserve)(muster_communicator *communicator, muster_worker *worker, int64_t bytes);
-    const mst_message_table *messages; /* NULL: messages go by another transport */
+    const mst_message_table *messages; /* NULL: this transport does not move messages */
 };
 
-/* Scores. What was asked for by name gets MST_BID_FORCED on top of a bid that is not 0. */
+/* Scores. MST_BID_FORCED is added to a nonzero bid of the transport that is requested by name. */
 enum { MST_BID_COPIES = 10, MST_BID_SPARE = 30, MST_BID_GOOD = 50, MST_BID_BEST = 60, MST_BID_FORCED = 1000 };
 
 #define MST_TRANSPORT(name) extern const mst_transport mst_transport_##name;
 #include "transports.def"
 #undef MST_TRANSPORT
 
-/* transport.c. By MST_TRANSPORT_*. */
+/* transport.c. `number` is an MST_TRANSPORT_*. */
 const mst_transport *mst_transport_at(int32_t number);
-/* Why a transport is not open in this world, formatted. */
+/* Records why a transport is not open in this world. Copies `reason`. */
 void mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason);
-/* NULL or empty: nothing is forced. INVALID_ARGUMENT: no such name. */
+/* Finds the transport or algorithm of this name; nothing is forced if name is NULL or empty.
+ * Returns MUSTER_INVALID_ARGUMENT for an unknown name. */
 muster_status mst_transport_find(const char *name, mst_forced *forced);
-/* world, after open: is what was asked for by name there? */
+/* Call it after the transports are opened: is the transport that is requested by name available? */
 muster_status mst_transport_check_forced(const muster_communicator *world);
 muster_status mst_transport_open_all(muster_communicator *world);
 void mst_transport_close_all(muster_communicator *world);
-/* State of all transports, and the choice of those that serve. */
+/* Creates the state of all transports, and chooses those that will serve. */
 muster_status mst_transport_create_all(const char *where, muster_communicator *communicator, const muster_communicator *parent);
 void mst_transport_destroy_all(muster_communicator *communicator);
 int32_t mst_transport_bid(const mst_transport *transport, const muster_communicator *communicator, const mst_request *request,
                           const mst_view *view);
-/* The one of those that share a rendezvous which bids most; NULL: none. */
+/* The sharing transport with the highest bid; NULL: none can serve the request. */
 const mst_transport *mst_transport_winner(const muster_communicator *communicator, const mst_request *request, const mst_view *view);
 
 static inline const mst_device *mst_member_device(const muster_communicator *communicator, int32_t rank) {

@@ -1,4 +1,4 @@
-/* Which elements a rank deals with, and where they lie. */
+/* Which elements a rank works on, and where they lie. */
 #include "view_private.h"
 
 enum { PAGE = 4096, MANY_PAGES = 16 };
@@ -16,7 +16,7 @@ void mst_segment(int64_t count, int64_t element, int32_t size, int32_t rank, int
     *end = edge(count, unit, size, rank + 1);
 }
 
-/* Inputs are put together, outputs are what is dealt out. */
+/* A gather concatenates the inputs; a scatter cuts the outputs from the concatenation. */
 int64_t mst_view_part(const mst_view *view, int32_t rank) {
     const mst_request *request = view->requests[rank];
     bool joins = request->collective == MST_ALL_GATHER || request->collective == MST_GATHER;

@@ -1,12 +1,13 @@
-/* Reductions by the fast loops. Two inputs go to their outputs in one pass. Three and four go to
- * one output in one pass, a page at a time, from where the others are copied; more inputs, halves,
- * gradients and outputs past the cache go by way of a chunk that stays in the first-level cache. */
+/* Reductions by the fast loops. Two inputs are combined into their outputs in one pass. Three or
+ * four inputs are combined into one output in one pass, a page at a time, and the other outputs are
+ * copied from there. More inputs, f16 and bf16, gradients, and outputs that bypass the cache are
+ * combined in a chunk that stays in the first-level cache. */
 #include "combine_private.h"
 #include "many_private.h"
 
 enum {
-    STEP_BYTES = 4096, /* at a time: small, so that the memory is not left idle while the outputs are copied */
-    LISTED = 16        /* inputs whose addresses fit on the stack; more of them are read one by one */
+    STEP_BYTES = 4096, /* bytes combined at a time; small, so that memory is not idle while the outputs are copied */
+    LISTED = 16        /* the number of input addresses kept on the stack; if there are more inputs, they are read one by one */
 };
 
 typedef struct combination {
@@ -26,7 +27,7 @@ static combination combination_of(const mst_view *view) {
     return (combination){view, op, own->dtype, element, own->output_count * element, inputs, 1.0 / (double)inputs};
 }
 
-/* The shards of all ranks, in order: their addresses at element `at`. */
+/* Iterates over the shards of all ranks, in order; gives their addresses at element `at`. */
 typedef struct shard_iterator {
     const combination *c;
     int64_t at, shard;
@@ -47,8 +48,8 @@ static void *output_at(const combination *c, int32_t rank, int64_t index) {
     return mst_at(c->view->requests[rank]->output, index * c->element);
 }
 
-/* What a reduction writes: elements [begin, end), at e - shift of the outputs of ranks [first,
- * last); with a parameter, parameter[e - begin] + alpha * sum. */
+/* What a reduction writes: elements [begin, end) of the outputs of ranks [first, last); element e
+ * goes to index e - shift. With a parameter the value is parameter[e - begin] + alpha * sum. */
 typedef struct target {
     int64_t begin, end, shift;
     int32_t first, last;
@@ -56,7 +57,7 @@ typedef struct target {
     bool past_cache; /* set by combine_by_chunks */
 } target;
 
-/* Elements [at, at + count) to all outputs but the first `finished` ones. */
+/* Copies elements [at, at + count) to all outputs except the first `finished` ones. */
 static void spread(const combination *c, const target *t, const void *hot, int64_t at, int64_t count, int32_t finished) {
     for (int32_t r = t->first + finished; r < t->last; r++) {
         void *to = output_at(c, r, at - t->shift);
@@ -76,7 +77,8 @@ static void accumulate(const combination *c, void *accumulator, int64_t at, int6
     }
 }
 
-/* The chunk is the accumulator. In place every element of it is read before one is written. */
+/* The chunk is the accumulator. In place, all its input elements are read before an output is
+ * written. */
 static void combine_chunk(const combination *c, const target *t, int64_t at, int64_t count) {
     char *chunk = c->view->chunk;
     void *x = output_at(c, t->first, at - t->shift);
@@ -103,7 +105,8 @@ static void combine_in_output(const combination *c, const target *t, int64_t at,
     spread(c, t, x, at, count, 1);
 }
 
-/* An output in place is in the cache when it is written. */
+/* Does this output bypass the cache? Not in place: then the output has just been read and is in the
+ * cache. */
 static bool goes_past_cache(const combination *c, int32_t rank, int64_t at, int64_t shift) {
     const mst_request *request = c->view->requests[rank];
     bool in_place = request->output == mst_at(request->input, shift * c->element);

@@ -1,11 +1,11 @@
-/* Copies past the cache: a line that is written whole by non-temporal stores is not read first. It
- * pays where the lines would have left the cache before anybody reads them. */
+/* Copies that bypass the cache. A cache line that is written whole by non-temporal stores is not
+ * read first. This is faster if the lines would leave the cache before they are read. */
 #include "combine_private.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 
-/* to: aligned to a line. */
+/* `to` is aligned to a cache line. */
 static void stream_lines(char *to, const char *from, int64_t lines) {
     for (int64_t i = 0; i < lines; i++, to += MST_CACHE_LINE, from += MST_CACHE_LINE) {
         __m128i a = _mm_loadu_si128((const __m128i *)(const void *)from), b = _mm_loadu_si128((const __m128i *)(const void *)(from + 16));

@@ -1,6 +1,6 @@
-/* Large collectives, each byte moved once: ranks read the others' inputs and write the others'
- * outputs. What one rank writes here nobody else reads or writes in the same collective, also in
- * place: rank r alone touches segment r of a reduction. */
+/* For large collectives; each byte is moved once. Ranks read each other's inputs and write each
+ * other's outputs. No other rank reads or writes the memory that a rank writes in the same
+ * collective, even in place: only rank r accesses segment r of a reduction. */
 #include "combine_private.h"
 
 static void all_reduce(const mst_view *view) {
@@ -27,7 +27,7 @@ static void reduce_scatter(const mst_view *view) {
     mst_combine(view, offset, offset + mst_view_own(view)->output_count, offset, view->rank, view->rank + 1);
 }
 
-/* Past the cache where the collective is large. */
+/* Bypasses the cache if the collective is large. */
 static void move(const mst_view *view, void *to, const void *from, int64_t count) {
     if (to != from && mst_view_streams(view)) {
         mst_stream_bytes(to, from, count * mst_view_element(view));
@@ -37,7 +37,7 @@ static void move(const mst_view *view, void *to, const void *from, int64_t count
     }
 }
 
-/* Rank r copies segment r to everybody: the root works too, and one core alone cannot saturate the
+/* Rank r copies segment r to all ranks. So the root works, too; one core alone cannot saturate
  * memory. */
 static void broadcast(const mst_view *view) {
     const mst_request *own = mst_view_own(view);
@@ -47,7 +47,8 @@ static void broadcast(const mst_view *view) {
     for (int32_t r = 0; r < view->size; r++) move(view, mst_at(view->requests[r]->output, begin * element), from, end - begin);
 }
 
-/* Begins with the next rank's part, so that not everybody reads the same memory first. */
+/* Each rank begins with the next rank's part, so that the ranks do not all read the same memory
+ * first. */
 static void all_gather(const mst_view *view) {
     for (int32_t i = 1; i <= view->size; i++) {
         int32_t r = (view->rank + i) % view->size;
@@ -68,15 +69,15 @@ static void scatter(const mst_view *view) {
          own->output_count);
 }
 
-/* Equal parts only. Of uneven ones an input without elements may have the output's address, and is
- * not the output. */
+/* Only an all_to_all with equal parts can be in place. In an uneven one the addresses may be equal
+ * only because the input has no elements. */
 static bool in_place(const mst_view *view, int32_t rank) {
     const mst_request *request = view->requests[rank];
     return !request->send_counts && request->input == request->output;
 }
 
-/* Two ranks' blocks for each other, of which one or both lie where the other goes: each of the two
- * ranks exchanges one half of them. */
+/* Exchanges the blocks of two ranks for each other if one block, or each, lies where the other
+ * goes. Each of the two ranks exchanges one half of them. */
 static void exchange(const mst_view *view, int32_t peer) {
     mst_block away = mst_view_block(view, view->rank, peer), home = mst_view_block(view, peer, view->rank);
     int64_t element = mst_view_element(view), begin, end;

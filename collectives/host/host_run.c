@@ -1,7 +1,7 @@
 /* Serving a batch by the algorithms on host memory. */
 #include "host_private.h"
 
-/* The arrays of an uneven all_to_all, which go into the slot behind the data. */
+/* The size of the count arrays of an uneven all_to_all, which follow the data in the slot. */
 static int64_t counts_bytes(const mst_batch *batch, const mst_request *request) {
     return mst_request_is_uneven(request) ? (int64_t)sizeof(int64_t) * batch->communicator->size : 0;
 }

@@ -1,4 +1,4 @@
-/* Host memory for copies of tensors. */
+/* Staging buffers in host memory for copies of tensors. */
 #include "host_private.h"
 
 int64_t mst_staging_bytes(int64_t bytes) { return (bytes + MST_CACHE_LINE - 1) & -(int64_t)MST_CACHE_LINE; }

@@ -7,7 +7,7 @@
 
 muster_status mst_host_members_make(const char *where, int32_t size, mst_host_member **members) {
     const size_t bytes = (size_t)size * sizeof **members;
-    /* Not cleared: slots are touched first by the thread that uses them. */
+    /* Not cleared, so that the thread that uses a slot is the first to access it. */
     *members = mst_alloc_uninitialised(bytes);
     if (!*members) return mst_out_of_memory(where, (int64_t)bytes);
     for (int32_t r = 0; r < size; r++) (*members)[r].staging = (*members)[r].mail = (mst_staging){.memory = NULL};

@@ -1,5 +1,5 @@
-/* Tiny collectives: every rank computes its own output, whole, from the copies beside the lines,
- * and touches nothing else of the others. */
+/* For tiny collectives. Every rank computes its whole output from the copies in the slots, and
+ * accesses no other memory of the other ranks. */
 #include "combine_private.h"
 
 static void all_reduce(const mst_view *view) { mst_combine(view, 0, mst_view_own(view)->output_count, 0, view->rank, view->rank + 1); }

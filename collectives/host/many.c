@@ -1,5 +1,5 @@
-/* Accumulation of three or four inputs in one pass: the accumulator is written once and not read
- * again, and memory delivers all of them at the same time. */
+/* Accumulates three or four inputs in one pass. The accumulator is written once and not read again,
+ * and memory delivers all inputs at the same time. */
 #include "many_private.h"
 
 #include "half_impl.h"
@@ -7,9 +7,9 @@
 
 enum { MANY = 4 };
 
-/* The formulas are those of lib/ops/reduction, and this file too is compiled without contraction,
- * so that all algorithms give the same bits. FIRST: of the first value u; NEXT: of accumulator a,
- * in the compute dtype C, and value v. */
+/* The formulas are those of lib/ops/reduction. This file, too, is compiled without contraction, so
+ * that all algorithms give the same bits. FIRST is an expression of the first value u; NEXT is an
+ * expression of the accumulator a, in the compute dtype C, and the next value v. */
 #define TAKE(C, LOAD, NEXT, from) \
     do {                          \
         C v = (C)LOAD((from)[i]); \
@@ -47,7 +47,7 @@ enum { MANY = 4 };
     LOOP(prod_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a *(uint64_t)v) \
     LOOP(max_##name, T, T, MST_LOAD_PLAIN, u, v > a ? v : a)             \
     LOOP(min_##name, T, T, MST_LOAD_PLAIN, u, v < a ? v : a)
-/* Conversions inline: the public ones are calls. */
+/* These conversions are inlined; the public ones are function calls. */
 FLOAT_LOOPS(F16, f16, uint16_t, float, mst_f16_to_f32)
 FLOAT_LOOPS(BF16, bf16, uint16_t, float, mst_bf16_to_f32)
 FLOAT_LOOPS(F32, f32, float, float, MST_LOAD_PLAIN)
@@ -63,7 +63,8 @@ MST_EACH_UNSIGNED(INTEGER_LOOPS)
                        [MUSTER_MAX] = max_##name,   \
                        [MUSTER_MIN] = min_##name,   \
                        [MUSTER_AVG] = avg_##name},
-/* inputs: [MANY], the last one may be NULL. bool goes one by one. */
+/* inputs[MANY]; the last one may be NULL. There are no loops for bool, whose inputs are accumulated
+ * one by one. */
 static void (*const loops[MST_DTYPE_COUNT][MUSTER_AVG + 1])(void *accumulator, const void *const *inputs, int64_t count, double scale) = {
     MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)};
 
@@ -73,7 +74,8 @@ bool mst_many_in_place(muster_reduction op, muster_dtype dtype, int64_t input_co
     return at_once(op, dtype, input_count) && input_count <= MANY && mst_dtype_compute(dtype) == dtype;
 }
 
-/* Those behind the first ones: the accumulator counts as an input where that changes no value. */
+/* Accumulates further inputs in groups. The accumulator takes the place of an input, which is done
+ * only if it changes no value. */
 static int64_t continue_at_once(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t left,
                                 int64_t count) {
     int64_t taken = 0;

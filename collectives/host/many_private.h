@@ -4,11 +4,11 @@
 
 #include "ops_impl.h"
 
-/* The same bits as mst_reduction_accumulate of one input after the other. */
+/* Gives the same bits as calling mst_reduction_accumulate for one input after the other. */
 void mst_many_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *const *inputs, int64_t input_count,
                          int64_t count, double scale);
-/* Can the accumulator be an output, and the output one of the inputs? Then every element of all
- * inputs is read before it is written, and needs no conversion. */
+/* May the accumulator be an output, and that output one of the inputs? true if the element of every
+ * input is read before the result is written, and no element needs conversion. */
 bool mst_many_in_place(muster_reduction op, muster_dtype dtype, int64_t input_count);
 
 #endif

@@ -1,11 +1,11 @@
-/* The algorithm that the others are compared with: every rank computes its whole output from the
- * copies of all inputs, element by element, with arithmetic of its own. Slow, and meant to be
- * obviously right. */
+/* The tests compare the other algorithms with this one. Every rank computes its whole output from
+ * the copies of all inputs, element by element, with arithmetic written only for this file. It is
+ * slow, and simple enough to be obviously right. */
 #include "algorithm_private.h"
 
 #include <string.h>
 
-/* An element, and an accumulator, in one of the four kinds of arithmetic. */
+/* An element or an accumulator, in one of four kinds of arithmetic. */
 typedef union number {
     float f32; /* f16, bf16, f32 */
     double f64;
@@ -87,7 +87,7 @@ static void store(muster_dtype dtype, void *to, int64_t index, number value) {
     }
 }
 
-/* The first value of an accumulator: only an average changes it. */
+/* The first value of an accumulator; only an average scales it. */
 static number begin_with(muster_reduction op, muster_dtype dtype, number value, double scale) {
     if (op != MUSTER_AVG) return value;
     if (dtype == MUSTER_F64) return (number){.f64 = scale * value.f64};
@@ -124,11 +124,11 @@ static double combine_f64(muster_reduction op, double a, double v, double scale)
     }
 }
 
-/* In 64 bits, of which the lower ones are those of a narrower sum or product: both wrap. */
+/* Computes in 64 bits. The lower bits are those of a narrower sum or product, because both wrap. */
 static uint64_t combine_wrapping(muster_reduction op, uint64_t a, uint64_t v) { return op == MUSTER_SUM ? a + v : a * v; }
 
-/* A narrow sum that was stored in between would be cut to its size; as neither kind mixes with max
- * or min, it makes no difference. */
+/* Narrow sums are not cut to their size between steps. That makes no difference, because sums and
+ * products are never mixed with max or min. */
 static number combine(muster_reduction op, muster_dtype dtype, number a, number v, double scale) {
     bool largest = op == MUSTER_MAX;
     switch (dtype) {
@@ -147,7 +147,7 @@ static number combine(muster_reduction op, muster_dtype dtype, number a, number 
     return (v.natural > a.natural) == largest ? v : a;
 }
 
-/* Element `index` over every shard of every rank, in order. */
+/* Combines element `index` of every shard of every rank, in order. */
 static number reduced(const mst_view *view, muster_reduction op, int64_t vector, int64_t index) {
     bool sharded = view->requests[0]->collective == MST_ALL_REDUCE, begun = false;
     number sum = {0};
@@ -165,7 +165,7 @@ static number reduced(const mst_view *view, muster_reduction op, int64_t vector,
     return sum;
 }
 
-/* This rank's output, whose first element is `offset` of the vectors. */
+/* Computes this rank's output, whose first element is element `offset` of the vectors. */
 static void reduce_elements(const mst_view *view, int64_t offset, int64_t count) {
     const mst_request *own = view->requests[view->rank];
     for (int64_t i = 0; i < count; i++) store(own->dtype, own->output, i, reduced(view, own->reduction, own->output_count, offset + i));
@@ -182,7 +182,7 @@ static void reduce_scatter(const mst_view *view) {
     reduce_elements(view, mst_view_offset(view, view->rank), view->requests[view->rank]->output_count);
 }
 
-/* The velocity is rounded to its dtype before the parameter moves by it. */
+/* The velocity is rounded to its dtype before it is added to the parameter. */
 static void all_reduce_momentum(const mst_view *view) {
     const mst_request *own = view->requests[view->rank];
     for (int64_t i = 0; i < own->output_count; i++) {
@@ -221,7 +221,8 @@ static void all_reduce_axpy(const mst_view *view) {
     }
 }
 
-/* count elements of this rank's output from `to`, out of rank `source`'s input from `from`. */
+/* Copies `count` elements from index `from` of rank `source`'s input to index `to` of this rank's
+ * output. */
 static void copy_elements(const mst_view *view, int64_t to, int32_t source, int64_t from, int64_t count) {
     const mst_request *own = view->requests[view->rank];
     size_t element = (size_t)muster_dtype_size(own->dtype);

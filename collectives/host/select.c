@@ -1,8 +1,8 @@
-/* Which algorithm serves a collective. The numbers are the algorithms' own, in their files. They
- * say up to how many bytes `inline` is the faster one: where every rank has a core, hardly ever,
- * since to write a slot again costs as much as the second rendezvous; where ranks share cores
- * that rendezvous is a switch of threads. Measured by `muster-bench collectives` with 2 ranks,
- * and 4 ranks on 2 cores, that had just rewritten their inputs. */
+/* Selects the algorithm for a collective. The size limits are in the algorithms' own files; they
+ * are the sizes up to which `inline` is faster. If every rank has a core, it hardly ever is, since
+ * writing a slot again costs as much as the second rendezvous. If ranks share cores, the second
+ * rendezvous costs a context switch. Measured by `muster-bench collectives` with 2 ranks, and with
+ * 4 ranks on 2 cores, that had just rewritten their inputs. */
 #include "algorithm_private.h"
 
 static const mst_algorithm *const algorithms[MST_ALGORITHM_COUNT] = {

@@ -1,4 +1,4 @@
-/* Opening NCCL, and what its results mean. */
+/* Opens NCCL, and translates its results into statuses. */
 #include "nccl_private.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ muster_status mst_nccl_api_get(const mst_nccl_api **api) {
     return status;
 }
 
-/* An error of CUDA inside NCCL is the device's: it knows best what is wrong with it. */
+/* After a CUDA error inside NCCL, asks the device for its own error, which is more specific. */
 static muster_status ask_device(const mst_device *device) {
     bool done;
     mst_device *asked = (mst_device *)(uintptr_t)device;

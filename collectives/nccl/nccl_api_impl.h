@@ -1,5 +1,5 @@
-/* NCCL (libnccl.so.2): what Muster calls of it. Names, types and numbers are those of NVIDIA's
- * nccl.h. */
+/* The functions of NCCL (libnccl.so.2) that Muster calls. Names, types and numbers are those of
+ * NVIDIA's nccl.h. */
 #ifndef MST_NCCL_API_IMPL_H
 #define MST_NCCL_API_IMPL_H
 
@@ -7,7 +7,7 @@
 
 #include <limits.h>
 
-typedef unsigned int mst_nccl_result; /* enums there, as all unsigned ints below */
+typedef unsigned int mst_nccl_result; /* an enum in nccl.h, as are all unsigned ints below */
 typedef struct ncclComm *mst_nccl_comm;
 struct CUstream_st;
 struct CUstream_st;
@@ -42,13 +42,13 @@ enum { /* ncclDataType_t */
 enum { MST_NCCL_SCALAR_DEVICE = 0, MST_NCCL_SCALAR_HOST_IMMEDIATE = 1 }; /* ncclScalarResidence_t */
 enum { MST_NCCL_NO_COLOR = -1, MST_NCCL_UNDEFINED = INT_MIN };
 
-/* ncclConfig_t as of 2.18: later versions only added fields at its end, and the library takes as
- * many as `size` says. */
+/* ncclConfig_t as of version 2.18. Later versions only added fields at its end, and the library
+ * reads no more than `size` bytes. */
 typedef struct mst_nccl_config {
     size_t size;
     unsigned int magic;   /* MST_NCCL_MAGIC */
     unsigned int version; /* MST_NCCL_CONFIG_VERSION */
-    int blocking;         /* 0 or 1; the ints: MST_NCCL_UNDEFINED where NCCL decides */
+    int blocking;         /* 0 or 1; an int that is MST_NCCL_UNDEFINED is left to NCCL */
     int cga_cluster_size;
     int min_ctas;
     int max_ctas;
@@ -92,7 +92,7 @@ enum { MST_NCCL_CONFIG_VERSION = 21800 }; /* 2.18.0 */
       (unsigned int *operation, void *scalar, unsigned int type, unsigned int residence, mst_nccl_comm comm))                           \
     X(mst_nccl_result, ncclRedOpDestroy, (unsigned int operation, mst_nccl_comm comm))
 
-/* From 2.28 on. */
+/* Available from version 2.28 on. */
 #define MST_NCCL_OPTIONAL_SYMBOLS(X)                                                                                           \
     X(mst_nccl_result, ncclAlltoAll,                                                                                           \
       (const void *from, void *to, size_t count, unsigned int type, mst_nccl_comm comm, struct CUstream_st *stream))           \

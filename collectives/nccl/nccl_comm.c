@@ -1,9 +1,9 @@
-/* The life of NCCL communicators. They do not block, so that a call in progress can be left: a
- * waiting worker polls the run and the clock.
+/* Creates, recovers and ends NCCL communicators. They are non-blocking, so a worker that waits for
+ * a call in progress can poll the run and the clock, and give up.
  *
- * When a run is aborted, each worker that has issued in it aborts its own communicators, from
- * its own thread, at the latest when it waits for its device. Before the next run all of them
- * are made anew, on all workers at the same time. */
+ * When a run is aborted, each worker that has issued NCCL calls in it aborts its own communicators
+ * from its own thread, at the latest when it waits for its device. Before the next run all
+ * communicators are created anew, on all workers at the same time. */
 #include "nccl_private.h"
 
 #include "clock_impl.h"
@@ -15,7 +15,7 @@
 #include <time.h>
 
 enum { MOST_FAILURES = 3, ATTEMPTS = 3, SPIN_NS = 20 * 1000, YIELD_NS = 500 * 1000, SLEEP_NS = 50 * 1000, POLL_EVERY = 16 };
-/* Making communicators has taken a minute on machines of 8 GPUs; ending one takes none. */
+/* Creating communicators has taken a minute on machines with 8 GPUs; ending one takes no time. */
 static const int64_t MAKE_NS = 300 * 1000000000ll, END_NS = 5 * 1000000000ll;
 
 static void log_line(const mst_nccl *nccl, const char *line) {
@@ -41,7 +41,7 @@ static void abort_all(mst_nccl_worker *own) {
     atomic_store(&own->nccl->broken, true);
 }
 
-/* The thread's last error is why. */
+/* Aborts the run and this worker's communicators because of the thread's last error. */
 static muster_status lose(mst_nccl_worker *own, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
@@ -61,8 +61,8 @@ static void back_off(int64_t waited_ns) {
         nanosleep(&(struct timespec){.tv_nsec = SLEEP_NS}, NULL);
 }
 
-/* Until the communicator is no longer in progress: SUCCESS, or what it is; IN_PROGRESS: the
- * deadline, or, where `worker` is given, the loss of its run. */
+/* Waits until the communicator is no longer in progress, and returns its result. Returns
+ * IN_PROGRESS after the deadline, or, if `worker` is given, when its run is aborted. */
 static mst_nccl_result wait_while_in_progress(const mst_nccl_api *api, mst_nccl_comm comm, mst_nccl_result result,
                                               const muster_worker *worker, int64_t limit_ns) {
     const int64_t begin = mst_now_ns();
@@ -93,7 +93,7 @@ muster_status mst_nccl_synchronize(mst_nccl_worker *own, mst_nccl_handle *handle
     return synchronize(own, handle, result, symbol, mst_pool_settings(own->worker->pool)->fail_after_ns);
 }
 
-/* What the device asks while it waits, on the worker's thread. */
+/* The device calls this while it waits, on the worker's thread. */
 static muster_status watch(void *user) {
     mst_nccl_worker *own = user;
     const muster_worker *worker = own->worker;
@@ -129,7 +129,8 @@ static void begin_watching(mst_nccl *nccl) {
     nccl->watching = true;
 }
 
-/* Others of these may have come between. */
+/* Removes this runtime's functions from the devices' chains of interrupt functions. Other runtimes
+ * may have added theirs since. */
 static void end_watching(mst_nccl *nccl) {
     for (int32_t r = 0; nccl->watching && r < nccl->size; r++) {
         mst_nccl_worker *own = &nccl->workers[r];
@@ -167,11 +168,12 @@ static mst_nccl_handle *add_handle(mst_nccl_worker *own, bool part) {
     return own->handles = handle;
 }
 
-/* Runs on every worker at the same time: the world's, then those of its parts, in one order. */
+/* Creates an NCCL communicator for this worker. Runs on all workers at the same time: first for the
+ * world, then for its parts, in the same order everywhere. */
 static muster_status make_for(mst_nccl_worker *own, muster_communicator *communicator) {
     const int32_t rank = mst_communicator_rank(communicator, own->worker);
     mst_nccl_state *state = mst_nccl_state_of(communicator);
-    /* a part that a member has released is over */
+    /* a part that some member has released is used no more */
     if (rank < 0 || !state || atomic_load(&communicator->users) < communicator->size) return MUSTER_OK;
     mst_nccl_handle **handle = &state->handles[rank];
     if (!*handle) *handle = add_handle(own, communicator != own->nccl->world);
@@ -200,9 +202,9 @@ static bool any_left(const mst_nccl *nccl) {
     return false;
 }
 
-/* Runs a task that ends communicators until none is left. A worker whose device could not be
- * entered has not run the task, and its communicators would be lost with it: so it is run again. A
- * communicator that has ended does not end twice. */
+/* Runs a task that ends communicators, again if necessary until none is left. If a worker's device
+ * could not be entered, the worker has not run the task and still has its communicators. No
+ * communicator is ended twice. */
 static bool end_everywhere(mst_nccl *nccl, mst_task task) {
     for (int32_t i = 0; i < ATTEMPTS && any_left(nccl); i++) (void)mst_pool_run(nccl->world->pool, task, nccl);
     return !any_left(nccl);
@@ -221,7 +223,8 @@ static void drop_handles(mst_nccl_worker *own, bool only_released) {
     }
 }
 
-/* Those that were released: an abort is one rank's own affair, and nothing is in flight. */
+/* Ends the released communicators. Each rank can abort its own without the others, because nothing
+ * is in flight. */
 static muster_status release_task(muster_worker *worker, void *argument) {
     mst_nccl *nccl = argument;
     mst_nccl_worker *own = &nccl->workers[worker->rank];
@@ -257,8 +260,8 @@ static muster_status make_all(mst_nccl *nccl) {
     return mst_error_restore(status, message);
 }
 
-/* A rank whose device could not be entered still has what it was to end. Of a lost device that is
- * left to the end of the runtime. */
+/* A rank whose device could not be entered still has its released communicators. If the device is
+ * lost, they remain until the runtime closes. */
 static void end_released(mst_nccl *nccl) {
     if (atomic_exchange(&nccl->released, 0) == 0) return;
     const muster_status status = mst_pool_run(nccl->world->pool, release_task, nccl);
@@ -289,7 +292,7 @@ bool mst_nccl_ready(const muster_communicator *communicator) {
 
 /* ---- opening and closing ---- */
 
-/* NULL: NCCL can serve these devices. */
+/* Why NCCL cannot serve these devices; NULL if it can. */
 static const char *why_unfit(const muster_communicator *world) {
     if (!mst_devices_move_tensors(world->pool)) return "they are not all GPUs";
     for (int32_t i = 0; i < world->size; i++) {
@@ -364,8 +367,8 @@ muster_status mst_nccl_open(muster_communicator *world) {
     return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, message) : MUSTER_OK;
 }
 
-/* All ranks finalize at the same time; a part may have lost some of its members, so that each of
- * its ranks goes by itself. */
+/* All ranks of the world finalize at the same time. Some members of a part may have released it, so
+ * each rank aborts its communicator of the part. */
 static void end_handle(mst_nccl_worker *own, mst_nccl_handle *handle) {
     const mst_nccl_api *api = own->nccl->api;
     mst_nccl_comm comm = handle->comm;
@@ -397,8 +400,8 @@ void mst_nccl_close(muster_communicator *world) {
     }
     if (!ended) {
         log_failure(nccl, "NCCL's communicators are kept until the process ends");
-        /* Of a collective that was broken off, the others' kernels may wait for ever for the rank
-         * that was not ended. */
+        /* After an aborted collective the kernels of the other ranks may wait for ever for the rank
+         * whose communicator was not ended. */
         if (atomic_load(&nccl->broken)) mst_cuda_leave_running();
     }
     end(nccl);
@@ -406,8 +409,8 @@ void mst_nccl_close(muster_communicator *world) {
 
 /* ---- communicators ---- */
 
-/* The world's state is made when NCCL is opened. Parts of the world get an id of their own, unless
- * NCCL refuses. */
+/* The world's state is created when NCCL is opened. A part of the world gets an id of its own; if
+ * NCCL provides none, the part does without NCCL. */
 muster_status mst_nccl_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     mst_nccl *nccl = mst_nccl_of(communicator);
     if (!nccl || !parent || parent != communicator->world || communicator->size == 1) return MUSTER_OK;
@@ -444,7 +447,7 @@ static muster_status nccl_join(muster_communicator *world, muster_worker *worker
     if (status == MUSTER_OK)
         *joined = made;
     else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY)
-        atomic_store(&own->nccl->no_parts, true); /* the next split does without */
+        atomic_store(&own->nccl->no_parts, true); /* the next split does not use NCCL */
     if (status != MUSTER_OK) made->released = true;
     return status;
 }
@@ -453,7 +456,7 @@ static void nccl_keep(muster_communicator *part, muster_worker *worker, void *jo
     mst_nccl_state_of(part)->handles[mst_communicator_rank(part, worker)] = joined;
 }
 
-/* It ends between runs. */
+/* The communicator is ended between runs. */
 static void nccl_abandon(muster_communicator *world, muster_worker *worker, void *joined) {
     mst_nccl_handle *handle = joined;
     (void)worker;

@@ -1,18 +1,19 @@
-/* Collectives by NCCL. What it combines in the way that is promised goes by its own collectives.
- * The rest is exchanged, combined by our kernel in rank order, and given out again: rank r combines
- * segment r, as between peers, so that the bits are the same.
+/* Collectives by NCCL. If NCCL combines the values as the interface promises, its own collective
+ * serves the request. Otherwise NCCL exchanges the inputs, Muster's kernel combines them in rank
+ * order, and NCCL distributes the results. Rank r combines segment r, as between peers, so the bits
+ * are the same.
  *
- *   dtype x op                                 by
+ *   dtype x op                                 combined by
  *   i8 u8 i32 u32 i64 u64 x sum prod max min   NCCL: exact, in any order
- *   f32 f64 x sum prod avg   NCCL, in an order that it chooses, the same on every rank
- *                            In a fixed order: ours
- *   f32 f64 x max min        ours: that a NaN gets through is not promised there
- *   f16 bf16                 ours: in which type they are summed is not documented there
- *   i16 bool                 ours: NCCL has no such types
- *   shards, axpy, momentum   ours
+ *   f32 f64 x sum prod avg                     NCCL, in an order that it chooses, the same on every
+ *                                              rank; in a fixed order: Muster
+ *   f32 f64 x max min                          Muster: NCCL does not promise that NaN gets through
+ *   f16 bf16                                   Muster: NCCL does not document in which type it sums
+ *   i16 bool                                   Muster: NCCL has no such types
+ *   shards, axpy, momentum                     Muster
  *
- * A rendezvous is up to two NCCL groups, with the kernels between them; a group holds everything
- * of all requests. */
+ * A rendezvous uses at most two NCCL groups, with the kernels between them. Each group contains the
+ * calls of all requests. */
 #include "nccl_private.h"
 
 #include "cuda/cuda_impl.h"
@@ -130,7 +131,7 @@ static muster_status broadcast(const issue *c, const mst_view *view) {
                 MST_NCCL_UINT8, r->root, c->handle->comm, c->stream);
 }
 
-/* Rank r's part of the concatenation, in `base`. */
+/* The address of rank r's part in the concatenation at `base`. */
 static void *part_at(const mst_view *view, const void *base, int32_t rank) {
     return mst_at(base, mst_view_offset(view, rank) * mst_view_element(view));
 }
@@ -173,7 +174,7 @@ static muster_status scatter(const issue *c, const mst_view *view) {
     return MUSTER_OK;
 }
 
-/* The input is never the output here: prepare has copied it. */
+/* The input is never the output here, because prepare has offered a copy. */
 static muster_status all_to_all(const issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
     const int64_t element = mst_view_element(view);
@@ -213,7 +214,7 @@ static range range_of(const mst_view *view, int32_t rank) {
     return segment_of(r, view->size, rank);
 }
 
-/* Of the outputs alone a reduction does not need room where its root has none. */
+/* A rank that has no output in a reduce needs staging memory for its segment of the result. */
 static bool needs_result(const mst_request *r, int32_t rank) { return r->collective == MST_REDUCE && rank != r->root; }
 
 static int64_t slots_bytes(const mst_view *view) {
@@ -222,7 +223,8 @@ static int64_t slots_bytes(const mst_view *view) {
     return vector * (mst_view_shards(view) - mst_request_shards(r) + needs_result(r, view->rank));
 }
 
-/* The same, as far as this rank knows before the others have come. */
+/* The staging memory that the request needs, as far as this rank can tell before the others have
+ * arrived. */
 static int64_t expected_bytes(const mst_batch *batch, const mst_request *r) {
     if (!combines(r)) return 0;
     const muster_communicator *communicator = batch->communicator;
@@ -234,8 +236,8 @@ static int64_t expected_bytes(const mst_batch *batch, const mst_request *r) {
     return native ? 0 : mst_device_staging_bytes(count * element) * (mst_request_shards(r) * communicator->size + 1);
 }
 
-/* Also where another transport serves in the end, since a rank must not ask the driver for memory
- * once some rank may be inside NCCL: which is from here on until the end of the run. */
+/* Takes the staging memory even if another transport serves in the end. From here until the end of
+ * the run some rank may be inside NCCL, and then no rank may ask the driver for memory. */
 muster_status mst_nccl_prepare(mst_batch *batch) {
     mst_device_staging *staging = &mst_nccl_worker_of(batch->communicator, batch->worker)->staging;
     int64_t bytes = 0;
@@ -252,8 +254,8 @@ muster_status mst_nccl_prepare(mst_batch *batch) {
     return MUSTER_OK;
 }
 
-/* Where the input of a shard of rank r lies when the exchange has ended. slot: the first of this
- * request's, in the staging memory. */
+/* The address of a shard of rank r after the exchange. `slots` is the staging memory of this
+ * request. */
 static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t shard) {
     const mst_request *own = mst_view_own(view);
     const range mine = range_of(view, view->rank);
@@ -298,7 +300,7 @@ static muster_status combine(const issue *c, const mst_view *view, char *slots) 
     return mst_p2p_launch(c->worker, view, &p, mine.begin);
 }
 
-/* To everybody, or to the root. */
+/* Sends the combined segments to all ranks, or to the root. */
 static muster_status spread(const issue *c, const mst_view *view, char *slots) {
     const mst_request *own = mst_view_own(view);
     const int64_t element = mst_view_element(view), mine = range_of(view, c->rank).count * element;
@@ -344,7 +346,8 @@ static muster_status begin_request(const issue *c, const mst_view *view, char *s
 }
 
 typedef muster_status (*step)(const issue *c, const mst_view *view, char *slots);
-/* A step of each item, or only of those that are combined here; their slots follow each other. */
+/* Runs a step for each request that NCCL serves, or, without `all`, only for those that Muster's
+ * kernel combines. The slots of the latter lie one after the other. */
 static muster_status each(const issue *c, step step, bool all) {
     char *slots = c->staging->memory + c->staging->used;
     for (int32_t i = 0; i < c->batch->count; i++) {
@@ -357,7 +360,7 @@ static muster_status each(const issue *c, step step, bool all) {
     return MUSTER_OK;
 }
 
-/* The group must be ended also after a failure in it. */
+/* Runs a step inside an NCCL group, which must be ended even after a failure in it. */
 static muster_status grouped(const issue *c, step step, bool all) {
     char message[MST_MESSAGE_SIZE];
     MUSTER_TRY(CALL(c, ncclGroupStart));
@@ -410,7 +413,7 @@ muster_status mst_nccl_run(const mst_batch *batch) {
     worker->device->in_flight = true;
     own->used = worker->epoch;
     muster_status status = issue_all(&c);
-    /* The others may be inside NCCL, and wait for what this rank will not send. */
+    /* The other ranks may be inside NCCL and wait for data that this rank will not send. */
     if (status != MUSTER_OK) mst_pool_abort(worker, status);
     return status;
 }

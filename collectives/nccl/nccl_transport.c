@@ -1,16 +1,16 @@
-/* The transport by NCCL: its table. */
+/* The transport `nccl`: its table. */
 #include "nccl_private.h"
 #include "p2p/p2p_reduce_private.h"
 
 #include <stdio.h>
 
-/* Up to so many bytes of the largest tensor of any rank a kernel that reads its peers' memory takes
- * less time to begin than NCCL's. Not measured on hardware yet. */
+/* If the largest tensor of any rank has at most this many bytes, a kernel that reads its peers'
+ * memory is assumed to begin sooner than NCCL's. Not measured on hardware yet. */
 enum { PEER_BYTES = 256 << 10 };
 
-/* NCCL combines less than our kernel where both can serve: see the table in nccl_run.c. Its own
- * collectives are the best choice for large tensors; all else that goes by NCCL takes an
- * exchange and our kernel, which peers do without the exchange. */
+/* NCCL's own collectives are the best choice for large tensors. The other reductions (see the table
+ * in nccl_run.c) need an exchange by NCCL and then Muster's kernel; between peers the kernel needs
+ * no exchange, so `p2p` bids more for them. */
 static int32_t nccl_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
     if (!mst_nccl_ready(communicator)) return 0;
     const bool native = !view || mst_nccl_native(view, communicator->world->fixed_order);

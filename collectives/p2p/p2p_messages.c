@@ -1,6 +1,6 @@
-/* Messages between peers: the receiver's queue copies, after the event of the sender's, and the
- * sender's queue goes on after the receiver's event. The host waits only for the other side to
- * come. */
+/* Messages between peers. The receiver's queue waits for the sender's event and copies; the
+ * sender's queue then waits for the receiver's event. The host threads wait only until the other
+ * side has arrived. */
 #include "p2p_private.h"
 
 static muster_status p2p_post(const mst_mail *mail) { return mst_p2p_record(mail->communicator, mail->worker, MST_P2P_POSTED); }

@@ -5,9 +5,9 @@
 #include "core/device_staging_private.h"
 #include "p2p_parameters_impl.h"
 
-/* The events of one worker's device. There are two of the first and of the second kind, used in
- * turn like the flag lines: a rank records one again only after everybody has issued the waits
- * of the rendezvous before. */
+/* The events of one worker's device. There are two ARRIVED and two ENDED events, which alternate as
+ * the flag lines do: a rank records an event again only after all ranks have issued their waits of
+ * the previous rendezvous. */
 enum { MST_P2P_ARRIVED, MST_P2P_ENDED = 2, MST_P2P_POSTED = 4, MST_P2P_RECEIVED, MST_P2P_EVENTS };
 
 typedef struct mst_p2p_worker {
@@ -16,21 +16,26 @@ typedef struct mst_p2p_worker {
     mst_device_event *events[MST_P2P_EVENTS];
 } mst_p2p_worker;
 
-/* What the communicators of a world share, and the state of those whose members are peers. */
+/* The state that all communicators of a world share. A communicator whose members are all peers has
+ * it as its own state, too. */
 typedef struct mst_p2p {
     int32_t size;
-    mst_p2p_worker *workers; /* [size], each of its worker only */
-    /* [size * size]: does the code of worker i's device use the memory of worker j's? */
+    mst_p2p_worker *workers; /* [size] each used by its own worker only */
+    /* [size * size] entry i * size + j: can kernels on worker i's device access the memory of
+     * worker j's? */
     bool *access;
 } mst_p2p;
 
 static inline mst_p2p *mst_p2p_of(const muster_communicator *communicator) { return communicator->state[MST_TRANSPORT_p2p]; }
 
-/* p2p_run.c. record: the end of COMPUTE of this worker's device. wait: COMPUTE goes on after
- * what member `rank` has recorded last. A member may record an event again, in a rendezvous of
- * another communicator or for the next message, before a slow peer has issued its wait. That
- * wait then waits for somewhat more than it needs, but never for anything that was issued after
- * it, so that there is no cycle. A lock keeps the two apart. */
+/* p2p_run.c. mst_p2p_record records the event at the current end of the COMPUTE queue of this
+ * worker's device. mst_p2p_wait makes the COMPUTE queue wait for the event that member `rank` has
+ * recorded last.
+ *
+ * A member may record an event again, in a rendezvous of another communicator or for the next
+ * message, before a slow peer has issued its wait. That wait then covers more work than it needs,
+ * but never work that was issued after it, so no cycle arises. A lock serializes recording and
+ * waiting. */
 muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event);
 muster_status mst_p2p_wait(const muster_communicator *communicator, muster_worker *worker, int32_t rank, int32_t event);
 muster_status mst_p2p_prepare(mst_batch *batch);

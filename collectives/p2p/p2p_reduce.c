@@ -1,7 +1,7 @@
 /* Collectives between devices that read and write each other's memory by address: virtual devices
- * of one GPU, and peers. As in the host's `direct`, what one rank writes nobody else reads or
- * writes in the same collective, also in place: rank r alone touches segment r of a reduction. No
- * kernel waits for another; events of the queues order the devices, before and after. */
+ * of one GPU, and peers. As in the host's `direct`, no other rank reads or writes the memory that a
+ * rank writes in the same collective, even in place: only rank r accesses segment r of a reduction.
+ * No kernel waits for another; events order the devices' queues before and after. */
 #include "p2p_private.h"
 #include "p2p_reduce_private.h"
 
@@ -31,8 +31,8 @@ muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2
     return worker->device->code->launch(worker->device, &reduce_kernel, p->count, p, sizeof *p);
 }
 
-/* Elements [begin, end) of the vectors that are reduced, combined from all inputs in rank order, to
- * the outputs of ranks [first, last), where element e has its place at e - shift. */
+/* Combines elements [begin, end) of all inputs in rank order into the outputs of ranks [first,
+ * last); element e goes to index e - shift. */
 static muster_status reduce_to(muster_worker *worker, const mst_view *view, int64_t begin, int64_t end, int64_t shift, int32_t first,
                                int32_t last) {
     const int64_t element = mst_view_element(view), vector = mst_view_own(view)->output_count * element;

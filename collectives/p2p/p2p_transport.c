@@ -28,7 +28,7 @@ static muster_status create_events(const mst_pool *pool, mst_p2p *p2p) {
     return MUSTER_OK;
 }
 
-/* The world's close frees what is made. */
+/* If this fails, the close of the world frees what has been created. */
 static muster_status p2p_open(muster_communicator *world) {
     const size_t size = (size_t)world->size;
     mst_transport_refuse(world, &mst_transport_p2p, "they do not read each other's memory by address");
@@ -58,7 +58,7 @@ static void p2p_close(muster_communicator *world) {
     mst_free(p2p);
 }
 
-/* Do all members have access to the memory of all others? */
+/* Can every member's device access the memory of every other member's? */
 static bool are_peers(const mst_p2p *p2p, const muster_communicator *communicator) {
     for (int32_t i = 0; i < communicator->size; i++)
         for (int32_t j = 0; j < communicator->size; j++)
@@ -77,7 +77,8 @@ static void p2p_describe(const muster_communicator *communicator, char *text, si
     snprintf(text, size, "%s", !mst_p2p_of(communicator) ? "" : communicator->size == 1 ? "one rank" : "p2p between peers");
 }
 
-/* One rank can only hope that the kernel has room for all inputs. */
+/* Without a view, one rank can only assume that the kernel's parameters have room for all
+ * inputs. */
 static int32_t p2p_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
     (void)communicator, (void)request;
     return !view || mst_p2p_combines(view) ? MST_BID_GOOD : 0;

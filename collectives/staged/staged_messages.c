@@ -1,4 +1,4 @@
-/* Messages by way of host memory. */
+/* Messages through host memory. */
 #include "staged_private.h"
 
 static mst_staging *mail_of(const mst_mail *mail) { return &mst_staged_members(mail->communicator)[mail->rank].mail; }

@@ -1,4 +1,4 @@
-/* The transport by copies in host memory, which serves ranks on any devices. */
+/* The transport `staged`: it copies tensors to host memory, and serves ranks on any devices. */
 #ifndef MST_STAGED_PRIVATE_H
 #define MST_STAGED_PRIVATE_H
 

@@ -1,6 +1,6 @@
-/* Serving a batch by way of host memory: what a rank offers are copies of its tensors, which
- * stand in for them while the algorithms on host memory run. A rank whose device is the host's
- * offers what it would without. */
+/* Serves a batch through host memory. A rank offers copies of its tensors in host memory, and the
+ * algorithms of `host` run on the copies. A rank on the host device offers what it would in the
+ * transport `host`. */
 #include "staged_private.h"
 
 muster_status mst_staged_copy_out(muster_worker *worker, void *to_host, const void *from_device, int64_t bytes) {
@@ -58,8 +58,9 @@ static muster_status offer_velocity(const mst_batch *batch, int32_t i) {
 muster_status mst_staged_prepare(mst_batch *batch) {
     int64_t staged = 0;
     for (int32_t i = 0; i < batch->count; i++) {
-        /* No slot for momentum, whose whole velocity `inline` keeps on every rank: the transports
-         * between devices keep each rank's own segment, and may serve the next step. */
+        /* Do not use slots for momentum. With `inline` every rank updates the whole velocity, while
+         * the transports between devices, which may serve the next step, update only the rank's own
+         * segment. */
         const bool no_slot = batch->count > 1 || mst_request_momentum(&batch->requests[i]);
         const int32_t algorithm = mst_host_select(batch, i, no_slot);
         batch->offered[i].algorithm = (uint8_t)algorithm;

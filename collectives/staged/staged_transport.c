@@ -1,5 +1,5 @@
-/* The transport by copies in host memory: its table and its state. Its members' tensors are
- * copied to host memory and back; between, the algorithms on host memory serve. */
+/* The transport `staged`: its table and its state. It copies its members' tensors to host memory,
+ * runs the algorithms of `host` on the copies, and copies the results back. */
 #include "staged_private.h"
 
 #include <stdio.h>
