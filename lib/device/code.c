@@ -1,5 +1,5 @@
-/* The texts of all rooms as one program, and the way from a program to what a device loads: the
- * cache, a build of the same that is in progress, the compiler. */
+/* Joins the kernel sources of all modules into one program, and builds images for devices: from the
+ * cache, from a build of the same program in progress, or with the compiler. */
 #include "code_impl.h"
 
 #include <pthread.h>
@@ -11,7 +11,7 @@ enum { ROOMS = 16, NAME = 64 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
 
-/* ---- the texts ---- */
+/* ---- the sources ---- */
 
 static const mst_code_texts *rooms[ROOMS] = {&mst_device_code};
 static int32_t room_count = 1;
@@ -58,8 +58,8 @@ static bool is_kernel_text(const char *name) {
     return length > 3 && strcmp(name + length - 3, ".cu") == 0;
 }
 
-/* The built-in program: a text that includes every kernel text, with all texts to include. Freed by
- * free_built_in. */
+/* The built-in program: a main source that includes every kernel source, and all sources to
+ * include. Free it with free_built_in. */
 static muster_status make_built_in(mst_code_program *program) {
     pthread_mutex_lock(&lock);
     int32_t count = 0, known = room_count;
@@ -90,7 +90,7 @@ static void free_built_in(const mst_code_program *program) {
 
 /* ---- the key ---- */
 
-/* With its length, so that no two lists of texts look the same. */
+/* Hashes the text and its length, so that different lists of texts never give the same bytes. */
 static void add_text(mst_sha256 *hash, const char *text) {
     int64_t length = (int64_t)strlen(text);
     mst_sha256_add(hash, &length, sizeof length);
@@ -119,8 +119,8 @@ static muster_status key_of(const mst_code_target *target, const mst_code_progra
 
 /* ---- the build ---- */
 
-/* A build in progress. Whoever asks for the same waits for it and takes a copy; the last one out
- * frees it. Under `lock`. */
+/* A build in progress. Other threads that ask for the same image wait for it and take copies. The
+ * last user frees it. Guarded by `lock`. */
 typedef struct build {
     mst_code_key key;
     struct build *next;
@@ -150,8 +150,8 @@ static muster_status copy_image(const mst_code_image *from, mst_code_image *to) 
     return MUSTER_OK;
 }
 
-/* The build of the key that is in progress, or a new one, which is the caller's to do. NULL: no
- * memory. */
+/* The build of this key that is in progress, or a new one, which the caller has to do (*mine).
+ * NULL: no memory. */
 static build *join(const mst_code_key *key, bool *mine) {
     pthread_mutex_lock(&lock);
     build *one = builds;
@@ -171,7 +171,7 @@ static void finish(build *one, muster_status status, const mst_code_image *image
     pthread_mutex_lock(&lock);
     build **at = &builds;
     while (*at != one) at = &(*at)->next;
-    *at = one->next; /* from now on others find it in the cache */
+    *at = one->next; /* from now on other threads find it in the cache */
     one->status = status;
     one->image = *image;
     if (status != MUSTER_OK) mst_error_save(one->message);
@@ -180,7 +180,7 @@ static void finish(build *one, muster_status status, const mst_code_image *image
     pthread_mutex_unlock(&lock);
 }
 
-/* Without a limit of its own: what it waits for is the compiler, which cannot be stopped. */
+/* Waits without a time limit: the compiler cannot be stopped anyway. */
 static void wait_for(build *one) {
     pthread_mutex_lock(&lock);
     while (!one->done) pthread_cond_wait(&finished, &lock);

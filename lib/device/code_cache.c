@@ -1,6 +1,6 @@
-/* The cache of compiled device code: one file per key in a private folder. What lies there runs on
- * the user's data, so the folder must be the user's own and writable by nobody else. Everything
- * that goes wrong here means "not in the cache" and no more. */
+/* The cache of compiled device code: one file per key in a private folder. The cached code runs on
+ * the user's data, so the folder must belong to the user and be writable by nobody else. Every
+ * failure here means "not in the cache" and nothing more. */
 #include "code_impl.h"
 
 #include <errno.h>
@@ -48,22 +48,22 @@ bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
 
 /* ---- the folder ---- */
 
-/* false: the user wants no cache, or there is nowhere to put one. A program that runs with other
- * rights than its caller's listens to no environment. */
+/* The path of the folder; false if the user wants no cache or no place for one is known.
+ * secure_getenv ignores the environment in a program with raised privileges. */
 static bool folder_path(char path[PATH_SIZE]) {
     const char *own = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int length = 0;
     if (own && own[0]) {
         if (strcmp(own, "off") == 0) return false;
         length = snprintf(path, PATH_SIZE, "%s", own);
-    } else if (caches && caches[0] == '/') /* the XDG base directory specification: others are to be ignored */
+    } else if (caches && caches[0] == '/') /* the XDG base directory specification says to ignore relative paths */
         length = snprintf(path, PATH_SIZE, "%s/muster", caches);
     else if (home && home[0] == '/')
         length = snprintf(path, PATH_SIZE, "%s/.cache/muster", home);
     return length > 0 && length < PATH_SIZE;
 }
 
-/* The last folder and those above it which are missing. */
+/* Creates the folder and the missing folders above it. */
 static void make_folders(const char *path) {
     char part[PATH_SIZE];
     snprintf(part, sizeof part, "%s", path);
@@ -75,7 +75,8 @@ static void make_folders(const char *path) {
     (void)mkdir(part, 0700);
 }
 
-/* A descriptor, so that what was checked is what is used; -1: no cache. */
+/* Opens the folder; -1: no cache. The caller uses the descriptor, so that the folder that was
+ * checked is also the one that is used. */
 static int open_folder(void) {
     char path[PATH_SIZE];
     if (!folder_path(path)) return -1;
@@ -157,7 +158,7 @@ bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
     file_name(key, name);
     int folder = open_folder();
     if (folder < 0) return false;
-    /* a pipe of that name must not stop us */
+    /* O_NONBLOCK: opening a pipe of that name must not block */
     int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool loaded = file >= 0 && read_image(file, key, image);
     if (file >= 0) close(file);
@@ -165,8 +166,8 @@ bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
     return loaded;
 }
 
-/* The name is this process's alone; a file of that name is what a crashed one with the same number
- * has left. */
+/* Creates a file under a name that no other process uses. A file that already has this name is left
+ * over from a crashed process with the same id. */
 static int open_temporary(int folder, const char *name, char temporary[NAME_SIZE]) {
     static _Atomic uint32_t number;
     snprintf(temporary, NAME_SIZE, "%.64s.%ld.%u", name, (long)getpid(), atomic_fetch_add(&number, 1));
@@ -176,7 +177,7 @@ static int open_temporary(int folder, const char *name, char temporary[NAME_SIZE
     return openat(folder, temporary, flags, 0600);
 }
 
-/* No fsync: what a crash of the machine leaves half written has a wrong digest. */
+/* No fsync: a file that a crash of the machine leaves half written has a wrong digest. */
 void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image) {
     char name[NAME_SIZE], temporary[NAME_SIZE];
     cache_head head = {.bytes = image->bytes};

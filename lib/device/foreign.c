@@ -1,4 +1,4 @@
-/* Opening libraries by soname, and the rule that simulated ones never stand beside real ones. */
+/* Opens libraries by soname, and keeps simulated libraries apart from real ones. */
 #include "foreign_impl.h"
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 typedef enum { NONE_YET, REAL, SIMULATED } foreign_kind;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static foreign_kind opened_kind; /* of all that this process has opened */
-static const char *opened_first; /* the library that decided it */
+static foreign_kind opened_kind; /* whether the libraries that this process has opened are real or simulated */
+static const char *opened_first; /* the first library that was opened, which decided this */
 
 bool mst_foreign_simulated(void) {
     pthread_mutex_lock(&lock);
@@ -20,8 +20,7 @@ bool mst_foreign_simulated(void) {
     return simulated;
 }
 
-/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to
- * function. */
+/* memcpy, because ISO C has no conversion from void * to a pointer to a function. */
 static void set_function(void *functions, const mst_foreign_symbol *symbol, void *address) {
     memcpy((char *)functions + symbol->offset, &address, sizeof address);
 }
@@ -49,7 +48,8 @@ static void list_sonames(const mst_foreign_library *library, char *text, size_t 
         length += (size_t)snprintf(text + length, size - length, "%s%s", i > 0 ? ", " : "", library->sonames[i]);
 }
 
-/* NULL where it is not there; `reason` keeps the most telling of the loader's sentences. */
+/* Opens one library; NULL if that fails. `reason` keeps the more telling of the loader's
+ * messages. */
 static void *open_one(const char *folder, const char *soname, char reason[MST_FOREIGN_REASON]) {
     char path[4096];
     int length = folder ? snprintf(path, sizeof path, "%s/%s", folder, soname) : snprintf(path, sizeof path, "%s", soname);
@@ -58,7 +58,7 @@ static void *open_one(const char *folder, const char *soname, char reason[MST_FO
     if (handle) return handle;
     const char *words = dlerror();
     if (!words) words = "the loader gave no reason";
-    /* A library that is there but cannot be loaded says more than the next that is not there. */
+    /* "Cannot be loaded" tells more than "no such file" for the next soname. */
     if (!reason[0] || !strstr(words, "No such file")) snprintf(reason, MST_FOREIGN_REASON, "%s", words);
     return NULL;
 }
@@ -90,7 +90,7 @@ static muster_status open_locked(const mst_foreign_library *library, const char 
         forget_symbols(library, functions);
         dlclose(handle);
     }
-    if (status != MUSTER_OK) return status; /* of the last that is there */
+    if (status != MUSTER_OK) return status; /* the failure of the last library that was found */
     list_sonames(library, sonames, sizeof sonames);
     return mst_error(MUSTER_UNAVAILABLE, "%s was not found: tried %s%s%.150s: %.150s", library->name, sonames, folder ? " in " : "",
                      folder ? folder : "", reason);

@@ -45,7 +45,7 @@ const mst_device_table *mst_device_backend(int32_t place) {
     return table;
 }
 
-/* ---- which entry of a table is missing ---- */
+/* ---- missing entries of a table ---- */
 
 typedef struct entry {
     const char *name;
@@ -71,7 +71,7 @@ static const entry hardware_entries[] = {
 static const entry host_memory_entries[] = {ENTRY(_host_memory, allocate), ENTRY(_host_memory, release), ENTRY(_host_memory, pin),
                                             ENTRY(_host_memory, unpin)};
 
-/* The entries of one struct are all pointers, and a NULL pointer of any type is all zeros on every
+/* Every entry of these structs is a pointer, and a NULL pointer of any type is all zeros on every
  * machine that the library runs on. */
 static const char *find_missing(const void *part, const entry *entries, size_t count) {
     static const char null[sizeof(void (*)(void))];

@@ -1,4 +1,4 @@
-/* SHA-256 as FIPS 180-4 writes it. */
+/* SHA-256 as specified in FIPS 180-4. */
 #include "code_impl.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ void mst_sha256_add(mst_sha256 *hash, const void *data, int64_t bytes) {
     }
 }
 
-/* One bit 1, zeros, and the length in bits, which ends a block. */
+/* Pads the last block: a bit 1, zeros, and the length in bits. */
 void mst_sha256_end(mst_sha256 *hash, uint8_t digest[32]) {
     static const uint8_t padding[64] = {0x80};
     uint64_t bits = hash->bytes * 8;

@@ -1,11 +1,11 @@
-/* cuBLAS (libcublas.so.13, libcublas.so.12): what Muster calls of it. Names, types and numbers are
- * those of NVIDIA's cublas_v2.h and library_types.h. */
+/* The part of cuBLAS that Muster calls (libcublas.so.13, libcublas.so.12). Names, types and numbers
+ * are those of NVIDIA's cublas_v2.h and library_types.h. */
 #ifndef MST_CUBLAS_API_IMPL_H
 #define MST_CUBLAS_API_IMPL_H
 
 #include "foreign_impl.h"
 
-typedef unsigned int mst_cublas_status; /* enums there, as all unsigned ints below */
+typedef unsigned int mst_cublas_status; /* an enum in NVIDIA's headers, as are all unsigned ints below */
 typedef struct cublasContext *mst_cublas_handle;
 struct CUstream_st;
 
@@ -42,7 +42,7 @@ enum { MST_CUBLAS_DEFAULT_MATH = 0, MST_CUBLAS_TF32_MATH = 3, MST_CUBLAS_NO_REDU
        const void *a, unsigned int a_type, int lda, const void *b, unsigned int b_type, int ldb, const void *beta, void *c,  \
        unsigned int c_type, int ldc, unsigned int compute_type, int algorithm))
 
-/* From 12 on. */
+/* Present from cuBLAS 12 on. */
 #define MST_CUBLAS_OPTIONAL_SYMBOLS(X)                                                                                                   \
     X(mst_cublas_status, cublasGemmEx_64,                                                                                                \
       (mst_cublas_handle handle, unsigned int transpose_a, unsigned int transpose_b, int64_t m, int64_t n, int64_t k, const void *alpha, \
@@ -54,7 +54,7 @@ typedef struct mst_cublas_api {
     MST_CUBLAS_OPTIONAL_SYMBOLS(MST_FOREIGN_MEMBER)
 } mst_cublas_api;
 
-/* As mst_cuda_api_get. The driver must be open (mst_cuda_api_get). */
+/* As mst_cuda_api_get. Call mst_cuda_api_get first: the driver must be open. */
 muster_status mst_cublas_api_get(const mst_cublas_api **api);
 /* As mst_cuda_error. */
 muster_status mst_cublas_error(const mst_cublas_api *api, mst_cublas_status result, const char *symbol, const char *device);

@@ -1,4 +1,5 @@
-/* Opens the driver, cuBLAS and NVRTC once per process, and turns their errors into ours. */
+/* Opens the driver, cuBLAS and NVRTC once per process, and converts their errors to the
+ * library's. */
 #include "cublas_api_impl.h"
 #include "cuda_api_impl.h"
 #include "nvrtc_api_impl.h"
@@ -16,9 +17,10 @@ typedef struct opened {
     _Atomic bool ready;
 } opened;
 
-static _Atomic int driver_version; /* 1000 x major + 10 x minor; 0: there is no driver yet */
+static _Atomic int driver_version; /* 1000 x major + 10 x minor; 0: the driver has not been opened */
 
-/* The first of two sonames is of CUDA 13, which a driver of CUDA 12 does not serve. */
+/* The sonames that fit the driver: the first one of two is CUDA 13's, which does not run with a
+ * CUDA 12 driver. */
 static mst_foreign_library fitting(const mst_foreign_library *library) {
     mst_foreign_library fit = *library;
     const int version = atomic_load(&driver_version);
@@ -58,7 +60,7 @@ static muster_status unavailable(mst_cu_result result, const char *symbol) {
     return mst_error_restore(MUSTER_UNAVAILABLE, reason);
 }
 
-/* Legal any number of times. Whatever fails of it, there is no CUDA here for the program to use. */
+/* May be called any number of times. Any failure means that the program cannot use CUDA here. */
 static muster_status initialise(void) {
     int version = 0;
     mst_cu_result result = cuda_functions.cuInit(0);

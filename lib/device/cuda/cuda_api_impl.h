@@ -1,11 +1,11 @@
-/* The CUDA driver (libcuda.so.1), CUDA 12 and later: what Muster calls of it. Names, types and
+/* The part of the CUDA driver that Muster calls (libcuda.so.1, CUDA 12 and later). Names, types and
  * numbers are those of NVIDIA's cuda.h. */
 #ifndef MST_CUDA_API_IMPL_H
 #define MST_CUDA_API_IMPL_H
 
 #include "foreign_impl.h"
 
-typedef unsigned int mst_cu_result; /* an enum there, as are all other unsigned ints that are not flags */
+typedef unsigned int mst_cu_result; /* an enum in cuda.h, as are all other unsigned ints that are not flags */
 typedef int mst_cu_device;
 typedef unsigned long long mst_cu_address;
 typedef struct CUctx_st *mst_cu_context;
@@ -153,18 +153,18 @@ typedef struct mst_cuda_api {
     MST_CUDA_SYMBOLS(MST_FOREIGN_MEMBER)
 } mst_cuda_api;
 
-/* The driver, opened by the first call that succeeds, and initialised (cuInit). Threads: any.
- * Errors: UNAVAILABLE with the reason. */
+/* The driver's functions. The first call that succeeds opens and initialises the driver (cuInit).
+ * Threads: any. Errors: UNAVAILABLE with the reason. */
 muster_status mst_cuda_api_get(const mst_cuda_api **api);
-/* 12080 for CUDA 12.8; 0 before mst_cuda_api_get has succeeded. */
+/* The driver's CUDA version: 12080 for CUDA 12.8; 0 before mst_cuda_api_get has succeeded. */
 int mst_cuda_driver_version(void);
 
-/* Does the error spoil its context for the rest of the process? */
+/* True if the error makes its context unusable for the rest of the process. */
 bool mst_cuda_error_is_sticky(mst_cu_result result);
 
-/* The error adapter: MUSTER_OK for success (and sets nothing), else the status with a message from
- * the symbol's name, the error's name and text, and the device ("cuda:0", or NULL where there is
- * none yet). */
+/* Returns MUSTER_OK for success, and sets nothing. Otherwise sets a message from the symbol's name,
+ * the error's name and text, and the device ("cuda:0"; NULL if there is none yet), and returns the
+ * status. */
 muster_status mst_cuda_error(const mst_cuda_api *api, mst_cu_result result, const char *symbol, const char *device);
 
 #endif

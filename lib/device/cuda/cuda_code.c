@@ -1,4 +1,4 @@
-/* The built-in kernels on this device: one module, loaded with all its functions when the device
+/* The built-in kernels of a device: one module, loaded with all its functions when the device
  * opens, so that no launch loads anything. */
 #include "code_impl.h"
 #include "cuda_device_impl.h"
@@ -8,7 +8,7 @@ static muster_status find_functions(mst_cuda *cuda) {
     for (int32_t i = 0; i < cuda->function_count; i++) {
         int threads = 0;
         MUSTER_TRY(MST_CU(cuda, cuModuleGetFunction, &cuda->functions[i], cuda->module, mst_code_kernel_name(i)));
-        /* Loads the function where the driver puts that off to its first use. */
+        /* Loads the function, if the driver loads functions at their first use. */
         MUSTER_TRY(MST_CU(cuda, cuFuncGetAttribute, &threads, MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK, cuda->functions[i]));
         if (threads < MST_CUDA_THREADS)
             return mst_error(MUSTER_UNSUPPORTED, "%s: the kernel %s: expected to run with %d threads in a block, received at most %d",
@@ -31,7 +31,7 @@ static void forward_notices(void) {
 
 muster_status mst_cuda_open_code(mst_cuda *cuda) {
     int32_t count = mst_code_kernel_count();
-    if (count == 0) return MUSTER_OK; /* no room has brought any */
+    if (count == 0) return MUSTER_OK; /* no module has contributed kernels */
     mst_code_image image = {0};
     muster_status status = build(cuda, &image);
     if (status == MUSTER_OK) status = MST_CU(cuda, cuModuleLoadData, &cuda->module, image.data);

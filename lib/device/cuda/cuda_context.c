@@ -1,4 +1,4 @@
-/* Contexts, errors, and devices that are lost. */
+/* Contexts, errors, and lost devices. */
 #include "cuda_device_impl.h"
 
 #include <pthread.h>
@@ -41,7 +41,7 @@ muster_status mst_cuda_failed(mst_cuda *cuda, mst_cu_result result, const char *
     return status;
 }
 
-/* cuBLAS hides what the driver told it. */
+/* cuBLAS hides the driver's error, so the stream is queried for it. */
 muster_status mst_cuda_blas_failed(mst_cuda *cuda, mst_cublas_status result, const char *symbol) {
     mst_cu_result cause = cuda->compute ? cuda->api->cuStreamQuery(cuda->compute) : MST_CU_SUCCESS;
     if (mst_cuda_error_is_sticky(cause)) return mst_cuda_failed(cuda, cause, symbol);
@@ -65,11 +65,11 @@ muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_s
     mst_cu_context popped;
     mst_cu_result result = cuda->api->cuCtxPopCurrent_v2(&popped);
     if (__builtin_expect(result == MST_CU_SUCCESS, 1)) return status;
-    (void)cuda->api->cuCtxSetCurrent(scope->before); /* the stack keeps one too many, but its top is right */
+    (void)cuda->api->cuCtxSetCurrent(scope->before); /* the stack keeps one context too many, but its top is right */
     return status == MUSTER_OK ? mst_cuda_failed(cuda, result, "cuCtxPopCurrent_v2") : status;
 }
 
-/* These two nest, so they always push. */
+/* These two may be nested, so they always push and pop. */
 muster_status mst_cuda_enter(mst_device *device) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
@@ -88,7 +88,7 @@ static muster_status enable_peer(mst_cuda *cuda, const mst_cuda *other, bool *ac
     MUSTER_TRY(MST_CU(cuda, cuDeviceCanAccessPeer, &can, cuda->device, other->device));
     if (!can) return MUSTER_OK;
     mst_cu_result result = cuda->api->cuCtxEnablePeerAccess(other->context, 0);
-    /* Too many peers, or none after all: slower ways remain. */
+    /* Too many peers, or no support after all: slower ways to copy remain. */
     if (result == MST_CU_TOO_MANY_PEERS || result == MST_CU_PEER_ACCESS_UNSUPPORTED) return MUSTER_OK;
     if (result != MST_CU_PEER_ACCESS_ALREADY_ENABLED) MUSTER_TRY(mst_cuda_check(cuda, result, "cuCtxEnablePeerAccess"));
     *access = true;

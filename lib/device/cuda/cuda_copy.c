@@ -1,6 +1,7 @@
-/* Copies. Locked host memory goes directly. The rest is staged through page-locked chunks, because
- * the driver would copy it while the caller waits, and wait itself for whatever it likes: inwards
- * host memory is free again at once, outwards the last parts arrive with the next sync. */
+/* Copies. Page-locked host memory is copied directly. Other memory is staged through page-locked
+ * chunks, because the driver would otherwise copy it while the caller waits, and might wait for
+ * other work as well. Copies in release the host memory at once. Copies out are complete after the
+ * next synchronize. */
 #include "cuda_device_impl.h"
 
 #include <string.h>
@@ -44,10 +45,9 @@ void mst_cuda_close_staging(mst_cuda *cuda) {
     cuda->in_base = cuda->out_base = NULL;
 }
 
-/* ---- inwards ---- */
+/* ---- copies in ---- */
 
-/* Leaves the chunk in use, and makes the next one empty: what was transferred from it must be
- * over. */
+/* Moves on to the next chunk, after waiting until all transfers out of it are complete. */
 static muster_status next_chunk(mst_cuda *cuda) {
     mst_cuda_chunk *full = &cuda->chunks[cuda->chunk];
     for (int queue = 0; queue < 2; queue++) {
@@ -71,7 +71,7 @@ static muster_status stage_in(mst_cuda *cuda, mst_queue queue, mst_cu_address to
         int64_t part = smaller(smaller(bytes, MST_CUDA_PIECE), MST_CUDA_CHUNK - chunk->filled);
         char *staged = chunk->base + chunk->filled;
         memcpy(staged, from, (size_t)part);
-        chunk->waits[queue] = true; /* also where the copy below fails: nobody knows what it began */
+        chunk->waits[queue] = true; /* even if the copy below fails: it may have started */
         chunk->filled = smaller(MST_CUDA_CHUNK, (chunk->filled + part + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE);
         MUSTER_TRY(MST_CU(cuda, cuMemcpyHtoDAsync_v2, to, staged, (size_t)part, mst_cuda_stream_of(cuda, queue)));
         to += (mst_cu_address)part;
@@ -99,8 +99,7 @@ muster_status mst_cuda_copy_in(mst_device *device, void *to_device, const void *
     return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in(cuda, to_device, from_host, bytes) : MUSTER_OK);
 }
 
-/* The place may be memory that was released a moment ago, and work that was issued before may still
- * use it. */
+/* The destination may be memory that was just released, and work issued before may still use it. */
 static muster_status wait_for_released(mst_cuda *cuda) {
     if (cuda->release_unrecorded) MUSTER_TRY(mst_cuda_record_released(cuda));
     if (!cuda->release_recorded) return MUSTER_OK;
@@ -130,9 +129,9 @@ muster_status mst_cuda_copy_in_async(mst_device *device, void *to_device, const 
     return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in_beside(cuda, to_device, from_host, bytes) : MUSTER_OK);
 }
 
-/* ---- outwards ---- */
+/* ---- copies out ---- */
 
-/* The device has written the slot. */
+/* Call it when the device has written the slot. */
 static void deliver_slot(mst_cuda_slot *slot) {
     for (int32_t i = 0; i < slot->count; i++) memcpy(slot->parts[i].to, slot->base + slot->parts[i].offset, (size_t)slot->parts[i].bytes);
     slot->count = 0;

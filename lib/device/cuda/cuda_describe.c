@@ -1,4 +1,4 @@
-/* What a runtime says of its GPUs. */
+/* The description of a runtime's GPUs. */
 #include "cuda_device_impl.h"
 #include "nvrtc_api_impl.h"
 
@@ -6,7 +6,7 @@
 
 enum { VERSION_SIZE = 32 };
 
-/* 120804: 12.8.4. */
+/* cuBLAS reports 12.8.4 as 120804. */
 static void cublas_version(const mst_cuda *cuda, char text[VERSION_SIZE]) {
     int version = 0;
     if (cuda->blas_api->cublasGetVersion_v2(cuda->blas, &version) != MST_CUBLAS_SUCCESS)

@@ -1,6 +1,6 @@
-/* The CUDA backend: a device is a GPU, or one of several virtual devices of the same GPU, with
- * streams, memory and handles of its own in the GPU's primary context, which it shares with
- * whatever else of the program uses the GPU. */
+/* The CUDA backend. A device is a GPU, or one of several virtual devices of one GPU. It has its own
+ * streams, memory and handles in the GPU's primary context, which all users of the GPU in the
+ * process share. */
 #include "cuda_device_impl.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ATTEMPTS = 3 }; /* to enter a context that shall be closed: an error here loses all that it holds */
+enum { ATTEMPTS = 3 }; /* to enter a context in order to close it: a failure would leak everything in it */
 
 static mst_cuda_physical physicals[MST_CUDA_DEVICES];
 
@@ -41,8 +41,8 @@ static muster_status describe(mst_cuda *cuda) {
     return MUSTER_OK;
 }
 
-/* NCCL waits for kernels of other devices, which this variable keeps from being launched by the
- * same thread. */
+/* Warns about CUDA_LAUNCH_BLOCKING=1. NCCL's kernels wait for kernels on other devices, which the
+ * same thread could not launch meanwhile. */
 static void notice_environment(const mst_cuda *cuda) {
     static _Atomic bool said;
     const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
@@ -53,7 +53,7 @@ static void notice_environment(const mst_cuda *cuda) {
         "CUDA_LAUNCH_BLOCKING=1: every launch waits for its kernel, which is slow, and with several GPUs can wait for ever");
 }
 
-/* With the context current. */
+/* Call it with the context current. */
 static muster_status open_parts(mst_cuda *cuda) {
     MUSTER_TRY(mst_cuda_open_queues(cuda));
     MUSTER_TRY(mst_cuda_open_memory(cuda));
@@ -62,7 +62,7 @@ static muster_status open_parts(mst_cuda *cuda) {
     return mst_cuda_open_code(cuda);
 }
 
-/* In reverse. */
+/* In reverse order. */
 static void close_parts(mst_cuda *cuda) {
     mst_cuda_close_code(cuda);
     mst_cuda_close_blas(cuda);
@@ -87,8 +87,8 @@ static void say_leak(const mst_cuda *cuda, const char *why) {
     mst_cuda_add_notice(text);
 }
 
-/* Destroying what a lost or stuck device still uses could wait for ever, so that nothing of it is
- * destroyed. */
+/* Releases the context and everything in it. Destroying objects that a lost or stuck device still
+ * uses could wait for ever, so then nothing is destroyed. */
 static void close_context(mst_cuda *cuda) {
     mst_cuda_scope scope;
     muster_status entered = MUSTER_INTERNAL;

@@ -1,12 +1,12 @@
-/* Events: points in a queue. A device keeps its events until it closes, and hands them out again: an
- * event that was given back may still stand in a queue, so that the driver is asked to destroy it
- * only when the queues are empty. */
+/* Events: points in a queue. A device keeps its events until it closes, and reuses them. A
+ * destroyed event may still be in a queue, so the driver's event is destroyed only when the queues
+ * are empty. */
 #include "cuda_device_impl.h"
 
 struct mst_cuda_event {
     mst_device_event head;
     mst_cu_event handle;
-    bool used; /* handed out, and not given back */
+    bool used; /* created and not destroyed since */
     mst_cuda_event *next;
 };
 
@@ -14,8 +14,8 @@ static mst_cuda_event *cuda_event_of(mst_device_event *event) { return (mst_cuda
 
 /* ---- making and ending ---- */
 
-/* *found: one that was given back and is over, so that it is like one that was never recorded; NULL:
- * there is none. */
+/* *found: a destroyed event that is complete, and so behaves like one that was never recorded;
+ * NULL: there is none. */
 static muster_status find_unused(mst_cuda *cuda, mst_cuda_event **found) {
     *found = NULL;
     for (mst_cuda_event *event = cuda->events; event; event = event->next) {

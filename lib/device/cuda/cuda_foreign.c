@@ -39,7 +39,7 @@ muster_status mst_cuda_before(mst_device *device, void *stream, const char *wher
 
 /* ---- memory ---- */
 
-/* The driver answers INVALID_VALUE where it knows nothing of an address. */
+/* The driver returns INVALID_VALUE for an address that it does not know. */
 static muster_status ask(mst_cuda *cuda, void *value, unsigned int attribute, const char *address, bool *known) {
     const mst_cu_result result = cuda->api->cuPointerGetAttribute(value, attribute, (mst_cu_address)(uintptr_t)address);
     *known = result == MST_CU_SUCCESS;
@@ -63,8 +63,8 @@ static muster_status check_byte(mst_cuda *cuda, const char *address, const char 
                      ordinal, (const void *)address);
 }
 
-/* Between the two ends there may be several allocations that lie as one, as some allocators map
- * them. */
+/* Only the two ends are checked. Between them there may be several allocations mapped next to each
+ * other, as some allocators do. */
 static muster_status check_ends(mst_cuda *cuda, const char *address, int64_t bytes, const char *where) {
     MUSTER_TRY(check_byte(cuda, address, "first", where));
     return check_byte(cuda, address + bytes - 1, "last", where);

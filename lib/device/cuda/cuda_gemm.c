@@ -1,5 +1,5 @@
-/* Matrix products by cuBLAS, which counts columns first: the row-major C = A B is the column-major
- * C' = B' A' of the same memory. */
+/* Matrix products by cuBLAS, which stores matrices by column: the row-major C = A B is the
+ * column-major C' = B' A' in the same memory. */
 #include "cuda_device_impl.h"
 
 #include <limits.h>
@@ -8,16 +8,16 @@
 
 enum {
     WORKSPACE = 4 << 20,
-    WORKSPACE_HOPPER = 32 << 20, /* what NVIDIA recommends for compute capability 9.0 */
-    PLENTY = 1 << 30,            /* of free memory, to take that much */
-    PIECE = 1 << 30,             /* of an extent that does not fit an int */
-    WARM = 16,                   /* extents of the first products */
+    WORKSPACE_HOPPER = 32 << 20, /* NVIDIA's recommendation for compute capability 9.0 */
+    PLENTY = 1 << 30,            /* the free memory from which on that much is taken */
+    PIECE = 1 << 30,             /* the size of the parts of an extent that does not fit an int */
+    WARM = 16,                   /* the extents of the first products */
     WARM_BYTES = WARM * WARM * 8,
 };
 
 /* ---- the handle ---- */
 
-/* Setting the stream takes the workspace away, so the two go together. */
+/* Setting the stream resets the workspace, so both are always set together. */
 muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream) {
     MUSTER_TRY(MST_CUBLAS(cuda, cublasSetStream_v2, cuda->blas, stream));
     return MST_CUBLAS(cuda, cublasSetWorkspace_v2, cuda->blas, (void *)(uintptr_t)cuda->blas_workspace, cuda->blas_workspace_bytes);
@@ -55,7 +55,7 @@ static bool find_type(const mst_cuda *cuda, muster_dtype dtype, product_type *ty
     }
 }
 
-/* The factors are of the type that is summed in. */
+/* alpha and beta have the type of the sum. */
 typedef union factor {
     float f32;
     double f64;
@@ -105,13 +105,13 @@ static muster_status warm_up_type(mst_cuda *cuda, muster_dtype dtype, const void
                         .c = (void *)(uintptr_t)c};
     mst_error_save(before);
     const muster_status status = multiply(cuda, &g, &type);
-    /* A GPU may lack an element type: whoever multiplies such matrices hears of it. */
+    /* A GPU may lack an element type. Later products of that type then fail. */
     return status == MUSTER_UNSUPPORTED ? mst_error_restore(MUSTER_OK, before) : status;
 }
 
-/* A product of each type: cuBLAS makes ready at the first what it needs for all, and loading code
- * can wait for the device, so that it must not happen while GPUs wait for each other in a
- * collective. The operands lie behind a workspace that is smaller for now. */
+/* Multiplies once in each type. cuBLAS prepares itself at the first product, and loading code can
+ * wait for the device, so that must not happen while GPUs wait for each other in a collective. The
+ * operands lie behind the workspace, which is smaller for now. */
 static muster_status warm_up(mst_cuda *cuda) {
     const size_t left = cuda->blas_workspace_bytes - 3 * WARM_BYTES;
     const mst_cu_address operands = cuda->blas_workspace + left;
@@ -129,7 +129,7 @@ muster_status mst_cuda_open_blas(mst_cuda *cuda) {
     cuda->blas_workspace_bytes = cuda->architecture >= 90 && cuda->free_seen >= PLENTY ? WORKSPACE_HOPPER : WORKSPACE;
     MUSTER_TRY(MST_CU(cuda, cuMemAlloc_v2, &cuda->blas_workspace, cuda->blas_workspace_bytes));
     MUSTER_TRY(MST_CUBLAS(cuda, cublasCreate_v2, &cuda->blas));
-    /* f16 and bf16 are summed in f32, also where the sum is split. */
+    /* f16 and bf16 are summed in f32, even if cuBLAS splits the sum. */
     MUSTER_TRY(MST_CUBLAS(cuda, cublasSetMathMode, cuda->blas, MST_CUBLAS_DEFAULT_MATH | MST_CUBLAS_NO_REDUCED_PRECISION_REDUCTION));
     MUSTER_TRY(warm_up(cuda));
     return mst_cuda_bind_blas(cuda, cuda->compute);
@@ -141,7 +141,7 @@ static int64_t part_of(int64_t extent, int64_t begin) { return extent - begin < 
 
 static const void *behind(const void *base, int64_t elements, int64_t bytes) { return (const char *)base + elements * bytes; }
 
-/* The block of `g` that begins at (i, j), and within the sums at p. */
+/* The part of `g` that begins at row i and column j, and in the sums at p. */
 static mst_gemm block_of(const mst_gemm *g, int64_t i, int64_t j, int64_t p, int64_t bytes) {
     mst_gemm block = *g;
     block.m = part_of(g->m, i);
@@ -163,7 +163,7 @@ static muster_status multiply_in_pieces(mst_cuda *cuda, const mst_gemm *g, const
     for (int64_t i = 0; i < g->m; i += PIECE) {
         for (int64_t j = 0; j < g->n; j += PIECE) {
             int64_t p = 0;
-            do { /* once where there is nothing to sum: C is still scaled */
+            do { /* once even if k is 0: C is still scaled */
                 const mst_gemm block = block_of(g, i, j, p, muster_dtype_size(g->dtype));
                 MUSTER_TRY(multiply(cuda, &block, type));
             } while ((p += PIECE) < g->k);
@@ -178,8 +178,8 @@ static muster_status issue(mst_cuda *cuda, const mst_gemm *g, const product_type
     return cuda->blas_api->cublasGemmEx_64 ? multiply_long(cuda, g, type) : multiply_in_pieces(cuda, g, type);
 }
 
-/* cuBLAS wants rows to be as far apart as they are long, also where there is only one, or nothing
- * in them. */
+/* cuBLAS requires the distance between rows to be at least their length, even for a single row or
+ * empty rows. */
 static int64_t stride_of(int64_t stride, int64_t rows, int64_t columns) {
     if (rows > 1 && columns > 0) return stride;
     int64_t least = columns > 1 ? columns : 1;

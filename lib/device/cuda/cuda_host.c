@@ -1,26 +1,27 @@
-/* Page-locked host memory of the process: what devices allocated, what the program asked to lock,
- * and how often. Locked for all devices at once, so that there is one list for all of them. Locking
- * and unlocking wait for devices, and so never happen while a call is in
- * flight: what is given back then is kept until the next time. */
+/* Page-locked host memory of the process: ranges that devices allocated, ranges that the program
+ * asked to pin, and how often. A range is pinned for all devices at once, so one list serves them
+ * all. Pinning and unpinning wait for devices, so they never happen while a call is in flight. A
+ * range that is given back in flight is kept until the next opportunity. */
 #include "cuda_device_impl.h"
 
 #include <pthread.h>
 
-enum { ASK_DRIVER_FROM = 64 * 1024 }; /* below, asking costs as much as staging */
+enum { ASK_DRIVER_FROM = 64 * 1024 }; /* for less memory the query costs as much as staging */
 
 typedef struct locked_range {
     uintptr_t begin, end;
-    int64_t users;                                /* 0: given back when it could not be ended */
-    const mst_cuda *given_back_by;                /* ... by this device */
-    enum { ALLOCATED, REGISTERED, FOREIGN } kind; /* FOREIGN: the program had locked it already, and unlocks it */
+    int64_t users;                 /* 0: it was given back at a time when it could not be unpinned */
+    const mst_cuda *given_back_by; /* the device that gave it back then */
+    /* FOREIGN: the program had pinned it already, and unpins it itself */
+    enum { ALLOCATED, REGISTERED, FOREIGN } kind;
 } locked_range;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static locked_range *ranges; /* sorted, disjoint */
 static int64_t range_count, range_capacity;
-static int64_t given_back; /* ranges with 0 users */
+static int64_t given_back; /* the number of ranges with 0 users */
 
-/* The first range that ends behind the address. */
+/* The place of the first range that ends behind the address. */
 static int64_t find(uintptr_t address) {
     int64_t low = 0, high = range_count;
     while (low < high) {
@@ -58,7 +59,7 @@ static void erase(int64_t at) {
     drop_empty_list();
 }
 
-/* ---- looking ---- */
+/* ---- look-up ---- */
 
 static bool in_list(uintptr_t begin, uintptr_t end) {
     pthread_rwlock_rdlock(&lock);
@@ -68,8 +69,8 @@ static bool in_list(uintptr_t begin, uintptr_t end) {
     return found;
 }
 
-/* Memory that the program locked by other means. The driver refuses to speak of memory that it does
- * not know. */
+/* True for memory that the program page-locked by other means. The driver returns an error for
+ * memory that it does not know. */
 static bool driver_knows(const mst_cuda *cuda, uintptr_t address) {
     unsigned int type = 0;
     return cuda->api->cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address) == MST_CU_SUCCESS &&
@@ -85,7 +86,7 @@ bool mst_cuda_is_locked(const mst_cuda *cuda, const void *address, int64_t bytes
     return in_list(begin, end) || (bytes >= ASK_DRIVER_FROM && driver_knows_all(cuda, begin, end));
 }
 
-/* ---- ending; with the lock for writing and the context ---- */
+/* ---- unpinning; call these with the lock held for writing and the context current ---- */
 
 static void end_range(const mst_cuda *cuda, int64_t at) {
     locked_range range = ranges[at];
@@ -108,7 +109,7 @@ void mst_cuda_end_host(const mst_cuda *cuda) {
     pthread_rwlock_unlock(&lock);
 }
 
-/* A device that cannot end anything any more leaves the memory locked. */
+/* A device that can no longer unpin anything leaves the memory page-locked. */
 void mst_cuda_forget_host(const mst_cuda *cuda) {
     pthread_rwlock_wrlock(&lock);
     for (int64_t i = range_count; given_back > 0 && i-- > 0;) {
@@ -143,7 +144,7 @@ void mst_cuda_unpin(mst_device *device, void *address) {
     if (address) give_back(device, address);
 }
 
-/* ---- beginning ---- */
+/* ---- pinning ---- */
 
 static muster_status allocate_locked(mst_cuda *cuda, int64_t bytes, void **address) {
     end_given_back(cuda);
@@ -174,7 +175,7 @@ muster_status mst_cuda_host_allocate(mst_device *device, int64_t bytes, void **a
     return status;
 }
 
-/* Locks what the list does not know. */
+/* Pins a range that is not in the list. */
 static muster_status register_range(mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
     MUSTER_TRY(make_place());
     locked_range range = {.begin = begin, .end = end, .users = 1, .kind = REGISTERED};

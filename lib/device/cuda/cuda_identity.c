@@ -1,4 +1,4 @@
-/* Which GPUs there are, and which one is meant. */
+/* Counts the GPUs, and finds one by its id. */
 #include "cuda_device_impl.h"
 #include "nvrtc_api_impl.h"
 
@@ -10,7 +10,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* Does this machine look as if it had an NVIDIA GPU? */
+/* True if this machine looks as if it had an NVIDIA GPU. */
 static bool has_signs(void) {
     static const char *const signs[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {

@@ -1,6 +1,6 @@
-/* The slab of a device: segments of the driver's memory, handed out in pieces. Work is done in the
- * order of issue, so that memory may be handed out again as soon as it was released; only the
- * copies beside need more than that. */
+/* The slab of a device: segments of the driver's memory, handed out in pieces. Work runs in the
+ * order of issue, so released memory may be reused at once. Only async copies need more than
+ * that. */
 #include "cuda_device_impl.h"
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 
 enum {
     SLAB_DEFAULT = 64 << 20,
-    SLAB_SHARE = 8,         /* at first at most this part of what is free */
-    SEGMENT_UNIT = 2 << 20, /* the driver hands out no less */
-    SMALL_SLAB = 1 << 30,   /* up to here the slab doubles */
-    LARGE_STEP = 256 << 20, /* then it grows by this at least, to leave memory to others */
+    SLAB_SHARE = 8,         /* the first segment takes at most the free memory divided by this */
+    SEGMENT_UNIT = 2 << 20, /* the driver's unit of allocation */
+    SMALL_SLAB = 1 << 30,   /* up to this size each growth doubles the slab */
+    LARGE_STEP = 256 << 20, /* beyond it the slab grows by at least this, to leave memory to others */
 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -21,7 +21,8 @@ static int64_t round_segment(int64_t bytes) {
     return bytes > INT64_MAX - SEGMENT_UNIT ? bytes : (bytes + SEGMENT_UNIT - 1) / SEGMENT_UNIT * SEGMENT_UNIT;
 }
 
-/* What the environment says, else the default, or less where the device is small or full. */
+/* The size that the environment sets, else the default, or less on a device with little free
+ * memory. */
 static muster_status read_size(const mst_cuda *cuda, int64_t *bytes) {
     const char *text = getenv("MUSTER_DEVICE_MEMORY");
     *bytes = larger(SEGMENT_UNIT, cuda->free_seen / SLAB_SHARE < SLAB_DEFAULT ? cuda->free_seen / SLAB_SHARE : SLAB_DEFAULT);
@@ -52,7 +53,7 @@ static muster_status read_free(mst_cuda *cuda, int64_t *free_bytes) {
     return MUSTER_OK;
 }
 
-/* The list has room for it. */
+/* The list has capacity for one more segment. */
 static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t bytes) {
     muster_status status = mst_slab_add(&cuda->slab, address, bytes);
     if (status != MUSTER_OK) {
@@ -63,7 +64,7 @@ static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t
     return MUSTER_OK;
 }
 
-/* A segment in which `needed` bytes find room, larger where the device has that much. */
+/* Adds a segment for `needed` bytes, or a larger one if the device has the memory. */
 static muster_status grow(mst_cuda *cuda, int64_t needed) {
     const int64_t step = cuda->slab.total < SMALL_SLAB ? cuda->slab.total : LARGE_STEP;
     int64_t bytes = round_segment(larger(needed, step));
@@ -82,7 +83,7 @@ static muster_status grow(mst_cuda *cuda, int64_t needed) {
     }
     MUSTER_TRY(mst_cuda_check(cuda, result, "cuMemAlloc_v2"));
     MUSTER_TRY(add_segment(cuda, address, bytes));
-    (void)read_free(cuda, &cuda->free_seen); /* for a message only */
+    (void)read_free(cuda, &cuda->free_seen); /* only used in a message */
     return MUSTER_OK;
 }
 
@@ -116,8 +117,8 @@ static muster_status take(mst_cuda *cuda, int64_t bytes, uint64_t *address) {
     return mst_slab_take(&cuda->slab, bytes, address, &found);
 }
 
-/* Copies beside may still be writing what was released, and this may be the same memory: COMPUTE
- * goes on behind them. */
+/* Async copies may still be writing memory that has been released and is now allocated again, so
+ * COMPUTE waits for them. */
 static muster_status order_behind_copies(mst_cuda *cuda) {
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
@@ -158,7 +159,7 @@ static muster_status make_room(mst_cuda *cuda, int64_t bytes) {
     return mst_cuda_end(cuda, &scope, grow(cuda, bytes));
 }
 
-/* What was refused in flight is only tried for: it belongs to a call that is over. */
+/* An allocation that was refused in flight is only attempted: the call that needed it is over. */
 muster_status mst_cuda_reserve(mst_device *device, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (cuda->head.in_flight)

@@ -1,5 +1,5 @@
-/* Programs of the user's on a GPU: a module for each, compiled for the exact device, all of whose
- * functions are loaded when it opens. */
+/* User programs on a GPU. Each is a module, compiled for the exact device. All its functions are
+ * loaded when it opens. */
 #include "cuda_device_impl.h"
 #include "nvrtc_api_impl.h"
 #include "program_impl.h"
@@ -30,7 +30,7 @@ muster_status mst_cuda_program_language(mst_device *device, int32_t *language) {
 
 /* ---- opening ---- */
 
-/* With the context current, or without a module. */
+/* The context must be current unless the program has no module. */
 static void free_program(mst_cuda *cuda, cuda_program *program) {
     if (program->module) (void)cuda->api->cuModuleUnload(program->module);
     for (int32_t i = 0; program->kernels && i < program->count; i++) mst_free(program->kernels[i].name);
@@ -46,7 +46,7 @@ static muster_status device_limit(mst_cuda *cuda, unsigned int attribute, int64_
     return MUSTER_OK;
 }
 
-/* Asking for an attribute also loads the function where the driver puts that off to its first
+/* Asking for an attribute also loads the function, if the driver loads functions at their first
  * use. */
 static muster_status read_limits(mst_cuda *cuda, cuda_kernel *kernel) {
     static const unsigned int threads_in[] = {MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_X, MST_CU_ATTRIBUTE_MAX_BLOCK_DIM_Y,
@@ -94,7 +94,7 @@ static muster_status fill(mst_cuda *cuda, cuda_program *program, const mst_progr
     return MUSTER_OK;
 }
 
-/* What lies in the cache may be of no use to this driver: then it is made anew. */
+/* If this driver cannot load the cached image, the program is compiled again. */
 static muster_status make_program(mst_cuda *cuda, const mst_program_request *request, const mst_code_target *target, mst_code_image *image,
                                   cuda_program **program) {
     cuda_program *made = mst_alloc(sizeof *made);
@@ -138,7 +138,7 @@ muster_status mst_cuda_program_open(mst_device *device, const mst_program_reques
     const bool found = image.found;
     image.log = NULL;
     mst_code_release(&image);
-    if (status != MUSTER_OK && made) { /* the context could not be left */
+    if (status != MUSTER_OK && made) { /* restoring the previous context failed */
         mst_free(said);
         said = NULL;
         mst_cuda_program_close(device, &made->head);
@@ -152,7 +152,7 @@ muster_status mst_cuda_program_open(mst_device *device, const mst_program_reques
     return MUSTER_OK;
 }
 
-/* Where the device is lost the module is left to the driver: unloading it could wait for ever. */
+/* On a lost device the module is not unloaded, because that could wait for ever. */
 void mst_cuda_program_close(mst_device *device, mst_program *head) {
     mst_cuda *cuda = mst_cuda_of(device);
     cuda_program *program = (cuda_program *)head;
@@ -172,8 +172,8 @@ muster_status mst_cuda_program_limits(mst_device *device, const mst_program *hea
 
 /* ---- launching ---- */
 
-/* The driver reads as many arguments as the function has parameters, which may be more than were
- * declared: those are 0. */
+/* The driver reads one argument per parameter of the function, which may have more parameters than
+ * were declared: the others get 0. */
 static muster_status launch(mst_cuda *cuda, const cuda_kernel *kernel, const mst_program_grid *grid, const mst_program_value *values) {
     enum { SPARE = 64 };
     static const uint64_t zeros[64];

@@ -1,5 +1,5 @@
-/* Streams and events: waiting for them, ordering them, and taking up a stream of the program's.
- * Nothing here blocks in the driver: a queue that never ends must not take the thread with it. */
+/* Streams: waiting, ordering, and adopting a stream of the program's. Nothing here blocks in the
+ * driver, because a queue that never drains must not block the thread. */
 #include "clock_impl.h"
 #include "cuda_device_impl.h"
 
@@ -7,12 +7,14 @@
 #include <time.h>
 
 enum {
-    SPIN_NS = 20 * 1000, /* polls that follow each other */
-    /* then polls that let others run: a sleep takes 50 us at least with the kernel's usual slack */
+    SPIN_NS = 20 * 1000, /* polls without a pause */
+    /* then polls that yield the CPU: a sleep takes at least 50 us with the kernel's usual timer
+     * slack */
+
     YIELD_NS = 200 * 1000,
     SLEEP_NS = 5 * 1000,      /* then sleeps from here ... */
     SLEEP_MAX_NS = 50 * 1000, /* ... to here */
-    DRAIN_ERRORS = 3,         /* in a row */
+    DRAIN_ERRORS = 3,         /* the number of errors in a row after which draining stops */
 };
 static const int64_t DRAIN_NS = 2 * 1000000000ll;
 
@@ -48,7 +50,7 @@ void mst_cuda_close_queues(mst_cuda *cuda) {
 
 /* ---- waiting ---- */
 
-/* One pause between two polls, longer the longer it has taken. */
+/* Pauses between two polls, for longer the longer the wait has lasted. */
 static void back_off(int64_t begin, int64_t *sleep_ns) {
     int64_t waited = mst_now_ns() - begin;
     if (waited < SPIN_NS) {
@@ -76,7 +78,8 @@ muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event) {
     }
 }
 
-/* All that is in the queue now: an adopted stream may get more from elsewhere meanwhile. */
+/* Waits for the work that is in the queue now: others may add more to an adopted stream
+ * meanwhile. */
 static muster_status wait_queue(mst_cuda *cuda, mst_cu_stream stream) {
     MUSTER_TRY(MST_CU(cuda, cuEventRecord, cuda->finished, stream));
     return mst_cuda_wait_event(cuda, cuda->finished);
@@ -93,8 +96,8 @@ static void all_is_done(mst_cuda *cuda) {
     cuda->beside_begin = cuda->beside_end = 0;
 }
 
-/* After a failure nobody waits any longer for what was to be copied out: its places may not exist
- * any more when the device is ready. */
+/* After a failure the copies out that are not delivered yet are dropped: their destinations may be
+ * gone when the device finishes. */
 static muster_status close_sync(mst_cuda *cuda, muster_status status) {
     if (status == MUSTER_OK)
         all_is_done(cuda);
@@ -132,7 +135,7 @@ muster_status mst_cuda_poll(mst_device *device, bool *done) {
     return mst_cuda_end(cuda, &scope, look(cuda, done));
 }
 
-/* False: the queue does not end in time, or nobody knows whether it does. */
+/* False: the queue did not drain in time, or its state is unknown. */
 static bool drain(mst_cuda *cuda, mst_cu_stream stream) {
     int64_t begin = mst_now_ns(), sleep_ns = SLEEP_NS;
     int32_t errors = 0;

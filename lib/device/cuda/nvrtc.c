@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* No contraction to fused multiply-adds: results are those of the host's loops, bit for bit,
- * wherever the formula is the same. */
+/* No contraction to fused multiply-adds: wherever the formula is the same, results equal those of
+ * the host's loops bit for bit. */
 static const char *const own_options[] = {"--std=c++17", "--fmad=false", "--device-as-default-execution-space"};
 enum { OWN_OPTIONS = sizeof own_options / sizeof *own_options, OPTION_SIZE = 48, FIRST_LINES = 300 };
 
@@ -21,7 +21,7 @@ static muster_status version(const mst_code_target *target, char text[MST_CODE_V
     return MUSTER_OK;
 }
 
-/* The highest architecture up to the device's that this NVRTC knows; 0: none. */
+/* The highest architecture that this NVRTC knows, up to the device's; 0: none. */
 static muster_status choose(const mst_nvrtc_api *api, int32_t architecture, int *chosen) {
     int known[256], count = 0;
     *chosen = 0;
@@ -46,7 +46,7 @@ static char *log_of(const mst_nvrtc_api *api, mst_nvrtc_program program) {
     return NULL;
 }
 
-/* The log's first error: its warnings come before it. */
+/* The log's first error, which warnings may precede. */
 static const char *first_error(const char *log) {
     const char *at = strstr(log, "error");
     while (at && at > log && at[-1] != '\n') at--;

@@ -1,11 +1,11 @@
-/* NVRTC, the compiler of CUDA C++ at run time (libnvrtc.so.13, libnvrtc.so.12): what Muster calls
- * of it. Names, types and numbers are those of NVIDIA's nvrtc.h. */
+/* The part of NVRTC that Muster calls (libnvrtc.so.13, libnvrtc.so.12): the compiler of CUDA C++ at
+ * run time. Names, types and numbers are those of NVIDIA's nvrtc.h. */
 #ifndef MST_NVRTC_API_IMPL_H
 #define MST_NVRTC_API_IMPL_H
 
 #include "foreign_impl.h"
 
-typedef unsigned int mst_nvrtc_result; /* an enum there */
+typedef unsigned int mst_nvrtc_result; /* an enum in nvrtc.h */
 typedef struct _nvrtcProgram *mst_nvrtc_program;
 
 enum {
@@ -43,8 +43,8 @@ typedef struct mst_nvrtc_api {
 
 /* As mst_cuda_api_get; needs no driver. */
 muster_status mst_nvrtc_api_get(const mst_nvrtc_api **api);
-/* The error adapter: MUSTER_OK for success, else the status with a message from the symbol's name
- * and the error's text, and `what` was being done ("compiling for sm_90", or NULL). */
+/* Returns MUSTER_OK for success. Otherwise sets a message from the symbol's name, the error's text
+ * and `what` was being done ("compiling for sm_90", or NULL), and returns the status. */
 muster_status mst_nvrtc_error(const mst_nvrtc_api *api, mst_nvrtc_result result, const char *symbol, const char *what);
 
 #endif

@@ -20,7 +20,7 @@ static int64_t find(const mst_slab *slab, uint64_t address) {
     return low;
 }
 
-/* Room for one more is there. */
+/* The list has capacity for one more piece. */
 static void insert(mst_slab *slab, int64_t at, mst_slab_piece piece) {
     memmove(&slab->pieces[at + 1], &slab->pieces[at], (size_t)(slab->count - at) * sizeof *slab->pieces);
     slab->pieces[at] = piece;
@@ -62,7 +62,7 @@ muster_status mst_slab_take(mst_slab *slab, int64_t bytes, uint64_t *address, bo
     return MUSTER_OK;
 }
 
-/* Joins the piece with the one behind it where both are free and of one segment. */
+/* Joins the piece with the next one if both are free and belong to one segment. */
 static void join(mst_slab *slab, int64_t at) {
     if (at < 0 || at + 1 >= slab->count) return;
     mst_slab_piece *piece = &slab->pieces[at], *next = piece + 1;

@@ -1,4 +1,4 @@
-/* OpenBLAS, opened at run time. Everything foreign that is called stands in one list. */
+/* OpenBLAS, opened at run time. Two lists hold every symbol that is called. */
 #include "device_impl.h"
 
 #include <dlfcn.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Only this soname: libopenblas64.so.0 has the same names of functions with 64-bit integers in some
- * builds, which would read garbage from our 32-bit arguments. The configuration string is looked at
- * as well, for a library that was named by path. */
+/* Only this soname: some builds of libopenblas64.so.0 have the same function names with 64-bit
+ * integers, and would read garbage from our 32-bit arguments. The configuration string is checked
+ * as well, because the user may name a library by its path. */
 static const char default_soname[] = "libopenblas.so.0";
 
 /* X(member, symbol) with the member's type declared in mst_blas. */
@@ -38,13 +38,13 @@ typedef struct blas_control {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t opened_count;
-static int threads_found; /* what the last close puts back; 0: the setting was left alone */
+static int threads_found; /* the number of threads that the last close restores; 0: it was not changed */
 static blas_control control;
 static char description[256] = "BLAS is not open";
 static mst_blas blas = {.description = description};
 
-/* The handle is kept until the process ends: OpenBLAS starts threads of its own and registers fork
- * handlers, and unloading their code while one of them may still run crashes the program. */
+/* The handle stays open until the process ends: OpenBLAS starts its own threads and registers fork
+ * handlers. Unloading their code while one of them may still run would crash the program. */
 static void *library;
 static char library_path[256];
 
@@ -54,8 +54,7 @@ static void forget_functions(void) {
     blas.description = description;
 }
 
-/* The address goes through memcpy because ISO C has no conversion from void * to a pointer to
- * function. */
+/* memcpy, because ISO C has no conversion from void * to a pointer to a function. */
 static const char *find_symbol(void *handle, const char *symbol, void *pointer) {
     void *address = dlsym(handle, symbol);
     memcpy(pointer, &address, sizeof address);
@@ -83,12 +82,12 @@ static bool open_library(const char *path) {
         snprintf(description, sizeof description, "no BLAS: %s", reason ? reason : path);
         return false;
     }
-    library = handle; /* one library per path that was asked for: the one before stays loaded, see above */
+    library = handle; /* a library opened before under another path stays loaded, see above */
     snprintf(library_path, sizeof library_path, "%s", path);
     return true;
 }
 
-/* Fills the table, or leaves it empty with the reason. */
+/* Fills the table. On failure the table stays empty and the description holds the reason. */
 static void load(void) {
     const char *asked = getenv("MUSTER_BLAS");
     const char *path = asked && asked[0] ? asked : default_soname;
@@ -122,8 +121,8 @@ muster_status mst_blas_open(bool keep_threads) {
         load();
         threads_found = 0;
     }
-    /* The first open that does not decline makes the setting, so that a runtime with keep_threads
-     * does not take it from the others. */
+    /* The first open without keep_threads changes the setting, so that a runtime with keep_threads
+     * does not keep the others from doing so. */
     if (!keep_threads && threads_found == 0 && control.set_num_threads) {
         threads_found = control.get_num_threads();
         control.set_num_threads(1);

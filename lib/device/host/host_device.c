@@ -1,6 +1,6 @@
-/* The host backend: a device is a CPU core (or a group), its memory is the program's, and all work
- * is done at once by the issuing thread, but for programs, which OpenCL runs on threads of its
- * own. */
+/* The host backend: a device is a CPU core or a group of cores, and its memory is the program's.
+ * The issuing thread does all work at once, except programs, which OpenCL runs on its own
+ * threads. */
 #include "opencl/opencl_impl.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Below this a page fault is cheaper than the search for a free huge page. */
+/* Below this size a page fault is cheaper than the search for a free huge page. */
 enum { HUGE_PAGE_THRESHOLD = 4 << 20 };
 
 typedef struct host_device {
@@ -49,8 +49,8 @@ static void host_close(mst_device *device) {
     mst_free(device);
 }
 
-/* A hint only: whole pages inside the block, and a refusal (no transparent huge pages) changes
- * nothing but speed. */
+/* Only a hint, for the whole pages inside the block. Where it is refused (no transparent huge
+ * pages), only the speed differs. */
 static void advise_huge_pages(void *address, int64_t bytes) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = ((uintptr_t)address + page - 1) / page * page;
@@ -68,28 +68,28 @@ static muster_status host_allocate(mst_device *device, int64_t bytes, void **add
     return MUSTER_OK;
 }
 
-/* A kernel that never ends may use it still. */
+/* On a lost device a kernel that never ends may still use the memory. */
 static void host_release(mst_device *device, void *address) {
     if (!device->lost) mst_free(address);
 }
 
 static muster_status host_synchronize(mst_device *device);
 
-/* There is nothing to reserve: the system's allocator may be asked at any time. */
+/* Nothing to reserve: the system's allocator may be called at any time. */
 static muster_status host_reserve(mst_device *device, int64_t bytes) {
     (void)device, (void)bytes;
     return MUSTER_OK;
 }
 
-/* After the programs that were launched before it. */
+/* Copies after the programs that were launched before. */
 static muster_status host_copy(mst_device *device, void *to, const void *from, int64_t bytes) {
     if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_synchronize(device));
     if (bytes > 0) memcpy(to, from, (size_t)bytes);
     return MUSTER_OK;
 }
 
-/* The addresses are readable as they are, and the kernel ends before this returns: no copy of the
- * parameters is needed. */
+/* The addresses are readable as they are, and the kernel ends before this function returns, so the
+ * parameters need no copy. */
 static muster_status host_launch(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
                                  const int32_t *offsets, int32_t offset_count) {
     (void)parameter_bytes, (void)offsets, (void)offset_count;
@@ -97,7 +97,8 @@ static muster_status host_launch(mst_device *device, mst_host_kernel kernel, con
     return kernel(parameters);
 }
 
-/* Every failure but a kernel's was returned where it happened, so nothing is kept. */
+/* Only a program's failure is still unknown here: all other functions return their failures
+ * directly. */
 static muster_status host_synchronize(mst_device *device) {
     if (__builtin_expect(!device->queued, 1)) return MUSTER_OK;
     const muster_status status = mst_opencl_wait(device, slot_of(device));

@@ -1,4 +1,4 @@
-/* Opens the OpenCL loader, once per process, and turns its errors into ours. */
+/* Opens the OpenCL loader once per process, and converts its errors to the library's. */
 #include "opencl_api_impl.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mst_opencl_api functions;
-static bool ready; /* under the lock; stays so: implementations have threads that outlive everything */
+static bool ready; /* guarded by the lock; never reset, because implementations have threads that run until the process ends */
 
 #define MST_FOREIGN_STRUCT mst_opencl_api
 static const mst_foreign_symbol symbols[] = {MST_OPENCL_SYMBOLS(MST_FOREIGN_NEEDED)};
@@ -47,7 +47,7 @@ muster_status mst_opencl_api_get(const mst_opencl_api **api) {
 
 /* ---- errors ---- */
 
-/* The codes of cl.h below 0 in order; the second list begins at -30. */
+/* The names of cl.h's error codes, from 0 down; the second list begins at -30. */
 static const char *const first_names[] = {"CL_SUCCESS",
                                           "CL_DEVICE_NOT_FOUND",
                                           "CL_DEVICE_NOT_AVAILABLE",

@@ -1,4 +1,4 @@
-/* OpenCL as a compiler of device code: what it makes is the program's binary. */
+/* OpenCL as a compiler of device code. The image is the program's binary. */
 #include "opencl_state_impl.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ char *mst_opencl_log(const mst_opencl *cl, mst_cl_program program, mst_cl_device
     return NULL;
 }
 
-/* The log's first error: its warnings come before it. */
+/* The log's first error, which warnings may precede. */
 static const char *first_error(const char *log) {
     const char *at = strstr(log, "error:");
     while (at && at > log && at[-1] != '\n') at--;
@@ -42,8 +42,8 @@ static muster_status join_options(const mst_code_target *target, char text[OPTIO
     return MUSTER_OK;
 }
 
-/* One binary for each device of the program, of which those that nothing was built for have none:
- * they are the same for all. */
+/* OpenCL returns one binary per device of the program; the binaries of devices for which nothing
+ * was built are empty. This takes the first one that is not. */
 static muster_status take_binary(const mst_opencl *cl, mst_cl_program program, mst_code_image *image) {
     size_t bytes = 0;
     MUSTER_TRY(MST_CL(cl, cl->name, clGetProgramInfo, program, MST_CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes));

@@ -1,11 +1,13 @@
-/* No launch shall compile. PoCL makes code for each new number of threads in a group (and again for
- * large grids) when a kernel is first launched so, 50 to 100 ms each time, unless the variable
- * POCL_WORK_GROUP_SPECIALIZATION of the environment is 0: then it uses the code for any number,
- * which it makes anyway when the program's binary is asked for. That was as fast in what we
- * measured. PoCL asks for the variable when it looks for a kernel's code, and remembers what it
- * found. So the first kernel of all, which does nothing, runs while an environment with the
- * variable stands in the place of the program's own, for a moment; afterwards the program and its
- * children have theirs. Where the user has set the variable nothing is changed. */
+/* Keeps launches from compiling. When a kernel is first launched with a new number of threads per
+ * group (and again for large grids), PoCL generates code for that number, which takes 50 to 100 ms
+ * each time. If the environment variable POCL_WORK_GROUP_SPECIALIZATION is 0, it uses its code for
+ * any number of threads instead, which it generates anyway when the program's binary is asked for.
+ * That code was as fast in our measurements.
+ *
+ * PoCL reads the variable when it looks for a kernel's code, and remembers the value. So a first
+ * kernel that does nothing runs while an environment with the variable briefly replaces the
+ * program's own. Afterwards the program and its children have their own environment again. If the
+ * user has set the variable, nothing is changed. */
 #include "opencl_state_impl.h"
 
 #include <stdlib.h>
@@ -37,7 +39,7 @@ static muster_status load(const mst_opencl *cl, const mst_code_image *image, fir
     return mst_opencl_check(result, "clCreateCommandQueue", cl->name);
 }
 
-/* It does nothing, so that its wait needs no deadline. */
+/* The kernel does nothing, so the wait needs no deadline. */
 static muster_status run(const mst_opencl *cl, const first_kernel *first) {
     const size_t one = 1;
     mst_cl_event event = NULL;
@@ -52,13 +54,13 @@ static muster_status run(const mst_opencl *cl, const first_kernel *first) {
     return status;
 }
 
-/* setenv would free the array that getenv of another thread may be reading; this leaves the old one
- * as it is, and never frees the new one. */
+/* setenv could free the array that getenv in another thread is reading. This function leaves the
+ * old array as it is, and never frees the new one. */
 static muster_status run_in_own_environment(const mst_opencl *cl, const first_kernel *first) {
     size_t count = 0;
     char **before = environ;
     while (before && before[count]) count++;
-    char **with = malloc((count + 2) * sizeof *with); /* not mst_alloc: it is never freed */
+    char **with = malloc((count + 2) * sizeof *with); /* not mst_alloc, because it is never freed */
     if (!with) return mst_out_of_memory("OpenCL: environment", (int64_t)(count + 2) * (int64_t)sizeof *with);
     for (size_t i = 0; i < count; i++) with[i] = before[i];
     with[count] = variable;
@@ -67,7 +69,8 @@ static muster_status run_in_own_environment(const mst_opencl *cl, const first_ke
     kept = with;
     environ = with;
     muster_status status = run(cl, first);
-    /* else somebody has set a variable meanwhile: that is the environment now, and ours is in it */
+    /* otherwise another thread has set a variable meanwhile: the environment is then a copy of
+     * ours */
     if (environ == kept) environ = before;
     return status;
 }

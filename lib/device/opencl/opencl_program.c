@@ -1,12 +1,13 @@
-/* Programs of one device: opening and launching. */
+/* Opens and launches the programs of one device. */
 #include "opencl_state_impl.h"
 
 #include <string.h>
 
-static const int64_t GROUPS_MAX = INT32_MAX; /* in all: implementations count them in 32 bits */
+static const int64_t GROUPS_MAX = INT32_MAX; /* groups of a launch in all: implementations count them in 32 bits */
 
-/* What the kernel object has been given, which a launch with the same does not give again: a third
- * of the cost of a queued launch. The object belongs to one device, on which one thread issues. */
+/* The argument that the kernel object holds now. A launch with the same argument does not set it
+ * again, which saves a third of the cost of a queued launch. The object belongs to one device, on
+ * which one thread issues. */
 typedef struct opencl_argument {
     mst_cl_buffer buffer;
     void *address;
@@ -78,8 +79,8 @@ static muster_status check_needs(const mst_device *head, const mst_opencl *cl, c
     return MUSTER_OK;
 }
 
-/* The trial tells here, and not at the first launch, whether the text has the parameters that were
- * declared. */
+/* Sets every argument once, so that a mismatch between the source and the declared parameters is
+ * found here and not at the first launch. */
 static muster_status try_parameters(const opencl_program *program, const opencl_kernel *kernel) {
     const mst_opencl *cl = program->device->cl;
     static const char zeros[8];
@@ -94,7 +95,7 @@ static muster_status try_parameters(const opencl_program *program, const opencl_
         const mst_cl_buffer none = NULL;
         const mst_cl_result result = cl->api->clSetKernelArg(kernel->kernel, (uint32_t)i, buffer ? sizeof none : (size_t)kernel->bytes[i],
                                                              buffer ? (const void *)&none : zeros);
-        /* Both may have 8 bytes, but only a buffer may be left out. */
+        /* Both may have 8 bytes, but only a buffer accepts NULL. */
         const bool takes_none = result == MST_CL_SUCCESS && (buffer || kernel->bytes[i] == 8) &&
                                 cl->api->clSetKernelArg(kernel->kernel, (uint32_t)i, sizeof none, NULL) == MST_CL_SUCCESS;
         if (result == MST_CL_SUCCESS && (buffer || kernel->bytes[i] == 8) && takes_none != buffer)
@@ -174,8 +175,8 @@ static muster_status load_image(opencl_program *program, const mst_code_image *i
     return MST_CL(cl, program->device->name, clBuildProgram, program->program, 1, &program->device->device, "", NULL, NULL);
 }
 
-/* What lies in the cache may be of no use to this implementation for a reason that its version does
- * not tell: then it is made anew. */
+/* An implementation may refuse a cached binary for a reason that its version does not show. Then
+ * the program is compiled again. */
 static muster_status load(opencl_program *program, const mst_code_target *target, const mst_program_request *request,
                           mst_code_image *image) {
     muster_status status = load_image(program, image);
@@ -238,8 +239,8 @@ muster_status mst_opencl_limits(const mst_program *head, int32_t kernel, mst_pro
 
 /* ---- launching ---- */
 
-/* A buffer is the memory itself. Its size says nothing to a kernel, which gets the address, and is
- * cut to what the implementation allows. */
+/* Creates a buffer around the memory itself. Kernels receive only the address, so the buffer's size
+ * may be cut to the largest that the implementation allows. */
 static muster_status set_buffer(const opencl_program *program, opencl_kernel *kernel, int32_t index, const mst_program_value *value) {
     const mst_opencl *cl = program->device->cl;
     opencl_argument *old = &kernel->given[index], new = {.address = value->address};
@@ -253,7 +254,7 @@ static muster_status set_buffer(const opencl_program *program, opencl_kernel *ke
     }
     const muster_status status = MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)index, sizeof new.buffer, &new.buffer);
     const mst_cl_buffer unused = status == MUSTER_OK ? old->buffer : new.buffer;
-    if (unused) (void)cl->api->clReleaseMemObject(unused); /* the queue keeps what it needs */
+    if (unused) (void)cl->api->clReleaseMemObject(unused); /* the queue holds its own reference */
     if (status == MUSTER_OK) *old = new;
     return status;
 }
@@ -274,7 +275,7 @@ static muster_status set_arguments(const opencl_program *program, opencl_kernel 
     const mst_opencl *cl = program->device->cl;
     for (int32_t i = 0; i < kernel->count; i++) MUSTER_TRY((kernel->bytes[i] ? set_scalar : set_buffer)(program, kernel, i, &values[i]));
     if (!kernel->local) return MUSTER_OK;
-    /* of 0 bytes there is none in OpenCL */
+    /* OpenCL has no local memory of 0 bytes */
     const size_t local = grid->local_bytes > 0 ? (size_t)grid->local_bytes : 1;
     return MST_CL(cl, kernel->name, clSetKernelArg, kernel->kernel, (uint32_t)kernel->count, local, NULL);
 }
@@ -284,8 +285,8 @@ static muster_status refuse_grid(const opencl_kernel *kernel, const char *what, 
                      what, (long long)received[0], (long long)(dims > 1 ? received[1] : 1), (long long)(dims > 2 ? received[2] : 1));
 }
 
-/* A launch of no threads would end the process in PoCL 3.1; more groups than it can count would not
- * all run. */
+/* PoCL 3.1 ends the process at a launch of no threads, and does not run all groups if they are more
+ * than it can count. */
 static muster_status check_grid(const opencl_kernel *kernel, const mst_program_grid *grid) {
     int64_t groups = 1, threads = 1;
     for (int d = 0; d < grid->dims; d++) {

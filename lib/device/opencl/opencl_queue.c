@@ -1,4 +1,4 @@
-/* The part of OpenCL that belongs to one device: its queue, and waiting for it. */
+/* The OpenCL part of one device: its queue, and waiting for it. */
 #include "clock_impl.h"
 #include "opencl_state_impl.h"
 
@@ -8,10 +8,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* No polls that follow each other: the thread of the kernel may be waiting for this CPU, and a
- * launch then took twice as long. */
+/* No polls without a pause: the kernel's thread may be waiting for this CPU, and launches then took
+ * twice as long. */
 enum {
-    /* polls that let others run: a small kernel takes 30 us, and a sleep no less than 50 us */
+    /* polls that yield the CPU: a small kernel takes 30 us, and a sleep at least 50 us */
     YIELD_NS = 200 * 1000,
     SLEEP_NS = 20 * 1000,     /* then sleeps from here ... */
     SLEEP_MAX_NS = 50 * 1000, /* ... to here */
@@ -19,7 +19,7 @@ enum {
 
 /* ---- the device ---- */
 
-/* of all slots: several threads may open programs of one device */
+/* guards all slots: several threads may open programs of one device */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static muster_status make_device(mst_device *head, int32_t ordinal, mst_opencl_device **made) {
@@ -40,7 +40,7 @@ static muster_status make_device(mst_device *head, int32_t ordinal, mst_opencl_d
 }
 
 muster_status mst_opencl_device_of(mst_device *head, mst_opencl_slot *slot, mst_opencl_device **device) {
-    MUSTER_TRY(mst_opencl_probe()); /* for a program opened after OpenCL was switched off, too */
+    MUSTER_TRY(mst_opencl_probe()); /* also refuses a program that is opened after OpenCL was switched off */
     pthread_mutex_lock(&lock);
     muster_status status = slot->device ? MUSTER_OK : make_device(head, slot->ordinal, &slot->device);
     *device = slot->device;
@@ -50,7 +50,7 @@ muster_status mst_opencl_device_of(mst_device *head, mst_opencl_slot *slot, mst_
 
 bool mst_opencl_may_release(const mst_opencl_device *device) { return !device->head->lost && device->process == getpid(); }
 
-/* Not mst_alloc: nobody ever frees it. */
+/* Not mst_alloc, because it is never freed. */
 void mst_opencl_keep(void *object) {
     static struct kept {
         struct kept *next;
@@ -98,7 +98,7 @@ muster_status mst_opencl_wait(mst_device *head, mst_opencl_slot *slot) {
     for (;;) {
         int32_t state = MST_CL_COMPLETE;
         MUSTER_TRY(MST_CL(device->cl, head->name, clGetEventInfo, device->last, MST_CL_EVENT_EXECUTION_STATUS, sizeof state, &state, NULL));
-        if (state <= MST_CL_COMPLETE) { /* below: an error */
+        if (state <= MST_CL_COMPLETE) { /* below 0: an error */
             (void)api->clReleaseEvent(device->last);
             device->last = NULL;
             return state == MST_CL_COMPLETE ? MUSTER_OK : mst_opencl_error(state, "a kernel", head->name);

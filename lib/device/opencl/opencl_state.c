@@ -1,4 +1,4 @@
-/* The OpenCL of this process: which device, its parts, their context. */
+/* The OpenCL state of this process: the device, its sub-devices, and their context. */
 #include "opencl_state_impl.h"
 
 #include <pthread.h>
@@ -10,8 +10,8 @@ enum { PLATFORMS = 16, EXTENSIONS_SIZE = 8192 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mst_opencl state;
-static bool ready;    /* under the lock */
-static pid_t process; /* that has made it: the implementation's threads are not there in a child of it */
+static bool ready;    /* guarded by the lock */
+static pid_t process; /* the process that made it: a child after fork does not have the implementation's threads */
 
 static muster_status say_no_device(const char *reason) {
     return mst_error(MUSTER_UNAVAILABLE, "kernels on CPU cores need an OpenCL device for them: install the package pocl-opencl-icd (%s)",
@@ -23,7 +23,7 @@ static bool flag_of(const mst_opencl *cl, mst_cl_device device, uint32_t what) {
     return cl->api->clGetDeviceInfo(device, what, sizeof value, &value, NULL) == MST_CL_SUCCESS && value;
 }
 
-/* The platform's first device for CPU cores that can be used; NULL: none. */
+/* The platform's first device for CPU cores, if it can be used; NULL: none. */
 static mst_cl_device device_of(const mst_opencl *cl, mst_cl_platform platform) {
     mst_cl_device device = NULL;
     uint32_t count = 0;
@@ -37,7 +37,7 @@ static bool is_pocl(const mst_opencl *cl, mst_cl_platform platform) {
            strcmp(name, "Portable Computing Language") == 0;
 }
 
-/* PoCL's if there is one, with which all of this is tested; else any. */
+/* Prefers PoCL's device, which the tests run with; otherwise takes the first one. */
 static muster_status choose(mst_opencl *cl, mst_cl_device *chosen) {
     mst_cl_platform platforms[PLATFORMS];
     uint32_t count = 0;
@@ -57,7 +57,8 @@ static muster_status choose(mst_opencl *cl, mst_cl_device *chosen) {
         "no implementation offers one with a compiler; PoCL does so only where it can write its cache, POCL_CACHE_DIR or ~/.cache/pocl");
 }
 
-/* Each core by itself, so that the kernels of one worker leave the cores of the others alone. */
+/* One sub-device per core, so that the kernels of one worker leave the cores of the others
+ * alone. */
 static void partition(mst_opencl *cl, mst_cl_device whole) {
     const mst_cl_property equally[] = {MST_CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     uint32_t count = 0, cores = 0;

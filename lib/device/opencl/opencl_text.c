@@ -1,5 +1,5 @@
-/* OpenCL takes one text: its compilers know no texts in memory to include. This puts them where
- * they are included. */
+/* OpenCL compiles a single source and cannot include others from memory. This file inserts the
+ * included sources in place. */
 #include "opencl_state_impl.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum { DEPTH = 16, NAME = 256 };
 
-/* No contraction to fused multiply-adds, as for GPUs: results are those of plain loops, bit for
+/* No contraction to fused multiply-adds, as for GPUs: results equal those of plain loops bit for
  * bit. */
 static const char head[] = "#pragma OPENCL FP_CONTRACT OFF\n";
 
@@ -48,7 +48,7 @@ static const char *skip_blanks(const char *at) {
     return at;
 }
 
-/* The text between quotes at `at`. */
+/* Reads the text between the quotes at `at`. */
 static bool read_quoted(const char *at, char name[NAME]) {
     const char *end = *at == '"' ? strpbrk(at + 1, "\"\n") : NULL;
     if (!end || *end != '"' || end - at - 1 >= NAME) return false;
@@ -65,7 +65,7 @@ static const char *directive(const char *line, const char *word) {
     return strncmp(at, word, length) == 0 ? skip_blanks(at + length) : NULL;
 }
 
-/* Where the line ends is what is open still a comment? */
+/* Whether a block comment is open at `end`; `comment`: whether one is open at `at`. */
 static bool in_comment_after(const char *at, const char *end, bool comment) {
     char quote = 0;
     for (; at < end; at++) {
