@@ -1,38 +1,44 @@
 /* muster/communicator.h: the collectives that workers enter together, inside a function body.
  * Threads of every function here: worker.
  *
- * SPMD: every member of the communicator enters the same collectives in the same order, also a
- * worker without rows. A worker that fails or returns without entering ends the call: everyone
- * waiting returns MUSTER_ABORTED and the caller gets the original error. Members that enter
- * different collectives (operation, op, dtype, count, root) all get an error that names two ranks
- * and what each of them entered.
- * No wait lasts for ever: see warn_after_ns and fail_after_ns of muster/runtime.h and
- * muster/function.h.
+ * Order. Every member of the communicator enters the same collectives in the same order, even if it
+ * has no rows: a function with collectives calls muster_function_set_runs_without_rows. A worker
+ * that fails, or returns without entering, ends the call: every waiting member returns
+ * MUSTER_ABORTED, and the caller of the function gets the original error. If members enter
+ * different collectives (operation, op, dtype, count, root), all of them get an error that names
+ * two ranks and what each of them entered. No wait lasts for ever: see warn_after_ns and
+ * fail_after_ns of muster/runtime.h and muster/function.h.
  *
- * communicator: NULL means all workers of the call. Ranks (root, to, from) are ranks of the
- * communicator. So are those in messages about a collective; where the worker has another number in
- * the runtime (muster_worker_rank), that stands behind it: "rank 1 (worker 3)"; a worker that is no
- * member is "worker 3". The "(rank 3)" at the very end of what the caller of the function is told
- * is the rank in the runtime, as in dumps. A body with collectives needs every worker, also one
- * without rows: muster_function_set_runs_without_rows. Tensors are contiguous, in the memory of the
- * worker's device (on the host backend any memory of the process will do, also the body's stack);
- * counts are elements of any size from 0. "In place" is always allowed in the form that each
- * function names; any other overlap of a rank's input and output is refused. On success the memory
- * belongs to the caller again on return, and work that is issued on the worker's device comes after
- * the collective; after a failure the outputs are undefined. Results are equal, bit for bit, on
- * every rank, and, but for the sums, products and averages of f32 and f64 by NCCL in the table
- * below, for every algorithm: values are combined in rank order (which of several NaNs a result
- * carries is not said), f16 and bf16 in f32 and rounded once at the end. MUSTER_AVG: equal weights,
- * float dtypes, cannot overflow in the sum.
+ * Ranks. The communicator NULL means all workers of the call. Arguments (root, to, from) and
+ * messages about a collective count ranks of the communicator. A message adds the rank in the
+ * runtime (muster_worker_rank) where it differs, "rank 1 (worker 3)", and names a worker that is no
+ * member "worker 3". The "(rank 3)" at the very end of the caller's message is the rank in the
+ * runtime, as in dumps.
  *
- *   dtype              op                host   GPUs, p2p   GPUs, NCCL
- *   i8 u8 i32 u32 i64 u64   sum prod max min   yes   the same    NCCL's own, the same bits
- *   i16                sum prod max min  yes    the same    ours, on data that NCCL moves
- *   bool               prod max min      yes    the same    ours
- *   f32 f64 sum prod avg yes the same NCCL's own, in an order that it chooses; in the reproducible
- *   mode, and over shards, ours
- *   f32 f64 max min yes the same ours: NCCL does not promise that a NaN gets through
- *   f16 bf16 all in f32, rounded once the same ours: NCCL does not document in which type it sums
+ * Tensors are contiguous and in the memory of the worker's device; on the host backend this is any
+ * memory of the process, including the body's stack. Counts are numbers of elements, from 0 to any
+ * size. "In place" is allowed in the form that each function names; any other overlap of a rank's
+ * input and output is refused. After success the memory belongs to the caller again on return, and
+ * work issued later on the worker's device runs after the collective. After a failure the outputs
+ * are undefined.
+ *
+ * Results are bit for bit equal on every rank. They are also equal for every algorithm, except
+ * sums, products and averages of f32 and f64 by NCCL (see the table). Values are combined in rank
+ * order; f16 and bf16 are combined in f32 and rounded once at the end. If several values are NaN,
+ * it is unspecified which one a result carries. MUSTER_AVG gives equal weights, takes float dtypes,
+ * and cannot overflow in the sum.
+ *
+ * The table says who combines the values. The host and p2p support every line, with the same bits.
+ *
+ *   dtype                  op                over NCCL
+ *   i8 u8 i32 u32 i64 u64  sum prod max min  NCCL; the same bits
+ *   i16                    sum prod max min  Muster, on data that NCCL transfers
+ *   bool                   prod max min      Muster
+ *   f32 f64                sum prod avg      NCCL, in an order that it chooses; Muster in the
+ *                                            reproducible mode and over shards
+ *   f32 f64                max min           Muster: NCCL does not promise to propagate NaN
+ *   f16 bf16               all               Muster: NCCL does not document its type for sums
+ *
  * avg of integers and sum of bools are refused everywhere. */
 #ifndef MUSTER_COMMUNICATOR_H
 #define MUSTER_COMMUNICATOR_H
@@ -46,81 +52,84 @@ extern "C" {
 /* The workers that take part in a collective. */
 typedef struct muster_communicator muster_communicator;
 
-/* All workers of the call (in a single call: this worker alone). Its size; this worker's rank in
- * it, -1 if it is no member. */
+/* The communicator of all workers of the call; in a single call, of this worker alone. */
 MUSTER_API muster_communicator *muster_worker_communicator(muster_worker *worker);
+/* The number of members, and the rank of this worker among them (-1 if it is no member). */
 MUSTER_API int32_t muster_communicator_size(const muster_communicator *communicator);
 MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker);
 
-/* Every member of `communicator` enters; those with the same color form a new one, ranked by key,
- * equal keys by their old rank. A negative color: this worker joins none, and *part is NULL. All
- * members of a part get it or none does: after a failure *part is NULL and nothing stays. The new
- * one inherits the configuration (algorithms, deadlines). It lives on between calls, until every
- * member has released it or the runtime closes; a rank that has released it must not use it any
- * more. key may be negative. */
+/* Splits a communicator. Every member enters. Members with the same color form a new communicator,
+ * ranked by key and, for equal keys, by old rank. key may be negative. A member with a negative
+ * color joins none; its *part is NULL. Either all members of a part get it or none does: after a
+ * failure *part is NULL and nothing is kept. A part inherits the configuration (algorithms,
+ * deadlines). It lives on between calls, until every member has released it or the runtime
+ * closes. */
 MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
                                              muster_communicator **part);
+/* Releases a part. A rank that has released it must not use it any more. */
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
 
 /* output = op over the ranks of input. In place: the same memory. */
 MUSTER_API muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
                                                   muster_tensor input, muster_tensor output);
-/* input (shards, ...): this rank's logical shards, equal numbers or not. output (...) = op over all
- * shards of all ranks, combined in shard order: the same bits for every number of ranks over which
- * the same shards are spread. Not in place. */
+/* input (shards, ...) holds this rank's logical shards; ranks may have different numbers of them.
+ * output (...) = op over all shards of all ranks, combined in shard order: the bits do not depend
+ * on how the shards are spread over ranks. Not in place. */
 MUSTER_API muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
                                                          muster_tensor input, muster_tensor output);
 /* parameter = parameter + alpha * (sum over the ranks of gradient), on every rank, in one pass over
- * the memory. `parameter` must hold the same values on every rank (as a variable's replicas do);
- * gradient keeps its values. Float dtypes. They must not overlap. */
+ * the memory. `parameter` must hold the same values on every rank, as a variable's replicas do;
+ * gradient keeps its values. The two must not overlap. Float dtypes. */
 MUSTER_API muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha,
                                                        muster_tensor gradient, muster_tensor parameter);
 /* The same with momentum: velocity = beta * velocity + alpha * (sum over the ranks of gradient);
- * parameter = parameter + velocity. Each rank keeps only the part of the velocity that it updates,
- * as large as the whole: the tensor belongs to this call, zero at first and never looked at by
- * anything else; what it holds depends on the number of ranks and on the algorithm. Not in a
- * group. */
+ * parameter = parameter + velocity. Each rank maintains only the part of the velocity that it
+ * updates, though its tensor has the size of the whole. The tensor belongs to this function: it
+ * must be zero at first, and nothing else may use it, since its contents depend on the number of
+ * ranks and on the algorithm. Not in a group. */
 MUSTER_API muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha,
                                                            muster_tensor gradient, double beta, muster_tensor velocity,
                                                            muster_tensor parameter);
-/* The root's output = op over the ranks of input; other ranks' output is not looked at. In place:
- * the root's input and output. */
+/* The root's output = op over the ranks of input. Other ranks' output is ignored. In place: the
+ * root's input and output are the same memory. */
 MUSTER_API muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root,
                                               muster_tensor input, muster_tensor output);
-/* The root's input is copied into everybody's output; other ranks' input is not looked at. In
- * place: the root's input and output. */
+/* Copies the root's input into every rank's output. Other ranks' input is ignored. In place: the
+ * root's input and output are the same memory. */
 MUSTER_API muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root,
                                                  muster_tensor input, muster_tensor output);
-/* output = all inputs, one after another in rank order; inputs may differ in count. In place: input
- * is its own part of output. */
+/* output = all inputs, concatenated in rank order. Inputs may differ in count. In place: input is
+ * the rank's own part of output. */
 MUSTER_API muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
                                                   muster_tensor output);
-/* The same at the root; other ranks' output is not looked at. */
+/* Like all_gather, at the root only. Other ranks' output is ignored. */
 MUSTER_API muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
                                               muster_tensor output);
-/* The root's input is dealt out in rank order, each rank as much as its output holds. In place: the
- * root's output is its own part of input. */
+/* Distributes the root's input in rank order; each rank gets as many elements as its output holds.
+ * In place: the root's output is its own part of input. */
 MUSTER_API muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
                                                muster_tensor output);
-/* op over the ranks of input, of which each rank gets its part, in rank order, as much as its
- * output holds. In place: output is its own part of input. */
+/* Computes op over the ranks of input and distributes the result in rank order; each rank gets as
+ * many elements as its output holds. In place: output is the rank's own part of input. */
 MUSTER_API muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
                                                       muster_tensor input, muster_tensor output);
-/* Part j of rank i's input becomes part i of rank j's output. Equal parts: counts divide by the
- * size. In place: the same memory.
- * uneven: send_counts[j] elements go to rank j, recv_counts[i] come from rank i; [size] each,
- * borrowed until return. Not in place. */
+/* Part j of rank i's input becomes part i of rank j's output. The parts are equal: the size of the
+ * communicator divides the counts. In place: the same memory. */
 MUSTER_API muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
                                                   muster_tensor output);
+/* The same with parts of different sizes: send_counts[j] elements go to rank j, recv_counts[i]
+ * elements come from rank i. Both arrays have one number per rank and are borrowed until return (in
+ * a group, until its end). Not in place. */
 MUSTER_API muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
                                                          const int64_t *send_counts, muster_tensor output, const int64_t *recv_counts);
 
-/* One message, of equal dtype, count and tag (>= 0) on both sides. A send is a rendezvous: it
- * returns when the message has been received. Messages of a pair are received in the order in which
- * they were sent; asking for another tag than the next message's is an error at once, since neither
- * side could go on. To exchange messages both ways, or with itself, a rank puts them into a group.
- * A message to itself needs both sides in one group, and its memory apart or the same; group_end
- * refuses any other at once (INVALID_ARGUMENT). */
+/* Sends one message. dtype, count and tag (>= 0) must be equal on both sides. A send is a
+ * rendezvous: it returns when the message has been received. Messages between two ranks are
+ * received in the order in which they were sent; asking for another tag than that of the next
+ * message is an error at once, since neither side could go on. To exchange messages in both
+ * directions, or with itself, a rank puts them into a group. A message to itself needs both sides
+ * in one group, and input and output must not overlap or must be the same memory; otherwise
+ * group_end refuses it at once (INVALID_ARGUMENT). */
 MUSTER_API muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag,
                                             muster_tensor input);
 MUSTER_API muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag,
@@ -129,12 +138,12 @@ MUSTER_API muster_status muster_worker_recv(muster_worker *worker, muster_commun
 /* Returns once every member has entered. */
 MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *communicator);
 
-/* Collectives and messages between begin and end, on this communicator, are only noted (their
- * arguments are checked, and send_counts and recv_counts must last until end) and run together, in
- * one round, at end. They must not depend on each other; within a pair, messages are matched by
- * tag. All members put the same collectives, in the same order, into the group. split and release
- * are refused in it. At most 1024 in a group. A body that returns with an open group fails with
- * BAD_STATE. */
+/* A group: collectives and messages between begin and end, on this communicator, are checked and
+ * recorded, and run together, in one rendezvous, at end. send_counts and recv_counts must stay
+ * valid until end. The operations of a group must not depend on each other. All members put the
+ * same collectives, in the same order, into the group; messages between two ranks are matched by
+ * tag. split and release are refused in a group. A group holds at most 1024 operations. A body that
+ * returns with an open group fails with BAD_STATE. */
 MUSTER_API muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
 MUSTER_API muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
 

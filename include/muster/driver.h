@@ -1,27 +1,27 @@
 /* muster/driver.h: asynchronous training over a parameter server: Downpour SGD and elastic
  * averaging, as drivers that a worker calls once per step.
  *
- * Sources: J. Dean et al., "Large Scale Distributed Deep Networks" (2012): Downpour. S. Zhang, A.
- * Choromanska, Y. LeCun, "Deep learning with Elastic Averaging SGD" (2015), Algorithm 1, with alpha
- * = beta / p.
+ * Sources. Downpour: J. Dean et al., "Large Scale Distributed Deep Networks" (2012). Elastic
+ * averaging (EASGD): S. Zhang, A. Choromanska, Y. LeCun, "Deep learning with Elastic Averaging SGD"
+ * (2015), Algorithm 1, with alpha = beta / number of workers.
  *
- * The timeline, with d = init_delay, u = update_frequency, p = prefetch, s = send_frequency; step
- * counts from 0, k = 1, 2, ...:
- *   up to step d nothing: the worker warms up by itself, and what it has learnt so far does not
- *   reach the server, which holds what it
- *                      was created with
- *   d + k u - p        fetch: waits for this worker's sends, then begins to receive every value
- *   d + k u integrate: waits for the fetch of p steps before, then works what came into the
- *   parameters
- *   Downpour: d + k s send: local_update of the gradients accumulated since the send before (the
- *   first: those of steps d + 1 to d + s)
- *   EASGD: d + k u     send: alpha (x - c), behind the integration with the same difference
- *   base: d + k s      send, if a part of the program's own is there for it
- * On one step: fetch, then integrate, then send. p <= u; with p = u the first fetch is at step d,
- * and that of each integration is made just before the integration ahead of it, into memory of its
- * own. A step that is left out is made up for: what was due happens at the next call, once, however
- * often it was due; if that integrates so late that the next fetch is due, too, then this one
- * follows it. */
+ * The timeline, with d = init_delay, u = update_frequency, p = prefetch, s = send_frequency and k =
+ * 1, 2, ...; steps count from 0.
+ *   up to d       nothing: the worker trains alone. Its progress does not reach the server, which
+ *                 keeps the values that it was created with.
+ *   d + k u - p   fetch: waits for this worker's sends, then begins to receive every value
+ *   d + k u       integrate: waits for the fetch of p steps before, then combines the fetched
+ *                 values with the parameters
+ *   d + k s       send (Downpour): local_update of the gradients accumulated since the previous
+ *                 send; for the first send, those of steps d + 1 to d + s
+ *   d + k u       send (EASGD): alpha (x - c), after the integration, with the same difference
+ *   d + k s       send (base driver): only if the program provides this part
+ * On one step the order is fetch, integrate, send. p <= u. With p = u the first fetch is at step d;
+ * the fetch for each later integration is made just before the integration ahead of it, into memory
+ * of its own.
+ * If the program leaves out steps, whatever was due happens at the next call, once, however often
+ * it was due. If this integration is so late that the next fetch is due as well, that fetch follows
+ * it. */
 #ifndef MUSTER_DRIVER_H
 #define MUSTER_DRIVER_H
 
@@ -33,14 +33,15 @@ extern "C" {
 
 typedef struct muster_driver muster_driver;
 
-/* The parts of a step that a program can replace; each is called for all values of the server at
- * once. A NULL is the driver's own.
- * parameters, gradients: as given to muster_driver_step, count of them.
- * A fetch that is replaced puts the values into muster_driver_fetched, and has to be done when it
- * returns unless integrate is replaced, too, and waits for it. A send that is replaced finds in
- * muster_driver_outgoing what the driver's own would have sent. EASGD's own send wants its own
- * integrate before it (BAD_STATE). A status other than OK becomes muster_driver_step's; the part is
- * then still due at the next call. The layout of this struct is frozen. */
+/* The parts of a step. A program can replace each of them; NULL keeps the driver's own. A part is
+ * called once for all values of the server. parameters and gradients are those given to
+ * muster_driver_step, `count` of each.
+ * - A replaced fetch puts the values into muster_driver_fetched. The values must have arrived when
+ *   it returns, unless integrate is replaced too and waits for them.
+ * - A replaced send finds in muster_driver_outgoing what the driver would have sent.
+ * - EASGD's own send needs its own integrate before it (else BAD_STATE).
+ * A status other than OK becomes the status of muster_driver_step; the part is then still due at
+ * the next call. The layout of this struct is frozen. */
 typedef struct muster_driver_parts {
     muster_status (*fetch)(muster_driver *driver, muster_worker *worker, int64_t step, void *user);
     muster_status (*integrate)(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters, int32_t count,
@@ -50,31 +51,31 @@ typedef struct muster_driver_parts {
     void *user;
 } muster_driver_parts;
 
-/* An option struct: the rules are in muster/status.h. A negative number is refused where it is
- * given no meaning below, and so is a prefetch above update_frequency. */
+/* An option struct: the rules are in muster/status.h. A negative number is refused unless a meaning
+ * is given below, and so is a prefetch above update_frequency. */
 typedef struct muster_driver_options {
     size_t struct_size;       /* set by muster_driver_options_init */
     int64_t update_frequency; /* 0: 25 */
     int64_t init_delay;       /* 0: 100; negative: no delay */
-    int64_t prefetch;         /* steps ahead; at most update_frequency */
-    int64_t send_frequency;   /* 0: 1; Downpour, and parts.send of a base driver */
+    int64_t prefetch;         /* in steps; at most update_frequency */
+    int64_t send_frequency;   /* 0: 1; for Downpour, and for parts.send of a base driver */
     /* EASGD: alpha = beta / number of integrating workers. 0: 0.9; negative: alpha is 0, so that
-     * nothing moves */
+     * nothing moves. */
     double beta;
-    /* Downpour: turns the accumulated gradient of value `index` into what is added to the server,
-     * in place (for example: times -learning rate), with operations of the worker. If it fails it
-     * must have left it as it was. NULL: times -1. */
+    /* Downpour: turns the accumulated gradient of value `index`, in place, into the tensor that is
+     * added to the server (for example by multiplying it with -learning rate), using operations of
+     * the worker. If it fails it must leave the gradient unchanged. NULL: multiplies by -1. */
     muster_status (*local_update)(muster_worker *worker, int32_t index, muster_tensor accumulated, void *user);
     void *local_update_user;
-    /* Workers that train one model together, data-parallel (a part made by muster_worker_split):
-     * its rank 0 fetches, integrates and sends, and broadcasts the parameters to the rest after
-     * each integration. NULL: each worker by itself. The gradients of a group must already be the
-     * same on all its members (all_reduce). The part must stay until the driver has been
-     * destroyed. */
+    /* Workers that train one model together, data-parallel: a communicator made by
+     * muster_worker_split. Its rank 0 fetches, integrates and sends, and broadcasts the parameters
+     * to the other members after each integration. The gradients must already be equal on all
+     * members (all_reduce). The communicator must exist until the driver has been destroyed. NULL:
+     * each worker trains alone. */
     muster_communicator *group;
-    /* EASGD: workers (or groups) that integrate. 0: all workers of the call; with a group, as many
-     * as there are groups: creation counts them in a collective, which all workers of the call have
-     * to enter, each with a group (of one, where a worker is alone). */
+    /* EASGD: the number of workers (or groups) that integrate. 0: all workers of the call or, with
+     * a group, the number of groups. Creation then counts the groups in a collective, which all
+     * workers of the call must enter, each with a group (of one member if the worker is alone). */
     int32_t integrating;
     int32_t reserved;
     muster_driver_parts parts;
@@ -84,54 +85,57 @@ static inline void muster_driver_options_init(muster_driver_options *options) {
     muster_driver_options_init_sized(options, sizeof *options);
 }
 
-/* One per worker, made and used inside bodies, by that worker only; it may live on between calls,
- * and must be destroyed before the runtime
- * closes. options NULL: the defaults. Count of values, dtypes and sizes are the server's; EASGD
- * takes float values only (UNSUPPORTED). It keeps one copy of all values in host memory (with
- * prefetch = update_frequency: two), and on the worker's device none (base), one (EASGD) or two
- * (Downpour); members of a group other than rank 0 keep none.
- * base: nothing is sent, integrate copies what was fetched. Downpour: sends as above, integrate
- * copies. EASGD: with x the parameters and c what was fetched, integrate gives x - alpha (x - c),
- * and send adds alpha (x - c) to the server.
- * destroy: waits for what it has begun, as a request's wait does, and tells if that failed; the
- * driver is gone then, too. What Downpour has accumulated since its last send is dropped. Inside a
- * body of its worker, or outside bodies, where it waits its turn behind running calls.
- * BAD_STATE: anywhere else, in a part, and in a call that is lost while a GPU may still use the
- * driver's memory; it then is still there.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE (the server is being
- * destroyed). */
+/* Creates a base driver, which sends nothing and whose integrate copies the fetched values into the
+ * parameters.
+ * A driver belongs to one worker, which alone creates and uses it, inside bodies. It may live on
+ * between calls, and must be destroyed before the runtime closes. options NULL: the defaults. The
+ * number, dtypes and sizes of the values are the server's. A driver keeps one copy of all values in
+ * host memory (two with prefetch = update_frequency), and on the worker's device none (base), one
+ * (EASGD) or two (Downpour). Members of a group other than rank 0 keep none.
+ * Errors of the three create functions: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE
+ * (the server is being destroyed). */
 MUSTER_API muster_status muster_driver_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
                                               muster_driver **driver);
+/* Downpour: send adds local_update of the accumulated gradients to the server; integrate copies the
+ * fetched values. */
 MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
                                                 muster_driver **driver);
+/* EASGD: with x the parameters and c the fetched values, integrate gives x - alpha (x - c), and
+ * send adds alpha (x - c) to the server. Float values only (UNSUPPORTED). */
 MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
                                              muster_driver **driver);
+/* Waits for operations that the driver has begun, as muster_request_wait does, and returns their
+ * failure; the driver is gone then, too. Gradients that Downpour has accumulated since its last
+ * send are dropped. Called inside a body of the driver's worker, or outside bodies, where it waits
+ * in the queue behind running calls.
+ * BAD_STATE: called anywhere else, or in a part, or in an aborted call while a GPU may still use
+ * the driver's memory; the driver then still exists. */
 MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
 
-/* Once per step, after the gradients and before the worker's own step of gradient descent.
- * parameters[count] and gradients[count] (Downpour, else they may be NULL), on the worker's device,
- * contiguous, of the server's dtypes and counts. integrated: 1 if the parameters changed (on all
- * members of a group: all of them call it together, with the same steps); may be NULL. Downpour
- * accumulates in the dtype of the value; sends take what has been accumulated along, so that the
- * gradients' memory is the caller's again on return.
- * Errors: INVALID_ARGUMENT and the like (nothing has happened; also for a step below the one
- * before), else as of sends, receives and the worker's operations, or of a part. After such a
- * failure the driver is usable: the gradient of the step is in, and what failed is due at the next
- * call, which may be one with the same step: that accumulates nothing again, and no gradient is
- * sent twice. A send that had begun and then failed is lost; the fetch or send that waits for it
- * tells so, once. Where rank 0 of a group fails to integrate, all its members get an error (ABORTED
- * on the others), and stay in step. */
+/* Called once per step, after the gradients and before the worker's own step of gradient descent.
+ * parameters[count] and gradients[count] are contiguous, on the worker's device, with the server's
+ * dtypes and element counts. Only Downpour needs gradients; for other drivers they may be NULL.
+ * *integrated = 1 if the parameters changed; integrated may be NULL. All members of a group call it
+ * together, with the same steps, and get the same *integrated. Downpour accumulates in the dtype of
+ * the value. The gradients' memory is the caller's again on return.
+ * Errors: INVALID_ARGUMENT and similar ones (nothing has happened; also for a step below the
+ * previous one); else those of sends, receives and the worker's operations, or of a part. After
+ * such a failure the driver is usable: the gradient of the step has been accumulated, and the part
+ * that failed is due at the next call. If this has the same step, it accumulates nothing again; no
+ * gradient is sent twice. A send that had begun and then failed is lost; the next fetch or send
+ * that waits for it reports this once. If rank 0 of a group fails to integrate, all members get an
+ * error (ABORTED on the others), and stay in step. */
 MUSTER_API muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                                             const muster_tensor *gradients, int32_t count, int32_t *integrated);
 
-/* The driver's own parts, for parts of a program that add something to them; only inside parts,
- * with what these were given. */
+/* The driver's own parts, for replaced parts that add something to them. Called only inside parts,
+ * with the arguments of the part. */
 MUSTER_API muster_status muster_driver_default_fetch(muster_driver *driver, muster_worker *worker);
 MUSTER_API muster_status muster_driver_default_integrate(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters,
                                                          int32_t count);
 MUSTER_API muster_status muster_driver_default_send(muster_driver *driver, muster_worker *worker);
 
-/* How often each has happened on this worker (in a group: on rank 0): for reports, and for tests. A
+/* How often each part has run on this worker (in a group: on rank 0), for reports and tests. A
  * result struct: the rules are in muster/status.h. Errors: INVALID_ARGUMENT (NULL, struct_size). */
 typedef struct muster_driver_counts {
     size_t struct_size; /* set by muster_driver_counts_init */
@@ -142,18 +146,18 @@ static inline void muster_driver_counts_init(muster_driver_counts *counts) {
 }
 MUSTER_API muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
 
-/* For parts of one's own; NULL, "no tensor" or 0 where there is none (another member of a group
- * than rank 0, an index out of range).
- * client: that of the worker.
- * fetched: host memory, in a fetch that which is to be filled, in an integration what its fetch
- * brought; else what the last integration worked with, unless a fetch has begun since.
- * outgoing: in a send, on the worker's device: the gradients accumulated since the send before
- * (Downpour, before local_update), or x - c of this step's integration, still to be multiplied by
- * alpha (EASGD).
- * alpha: of EASGD. */
+/* For replaced parts: the client of the worker. This and the next three functions give NULL, "no
+ * tensor" or 0 if there is none (on a member of a group other than rank 0, or for an index out of
+ * range). */
 MUSTER_API muster_client *muster_driver_client(muster_driver *driver);
+/* Host memory of value `index`. In a fetch: the memory to be filled. In an integration: the values
+ * of its fetch. At other times: the values of the last integration, unless a fetch has begun
+ * since. */
 MUSTER_API muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index);
+/* In a send, on the worker's device. Downpour: the gradients accumulated since the previous send,
+ * before local_update. EASGD: x - c of this step's integration, not yet multiplied by alpha. */
 MUSTER_API muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index);
+/* The alpha of EASGD. */
 MUSTER_API double muster_driver_alpha(const muster_driver *driver);
 
 #ifdef __cplusplus
