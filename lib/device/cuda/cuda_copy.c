@@ -47,7 +47,8 @@ void mst_cuda_close_staging(mst_cuda *cuda) {
 
 /* ---- copies in ---- */
 
-/* Moves on to the next chunk, after waiting until all transfers out of it are complete. */
+/* Records the end of the transfers out of the current chunk. Then moves on to the next chunk, after
+ * waiting until the transfers out of that one are complete. */
 static muster_status next_chunk(mst_cuda *cuda) {
     mst_cuda_chunk *full = &cuda->chunks[cuda->chunk];
     for (int queue = 0; queue < 2; queue++) {

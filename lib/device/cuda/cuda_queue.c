@@ -1,5 +1,6 @@
-/* Streams: waiting, ordering, and adopting a stream of the program's. Nothing here blocks in the
- * driver, because a queue that never drains must not block the thread. */
+/* Streams and the driver's events: waiting, ordering, and adopting a stream of the program's.
+ * Nothing here blocks in the driver, because a queue that never drains must not block the
+ * thread. */
 #include "clock_impl.h"
 #include "cuda_device_impl.h"
 

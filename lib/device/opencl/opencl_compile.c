@@ -43,7 +43,8 @@ static muster_status join_options(const mst_code_target *target, char text[OPTIO
 }
 
 /* OpenCL returns one binary per device of the program; the binaries of devices for which nothing
- * was built are empty. This takes the first one that is not. */
+ * was built are empty. This takes the first one that is not. It serves all devices, since their
+ * binaries are the same. */
 static muster_status take_binary(const mst_opencl *cl, mst_cl_program program, mst_code_image *image) {
     size_t bytes = 0;
     MUSTER_TRY(MST_CL(cl, cl->name, clGetProgramInfo, program, MST_CL_PROGRAM_BINARY_SIZES, 0, NULL, &bytes));

@@ -69,8 +69,8 @@ static muster_status run_in_own_environment(const mst_opencl *cl, const first_ke
     kept = with;
     environ = with;
     muster_status status = run(cl, first);
-    /* otherwise another thread has set a variable meanwhile: the environment is then a copy of
-     * ours */
+    /* otherwise another thread has set a variable meanwhile: the environment is then a copy that
+     * includes our variable */
     if (environ == kept) environ = before;
     return status;
 }
