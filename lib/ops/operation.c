@@ -36,10 +36,11 @@ const char *mst_dtypes_text(char text[128], uint32_t dtypes) {
 
 enum { LETTERS = 26 };
 
-/* What the inputs say: the size of each letter (-1: nothing yet), the shape of "*". */
+/* What is known from the inputs so far: the size of each letter (-1: unknown) and the shape of
+ * "*". */
 typedef struct bindings {
     int64_t letters[LETTERS];
-    muster_tensor any; /* its ndim and shape; ndim -1: nothing yet */
+    muster_tensor any; /* only ndim and shape are set; ndim -1: unknown */
     const char *any_name;
 } bindings;
 
@@ -60,7 +61,7 @@ static muster_status bind_letters(bindings *b, const mst_operand *operand, const
     return mst_op_shape(where, operand->name, tensor, tensor->ndim, expected);
 }
 
-/* Sizes of 1 give way; the result has the longer shape. */
+/* Broadcasting: a size of 1 takes the other size, and the result has the larger number of axes. */
 static muster_status bind_repeated(bindings *b, const mst_operand *operand, const muster_tensor *tensor, const char *where) {
     muster_tensor wide = b->any.ndim > tensor->ndim ? b->any : *tensor;
     for (int32_t d = 0; d < wide.ndim; d++) {
@@ -97,16 +98,16 @@ static muster_status bind_inputs(const mst_op_row *o, const muster_tensor *tenso
 static void infer_result(const bindings *b, const mst_operand *operand, muster_dtype dtype, muster_tensor *result) {
     int64_t shape[MUSTER_MAX_DIMS];
     int32_t ndim = is_any(operand) ? b->any.ndim : (int32_t)strlen(operand->dims);
-    if (ndim < 0) return; /* no input fixes it */
+    if (ndim < 0) return; /* no input determines it */
     for (int32_t d = 0; d < ndim; d++) shape[d] = is_any(operand) ? b->any.shape[d] : b->letters[operand->dims[d] - 'a'];
     *result = muster_tensor_make(dtype, result->data, ndim, shape);
 }
 
-/* *dtype: that of the operation. */
+/* *dtype becomes the dtype of the operation. */
 static muster_status infer_dtype(const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors, muster_dtype *dtype,
                                  const char *where) {
     int32_t first = -1;
-    for (int32_t pass = 0; pass < 2 && first < 0; pass++) /* of an input, else of a result */
+    for (int32_t pass = 0; pass < 2 && first < 0; pass++) /* take it from an input, else from a result */
         for (int32_t i = 0; o->operands[i].name && first < 0; i++)
             if (!o->operands[i].dtypes && mst_operand_is_result(&o->operands[i]) == (pass == 1)) first = i;
     char text[128];

@@ -1,4 +1,4 @@
-/* What other rooms need of the operations. */
+/* The functions of this module that other modules use. */
 #ifndef MST_OPS_IMPL_H
 #define MST_OPS_IMPL_H
 
@@ -7,56 +7,59 @@
 #include "pool_impl.h"
 #include "tensor_impl.h"
 
-/* Is `op` defined on `dtype`? The one table of dtype x reduction; refuses with "<where>: avg of i32
- * is refused: ..." */
+/* Is `op` defined on `dtype`? The only table of dtype x reduction. The error is "<where>: avg of
+ * i32 is refused: ..." */
 muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where);
 const char *mst_reduction_name(muster_reduction op);
 
-/* Host memory, contiguous. accumulator (in mst_dtype_compute(dtype)) = identity of op (0 for sum
- * and avg, 1, lowest, highest). */
+/* For contiguous host memory. Sets the accumulator, whose dtype is mst_dtype_compute(dtype), to the
+ * identity of op: 0 for sum and avg, 1 for prod, the lowest value for max, the highest for min. */
 void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count);
-/* accumulator[i] = op(accumulator[i], scale * values[i]); values in `dtype`, accumulator in its
- * compute dtype. scale is used by MUSTER_AVG only (float dtypes). first: accumulator[i] = scale *
- * values[i] without reading it. */
+/* accumulator[i] = op(accumulator[i], scale * values[i]). The values have `dtype`, the accumulator
+ * its compute dtype. Only MUSTER_AVG, which is for float dtypes, uses scale. With `first` the
+ * accumulator is not read: accumulator[i] = scale * values[i]. */
 void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale,
                               bool first);
 
-/* x[i] = y[i] = a[i] and then b[i] accumulated, and rounded once, in one pass; all in `dtype`. y
- * may be NULL; x and y may be a or b themselves. */
+/* In one pass: x[i] = y[i] = the result of accumulating a[i] and then b[i] as
+ * mst_reduction_accumulate does, rounded once. All have `dtype`. y may be NULL; x and y may be a or
+ * b themselves. */
 void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count,
                         double scale);
-/* The same past the cache, complete on return: for results that would have left it before anybody
- * reads them. x and y aligned to 16 bytes and no inputs. */
+/* The same with stores that bypass the cache, complete on return; for results that would leave the
+ * cache before they are read. x and y are aligned to 16 bytes and are not inputs. */
 void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count,
                                double scale);
-/* x[i] = y[i] = parameter[i] + alpha * (a[i] + b[i]) in the compute dtype, each step rounded there;
- * all in `dtype`, a float. y may be NULL; x or y may be parameter. */
+/* x[i] = y[i] = parameter[i] + alpha * (a[i] + b[i]). Each step is computed and rounded in the
+ * compute dtype. All have `dtype`, a float dtype. y may be NULL; x or y may be parameter. */
 void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
                                double alpha);
-/* The same of a sum in the compute dtype: x[i] = parameter[i] + alpha * sum[i]. */
+/* The same for a sum that has the compute dtype: x[i] = parameter[i] + alpha * sum[i]. */
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha);
 
-/* velocity[i] = beta * velocity[i] + alpha * sum[i], stored in `dtype`; x[i] = parameter[i] +
- * velocity[i]. sum in the compute dtype. */
+/* velocity[i] = beta * velocity[i] + alpha * sum[i], stored in `dtype`; then x[i] = parameter[i] +
+ * velocity[i]. The sum has the compute dtype. */
 void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
                             double alpha, double beta);
 
-/* mst_reduction_accumulate on the worker's device, in its order: accumulator and values are device
- * addresses. */
+/* mst_reduction_accumulate on the worker's device, in the order of its queue. accumulator and
+ * values are device addresses. */
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values,
                                     int64_t count, double scale, bool first);
-/* Device addresses, contiguous: to (dtype) = converted from (from_dtype). */
+/* Converts `count` contiguous elements of from_dtype at `from` to dtype at `to`. Both are device
+ * addresses. */
 muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void *to, muster_dtype from_dtype, const void *from,
                                  int64_t count);
-/* The same of mst_reduction_update, or of mst_reduction_momentum where there is a velocity. */
+/* mst_reduction_update on the worker's device, or mst_reduction_momentum if velocity is not NULL.
+ * All are device addresses. */
 muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum,
                                 int64_t count, double alpha, double beta);
-/* Device addresses: row i of `to` = row indices[i] of `from`. The indices, in the device's memory,
- * too, have been checked. */
+/* Row i of `to` = row indices[i] of `from`. All are device addresses. The caller has checked the
+ * indices. */
 muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void *from, int64_t row_bytes, const int64_t *indices,
                                      int64_t count);
 
-/* The device code of all operations. */
+/* The kernel sources of all operations. */
 extern const mst_code_texts mst_ops_code;
 
 #endif

@@ -1,13 +1,13 @@
-/* The walk over strided views, and the parameters of elementwise device code: for the host's loops
- * and for kernel texts. */
+/* The iterator over strided views, and the parameters of elementwise device code. Host code and
+ * kernel sources include this file. */
 #ifndef MST_WALK_IMPL_H
 #define MST_WALK_IMPL_H
 
 #include "muster/tensor.h"
 
-/* A walk over the elements of up to four operands in row-major order of `shape`, operands repeated
- * into it by the usual rules. Axes that lie behind each other in every operand are joined. steps
- * are in bytes. */
+/* Iterates over the elements of up to four operands in row-major order of `shape`, to which the
+ * operands broadcast by the usual rules. Axes that are contiguous with each other in every operand
+ * are joined. The strides in `steps` are in bytes. */
 enum { MST_WALK_OPERANDS = 4 };
 typedef struct mst_walk {
     int32_t ndim, operands;
@@ -16,14 +16,14 @@ typedef struct mst_walk {
     char *base[MST_WALK_OPERANDS];
 } mst_walk;
 
-/* What the elementwise kernels get. The last operand of the walk is written. */
+/* The parameters of the elementwise kernels. The last operand is written. */
 typedef struct mst_element_parameters {
     mst_walk walk;
     int64_t count; /* elements */
-    int32_t dtype; /* of what is written */
-    int32_t op;    /* copy: the dtype that is read, 0 for bytes as they are */
+    int32_t dtype; /* the dtype that is written */
+    int32_t op;    /* copy: the dtype that is read; 0: the bytes are copied unchanged */
     double alpha, beta;
-    uint64_t element; /* fill: the bits */
+    uint64_t element; /* fill: the bits of the element */
 } mst_element_parameters;
 
 #endif

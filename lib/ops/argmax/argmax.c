@@ -5,7 +5,7 @@ typedef struct argmax_parameters {
     muster_tensor x, index;
 } argmax_parameters;
 
-/* The first of the largest; the first NaN is larger than all. */
+/* The index of the first of the largest elements; NaN counts as larger than all numbers. */
 #define LOOP(name, T, C, LOAD)                                               \
     static int64_t argmax_##name(const char *row, int64_t step, int64_t k) { \
         int64_t best = 0;                                                    \

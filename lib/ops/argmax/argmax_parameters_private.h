@@ -1,10 +1,10 @@
-/* What the kernels of argmax.cu get. */
+/* The parameters of the kernels in argmax.cu. */
 #ifndef MST_ARGMAX_PARAMETERS_IMPL_H
 #define MST_ARGMAX_PARAMETERS_IMPL_H
 
 #include "muster/tensor.h"
 
-/* Steps in elements. */
+/* Strides are in elements. */
 typedef struct mst_argmax_parameters {
     void *x;
     int64_t *index;

@@ -31,7 +31,7 @@ typedef struct binary_parameters {
     LOOP(div_##name, T, C, LOAD, STORE, a / b)                         \
     LOOP(maximum_##name, T, C, LOAD, STORE, (a > b || a != a) ? a : b) \
     LOOP(minimum_##name, T, C, LOAD, STORE, (a < b || a != a) ? a : b)
-/* Integers wrap: computed as uint64_t, of which the low bits are kept. */
+/* Integers wrap: they are computed as uint64_t, and the low bits are kept. */
 #define COMMON_LOOPS(name, T)                                                  \
     LOOP(add_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a + b)      \
     LOOP(sub_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a - b)      \
@@ -48,7 +48,8 @@ MST_EACH_FLOAT(FLOAT_LOOPS)
 MST_EACH_SIGNED(SIGNED_LOOPS)
 MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 
-/* The table of operation x dtype; an empty place (bool) is refused. */
+/* The table of operation x dtype. An empty entry (as for bool) means that the pair is not
+ * supported. */
 #define ROWS(NAME, name, ...)                                                                                   \
     [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
                        [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},

@@ -6,8 +6,8 @@ typedef struct dot_parameters {
     muster_tensor x, y, result;
 } dot_parameters;
 
-/* Sixteen running sums, flushed to double every block, so that the error does not grow with the
- * length. */
+/* Sixteen running sums, which are added to a double after every block, so that the error does not
+ * grow with the length. */
 #define DEFINE(name, T)                                                                                      \
     MST_CLONES static double dot_##name(const T *x, int64_t x_step, const T *y, int64_t y_step, int64_t n) { \
         enum { LANES = 16, BLOCK = 2048 };                                                                   \

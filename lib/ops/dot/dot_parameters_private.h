@@ -1,4 +1,4 @@
-/* What the kernel of dot.cu gets. */
+/* The parameters of the kernel in dot.cu. */
 #ifndef MST_DOT_PARAMETERS_IMPL_H
 #define MST_DOT_PARAMETERS_IMPL_H
 
@@ -7,7 +7,7 @@
 typedef struct mst_dot_parameters {
     void *x, *y;
     double *partials;                              /* one per chunk */
-    int64_t x_step, y_step, length, chunk, chunks; /* steps in elements */
+    int64_t x_step, y_step, length, chunk, chunks; /* strides are in elements */
     int32_t dtype;
 } mst_dot_parameters;
 

@@ -1,4 +1,4 @@
-/* Rows by an index list in the device's memory. */
+/* Gathers rows by an index list in the device's memory. */
 #include "../op_impl.h"
 #include "gather_parameters_private.h"
 

@@ -1,5 +1,5 @@
-/* C = alpha A B + beta C by OpenBLAS. A view with rows or columns behind each other is passed as it
- * is; any other is packed into scratch. */
+/* C = alpha A B + beta C by OpenBLAS. A view whose rows or columns are contiguous is passed
+ * unchanged; any other view is packed into scratch memory. */
 #include "gemm_private.h"
 
 int64_t mst_gemm_limit = INT32_MAX;
@@ -24,7 +24,7 @@ static bool blas_layout(const muster_tensor *matrix, int64_t *ld, int *transpose
     return (down == 1 || rows <= 1) && *ld >= rows && *ld >= 1 && *ld <= INT32_MAX;
 }
 
-/* C must lie in rows: BLAS transposes its inputs only. */
+/* The rows of C must be contiguous, because BLAS transposes only its inputs. */
 static bool fits(const muster_tensor *matrix, bool output) {
     int64_t ld;
     int transpose;
@@ -62,7 +62,8 @@ static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, cons
 
 static int piece(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
 
-/* BLAS counts in int: larger extents go in pieces, those of k adding to the first. */
+/* BLAS sizes are int, so larger extents are computed in several calls. Those after the first along
+ * k add to C. */
 static void multiply_in_pieces(const mst_gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
     int64_t m = p->c.shape[0], n = p->c.shape[1], k = p->a.shape[1];
     for (int64_t i = 0; i < m; i += mst_gemm_limit)
@@ -134,7 +135,7 @@ muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, 
                          "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread",
                          __func__, mst_blas_get()->description ? mst_blas_get()->description : "not opened");
     if (c.shape[0] == 0 || c.shape[1] == 0) return MUSTER_OK;
-    if (a.shape[1] == 0) /* no products: only the scaling is left */
+    if (a.shape[1] == 0) /* no products; C is only scaled */
         return beta == 0 ? muster_fill(worker, 0, c)
                          : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
     mst_gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};

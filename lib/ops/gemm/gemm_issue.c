@@ -1,8 +1,8 @@
-/* gemm by the device table's own. Views that it does not take are packed by copies on the
+/* gemm by the gemm in the device table. Views that it does not take are packed by copies on the
  * device. */
 #include "gemm_private.h"
 
-/* Rows, or columns, behind each other. C must lie in rows. */
+/* Are the rows or the columns contiguous? For C, which is the output, they must be the rows. */
 static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {
     int64_t rows = matrix->shape[0], columns = matrix->shape[1], down = matrix->strides[0], across = matrix->strides[1];
     *transpose = false;
@@ -13,7 +13,8 @@ static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int6
     return !output && (down == 1 || rows == 1) && *ld >= rows;
 }
 
-/* *as: the matrix itself, or its contiguous copy in scratch, which is filled where `fill`. */
+/* *as becomes the matrix itself, or a contiguous copy in scratch memory; the elements are copied
+ * only if `fill` is true. */
 static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *as, bool *transpose,
                              int64_t *ld) {
     *as = *matrix;

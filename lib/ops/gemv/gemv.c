@@ -1,7 +1,6 @@
-/* y = alpha A x + beta y. One pass over A by loops of its own: it is read at the speed of memory,
- * and a small product costs no call into BLAS.
- * Rows behind each other: each row a dot product, four at a time. Columns behind each other: sums
- * of four columns at a time. */
+/* y = alpha A x + beta y, in one pass over A, without BLAS: A is read at the speed of memory, and a
+ * small product costs no call into BLAS. If rows are contiguous, each row is a dot product, four
+ * rows at a time. If columns are contiguous, four columns are summed at a time. */
 #include "../op_impl.h"
 #include "gemv_parameters_private.h"
 
@@ -14,8 +13,8 @@ typedef struct gemv_parameters {
 
 enum { BLOCK = 512 };
 
-/* The lanes of four vectors, summed side by side: a transposition costs less than four sums one
- * after the other. */
+/* Sums the lanes of each of four vectors at the same time; a transposition costs less than four
+ * sums one after the other. */
 #if __has_builtin(__builtin_shufflevector)
 #define SUM_FOUR_4(s0, s1, s2, s3, sums)                                                                                      \
     do {                                                                                                                      \
@@ -30,7 +29,7 @@ enum { BLOCK = 512 };
         __typeof__(HALVES(s0)) h0 = HALVES(s0), h1 = HALVES(s1), h2 = HALVES(s2), h3 = HALVES(s3); \
         SUM_FOUR_4(h0, h1, h2, h3, sums);                                                          \
     } while (0)
-#else /* GCC before 12: the same sums in the same order */
+#else /* for GCC before 12: the same sums in the same order */
 #define LANES_4(s) ((s[0] + s[2]) + (s[1] + s[3]))
 #define LANES_8(s) (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])))
 #define SUM_FOUR_4(s0, s1, s2, s3, sums) (sums[0] = LANES_4(s0), sums[1] = LANES_4(s1), sums[2] = LANES_4(s2), sums[3] = LANES_4(s3))
@@ -134,8 +133,8 @@ static muster_status gemv_host(const void *parameters) {
 enum { BY_THREADS, BY_BLOCKS };
 static mst_code_kernel gemv_code[] = {{.name = "mst_gemv_threads"}, {.name = "mst_gemv_blocks", .blocks = true}};
 
-/* A row is one thread's where rows are short, or columns lie side by side and are many; else a
- * block's. */
+/* One thread computes a row if rows are short, or if columns are contiguous and there are many
+ * rows; otherwise one block computes a row. */
 static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
     enum { SHORT = 32, MANY = 1024 };
     const gemv_parameters *p = parameters;

@@ -10,7 +10,7 @@ void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_
     for (int i = 0; i < 4; i++) out[i] = lanes.of[i];
 }
 
-/* The stream, with the block that was used last. */
+/* A stream of numbers, with the block that was used last. */
 typedef struct stream {
     const mst_random_request *p;
     uint64_t index, block;
@@ -35,8 +35,8 @@ static double uniform_f64(stream *s, uint64_t i) {
     return (double)(((uint64_t)lanes[1] << 32 | lanes[0]) >> 11) * 0x1p-53;
 }
 
-/* Box-Muller: numbers 2 j and 2 j + 1 from the uniform pair u, v of the same places; 1 - u is in
- * (0, 1]. */
+/* Box-Muller: normal numbers 2 j and 2 j + 1 come from the uniform numbers u and v with the same
+ * indices; 1 - u is in (0, 1]. */
 #define DEFINE(name, T)                                                                                    \
     static T value_##name(stream *s, uint64_t i) {                                                         \
         if (!s->p->normal) return (T)uniform_##name(s, i);                                                 \

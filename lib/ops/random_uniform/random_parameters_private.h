@@ -1,4 +1,4 @@
-/* What the kernel of random.cu gets, and the generator that it shares with the host. */
+/* The parameters of the kernel in random.cu, and the generator that it shares with the host. */
 #ifndef MST_RANDOM_PARAMETERS_IMPL_H
 #define MST_RANDOM_PARAMETERS_IMPL_H
 

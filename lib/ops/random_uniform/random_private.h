@@ -1,4 +1,4 @@
-/* The numbers of both distributions, for their rows. */
+/* Random numbers of both distributions, for the rows random_uniform and random_normal. */
 #ifndef MST_RANDOM_PRIVATE_H
 #define MST_RANDOM_PRIVATE_H
 

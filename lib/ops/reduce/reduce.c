@@ -1,6 +1,7 @@
-/* Reduction over an axis or over everything. The elements are walked in row-major order, each into
- * the accumulator of its result: an accumulator's step is 0 along the reduced axis. Floats
- * accumulate in double, integers in 64 bits, which wrap to the same result. */
+/* Reduction over an axis or over everything. The elements are read in row-major order, and each is
+ * accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
+ * reduced axis. Floats accumulate in double; integers accumulate in 64 bits, which wrap to the same
+ * result. */
 #include "../op_impl.h"
 #include "reduce_issue_private.h"
 
@@ -14,8 +15,8 @@ typedef struct reduce_parameters {
     int32_t axis;
 } reduce_parameters;
 
-/* at[0]: values; at[1]: accumulators, whose step is 0 (a run into one) or 8 (side by side) in
- * nearly every walk. */
+/* at[0] points to the values, at[1] to the accumulators. Their stride is nearly always 0 (all
+ * values go to one accumulator) or 8 (the accumulators are contiguous). */
 #define LOOP(NAME, T, A, LOAD, EXPRESSION)                                                        \
     MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) { \
         (void)context;                                                                            \
@@ -69,7 +70,8 @@ static const mst_walk_inner loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
     MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
         MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
 
-/* Sums of contiguous floats: running sums side by side, flushed to double every block. */
+/* Sums contiguous floats by independent running sums, which are added to a double after every
+ * block. */
 #define CONTIGUOUS_SUM(name, T)                                            \
     MST_CLONES static double contiguous_##name(const T *x, int64_t n) {    \
         enum { LANES = 16, BLOCK = 1024 };                                 \
@@ -116,8 +118,8 @@ static muster_dtype accumulator_dtype(muster_dtype dtype) {
     return dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64 ? MUSTER_I64 : MUSTER_U64;
 }
 
-/* The result of one accumulator, in y's dtype. 64-bit sums keep their low bits, where the
- * conversion would saturate. */
+/* Stores the result of one accumulator in y's dtype. 64-bit sums keep their low bits; a conversion
+ * would saturate. */
 static void store(muster_dtype dtype, char *to, const void *accumulator, double divisor) {
     double value;
     memcpy(&value, accumulator, sizeof value);
@@ -173,8 +175,8 @@ static muster_status reduce_issue(muster_worker *worker, const void *parameters)
     return mst_reduce_issue(worker, p->op, &p->x, p->axis, &p->y, p->length);
 }
 
-/* The whole of a contiguous float tensor, without the walk: what mean and sum of small tensors
- * cost. */
+/* Reduces a whole contiguous f32 tensor without the iterator; this keeps mean and sum of small
+ * tensors cheap. */
 static bool reduce_quickly(const muster_worker *worker, muster_reduction op, const muster_tensor *x, const muster_tensor *y,
                            int64_t count) {
     if (x->dtype != MUSTER_F32 || (op != MUSTER_AVG && op != MUSTER_SUM) || !mst_device_is_host(worker->device) || worker->device->queued)
@@ -185,7 +187,8 @@ static bool reduce_quickly(const muster_worker *worker, muster_reduction op, con
     return true;
 }
 
-/* The shape without the axis (all: -1), and how many elements each result is made of. */
+/* The shape without the axis (-1: all axes), and in *length the number of elements that are
+ * combined into each result. */
 static MST_ALWAYS_INLINE int32_t reduce_shape(const muster_tensor *x, int32_t axis, int64_t shape[MUSTER_MAX_DIMS], int64_t *length) {
     int32_t ndim = 0;
     *length = axis < 0 ? 1 : x->shape[axis];

@@ -1,10 +1,10 @@
-/* A reduction by device code: how it is cut, and which kernels do it. */
+/* Reductions by device code: how the elements are cut into chunks, and which kernels run. */
 #include "reduce_issue_private.h"
 
 #include <stdlib.h>
 
-/* Blocks fill a processor of any size; threads are worth it only where many results lie side by
- * side. */
+/* Blocks use a processor of any size fully; one thread per result is faster only if many results
+ * are contiguous. */
 enum { MOST_BLOCKS = 2048, BLOCK_ELEMENTS = 4096, MOST_THREADS = 1 << 16, THREAD_ELEMENTS = 64, FEWEST_THREADS = 32 };
 
 enum { BY_THREADS, BY_BLOCKS, PARTIALS };
@@ -22,7 +22,7 @@ int64_t mst_reduce_cut(int64_t length, int64_t least, int64_t most, int64_t *chu
     return *chunk > 0 ? (length + *chunk - 1) / *chunk : 1;
 }
 
-/* x without the axis, and x along it. */
+/* Splits x into *outer, x without the axis, and *inner, x along the axis. */
 static void split(const muster_tensor *x, int32_t axis, muster_tensor *outer, muster_tensor *inner) {
     *outer = *inner = *x;
     outer->ndim = inner->ndim = 0;
@@ -33,8 +33,8 @@ static void split(const muster_tensor *x, int32_t axis, muster_tensor *outer, mu
     }
 }
 
-/* Do neighbouring results lie closer to each other than neighbouring elements of one? Then
- * neighbouring threads read neighbouring places. */
+/* Do neighbouring results lie closer to each other than neighbouring elements of one result? Then
+ * neighbouring threads read neighbouring addresses. */
 static bool side_by_side(const mst_reduce_parameters *p) {
     int64_t across = p->outer.steps[0][p->outer.ndim - 1], along = p->inner.steps[0][p->inner.ndim - 1];
     return p->results >= FEWEST_THREADS && llabs(across) < llabs(along);

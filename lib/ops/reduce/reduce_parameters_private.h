@@ -1,17 +1,17 @@
-/* What the kernels of reduce.cu get. */
+/* The parameters of the kernels in reduce.cu. */
 #ifndef MST_REDUCE_PARAMETERS_IMPL_H
 #define MST_REDUCE_PARAMETERS_IMPL_H
 
 #include "walk_impl.h"
 
-/* Each result is cut into chunks of `chunk` elements, by numbers that depend on the shapes alone:
- * the order of the additions is the same on every device. */
+/* The elements of each result are cut into chunks of `chunk` elements. The numbers depend only on
+ * the shapes, so the order of the additions is the same on every device. */
 typedef struct mst_reduce_parameters {
     mst_walk outer; /* over the results: x, y */
-    mst_walk inner; /* over what is combined into one: x */
+    mst_walk inner; /* over the elements of one result: x */
     int64_t results, length, chunks, chunk;
-    /* 8 bytes per chunk and result, result i of chunk c at c * results + i; NULL: one chunk,
-     * straight into y */
+    /* 8 bytes per chunk and result; result i of chunk c is at index c * results + i. NULL: there is
+     * one chunk, which is written to y. */
     void *partials;
     double divisor;
     int32_t dtype, op;

@@ -1,4 +1,4 @@
-/* How values of several workers or slices are combined: the one table of dtype x reduction, and its
+/* Combines the values of several workers or slices: the only table of dtype x reduction, and its
  * loops. */
 #include "../op_impl.h"
 #include "half_impl.h"
@@ -28,14 +28,16 @@ muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const
     return MUSTER_OK;
 }
 
-/* Loading and storing by dtype, inline: the public conversions are calls. */
+/* For each dtype: how elements are loaded and stored, inlined; the public conversions are function
+ * calls. */
 #define EACH_FLOAT(X)                                                \
     X(F16, f16, uint16_t, float, mst_f16_to_f32, mst_f32_to_f16)     \
     X(BF16, bf16, uint16_t, float, mst_bf16_to_f32, mst_f32_to_bf16) \
     X(F32, f32, float, float, MST_LOAD_PLAIN, MST_STORE_PLAIN)       \
     X(F64, f64, double, double, MST_LOAD_PLAIN, MST_STORE_PLAIN)
 
-/* Two lines past the cache; without such stores, through it. */
+/* Stores two cache lines with stores that bypass the cache, or with ordinary stores if the target
+ * has no such stores. */
 enum { STREAM_BYTES = 128 };
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -50,8 +52,8 @@ static void stream(void *to, const void *from) { __builtin_memcpy(to, from, STRE
 static void stream_end(void) {}
 #endif
 
-/* Accumulators are in the compute dtype C. FIRST: of the first value u; NEXT: of accumulator a and
- * value v. */
+/* Accumulators have the compute dtype C. FIRST is an expression of the first value u; NEXT is an
+ * expression of the accumulator a and the next value v. */
 #define LOOPS(NAME, T, C, LOAD, STORE, FIRST, NEXT)                                                                              \
     MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {                \
         C *restrict to = accumulator;                                                                                            \
@@ -99,9 +101,10 @@ static void stream_end(void) {}
         }                                                                                                                        \
         NAME##_pair(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);                                 \
     }
-/* The scaled value is rounded to the accumulator's dtype only with the sum, so that weights such as
- * 1/3 add up. This file is compiled without contraction to fused multiply-adds: the results are the
- * same bits on every processor, and in every loop that has the same formula. */
+/* The scaled value is not rounded before it is added, so that weights such as 1/3 add up; only the
+ * sum is rounded to the accumulator's dtype. This file is compiled without contraction to fused
+ * multiply-adds, so the results have the same bits on every processor and in every loop with the
+ * same formula. */
 #define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                     \
     LOOPS(sum_##name, T, C, LOAD, STORE, u, a + v)                     \
     LOOPS(prod_##name, T, C, LOAD, STORE, u, a *v)                     \
@@ -218,7 +221,8 @@ void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, voi
     static const double lowest[MST_DTYPE_COUNT] = {
         [MUSTER_F16] = -INFINITY, [MUSTER_BF16] = -INFINITY, [MUSTER_F32] = -INFINITY, [MUSTER_F64] = -INFINITY,
         [MUSTER_I8] = INT8_MIN,   [MUSTER_I16] = INT16_MIN,  [MUSTER_I32] = INT32_MIN, [MUSTER_I64] = (double)INT64_MIN};
-    /* The conversion to integers saturates, and that to bool asks for not 0. */
+    /* The conversion to integers saturates; the conversion to bool gives 1 for every value but
+     * 0. */
     double value = op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? lowest[compute_dtype] : op == MUSTER_MIN ? INFINITY : 0;
     uint64_t element = 0;
     mst_convert(compute_dtype, &element, MUSTER_F64, &value, 1);
@@ -279,7 +283,8 @@ static muster_status convert_kernel(const void *parameters) {
     return MUSTER_OK;
 }
 
-/* The copy of a row; bool goes through its loop, which makes 1 of every byte but 0. */
+/* Converts a row with the kernel of copy. Even bool to bool is converted, which turns every byte
+ * but 0 into 1. */
 static muster_status convert_issue(muster_worker *worker, const void *parameters) {
     static mst_code_kernel code = {.name = "mst_copy"};
     const convert_parameters *p = parameters;

@@ -1,4 +1,4 @@
-/* What the kernels of reduction.cu get, and the host's. All contiguous. */
+/* The parameters of the kernels in reduction.cu and of the host's. All memory is contiguous. */
 #ifndef MST_REDUCTION_PARAMETERS_IMPL_H
 #define MST_REDUCTION_PARAMETERS_IMPL_H
 

@@ -1,6 +1,6 @@
 #include "../op_impl.h"
 
-/* One loop per dtype and kind of beta; contiguous operands get a loop of their own, which the
+/* One loop for each dtype and kind of beta. Contiguous operands have a separate loop, which the
  * compiler vectorises. */
 #define LOOPS(C, T, LOAD, STORE, EXPRESSION)                                     \
     if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {        \

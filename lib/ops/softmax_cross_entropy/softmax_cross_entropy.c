@@ -1,5 +1,5 @@
-/* loss = sum over rows of log(sum_j exp(z_j)) - z_label, with the row's largest logit taken out
- * first so that exp cannot overflow. */
+/* loss = sum over rows of log(sum_j exp(z_j)) - z_label. The row's largest logit is subtracted
+ * first, so that exp cannot overflow. */
 #include "../op_impl.h"
 #include "softmax_parameters_private.h"
 
@@ -108,8 +108,8 @@ static muster_status softmax_code(muster_worker *worker, const softmax_parameter
     return mst_op_code(worker, &kernels[SUM], 1, &of_code, sizeof of_code);
 }
 
-/* A label out of range ends the call: it is looked for before anything else is issued, at the price
- * of a wait. */
+/* A label out of range is an error of this call, so the host waits for the kernels before the
+ * caller can issue more work. */
 static muster_status softmax_issue(muster_worker *worker, const void *parameters) {
     const softmax_parameters *p = parameters;
     mst_device *device = worker->device;
@@ -117,14 +117,14 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
     void *scratch, *bad;
     MUSTER_TRY(mst_worker_scratch_bytes(worker, (2 * p->logits.shape[0] + 2) * 8, &scratch));
     MUSTER_TRY(softmax_code(worker, p, scratch, &bad));
-    /* found is this function's */
+    /* found lives only in this function, so wait for the copy */
     muster_status status = device->memory->copy_out(device, found, bad, sizeof found), after = mst_worker_sync(worker);
     MUSTER_TRY(status);
     MUSTER_TRY(after);
     return found[0] < 0 ? MUSTER_OK : refuse_label(p->logits.shape[1], found[1], found[0]);
 }
 
-/* "No tensor" means not wanted, unless it is scratch memory that could not be had. */
+/* "No tensor" means that the result is not wanted, unless a scratch request has failed. */
 static bool wanted(const muster_worker *worker, const muster_tensor *tensor) {
     return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK;
 }

@@ -1,11 +1,12 @@
-/* What the kernels of softmax_cross_entropy.cu get. */
+/* The parameters of the kernels in softmax_cross_entropy.cu. */
 #ifndef MST_SOFTMAX_PARAMETERS_IMPL_H
 #define MST_SOFTMAX_PARAMETERS_IMPL_H
 
 #include "muster/tensor.h"
 
-/* Steps in elements; gradient and correct may be NULL. losses, hits: one per row; a hit of -1 is a
- * label out of range. bad: the first row of those, or -1, and its label. */
+/* Strides are in elements. gradient and correct may be NULL. losses and hits have one element per
+ * row; a hit of -1 marks a label out of range. bad is the first row with such a label, or -1, and
+ * that label. */
 typedef struct mst_softmax_parameters {
     void *logits, *labels, *loss, *gradient;
     int64_t *correct;

@@ -26,7 +26,7 @@ typedef struct unary_parameters {
         }                                                                                         \
     }
 
-/* tgmath-like choice, without its macros: float functions for float. */
+/* Chooses the float function for float, as tgmath.h does, without its macros. */
 #define F(function, v) _Generic((v), float : function##f, default : function)(v)
 #define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)             \
     LOOP(neg_##name, T, LOAD, STORE, -v)                       \
@@ -41,7 +41,7 @@ typedef struct unary_parameters {
     LOOP(reciprocal_##name, T, LOAD, STORE, 1 / v)
 MST_EACH_FLOAT(FLOAT_LOOPS)
 
-/* Integers wrap: computed as uint64_t, of which the low bits are kept. */
+/* Integers wrap: they are computed as uint64_t, and the low bits are kept. */
 #define WIDE(value) ((uint64_t)(value))
 #define SIGNED_LOOPS(NAME, name, T)                                 \
     LOOP(neg_##name, T, WIDE, MST_STORE_PLAIN, 0 - v)               \
@@ -55,7 +55,7 @@ MST_EACH_FLOAT(FLOAT_LOOPS)
 MST_EACH_SIGNED(SIGNED_LOOPS)
 MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
 
-/* The table of operation x dtype; an empty place is refused. */
+/* The table of operation x dtype. An empty entry means that the pair is not supported. */
 #define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                      \
     [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,         [MUSTER_ABS] = abs_##name,   \
                        [MUSTER_SQUARE] = square_##name,   [MUSTER_SQRT] = sqrt_##name, \
