@@ -1,5 +1,6 @@
 /* batch_slices.c: which rows a call uses (batch), an input that holds just those rows (minibatch),
- * and in how many pieces a worker computes its share (slices), with an update of a variable. */
+ * and the number of slices into which a worker cuts its rows (slices), together with an update of a
+ * variable. */
 #include "sample.h"
 
 enum { ROWS = 1000, SELECTED = 100 };

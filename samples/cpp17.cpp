@@ -1,4 +1,4 @@
-// cpp17.cpp: the C header from C++17: handles in smart pointers, failures as exceptions, and no exception through a callback.
+// cpp17.cpp: the C header in C++17. Handles are smart pointers, failures are exceptions, and no exception passes through a callback.
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -27,7 +27,7 @@ runtime_pointer open_runtime() {
     return runtime_pointer(runtime);
 }
 
-// |x - c| summed over the worker's rows, and all distances; `user` holds c. noexcept: nothing may pass through the C library.
+// The sum of |x - c| over the worker's rows, and all distances; `user` holds c. noexcept: no exception may pass through the C library.
 muster_status distances(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) noexcept {
     const auto &centre = *static_cast<const std::vector<double> *>(user);
     muster_tensor shift = muster_worker_scratch(w, MUSTER_F64, 0, nullptr);
@@ -37,7 +37,7 @@ muster_status distances(muster_worker *w, const muster_tensor *in, muster_tensor
     return muster_sum(w, out[1], out[0]);
 }
 
-// A body that fails on purpose: C++ code that throws is caught here and becomes a status with its message.
+// A body that fails on purpose: it catches the exception of C++ code and returns it as a status with its message.
 muster_status throws(muster_worker *w, const muster_tensor *, muster_tensor *, void *) noexcept {
     try {
         if (muster_worker_rank(w) == 0) throw std::invalid_argument("this body always throws");

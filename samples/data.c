@@ -10,8 +10,8 @@ static muster_status column_sums(muster_worker *w, const muster_tensor *in, must
     return muster_reduce(w, MUSTER_SUM, in[0], 0, out[0]);
 }
 
-/* A buffer holds one dtype. Values of a narrower type are taken as they are; of a wider one only
- * when forced. */
+/* A buffer holds one dtype. It takes values of a narrower dtype as they are, and values of a wider
+ * one only with MUSTER_CAST_FORCE. */
 static muster_buffer *fill_buffer(void) {
     static uint8_t bytes[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; i++)

@@ -1,13 +1,13 @@
-/* downpour.c: Downpour SGD. Each worker trains its own copy on its own rows, adds what its
- * gradients come to into the server every few steps, and every few steps takes over what the server
- * holds by then, with the other workers' contributions. Nobody waits for anybody. */
+/* downpour.c: Downpour SGD. Each worker trains its own copy of the model on its own rows. Every few
+ * steps it adds its accumulated gradients to the server; every few steps it replaces its parameters
+ * by the server's, which contain the other workers' contributions. No worker waits for another. */
 #include "asynchronous/trainer.h"
 
 int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "Downpour", .create = muster_downpour_create, .learning_rate = 0.2, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = -1; /* none: the server works from the first steps */
+    settings.driver.init_delay = -1; /* no delay: the server is used from the first steps on */
     settings.driver.send_frequency = 5;
     settings.driver.update_frequency = 10;
     settings.driver.prefetch = 2;

@@ -1,13 +1,14 @@
-/* easgd.c: elastic averaging SGD. Each worker trains its own copy on its own rows, and every few
- * steps is drawn some way towards the value of the server, which is drawn the same way towards the
- * worker's: the server ends up in the middle of them. Nobody waits for anybody. */
+/* easgd.c: elastic averaging SGD. Each worker trains its own copy of the model on its own rows.
+ * Every few steps its parameters move some way towards the server's values, and these move as far
+ * towards the worker's, so that the server ends up in the middle of the workers. No worker waits
+ * for another. */
 #include "asynchronous/trainer.h"
 
 int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "EASGD", .create = muster_easgd_create, .learning_rate = 0.3, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = -1; /* none: the server works from the first steps */
+    settings.driver.init_delay = -1; /* no delay: the server is used from the first steps on */
     settings.driver.update_frequency = 5;
     settings.driver.prefetch = 1;
     settings.driver.beta = 0.9; /* alpha = beta / number of workers */

@@ -1,9 +1,9 @@
-/* eye.c: a kernel of your own, the identity matrix, in both ways: its text in the program and
- * launched by a function, and its text in a section file and called on a tensor of a device. The
- * same text runs on GPUs and on CPU cores.
+/* eye.c: a kernel of your own, the identity matrix, in two ways: with its source in the program,
+ * launched by a function; and with its source in a section file, called on a tensor in the memory
+ * of a device. The same source runs on GPUs and on CPU cores.
  *
- * usage: eye [FILE] FILE: the section file, eye.kernels beside this program's source unless
- * given */
+ * usage: eye [FILE]
+ *   FILE: the section file; by default eye.kernels beside this program's source */
 #include "sample.h"
 
 enum { N = 4, M = 5 };
@@ -20,7 +20,7 @@ static muster_status eye(muster_worker *w, const muster_tensor *in, muster_tenso
     const muster_argument arguments[] = {muster_argument_buffer(out[0]), muster_argument_size((uint64_t)n),
                                          muster_argument_size((uint64_t)m)};
     MUSTER_TRY(muster_fill(w, 0, out[0]));
-    /* Returns at once; what the function gives comes behind it. */
+    /* Returns at once; the output of the function is read after the kernel. */
     return muster_kernel_launch_elements(w, user, n < m ? n : m, 0, arguments, 3);
 }
 
@@ -55,7 +55,7 @@ static void out_of_a_file(muster_runtime *rt, const char *path) {
     CHECK(muster_runtime_tensor_create(rt, NULL, MUSTER_F32, 2, (const int64_t[]){N, M}, &on_device)); /* zeros */
     const muster_argument arguments[] = {muster_argument_base(on_device), muster_argument_size((uint64_t)on_device.byte_offset),
                                          muster_argument_size(N), muster_argument_size(M)};
-    /* the loop of this text is over the threads of one group */
+    /* the loop of this kernel runs over the threads of one group */
     const muster_grid grid = {.dims = 1, .groups = {1}, .threads = {256}};
     CHECK(muster_kernel_call(kernel, &grid, arguments, 4)); /* on the device of the tensor */
     CHECK(muster_runtime_tensor_copy(rt, on_device, muster_f32(a, N, M)));

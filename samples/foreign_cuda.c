@@ -1,12 +1,12 @@
-/* foreign_cuda.c: one tensor in a GPU's memory on which cuBLAS, a kernel of ours, the CUDA driver
- * and a worker operation work one after the
- * other: c = 2 max(a b, 0). Nothing waits in the host for it. What goes into the worker's stream is
- * in order by itself, as cuBLAS with the worker's handle; what another library does in a stream of
- * its own, here the default stream, is put in order by muster_worker_cuda_before and _after.
+/* foreign_cuda.c: cuBLAS, a kernel of ours, the CUDA driver and a worker operation work one after
+ * the other on one tensor in a GPU's memory: c = 2 max(a b, 0). The host does not wait between
+ * them. Work in the worker's stream runs in order, including that of cuBLAS with the worker's
+ * handle. Work of another library in another stream, here the default stream, is ordered by
+ * muster_worker_cuda_before and _after.
  *
- * It asks for the functions of cuBLAS and of the driver by name, so that this sample builds where
- * no CUDA is; a program with NVIDIA's headers includes cublas_v2.h and cuda.h and calls them.
- * Without a GPU it says so, and has nothing to show. */
+ * This sample looks up the functions of cuBLAS and of the driver by name, so that it builds without
+ * CUDA; a program with NVIDIA's headers includes cublas_v2.h and cuda.h and calls them. Without a
+ * GPU it prints that it needs one, and ends. */
 #include "sample.h"
 #include <dlfcn.h>
 #include <muster/muster.h>
@@ -14,7 +14,7 @@
 
 enum { N = 64, MOST = 16, OP_N = 0, R_32F = 0, COMPUTE_32F = 68, GEMM_DEFAULT = -1 }; /* the last four are cuBLAS's */
 
-/* cublasGemmEx, and cuMemcpyDtoDAsync, whose CUdeviceptr is an address as a number. */
+/* The types of cublasGemmEx and cuMemcpyDtoDAsync; a CUdeviceptr is an address as a number. */
 typedef int gemm_function(void *handle, int op_a, int op_b, int m, int n, int k, const void *alpha, const void *a, int type_a, int lda,
                           const void *b, int type_b, int ldb, const void *beta, void *c, int type_c, int ldc, int compute, int algorithm);
 typedef unsigned copy_function(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
@@ -23,7 +23,7 @@ typedef struct program {
     gemm_function *gemm;
     copy_function *copy;
     muster_kernel *clip;
-    muster_tensor a[MOST], b[MOST], c[MOST], seen[MOST]; /* by device */
+    muster_tensor a[MOST], b[MOST], c[MOST], seen[MOST]; /* one of each per device */
 } program;
 
 static const char clip_text[] = "KERNEL void clip(GLOBAL_MEM ga_float *c, ga_size n) {\n"
@@ -38,15 +38,16 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     void *a = muster_tensor_address(p->a[rank]), *b = muster_tensor_address(p->b[rank]), *c = muster_tensor_address(p->c[rank]),
          *seen = muster_tensor_address(p->seen[rank]);
 
-    /* cuBLAS counts by columns: our a b is its b a. The handle is bound to the worker's stream. */
+    /* cuBLAS matrices are column-major, so our a b is its b a. The handle is bound to the worker's
+     * stream. */
     if (p->gemm(muster_worker_cublas(w), OP_N, OP_N, N, N, N, &one, b, R_32F, N, a, R_32F, N, &zero, c, R_32F, N, COMPUTE_32F,
                 GEMM_DEFAULT) != 0)
         return muster_fail(MUSTER_USER, "cublasGemmEx failed");
     MUSTER_TRY(muster_kernel_launch_elements(w, p->clip, N * N, 0,
                                              (muster_argument[]){muster_argument_buffer(p->c[rank]), muster_argument_size(N * N)}, 2));
 
-    /* The default stream does not know of the worker's: first the one waits for the other, then the
-     * other for the one. */
+    /* The default stream is not ordered with the worker's stream: before makes it wait for the
+     * worker, after makes the worker wait for it. */
     MUSTER_TRY(muster_worker_cuda_before(w, NULL));
     if (p->copy((uintptr_t)seen, (uintptr_t)c, N * N * sizeof(float), NULL) != 0)
         return muster_fail(MUSTER_USER, "cuMemcpyDtoDAsync failed");
@@ -54,7 +55,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     return muster_axpy(w, 1, p->seen[rank], p->c[rank]);
 }
 
-/* Of a library that Muster has opened. */
+/* Looks up a symbol of a library that Muster has opened. */
 static void *find(const char *const *names, const char *symbol) {
     void *library = NULL;
     for (int i = 0; names[i] && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);

@@ -1,6 +1,6 @@
-/* half_plus_one.c: y = x + 1 in f16, which kernels store and never compute in: MUSTER_LOAD gives a
- * float, MUSTER_STORE rounds it to the nearest f16, ties to even. With another T the same text
- * serves any element type. */
+/* half_plus_one.c: y = x + 1 in f16, which kernels store but do not compute in. MUSTER_LOAD gives a
+ * float; MUSTER_STORE rounds it to the nearest f16, ties to even. With another T the same source
+ * works for any element type. */
 #include "sample.h"
 
 enum { N = 9 };
@@ -37,7 +37,7 @@ int main(void) {
                                (muster_tensor[]){muster_tensor_make(MUSTER_F16, y, 1, &n)}, 1, NULL));
     for (int i = 0; i < N; i++) {
         printf("%g + 1 = %g\n", (double)muster_f16_to_f32(x[i]), (double)muster_f16_to_f32(y[i]));
-        EXPECT(y[i] == muster_f32_to_f16(muster_f16_to_f32(x[i]) + 1)); /* the host rounds alike */
+        EXPECT(y[i] == muster_f32_to_f16(muster_f16_to_f32(x[i]) + 1)); /* the host rounds the same way */
     }
     CHECK(muster_runtime_close(rt));
     return 0;

@@ -1,6 +1,6 @@
-/* kernel_reduction.c: the sum of x over all devices by a kernel with local memory: the threads of a
- * group add their elements in a tree, the groups of a worker become one number by an operation, and
- * the workers become one by the collect mode. */
+/* kernel_reduction.c: the sum of x over all devices, by a kernel with local memory. The threads of
+ * a group add their elements in a tree; an operation adds the sums of a worker's groups; the
+ * collect mode adds the workers' sums. */
 #include "sample.h"
 
 enum { N = 100000, THREADS = 256, GROUPS = 32 };
@@ -26,7 +26,7 @@ static muster_status sum(muster_worker *w, const muster_tensor *in, muster_tenso
                                          muster_argument_buffer(sums)};
     const muster_grid grid = {.dims = 1, .groups = {GROUPS}, .threads = {THREADS}, .local_bytes = THREADS * sizeof(float)};
     MUSTER_TRY(muster_kernel_launch(w, user, &grid, arguments, 3));
-    return muster_sum(w, sums, out[0]); /* in order behind the kernel */
+    return muster_sum(w, sums, out[0]); /* runs in order after the kernel */
 }
 
 int main(void) {
@@ -40,7 +40,7 @@ int main(void) {
     muster_function *f;
     muster_kernel_options options;
     muster_kernel_options_init(&options);
-    options.threads = &threads; /* where a device compiles for each number of threads, it does so now */
+    options.threads = &threads; /* a device that compiles for each number of threads does so now */
     options.thread_count = 1;
     CHECK(muster_kernel_create(rt, "group_sums", text, parameters, 3, &options, &kernel));
     CHECK(muster_function_create(rt, "sum", sum, kernel, &f));
@@ -50,6 +50,6 @@ int main(void) {
     CHECK(muster_function_call(f, (muster_tensor[]){muster_f32(x, N)}, 1, (muster_tensor[]){muster_f32(&total)}, 1, NULL));
     printf("the sum of %d numbers: %g\n", N, (double)total);
     EXPECT((double)total == expected);
-    CHECK(muster_runtime_close(rt)); /* destroys function and kernel, too */
+    CHECK(muster_runtime_close(rt)); /* destroys the function and the kernel, too */
     return 0;
 }

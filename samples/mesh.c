@@ -1,11 +1,12 @@
 /* mesh.c: four devices as a mesh of 2 x 2, working together inside one call: sums along the rows
- * and the columns of the mesh, and values that travel round a ring. Device (i, j) begins with 10 i
- * + j. */
+ * and the columns of the mesh, and values sent around a ring. Device (i, j) begins with the value
+ * 10 i + j. */
 #include "sample.h"
 
 enum { SIDE = 2, DEVICES = SIDE * SIDE };
 
-/* Sums over one row or one column of the mesh: the communicator of those who share a color. */
+/* Sums over one row or one column of the mesh. The devices with the same color form the
+ * communicator. */
 static muster_status sum_along(muster_worker *w, int32_t color, muster_tensor own, muster_tensor sum) {
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(w, NULL, color, muster_worker_rank(w), &part));
@@ -13,7 +14,8 @@ static muster_status sum_along(muster_worker *w, int32_t color, muster_tensor ow
     return muster_worker_release(w, part);
 }
 
-/* A send waits for its receive, so a ring exchanges both at once: in a group. */
+/* A send returns when its message has been received. In a ring every rank sends and receives, so
+ * both go into a group. */
 static muster_status from_the_left(muster_worker *w, muster_tensor own, muster_tensor left) {
     int32_t rank = muster_worker_rank(w), size = muster_worker_size(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
@@ -22,8 +24,8 @@ static muster_status from_the_left(muster_worker *w, muster_tensor own, muster_t
     return muster_worker_group_end(w, NULL);
 }
 
-/* out[0], (1, 4), gathered: this device's own value, the sum of its row, of its column, and its
- * left neighbour's value. */
+/* out[0], (1, 4), gathered: this device's own value, the sum of its row, the sum of its column, and
+ * its left neighbour's value. */
 static muster_status mesh(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     int32_t i = muster_worker_rank(w) / SIDE, j = muster_worker_rank(w) % SIDE;

@@ -2,7 +2,7 @@
  * function.
  *
  * x = [1 2 3 4 5] on two devices: worker 0 has the rows 1 2, worker 1 the rows 3 4 5. Each worker
- * reduces its own rows; the collect mode says how the two results become one. The average is
+ * reduces its own rows; the collect mode determines how the two results become one. The average is
  * weighted by rows: (2 * 1.5 + 3 * 4) / 5 = 3, not (1.5 + 4) / 2 = 2.75. */
 #include "sample.h"
 
@@ -11,7 +11,7 @@ enum { AVG, SUM, PROD, MAX, MIN, GATHER, NONE, OUTPUTS, ROWS = 5 };
 static muster_status modes(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
     static const muster_reduction own[] = {MUSTER_AVG, MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN};
-    for (int i = AVG; i <= MIN; i++) /* a call may want only some */
+    for (int i = AVG; i <= MIN; i++) /* a call may request only some outputs */
         if (out[i].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_reduce(w, own[i], in[0], -1, out[i]));
     if (out[GATHER].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_scale_add(w, 10, in[0], 0, out[GATHER]));
     if (out[NONE].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_sum(w, in[0], out[NONE]));
@@ -53,8 +53,8 @@ int main(void) {
                                      (muster_tensor[]){muster_f32(&only_max)}, 1, NULL));
     EXPECT(only_max == 5);
 
-    /* One row, two devices: the worker without rows does not run, and enters no average, maximum,
-     * minimum or product. */
+    /* One row, two devices: the worker without rows does not run, and does not count in the
+     * average, maximum, minimum or product. */
     float one = -7;
     CHECK(muster_function_call(f, (muster_tensor[]){muster_f32(&one, 1)}, 1,
                                (muster_tensor[]){muster_f32(&avg), muster_f32(&sum), muster_f32(&prod), muster_f32(&max), muster_f32(&min),

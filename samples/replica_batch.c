@@ -1,11 +1,11 @@
-/* replica_batch.c: the data lives on the devices (scattered once into a variable), the function
- * has no inputs, and replica_batch says which of its own rows each worker uses. */
+/* replica_batch.c: the data lives on the devices (scattered once into a variable). The function has
+ * no inputs; replica_batch selects the rows that each worker uses of its own part. */
 #include "sample.h"
 
 enum { ROWS = 200, HALF = ROWS / 2 };
 
-/* sum and mean over the selected rows of the worker's own part of x; those rows also weigh the
- * average over the workers */
+/* The sum and the mean over the selected rows of the worker's part of x. The number of these rows
+ * is the worker's weight in the average over the workers. */
 static muster_status own_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in;
     muster_tensor x = muster_worker_variable(w, user);

@@ -1,5 +1,4 @@
-/* sample.h: what the samples share: stop at the first failure, and stop when a result is not what
- * it should be. */
+/* sample.h: helpers of the samples, which end the program at the first failure or wrong result. */
 #ifndef SAMPLE_H
 #define SAMPLE_H
 
@@ -25,9 +24,9 @@ static inline void sample_expect(int holds, const char *condition, const char *f
     exit(1);
 }
 
-/* A number of CPU devices, so that what is printed does not depend on the machine. MUSTER_DEVICES
- * goes before it: the samples run on as many devices of any kind, cuda:2 or cuda@0+0 in place of
- * host:2, and print the same. */
+/* Opens a fixed number of CPU devices, so that the output does not depend on the machine. The
+ * environment variable MUSTER_DEVICES has precedence: with as many devices of any kind, such as
+ * cuda:2 or cuda@0+0 in place of host:2, the samples print the same. */
 static inline muster_runtime *sample_open(const char *devices) {
     const char *chosen = getenv("MUSTER_DEVICES");
     muster_runtime_options options;
@@ -44,7 +43,8 @@ static inline void sample_print(const char *title, const float *values, int64_t 
     printf("\n");
 }
 
-/* values[i] == expected for all i: for data of small whole numbers, which floats hold exactly. */
+/* Does values[i] == expected hold for all i? For data of small whole numbers, which floats hold
+ * exactly. */
 static inline int sample_all(const float *values, int64_t count, float expected) {
     for (int64_t i = 0; i < count; i++)
         if (values[i] != expected) return 0;

@@ -1,11 +1,11 @@
-/* two_backends.c: one function with a body for each backend, y = 3 x over rows that all devices
- * share, and a call that does not wait.
+/* two_backends.c: one function with a body for each backend, y = 3 x over rows that are scattered
+ * over all devices, and asynchronous calls.
  *
  * The host body is a loop. The cuda body puts work of its own into its worker's stream, in order
- * with worker operations before and behind it: here a copy by the CUDA driver; a kernel of yours,
- * or what cuBLAS does with muster_worker_cublas, goes into the stream the same way. It asks for the
- * driver by name, so that this sample builds where no CUDA is; a program with NVIDIA's headers
- * includes cuda.h and calls it. */
+ * with the worker operations before and after it. Here this is a copy by the CUDA driver; a kernel
+ * of yours, or cuBLAS through muster_worker_cublas, goes into the stream the same way. The sample
+ * looks up the driver's function by name, so that it builds without CUDA; a program with NVIDIA's
+ * headers includes cuda.h and calls it. */
 #include "sample.h"
 #include <dlfcn.h>
 #include <muster/cuda.h>
@@ -13,7 +13,7 @@
 
 enum { ROWS = 1000, COLUMNS = 64, CALLS = 3 };
 
-/* cuMemcpyDtoDAsync of cuda.h; CUdeviceptr is an address as a number. */
+/* The type of cuMemcpyDtoDAsync of cuda.h; a CUdeviceptr is an address as a number. */
 typedef unsigned int copy_function(unsigned long long to, unsigned long long from, size_t bytes, void *stream);
 
 static muster_status triple_on_host(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -29,12 +29,12 @@ static muster_status triple_on_gpu(muster_worker *w, const muster_tensor *in, mu
     size_t bytes = (size_t)(in[0].shape[0] * COLUMNS) * sizeof(float);
     unsigned long long x = (uintptr_t)muster_tensor_address(in[0]), y = (uintptr_t)muster_tensor_address(out[0]);
     if (copy(y, x, bytes, muster_worker_cuda_stream(w)) != 0) return muster_fail(MUSTER_USER, "cuMemcpyDtoDAsync failed");
-    return muster_scale_add(w, 2, in[0], 1, out[0]); /* y = 2 x + y, behind the copy; nothing has to wait for it */
+    return muster_scale_add(w, 2, in[0], 1, out[0]); /* y = 2 x + y, in order after the copy; the host does not wait */
 }
 
 static copy_function *find_copy(void) {
     copy_function *copy = NULL;
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW); /* the one that Muster has opened */
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW); /* the driver library that Muster has opened */
     void *symbol = driver ? dlsym(driver, "cuMemcpyDtoDAsync_v2") : NULL;
     memcpy(&copy, &symbol, sizeof copy);
     return copy;
@@ -49,11 +49,10 @@ int main(void) {
     CHECK(muster_function_create_with(rt, "triple", bodies, 2, &copy, &f));
     CHECK(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     CHECK(muster_function_output(f, "y", MUSTER_F32, 2, MUSTER_GATHER));
-    /* GPUs now copy it directly: it is page-locked. On the host it changes nothing */
+    /* GPUs now copy it directly, since it is pinned; on the host backend this has no effect */
     CHECK(muster_runtime_register(rt, x, sizeof x));
 
-    /* Each call is on its way while the data of the next one is made. They are served in this
-     * order. */
+    /* Each call runs while the data of the next one is made. The calls are served in this order. */
     muster_pending *pending[CALLS];
     for (int c = 0; c < CALLS; c++) {
         for (int i = 0; i < ROWS * COLUMNS; i++) x[c][i] = (float)(c + i % COLUMNS);

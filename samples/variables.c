@@ -44,7 +44,7 @@ static void worked_case(muster_runtime *rt) {
     CHECK(muster_function_call(f, &rows, 1, NULL, 0, NULL));
     expect_replicas(s, "called on both", 3, 7);
 
-    /* to a host array: replicas stay */
+    /* to a host array; the replicas keep their values */
     CHECK(muster_variables_reduce_to(&s, (muster_tensor[]){muster_f32(total, 2)}, 1, MUSTER_SUM));
     EXPECT(sample_all(total, 2, 10));
     CHECK(muster_variables_reduce(&s, 1, MUSTER_SUM));
@@ -82,7 +82,7 @@ static void scatter_and_gather(muster_runtime *rt) {
     CHECK(muster_variables_scatter(&v, (muster_tensor[]){muster_f32(rows, 5)}, 1, &some));
     CHECK(muster_variable_get(v, 0, muster_f32(part, 2)));
     EXPECT(part[0] == 1 && part[1] == 2);
-    CHECK(muster_variable_set(v, 0, muster_f32(back, 4))); /* one replica alone, and in another shape */
+    CHECK(muster_variable_set(v, 0, muster_f32(back, 4))); /* sets one replica only, with another shape */
     CHECK(muster_variable_lengths(v, 2, lengths));
     EXPECT(lengths[0] == 4 && lengths[1] == 2);
     CHECK(muster_variable_destroy(v));

@@ -1,4 +1,5 @@
-/* Time: nanoseconds of CLOCK_MONOTONIC, and the processor's cheap tick counter. */
+/* Time: nanoseconds of CLOCK_MONOTONIC, and the processor's tick counter, which is cheaper to
+ * read. */
 #ifndef MST_CLOCK_IMPL_H
 #define MST_CLOCK_IMPL_H
 
@@ -9,9 +10,11 @@
 
 int64_t mst_now_ns(void);
 
-/* Ticks per nanosecond, measured once in the process (about 1 ms), then remembered. */
+/* Ticks per nanosecond. The first call in the process measures it, which takes about 1 ms; later
+ * calls return the same value. */
 double mst_ticks_per_ns(void);
 
+/* The tick counter; nanoseconds on processors other than x86-64. */
 static inline uint64_t mst_ticks(void) {
 #if defined(__x86_64__)
     return __rdtsc();
@@ -20,6 +23,8 @@ static inline uint64_t mst_ticks(void) {
 #endif
 }
 
+/* Tells the processor that this is a spin loop. Does nothing on processors other than x86-64 and
+ * AArch64. */
 static inline void mst_pause(void) {
 #if defined(__x86_64__)
     _mm_pause();

@@ -3,8 +3,8 @@
 
 typedef enum { KIND_NONE, KIND_FLOAT, KIND_SIGNED, KIND_UNSIGNED, KIND_BOOL } dtype_kind;
 
-/* digits: bits of an exactly held integer (the significand of a float, the value bits of an
- * integer). */
+/* digits: the number of bits of the integers that the type holds exactly (the significand of a
+ * float, the value bits of an integer). */
 typedef struct dtype_row {
     const char *name;
     dtype_kind kind;
@@ -42,6 +42,6 @@ bool mst_dtype_upcasts(muster_dtype from_dtype, muster_dtype to_dtype) {
     case KIND_SIGNED:
         return to->kind != KIND_UNSIGNED;
     default:
-        return true; /* every float type reaches beyond the integers that its digits hold */
+        return true; /* the range of every float type exceeds the integers of its digits */
     }
 }

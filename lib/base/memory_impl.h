@@ -1,5 +1,5 @@
-/* Host memory: every allocation of the library goes through here, so that each can be counted and
- * made to fail. */
+/* Host memory. Every allocation of the library goes through these functions, so that tests can
+ * count each one and make it fail. */
 #ifndef MST_MEMORY_IMPL_H
 #define MST_MEMORY_IMPL_H
 
@@ -9,31 +9,33 @@
 
 enum { MST_CACHE_LINE = 64 };
 
-/* Zeroed, aligned to 64 bytes; NULL when out of memory (no message is set). bytes 0 gives a valid
- * block. */
+/* Allocates zeroed memory, aligned to 64 bytes. NULL when out of memory; no message is set. 0 bytes
+ * gives a valid block. */
 void *mst_alloc(size_t bytes);
-/* The same, contents undefined. */
+/* The same, with undefined contents. */
 void *mst_alloc_uninitialised(size_t bytes);
 void mst_free(void *block);
 char *mst_strdup(const char *text);
 
-/* Makes room for at least `needed` items in *items (of item_size bytes, *capacity of them now); new
- * room is zeroed. On failure sets the message with `what` and changes nothing. */
+/* Grows an array to at least `needed` items. *items is the array, item_size the size of one item in
+ * bytes, *capacity the present number of items. New items are zeroed. A failure sets a message that
+ * begins with `what`, and changes nothing. */
 muster_status mst_grow(void **items, int64_t *capacity, int64_t needed, size_t item_size, const char *what);
 
-/* OUT_OF_MEMORY with the sizes in the message. */
+/* Sets a message with `what` and the size, and returns OUT_OF_MEMORY. */
 muster_status mst_out_of_memory(const char *what, int64_t bytes);
 #ifdef __clang_analyzer__
 #define mst_out_of_memory(...) mst_refusal(mst_out_of_memory(__VA_ARGS__))
 #endif
 
-/* For tests. fail_at: the k-th allocation from now fails (1 = the next), and only it; 0 = never.
- * count: allocations so far.
- * live: blocks not freed yet. refuse: counts an allocation made elsewhere (a thread, a mapping),
- * true if it must fail now. */
+/* For tests: the k-th allocation from now fails (1 = the next one), and only that one; 0 = none. */
 void mst_memory_fail_at(int64_t k);
+/* For tests: the number of allocations so far. */
 int64_t mst_memory_count(void);
+/* For tests: the number of blocks not yet freed. */
 int64_t mst_memory_live(void);
+/* Counts an allocation that is made elsewhere (a thread, a mapping). True if a test wants it to
+ * fail. */
 bool mst_memory_refuse(void);
 
 /* result = a * b; false on overflow of int64_t. */

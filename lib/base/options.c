@@ -2,7 +2,7 @@
 
 #include <stdbool.h>
 
-/* No struct comes near it: a larger struct_size is not one that a program has set. */
+/* Far above the size of every struct: a struct_size above this was not set by a program. */
 enum { LARGEST_SIZE = 4096 };
 
 void mst_options_init(void *options, size_t size) {
@@ -11,7 +11,7 @@ void mst_options_init(void *options, size_t size) {
     *(size_t *)options = size;
 }
 
-/* Every struct that begins with a size_t has a multiple of its size. */
+/* The size of a struct that begins with a size_t is a multiple of the size of size_t. */
 static bool is_possible_size(size_t size) { return size >= sizeof size && size % sizeof size == 0 && size <= LARGEST_SIZE; }
 
 static muster_status check_size(const char *where, const char *argument, const char *type, size_t size, size_t received) {

@@ -1,7 +1,7 @@
 /* Structs that grow: option structs, which a program fills, and result structs, which the library
- * fills. Each begins with size_t struct_size and only grows, at its end; zero in a field
- * means its default. The program may have been compiled with an older header, whose struct ends
- * earlier, or with a newer one, whose struct has fields that this library does not know. */
+ * fills. Each begins with size_t struct_size; later versions add fields only at its end; zero in a
+ * field selects its default. A program compiled with an older header has a shorter struct; one
+ * compiled with a newer header has a struct with fields that this library does not know. */
 #ifndef MST_OPTIONS_IMPL_H
 #define MST_OPTIONS_IMPL_H
 
@@ -10,17 +10,18 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Zeroes the caller's `size` bytes and sets struct_size to `size`. Does nothing for NULL, or where
- * struct_size itself does not fit. */
+/* Zeroes the caller's `size` bytes and sets struct_size to `size`. Does nothing for NULL, or if
+ * `size` is too small for struct_size itself. */
 void mst_options_init(void *options, size_t size);
 
-/* The part of mst_options_read for callers whose struct has another size than the library's. */
+/* The path of mst_options_read for a caller's struct that does not have the size of the
+ * library's. */
 muster_status mst_options_read_resized(const char *where, const char *type, const void *given, void *known, size_t size);
 
-/* known[size] = the caller's options as the library's struct: fields that the caller's struct does
- * not have are zero. given NULL: all fields are zero. where: the public function, type: the name of
- * the struct, for messages. Errors: INVALID_ARGUMENT (struct_size is none that a program can have
- * set), UNSUPPORTED (a field that this library does not know is not zero). */
+/* Reads the caller's options `given` into known[size], the library's struct. Fields that the
+ * caller's struct lacks become zero; given NULL makes all fields zero. where (the public function)
+ * and type (the name of the struct) are for messages. Errors: INVALID_ARGUMENT (a struct_size that
+ * no program can have set), UNSUPPORTED (a field that this library does not know is not zero). */
 static inline muster_status mst_options_read(const char *where, const char *type, const void *given, void *known, size_t size) {
     if (!given) {
         memset(known, 0, size);
@@ -32,10 +33,10 @@ static inline muster_status mst_options_read(const char *where, const char *type
     return MUSTER_OK;
 }
 
-/* Copies the result known[size] into the caller's struct as far as that goes, keeping its
- * struct_size; fields that this library does not know become zero. argument: the caller's name of
- * the struct, for messages. Errors: INVALID_ARGUMENT (struct_size is none that a program can have
- * set), and nothing has been written. */
+/* Copies known[size], the library's result, into the caller's struct, as many bytes as that has.
+ * struct_size is kept; fields that this library does not know become zero. argument: the caller's
+ * name of the struct, for messages. Errors: INVALID_ARGUMENT (a struct_size that no program can
+ * have set); nothing has been written then. */
 muster_status mst_result_write(const char *where, const char *argument, const char *type, const void *known, size_t size, void *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* Host storage that grows. Every change first makes room beside the old storage, then cannot
+/* Host storage that grows. Every change first allocates the new storage; after that it cannot
  * fail. */
 #include "muster/buffer.h"
 #include "tensor_impl.h"
@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* storage NULL: nothing stored. A scalar buffer has one element even then: its view is refused for
- * want of data until it is set. */
+/* storage NULL: nothing is stored. A scalar buffer has one element even then; its view is refused,
+ * because its data is NULL, until the buffer is set. */
 struct muster_buffer {
     muster_dtype dtype;
     int32_t ndim;
@@ -53,7 +53,8 @@ muster_tensor muster_buffer_tensor(const muster_buffer *buffer) { return buffer 
 
 int64_t muster_buffer_capacity(const muster_buffer *buffer) { return buffer ? buffer->capacity : 0; }
 
-/* Elements to allocate for `count`: times oversize, if that fits. */
+/* The number of elements to allocate for `count`: count * oversize, or count if that product is too
+ * large. */
 static int64_t with_oversize(const muster_buffer *buffer, int64_t count) {
     double extra = ceil((double)count * (buffer->oversize - 1));
     int64_t wanted;
@@ -61,8 +62,8 @@ static int64_t with_oversize(const muster_buffer *buffer, int64_t count) {
     return wanted;
 }
 
-/* Storage for `count` elements: what there is, or a new block that the caller must adopt or
- * free. */
+/* Provides storage for `count` elements: the present storage, or a new block that the caller must
+ * adopt or free. */
 static muster_status make_room(const muster_buffer *buffer, const char *where, int64_t count, char **storage, int64_t *capacity) {
     *storage = buffer->storage;
     *capacity = buffer->capacity;
@@ -108,7 +109,7 @@ static muster_status check_value(const muster_buffer *buffer, muster_tensor valu
     return MUSTER_OK;
 }
 
-/* The value may be a view of this buffer: elements that are still to be read must not be
+/* Could `value` be a view of this buffer? Elements that are still to be read must not be
  * overwritten. */
 static bool may_overlap(const muster_buffer *buffer, muster_tensor value) {
     uintptr_t begin = (uintptr_t)buffer->storage, end = begin + (uintptr_t)(buffer->capacity * muster_dtype_size(buffer->dtype));
@@ -137,7 +138,7 @@ muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value
 }
 
 static muster_status resize(muster_buffer *buffer, const char *where, const int64_t *shape) {
-    /* its data is not read: any address but NULL */
+    /* the data is not read, so any address but NULL will do */
     muster_tensor target = muster_tensor_make(buffer->dtype, buffer, buffer->ndim, shape);
     MUSTER_TRY(mst_tensor_check(target, where, "shape"));
     int64_t count = muster_tensor_count(target), capacity, size = muster_dtype_size(buffer->dtype);

@@ -1,6 +1,7 @@
-/* Conversion between any two element types. Each source is loaded as one of four wide kinds that
- * holds it exactly (float, double, int64, uint64), each destination knows how to take each kind
- * (convert_impl.h), and the loops over the pairs are made from the two lists. */
+/* Conversion between any two element types. A source element is loaded as one of four wide types
+ * that holds it exactly (float, double, int64, uint64); each destination type has a conversion from
+ * each wide type (convert_impl.h). The lists below generate a loop for every pair of source and
+ * destination. */
 #include "convert_impl.h"
 #include "tensor_impl.h"
 
@@ -54,7 +55,7 @@ static const converter converters[MST_DTYPE_COUNT][MST_DTYPE_COUNT] = {DESTINATI
 
 void mst_convert(muster_dtype to_dtype, void *to, muster_dtype from_dtype, const void *from, int64_t count) {
     if (count <= 0) return;
-    /* bool goes through its loop: a byte other than 0 and 1 becomes 1 */
+    /* bool uses its loop, in which a byte other than 0 and 1 becomes 1 */
     if (to_dtype == from_dtype && to_dtype != MUSTER_BOOL)
         memcpy(to, from, (size_t)(count * muster_dtype_size(to_dtype)));
     else

@@ -1,13 +1,14 @@
-/* How each element type takes a value of each wide kind (float, double, int64, uint64):
- * mst_I8_of_f64 and so on. For the host's loops and for device code, which so convert alike, bit
- * for bit. */
+/* The conversion of each wide type (float, double, int64, uint64) to each element type:
+ * mst_I8_of_f64 and so on. Host loops and device code both use these functions, so they convert
+ * alike, bit for bit. */
 #ifndef MST_CONVERT_IMPL_H
 #define MST_CONVERT_IMPL_H
 
 #include "half_impl.h"
 
-/* Integers: towards zero, saturating. The upper bound of a float is the first integer beyond the
- * range, a power of two that both float types hold; NaN fails every comparison but the last. */
+/* Float to integer: rounds towards zero and saturates. `beyond` is the first integer above the
+ * range, a power of two that both float types hold. NaN fails every comparison, value == value
+ * included, and gives 0. */
 #define MST_INTEGER_FROM_FLOAT(TO, type, wide, wide_type, lowest, highest, beyond)                                                   \
     static inline type mst_##TO##_of_##wide(wide_type value) {                                                                       \
         return value >= (wide_type)(beyond) ? (highest) : value > (wide_type)(lowest) ? (type)value : value == value ? (lowest) : 0; \
@@ -42,15 +43,15 @@ MST_ALL_STORES(F32, float, (float)value)
 MST_ALL_STORES(F64, double, (double)value)
 MST_ALL_STORES(BOOL, uint8_t, value != 0)
 
-/* Every integer that f32 does not hold is beyond the range of f16: the first rounding decides
- * nothing. */
+/* Every integer that f32 does not hold exactly is beyond the range of f16, so rounding to f32 first
+ * does not change the result. */
 static inline uint16_t mst_F16_of_f32(float value) { return mst_f32_to_f16(value); }
 static inline uint16_t mst_F16_of_f64(double value) { return mst_f32_to_f16(mst_f64_to_f32_odd(value)); }
 static inline uint16_t mst_F16_of_i64(int64_t value) { return mst_f32_to_f16((float)value); }
 static inline uint16_t mst_F16_of_u64(uint64_t value) { return mst_f32_to_f16((float)value); }
 
-/* Bits of an integer that could be lost in the double are folded into one: rounding to odd, as in
- * mst_f64_to_f32_odd. */
+/* Folds the bits of an integer that the double could lose into one bit. This rounds to odd, as
+ * mst_f64_to_f32_odd does. */
 static inline double mst_f64_of_u64_odd(uint64_t value) {
     uint64_t low = value & 0x7ff;
     return value >> 53 ? (double)((value ^ low) | (low ? 0x800 : 0)) : (double)value;

@@ -1,6 +1,6 @@
-/* f16 and bf16 as inline bit arithmetic without branches that a vectoriser would mind. Rounding to
- * nearest, ties to even; a NaN stays a NaN, becomes quiet and keeps the upper bits of its payload,
- * as the processors' own instructions do. */
+/* f16 and bf16 as inline bit arithmetic without branches, so that compilers can vectorise it.
+ * Rounds to nearest, ties to even. A NaN stays a NaN, becomes quiet and keeps the upper bits of its
+ * payload, as with the processors' own instructions. */
 #ifndef MST_HALF_IMPL_H
 #define MST_HALF_IMPL_H
 
@@ -19,9 +19,9 @@ static inline float mst_f32_of_bits(uint32_t bits) {
     return value;
 }
 
-/* After F. Giesen, "half_to_float_fast5" and "float_to_half_fast3_rtne" (public domain): subnormals
- * are renormalised by one float addition, which rounds as it should and touches no subnormal float,
- * so that flush-to-zero modes do not matter. */
+/* After F. Giesen, "half_to_float_fast5" and "float_to_half_fast3_rtne" (public domain). One float
+ * addition renormalises subnormals. It rounds correctly, and flush-to-zero modes do not change its
+ * result. */
 static inline float mst_f16_to_f32(uint16_t half) {
     const uint32_t smallest_normal = 113u << 23;
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16;
@@ -57,9 +57,9 @@ static inline uint16_t mst_f32_to_bf16(float value) {
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
-/* Rounding twice gives the nearest value if the first rounding is to odd (S. Boldo, G. Melquiond,
- * "Emulation of FMA and correctly rounded sums", 2008) and leaves at least two more bits than the
- * second. */
+/* Rounding twice gives the nearest value if the first rounding is to odd and keeps at least two
+ * more bits than the second (S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums",
+ * 2008). */
 static inline float mst_f64_to_f32_odd(double value) {
     float rounded = (float)value;
     uint32_t bits = mst_bits_of_f32(rounded);

@@ -1,15 +1,15 @@
-/* Views: making them, checking them, and walking over strided ones. */
+/* Tensor views: construction, checks, and packing of strided ones. */
 #include "tensor_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* A view that cannot be made keeps ndim -1, so that no loop over its axes runs, and says why in
- * reserved0: the refused ndim, or this. */
+/* A view that cannot be made has ndim -1, so that no loop over its axes runs. reserved0 holds the
+ * reason: the refused ndim, or SHAPE_IS_NULL. */
 enum { SHAPE_IS_NULL = INT32_MIN };
 
-/* Number of elements; false on overflow and on a negative size. A size 0 makes it 0 whatever the
- * others are. */
+/* Computes the number of elements; false on overflow or a negative size. A size 0 makes the number
+ * 0 whatever the other sizes are. */
 static bool count_elements(int32_t ndim, const int64_t *shape, int64_t *count) {
     bool fits = true, empty = false;
     int64_t product = 1;
@@ -24,8 +24,8 @@ static bool count_elements(int32_t ndim, const int64_t *shape, int64_t *count) {
     return fits || empty;
 }
 
-/* Row-major. Strides that overflow belong to views without elements or to refused ones, and are
- * 0. */
+/* Sets row-major strides. Strides that overflow become 0: such a view has no elements or is
+ * refused. */
 static void set_strides(muster_tensor *tensor) {
     int64_t stride = 1;
     for (int32_t i = tensor->ndim - 1; i >= 0; i--) {
@@ -111,7 +111,7 @@ static muster_status refuse_ndim(muster_tensor tensor, const char *where, const 
                      (int)received);
 }
 
-/* Can the distance of every element from `data` be told in 64 bits? */
+/* Does the distance of every element from `data` fit 64 bits? */
 static bool extent_fits(muster_tensor tensor, int64_t element_size) {
     int64_t low = tensor.byte_offset, high = tensor.byte_offset;
     for (int32_t i = 0; i < tensor.ndim; i++) {
@@ -146,7 +146,7 @@ muster_status mst_tensor_check(muster_tensor tensor, const char *where, const ch
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected data for shape %s, received NULL", where, what,
                          mst_shape_text(text, tensor.ndim, tensor.shape));
     }
-    /* Strides are in elements, so the first element speaks for all. */
+    /* Strides count elements, so if the first element is aligned, all are. */
     if (count > 0 && ((uintptr_t)tensor.data + (uintptr_t)tensor.byte_offset) % (uintptr_t)size != 0) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %s data aligned to %d bytes, received address %p", where, what,
                          muster_dtype_name(tensor.dtype), (int)size, muster_tensor_address(tensor));
@@ -158,7 +158,7 @@ bool mst_tensor_contiguous(muster_tensor tensor) {
     int64_t expected = 1;
     bool dense = true;
     for (int32_t i = tensor.ndim - 1; i >= 0; i--) {
-        if (tensor.shape[i] == 0) return true; /* no element lies anywhere */
+        if (tensor.shape[i] == 0) return true; /* there is no element */
         if (tensor.shape[i] == 1) continue;    /* its stride is never used */
         dense = dense && tensor.strides[i] == expected;
         if (dense) expected *= tensor.shape[i];
@@ -176,8 +176,8 @@ bool mst_tensor_same_shape(muster_tensor a, muster_tensor b) {
 
 int64_t mst_tensor_bytes(muster_tensor tensor) { return muster_tensor_count(tensor) * muster_dtype_size(tensor.dtype); }
 
-/* Drops axes of size 1 and joins neighbours that lie as one, so that the innermost loop is as long
- * as it can be. */
+/* Drops axes of size 1 and joins adjacent axes that are contiguous, so that the innermost loop is
+ * as long as possible. */
 static void join_axes(muster_tensor *tensor) {
     int32_t used = 0;
     for (int32_t i = 0; i < tensor->ndim; i++) {
@@ -194,11 +194,10 @@ static void join_axes(muster_tensor *tensor) {
     tensor->ndim = used;
 }
 
-/* One line of a strided tensor and its packed image. */
+/* Copies between one line of a strided tensor and its packed copy. */
 typedef void (*line_mover)(char *strided, int64_t stride, char *packed, int64_t count);
 
-/* Whole elements move by memcpy of a constant size, which compiles to one move and asks for no
- * alignment. */
+/* A memcpy of a constant size compiles to one move per element and needs no alignment. */
 #define LINE_MOVERS(bytes)                                                                           \
     static void pack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {      \
         for (int64_t i = 0; i < count; i++) memcpy(packed + i * bytes, strided + i * stride, bytes); \
@@ -224,7 +223,8 @@ static line_mover choose_mover(int64_t size, bool pack) {
     }
 }
 
-/* Moves line by line: the last axis inside, the others counted like an odometer. */
+/* Copies line by line. A line runs along the last axis; the indices of the other axes count like an
+ * odometer. */
 static void move_elements(muster_tensor tensor, char *packed, bool pack) {
     int64_t size = muster_dtype_size(tensor.dtype);
     if (muster_tensor_count(tensor) == 0) return;
