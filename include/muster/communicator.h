@@ -44,6 +44,8 @@
 #define MUSTER_COMMUNICATOR_H
 
 #include "muster/ops.h"
+#include "muster/tensor.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,6 +16,7 @@
 #ifndef MUSTER_CUDA_H
 #define MUSTER_CUDA_H
 
+#include "muster/tensor.h"
 #include "muster/worker.h"
 
 #ifdef __cplusplus

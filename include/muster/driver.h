@@ -25,7 +25,10 @@
 #ifndef MUSTER_DRIVER_H
 #define MUSTER_DRIVER_H
 
+#include "muster/communicator.h"
 #include "muster/server.h"
+#include "muster/tensor.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

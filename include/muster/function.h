@@ -3,7 +3,11 @@
 #ifndef MUSTER_FUNCTION_H
 #define MUSTER_FUNCTION_H
 
+#include "muster/ops.h"
+#include "muster/runtime.h"
+#include "muster/tensor.h"
 #include "muster/variable.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -14,7 +14,9 @@
 #ifndef MUSTER_KERNEL_H
 #define MUSTER_KERNEL_H
 
-#include "muster/function.h"
+#include "muster/runtime.h"
+#include "muster/tensor.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

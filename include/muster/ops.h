@@ -13,6 +13,7 @@
 #ifndef MUSTER_OPS_H
 #define MUSTER_OPS_H
 
+#include "muster/tensor.h"
 #include "muster/worker.h"
 
 #ifdef __cplusplus

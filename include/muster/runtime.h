@@ -2,7 +2,7 @@
 #ifndef MUSTER_RUNTIME_H
 #define MUSTER_RUNTIME_H
 
-#include "muster/communicator.h"
+#include "muster/tensor.h"
 
 #ifdef __cplusplus
 extern "C" {

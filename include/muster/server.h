@@ -26,7 +26,10 @@
 #ifndef MUSTER_SERVER_H
 #define MUSTER_SERVER_H
 
+#include "muster/runtime.h"
+#include "muster/tensor.h"
 #include "muster/variable.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

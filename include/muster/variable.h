@@ -4,7 +4,10 @@
 #ifndef MUSTER_VARIABLE_H
 #define MUSTER_VARIABLE_H
 
+#include "muster/ops.h"
 #include "muster/runtime.h"
+#include "muster/tensor.h"
+#include "muster/worker.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -149,8 +149,8 @@ static muster_status step_after_integration(muster_driver *driver, muster_worker
 
 /* Rank 0 broadcasts its status, so that all members integrate or none does. Then it broadcasts its
  * parameters. */
-static muster_status step_share_integration(muster_driver *driver, muster_worker *worker, muster_status status,
-                                            const muster_tensor *parameters) {
+static muster_status step_broadcast_integration(muster_driver *driver, muster_worker *worker, muster_status status,
+                                                const muster_tensor *parameters) {
     muster_communicator *group = driver->options.group;
     char message[MST_MESSAGE_SIZE];
     int32_t code = status;
@@ -175,7 +175,7 @@ muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, i
     driver->step = step;
     muster_status status = driver->root ? step_until_integrated(driver, worker, parameters, gradients) : MUSTER_OK;
     if (step_integrates(driver)) {
-        if (driver->options.group) status = step_share_integration(driver, worker, status, parameters);
+        if (driver->options.group) status = step_broadcast_integration(driver, worker, status, parameters);
         if (status != MUSTER_OK) return status;
         step_advance(driver);
         if (integrated) *integrated = 1;
