@@ -5,6 +5,7 @@
 #include "base_pace.h"
 #include "base_skip.h"
 #include "function_fixture.h"
+#include "muster/communicator.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,6 +1,7 @@
 /* A body that fails, memory that runs out: an error each time, nothing lost, and the next call is
  * right. */
 #include "function_fixture.h"
+#include "muster/communicator.h"
 
 #include "base_machine.h"
 #include "device_far.h"

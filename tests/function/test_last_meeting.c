@@ -3,6 +3,7 @@
  * that takes its time is no failure. */
 #include "base_check.h"
 #include "base_machine.h"
+#include "muster/communicator.h"
 
 #include "base_pace.h"
 #include "base_skip.h"

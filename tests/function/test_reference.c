@@ -1,5 +1,6 @@
 /* The ancestor's cases, one test each. */
 #include "function_fixture.h"
+#include "muster/communicator.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Bodies that meet: with logical shards they run once per device, with all its shards, and combine
  * one value per shard in the order of the shards. */
 #include "function_fixture.h"
+#include "muster/communicator.h"
 #include "tensor_impl.h"
 
 #include <stdbool.h>
