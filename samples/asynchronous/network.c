@@ -2,8 +2,8 @@
 
 #include <math.h>
 
-/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first
- * layer's two multiplications. */
+/* Pixels are bytes; the network's inputs are pixel / 255. The factor is part of the alpha of the
+ * first layer's two multiplications. */
 #define PIXEL_SCALE (1.0 / 255)
 
 const int32_t network_ndim[NETWORK_VALUES] = {2, 1, 2, 1};
@@ -24,7 +24,7 @@ muster_status network_open(network *n, muster_worker *w, int64_t rows) {
     for (int32_t i = 0; i < NETWORK_VALUES; i++) n->gradients[i] = muster_worker_scratch(w, MUSTER_F32, network_ndim[i], network_shape[i]);
     n->loss = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
     n->correct = muster_worker_scratch(w, MUSTER_I64, 0, NULL);
-    return muster_fill(w, 0, n->loss); /* fails with the reason if any of the memory could not be had */
+    return muster_fill(w, 0, n->loss); /* returns the reason if any of the memory could not be allocated */
 }
 
 static muster_status forward(network *n, muster_worker *w, const muster_tensor *p, muster_tensor images) {
@@ -59,8 +59,8 @@ muster_status network_correct(network *n, muster_worker *w, const muster_tensor 
                                         muster_tensor_none(), correct);
 }
 
-/* He et al., "Delving deep into rectifiers" (2015), in its uniform form; the last layer has a tenth
- * of that: first logits near 0. */
+/* He et al., "Delving deep into rectifiers" (2015), in its uniform form. The last layer has a tenth
+ * of that, so that the first logits are near 0. */
 void network_initial(int32_t index, uint64_t seed, float *values) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const double bound = network_ndim[index] == 1 ? 0 : (index == 0 ? 1 : 0.1) * sqrt(6.0 / (double)network_shape[index][0]);

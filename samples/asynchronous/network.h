@@ -1,6 +1,6 @@
-/* network.h: the network of the samples of the parameter server, in worker operations, on memory
- * that is taken once for a whole training: a body that runs for long must not ask for scratch
- * memory in each step, which would all stay until its end. */
+/* network.h: the network of the parameter server's samples, in worker operations. It takes its
+ * memory once for a whole training: scratch memory stays until the body returns, so a body that
+ * runs for long must not request more in each step. */
 #ifndef NETWORK_H
 #define NETWORK_H
 
@@ -18,16 +18,17 @@ typedef struct network {
     muster_tensor loss, correct;
 } network;
 
-/* Scratch memory for batches of `rows`. */
+/* Takes scratch memory for batches of `rows` rows. */
 muster_status network_open(network *n, muster_worker *w, int64_t rows);
-/* The gradient of the mean loss over images (rows, 784) and labels (rows), into n->gradients;
- * n->loss: the sum. */
+/* Writes the gradient of the mean loss over images (rows, 784) and labels (rows) into n->gradients,
+ * and the sum of the losses into n->loss. */
 muster_status network_gradient(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels);
-/* correct (i64, a scalar): how many rows are classified correctly. */
+/* correct (i64, a scalar) = the number of rows that are classified correctly. */
 muster_status network_correct(network *n, muster_worker *w, const muster_tensor *parameters, muster_tensor images, muster_tensor labels,
                               muster_tensor correct);
 
-/* First parameters of value `index`, the same for the same seed: He-uniform weights, biases 0. */
+/* The first parameters of value `index`: He-uniform weights, biases 0. They depend on the seed
+ * alone. */
 void network_initial(int32_t index, uint64_t seed, float *values);
 int64_t network_count(int32_t index);
 

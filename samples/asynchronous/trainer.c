@@ -81,8 +81,8 @@ static void parse(trainer_settings *s, int argc, char **argv) {
 
 /* ---- what every worker does ---- */
 
-/* All of it is one call, which may take as long as it likes: while a body computes, no deadline
- * runs. */
+/* The whole training is one call, which may take as long as it needs: no deadline runs while a body
+ * computes. */
 typedef struct pace {
     int64_t steps, per_epoch, batch;
 } pace;
@@ -93,8 +93,8 @@ static void take_batch(const pace *p, const muster_tensor *in, int64_t step, mus
     *labels = muster_tensor_slice(in[1], begin, begin + p->batch);
 }
 
-/* A worker's line, REPORTS times in a training. Reading the loss waits for the device, hence not in
- * every step. */
+/* Prints a worker's line, REPORTS times in a training. Reading the loss waits for the device, so it
+ * is not done in every step. */
 static muster_status report(trainer *t, muster_worker *w, network *n, pace *p, int64_t step, const muster_driver *driver) {
     muster_driver_counts counts = {.struct_size = sizeof counts};
     float loss;
@@ -122,8 +122,8 @@ static muster_status descend(const trainer *t, muster_worker *w, const network *
     return MUSTER_OK;
 }
 
-/* It falls evenly to 0: at its full height the last steps leave the network wherever they happen
- * to. */
+/* The learning rate decreases linearly to 0. At the full rate, the network after the last steps
+ * would be a matter of chance. */
 static double rate_of(const trainer *t, const pace *p, int64_t step) {
     return t->settings.learning_rate * (double)(p->steps - step) / (double)p->steps;
 }
@@ -160,7 +160,7 @@ static muster_status train_body(muster_worker *w, const muster_tensor *in, muste
     return status == MUSTER_OK ? ended : status;
 }
 
-/* The same training in step: the gradients of all workers are averaged in every step. */
+/* The same training, synchronous: the gradients of all workers are averaged in every step. */
 static muster_status train_together_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     trainer *t = user;
@@ -210,7 +210,8 @@ static void read_data(const char *folder, const char *name, idx_set *set) {
     if (idx_read_set(folder, name, 28, 28, NETWORK_CLASSES, set, message)) fprintf(stderr, "%s\n", message), exit(1);
 }
 
-/* All variables, on every device; from: the server's values, or NULL: the first parameters. */
+/* Sets all variables on every device to the server's values, received by `from`, or to the first
+ * parameters if `from` is NULL. */
 static void set_parameters(trainer *t, muster_client *from) {
     for (int32_t i = 0; i < TRAINER_VALUES; i++) {
         float *values = allocate(network_count(i) * (int64_t)sizeof *values);
@@ -261,14 +262,14 @@ void trainer_open(trainer *t, trainer_settings settings, int argc, char **argv) 
     CHECK(muster_server_create_from(t->runtime, "parameters", t->parameters, TRAINER_VALUES, NULL, &t->server));
 }
 
-/* Fisher and Yates, with random numbers that depend on the seed alone; each worker gets its part of
- * this order. */
+/* Fisher-Yates shuffle with random numbers that depend on the seed alone. Each worker gets its part
+ * of this order. */
 static int64_t *shuffled(int64_t count, uint64_t seed) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     int64_t *order = allocate(count * (int64_t)sizeof *order);
     for (int64_t i = 0; i < count; i++) order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
-        /* 1: apart from the parameters' numbers */
+        /* 1: a counter that the parameters' random numbers do not use */
         uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), 0, 1};
         muster_philox4x32(counter, key, out);
         const int64_t j = (int64_t)(((uint64_t)out[0] << 32 | out[1]) % (uint64_t)(i + 1)), swapped = order[i];
@@ -289,7 +290,7 @@ static void call_training(trainer *t, muster_function *function) {
     free(order);
 }
 
-/* The share of test rows that the variables' values classify correctly. */
+/* The fraction of test rows that the variables' values classify correctly. */
 static double accuracy(trainer *t) {
     int64_t correct = 0;
     const int64_t rows = t->test.images.shape[0], at_once = (int64_t)EVALUATE_ROWS * muster_runtime_size(t->runtime);

@@ -37,7 +37,7 @@ static int read_whole(const char *path, uint8_t **bytes, size_t *size, char *mes
     return result;
 }
 
-/* Inflates exactly `size` bytes more. zlib counts in 32 bits, hence the pieces. */
+/* Inflates exactly `size` bytes more. zlib counts in 32 bits, hence the chunks. */
 static int inflate_bytes(z_stream *z, uint8_t *to, int64_t size, const char *path, char *message) {
     int64_t done = 0;
     while (done < size) {
@@ -54,7 +54,8 @@ static int inflate_bytes(z_stream *z, uint8_t *to, int64_t size, const char *pat
     return 0;
 }
 
-/* After the last element the gzip stream must end, with a right checksum, and so must the file. */
+/* After the last element the gzip stream must end, with a correct checksum, and so must the
+ * file. */
 static int expect_end(z_stream *z, const char *path, char *message) {
     uint8_t extra;
     z->next_out = &extra;
@@ -78,7 +79,8 @@ static int read_header(z_stream *z, const char *path, int ndim, idx_array *array
     for (int i = 0; i < ndim; i++) {
         if (inflate_bytes(z, size, 4, path, message)) return -1;
         array->shape[i] = (int64_t)size[0] << 24 | (int64_t)size[1] << 16 | (int64_t)size[2] << 8 | (int64_t)size[3];
-        /* A damaged size must not become a huge allocation: no such data set has more than 2 GB. */
+        /* A corrupt size must not cause a huge allocation: no data set of this kind has more than 2
+         * GB. */
         if (array->shape[i] && *count > INT32_MAX / array->shape[i])
             return refuse(message, path, "wrong sizes: more than 2 GB of elements");
         *count *= array->shape[i];

@@ -3,11 +3,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Pixels are bytes; the network sees pixel / 255. The factor rides on the alpha of the first
- * layer's two multiplications. */
+/* Pixels are bytes; the network's inputs are pixel / 255. The factor is part of the alpha of the
+ * first layer's two multiplications. */
 #define PIXEL_SCALE (1.0 / 255)
 
-/* rows that a worker evaluates at a time: the activations of so many stay in its cache */
+/* The number of rows that a worker evaluates at a time, so that their activations stay in its
+ * cache. */
 enum { EVALUATE_ROWS = 500 };
 
 static const int64_t sizes[MLP_LAYERS + 1] = {MLP_INPUTS, MLP_HIDDEN, MLP_HIDDEN, MLP_CLASSES};
@@ -38,8 +39,8 @@ static muster_tensor matrix(muster_worker *w, int64_t rows, int64_t columns) {
     return muster_worker_scratch(w, MUSTER_F32, 2, (int64_t[]){rows, columns});
 }
 
-/* activation[0]: the pixels as f32; activation[l + 1]: what layer l gives; the last one holds the
- * logits. */
+/* activation[0]: the pixels as f32. activation[l + 1]: the output of layer l. The last one holds
+ * the logits. */
 static muster_status forward(muster_worker *w, muster_tensor pixels, const layer *layers, muster_tensor *activation) {
     int64_t rows = pixels.shape[0];
     activation[0] = matrix(w, rows, MLP_INPUTS);
@@ -55,7 +56,7 @@ static muster_status forward(muster_worker *w, muster_tensor pixels, const layer
     return MUSTER_OK;
 }
 
-/* From the gradient of the logits to that of every layer. */
+/* Computes the gradient of every layer from the gradient of the logits. */
 static muster_status backward(muster_worker *w, muster_tensor delta, const layer *layers, const muster_tensor *activation,
                               const layer *gradient) {
     for (int l = MLP_LAYERS - 1; l >= 0; l--) {
@@ -71,9 +72,9 @@ static muster_status backward(muster_worker *w, muster_tensor delta, const layer
     return MUSTER_OK;
 }
 
-/* This worker's part of the flat gradient of the mean loss over the rows of the whole call; loss:
- * the sum over this worker's rows. Divided by the rows of the call, so the sum over the workers is
- * right however unevenly the rows are shared out. */
+/* Computes this worker's part of the flat gradient of the mean loss over the rows of the whole
+ * call; loss is the sum over this worker's rows. The part is divided by the number of rows of the
+ * call, so the sum over the workers is correct however unevenly the rows are distributed. */
 static muster_status gradient_of_rows(muster_worker *w, const mlp *model, const muster_tensor *in, muster_tensor gradient,
                                       muster_tensor loss) {
     if (muster_worker_rows(w) == 0) return muster_fill(w, 0, gradient);
@@ -114,9 +115,8 @@ static muster_status evaluate_body(muster_worker *w, const muster_tensor *in, mu
 }
 
 /* He et al., "Delving deep into rectifiers" (2015), in its uniform form: weights in [-b, b) with b
- * = sqrt(6 / inputs); biases 0. The last
- * layer has a tenth of that: with logits near 0 the first steps do not overshoot, which a momentum
- * of 0.9 would carry on for long. */
+ * = sqrt(6 / inputs), biases 0. The last layer has a tenth of that: with logits near 0 the first
+ * steps do not overshoot. A momentum of 0.9 would prolong such an overshoot. */
 static muster_status initialise_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     const mlp *model = user;
@@ -153,7 +153,7 @@ static muster_status create_functions(mlp *m) {
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
     MUSTER_TRY(describe_data(m->gradient));
-    /* equal on all, so any of them */
+    /* equal on all devices, so any of them serves */
     MUSTER_TRY(muster_function_output(m->gradient, "gradient", MUSTER_F32, 1, MUSTER_MAX));
     MUSTER_TRY(muster_function_variable(m->gradient, m->parameters, MUSTER_READ));
     MUSTER_TRY(muster_function_set_runs_without_rows(m->gradient, 1));
@@ -168,7 +168,7 @@ muster_status mlp_open(mlp *m, muster_runtime *runtime, const mlp_options *optio
     memset(m, 0, sizeof *m);
     m->options = *options;
     m->runtime = runtime;
-    float zero = 0; /* stride 0: a flat vector of zeros without the memory for it */
+    float zero = 0; /* stride 0: a flat vector of zeros that needs no memory of its size */
     muster_tensor zeros = muster_f32(&zero, mlp_parameter_count());
     zeros.strides[0] = 0;
     MUSTER_TRY(muster_variable_create(runtime, "mlp.parameters", zeros, &m->parameters));

@@ -38,7 +38,7 @@ void progress_add(progress *p, int64_t samples, double loss) {
     p->done += samples;
     int tenths = (int)(10 * p->done / p->total);
     if (p->terminal) {
-        /* drawing must not cost what it measures */
+        /* drawing at every step would slow down the training that it shows */
         if (progress_now() - p->drawn > 0.1 || p->done == p->total) draw_bar(p);
     } else if (tenths > p->tenths) {
         fprintf(p->stream, "%3d %%  loss %.4f  %.0f samples/s\n", 10 * tenths, p->loss, rate(p));

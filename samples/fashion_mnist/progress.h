@@ -1,5 +1,5 @@
-/* progress.h: how far a training has come: a bar that redraws itself on a terminal, otherwise one
- * line every tenth. */
+/* progress.h: the progress of a training: a bar that redraws itself on a terminal; elsewhere one
+ * line every tenth of the training. */
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
@@ -9,8 +9,8 @@
 typedef struct progress {
     FILE *stream;
     int terminal;
-    int64_t total, done;         /* samples */
-    double started, drawn, loss; /* seconds; the loss, smoothed */
+    int64_t total, done;         /* numbers of samples */
+    double started, drawn, loss; /* started and drawn in seconds; the smoothed loss */
     int tenths;
 } progress;
 
@@ -18,9 +18,9 @@ typedef struct progress {
 double progress_now(void);
 
 void progress_start(progress *p, FILE *stream, int64_t total);
-/* `samples` more have been trained on, with this mean loss. */
+/* Reports that `samples` more samples have been trained on, with this mean loss. */
 void progress_add(progress *p, int64_t samples, double loss);
-/* Ends the line; samples per second since the start. */
+/* Ends the line. Returns the samples per second since the start. */
 double progress_finish(progress *p);
 
 #endif

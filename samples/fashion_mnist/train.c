@@ -36,7 +36,7 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
-/* The second Ctrl-C ends the program at once, should a step never return. */
+/* A second Ctrl-C ends the program at once, in case a step never returns. */
 static void catch_interrupt(void) {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
@@ -145,12 +145,12 @@ static muster_tensor images_of(const idx_set *set) { return muster_u8(set->image
 
 static muster_tensor labels_of(const idx_set *set) { return muster_u8(set->labels.data, set->labels.shape[0]); }
 
-/* Fisher and Yates, with random numbers that depend on seed and epoch alone. */
+/* Fisher-Yates shuffle with random numbers that depend on seed and epoch alone. */
 static void shuffle(int64_t *order, int64_t count, uint64_t seed, int64_t epoch) {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     for (int64_t i = 0; i < count; i++) order[i] = i;
     for (int64_t i = count - 1; i > 0; i--) {
-        /* 1: apart from the parameters' numbers */
+        /* 1: a counter that the parameters' random numbers do not use */
         uint32_t out[4], counter[4] = {(uint32_t)i, (uint32_t)(i >> 32), (uint32_t)epoch, 1};
         muster_philox4x32(counter, key, out);
         int64_t j = (int64_t)(((uint64_t)out[0] << 32 | out[1]) % (uint64_t)(i + 1)), swapped = order[i];
@@ -191,15 +191,16 @@ static void dump_parameters(const settings *s, mlp *model) {
     free(values);
 }
 
-/* The learning rate of a step. It grows evenly over the first steps (Goyal et al., "Accurate, large
- * minibatch SGD", 2017): at its full height these are unstable, and a difference of rounding, such
- * as that between one device and two, grows a thousandfold within 20 steps. */
+/* The learning rate of a step. It increases linearly over the first steps (Goyal et al., "Accurate,
+ * large minibatch SGD", 2017). At the full rate these steps are unstable: a difference in rounding,
+ * such as that between one device and two, grows a thousandfold within 20 steps. */
 static double learning_rate(double full, int64_t step) {
     enum { WARM_UP_STEPS = 60 };
     return step < WARM_UP_STEPS ? full * (double)(step + 1) / WARM_UP_STEPS : full;
 }
 
-/* Trains until the epochs, the steps or the user's patience end; steps done. */
+/* Trains until the epochs, the steps or the user end the training. Returns the number of steps
+ * done. */
 static int64_t train(const settings *s, mlp *model, const idx_set *set) {
     int64_t rows = set->images.shape[0], per_epoch = (rows + s->batch - 1) / s->batch, step = 0;
     int64_t steps = s->steps >= 0 ? s->steps : s->epochs * per_epoch;
@@ -222,7 +223,7 @@ static int64_t train(const settings *s, mlp *model, const idx_set *set) {
     return step;
 }
 
-/* 0, or 1 when the accuracy is lower than was asked for. */
+/* Returns 0, or 1 if the accuracy is below the requested minimum. */
 static int evaluate(const settings *s, mlp *model, const idx_set *set) {
     double accuracy;
     check(mlp_accuracy(model, images_of(set), labels_of(set), &accuracy));
