@@ -1,9 +1,9 @@
-/* The life of a call. */
+/* Runs a call on the workers. */
 #include "output_private.h"
 
 #include <string.h>
 
-enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept: the function's name and the rank stand around it */
+enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept, so that the function's name and the rank fit around it */
 
 /* The error of a call whose body has failed: the function's name, then the body's own message. */
 static muster_status body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {

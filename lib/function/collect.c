@@ -23,7 +23,7 @@ static bool writes_directly(const mst_call *call, const muster_worker *worker, i
 
 void mst_outputs_reset(mst_call *call, muster_worker *worker) {
     mst_logical_shard *shard = mst_call_shard(call, worker);
-    /* the value of the one slice is the part, and nothing is accumulated */
+    /* with one slice its value is the part, and nothing is accumulated */
     const bool single_slice = call->function->plan.slices == 1;
     for (int64_t i = 0; i < call->function->output_count; i++) {
         mst_part *part = &shard->parts[i];

@@ -1,4 +1,4 @@
-/* Describing a function: its inputs, outputs, variables and updates. */
+/* Adds inputs, outputs, variables and updates to the description of a function. */
 #include "call_private.h"
 
 #include <string.h>
@@ -92,7 +92,8 @@ muster_status muster_function_output(muster_function *function, const char *name
     return close_description(function, add_output(function, name, dtype, ndim, mode, where));
 }
 
-/* One entry per variable, whether it is read, updated or both. */
+/* Finds or adds the entry of a variable; there is one per variable, whether it is read, updated or
+ * both. */
 static muster_status describe_find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
     if (!variable) return mst_error_null(where, "variable", "a variable");
     if (variable->object.runtime != function->object.runtime)

@@ -1,5 +1,5 @@
-/* Creating and destroying functions, and sealing them: what is made when the description is
- * complete. */
+/* Creates and destroys functions, and seals them: sealing allocates the arrays for calls when the
+ * description is complete. */
 #include "call_private.h"
 
 #include <string.h>
@@ -87,7 +87,7 @@ static void function_free_shards(muster_function *function, mst_logical_shard *s
     mst_free(shards);
 }
 
-/* Frees what sealing made; the description stays. */
+/* Frees everything that sealing allocated; the description stays. */
 static void unseal(muster_function *function) {
     for (int32_t r = 0; function->ranks && r < function->object.runtime->size; r++) function_free_rank(function, r);
     function_free_shards(function, function->shards, function->together.shard_count, function->together.size);
@@ -199,7 +199,7 @@ muster_status muster_function_destroy(muster_function *function) {
     return MUSTER_OK;
 }
 
-/* The arrays that a call needs of a rank. */
+/* Allocates the arrays that a rank needs in calls. */
 static muster_status function_seal_rank(muster_function *function, mst_rank *rank) {
     const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, uses = (size_t)function->use_count;
     rank->in = mst_alloc(inputs * sizeof *rank->in);
@@ -246,7 +246,7 @@ static muster_status function_seal_calls(muster_function *function) {
     return MUSTER_OK;
 }
 
-/* Do the bits of such a value depend on how many shards were combined before it? */
+/* Do the bits of the combined value depend on how the shards are grouped? */
 static bool depends_on_grouping(muster_collect_mode mode, muster_dtype dtype) {
     return mst_dtype_is_float(dtype) && (mode == MUSTER_SUM || mode == MUSTER_PROD || mode == MUSTER_AVG);
 }
@@ -289,7 +289,8 @@ static muster_status check_apart(const muster_function *function, const char *wh
     return MUSTER_OK;
 }
 
-/* In the reproducible mode, refuses what would depend on the number of devices. */
+/* In the reproducible mode, refuses functions whose results would depend on the number of
+ * devices. */
 static muster_status check_reproducible(const muster_function *function, const char *where) {
     if (!function->object.runtime->logical_shards) return MUSTER_OK;
     return function->shards_together ? check_together(function, where) : check_apart(function, where);

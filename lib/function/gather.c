@@ -1,6 +1,6 @@
-/* Gathered outputs. Where the result has the rows of the shards, a host worker writes them in
- * place. Where a body sets its own number of rows, each shard keeps its rows, and the caller's
- * thread copies them one after the other. */
+/* Gathered outputs. If the result has the rows of the shards, a host worker writes them in place.
+ * If a body sets its own number of rows, each shard keeps its rows, and the caller's thread copies
+ * them one after the other. */
 #include "output_private.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ static bool fits_in_place(const mst_call *call, const muster_worker *worker, int
     return mst_device_is_host(worker->device) && plan->outputs[i].shape[0] == plan->count;
 }
 
-/* Makes memory for `rows` more rows in part->value; the rows that are there stay. */
+/* Makes room for `rows` more rows in part->value and keeps the rows that it has. */
 static muster_status gather_append(mst_call *call, muster_worker *worker, int64_t i, int64_t rows, muster_tensor *view) {
     mst_device *device = worker->device;
     mst_part *part = &mst_call_shard(call, worker)->parts[i];

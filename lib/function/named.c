@@ -1,4 +1,4 @@
-/* Calls by name. */
+/* Calls that pass tensors by name. */
 #include "call_private.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Asynchronous calls: their arguments, kept until a thread of the pool makes the call, and their
- * outcome. */
+/* Asynchronous calls: keeps their arguments until a thread of the pool makes the call, and then
+ * their result. */
 #include "call_private.h"
 
 #include <pthread.h>
@@ -10,14 +10,14 @@ struct muster_pending {
     mst_job job; /* first */
     muster_function *function;
     const char *where;
-    mst_counter done;        /* 1: status and message are there */
+    mst_counter done;     /* 1: status and message are set */
     pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
     pid_t process;
     muster_status status;
     char message[MST_MESSAGE_SIZE];
     muster_call_options options;
     int32_t input_count, output_count;
-    muster_tensor tensors[]; /* inputs, outputs; then the selections of replica_batch */
+    muster_tensor tensors[]; /* inputs, then outputs, then the selections of replica_batch */
 };
 
 /* ---- on the pool's thread ---- */
@@ -30,8 +30,8 @@ static void pending_finish(muster_pending *pending, muster_status status) {
     pthread_mutex_unlock(&pending->lock);
 }
 
-/* The pool is left before the outcome is published: a thread that then closes the runtime finds it
- * free. */
+/* Leaves the pool before it publishes the result, so that a thread that then closes the runtime
+ * finds the pool free. */
 static void pending_serve(mst_job *job, muster_status status) {
     muster_pending *pending = (muster_pending *)job;
     if (!status) {

@@ -1,12 +1,14 @@
-/* Checking a call and planning it. Everything that can be refused is refused here, before any
- * worker starts. */
+/* Checks a call and plans it. All errors that can be detected before the run are detected here,
+ * before any worker starts. */
 #include "call_private.h"
 #include "options_impl.h"
 
 #include <stddef.h>
 #include <string.h>
 
-enum { PARALLEL_COMBINE_BYTES = 64 << 10 }; /* for smaller outputs a barrier costs more than one thread that reads every part */
+enum {
+    PARALLEL_COMBINE_BYTES = 64 << 10
+}; /* for smaller outputs a barrier costs more than combining by one thread, which reads every part */
 
 static bool plan_same_layout(const muster_tensor *a, const muster_tensor *b) {
     return memcmp(a, b, offsetof(muster_tensor, data)) == 0 && a->device == b->device && a->reserved0 == b->reserved0;
@@ -107,8 +109,8 @@ static muster_status plan_check_replica_batch(const muster_function *function, c
     return MUSTER_OK;
 }
 
-/* Rows that the sliceable variables give to a shard of `rank`. Where no input is scattered, all of
- * them must agree. */
+/* The number of rows that the sliceable variables have for a shard of `rank`. If no input is
+ * scattered, all of them must agree. */
 static muster_status check_variable_rows(const muster_function *function, const char *where, const muster_call_options *options,
                                          int32_t rank, int32_t shard, int64_t *rows) {
     const mst_use *first = NULL;
@@ -130,8 +132,9 @@ static muster_status check_variable_rows(const muster_function *function, const 
     return MUSTER_OK;
 }
 
-/* The rows of the logical shards: those of the scattered inputs; without such, those of the
- * sliceable variables; without either, one row for each worker or logical shard. */
+/* Distributes the rows over the logical shards: the rows of the scattered inputs; without scattered
+ * inputs, the rows of the sliceable variables; without either, one row for each worker or logical
+ * shard. */
 static muster_status plan_shards(mst_call *call, const char *where, const muster_call_options *options, int64_t count) {
     muster_function *function = call->function;
     mst_plan *plan = &function->plan;

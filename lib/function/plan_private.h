@@ -1,4 +1,4 @@
-/* The plan of a call: what its check found out, kept for the next call that looks the same. */
+/* The plan of a call: the results of its checks, kept for the next call with the same layout. */
 #ifndef MST_PLAN_PRIVATE_H
 #define MST_PLAN_PRIVATE_H
 
@@ -7,31 +7,31 @@
 
 typedef struct mst_plan {
     bool valid, single;
-    muster_tensor *inputs, *outputs; /* as the caller gave them; their data pointers are not part of the comparison */
-    void **addresses;                /* [inputs + outputs] of this call */
+    muster_tensor *inputs, *outputs; /* as passed by the caller; a comparison with the next call ignores their data pointers */
+    void **addresses;                /* [inputs + outputs] the addresses in this call */
     muster_selection batch;
     const muster_selection *replica_batch;
     int32_t replica_batch_count;
     int64_t slices;
     int64_t count;                        /* rows selected */
-    int64_t warn_after_ns, fail_after_ns; /* of this call; 0: the runtime's */
+    int64_t warn_after_ns, fail_after_ns; /* the limits of this call; 0: the runtime's apply */
     int32_t contributors;                 /* logical shards whose parts are collected */
     bool overlapped;                      /* some device copies the rows of a slice while it computes another */
-    bool parallel;                        /* some output is large enough to be combined by all workers */
+    bool parallel;                        /* some output is so large that all workers combine it */
 } mst_plan;
 
 static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }
 
-/* *options = what the caller gave, over the defaults. given may be NULL. where: the public
- * function. */
+/* Sets *options to the caller's options; members that the caller does not set get the defaults.
+ * given may be NULL. `where` names the public function. */
 muster_status mst_call_options_read(const char *where, const muster_call_options *given, muster_call_options *options);
-/* Checks the call, and fills function->plan and the rows of the logical shards. options: as
- * mst_call_options_read gives them. */
+/* Checks the call, and fills function->plan and the rows of the logical shards. The options come
+ * from mst_call_options_read. */
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                             const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
-/* What can be checked of a call that still queues. options: as mst_call_options_read gives
- * them. What depends on variables, or on how the rows fall on the devices, is left to
- * mst_plan_make. */
+/* Checks as much as possible of a call that is still queued, and sets *options as
+ * mst_call_options_read does. mst_plan_make checks everything that depends on variables or on the
+ * distribution of the rows over the devices. */
 muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
                              muster_call_options *options);

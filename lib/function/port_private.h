@@ -1,4 +1,4 @@
-/* What a function is described by: its inputs, its outputs, and the variables that it uses. */
+/* The description of a function: its inputs, its outputs, and the variables that it uses. */
 #ifndef MST_PORT_PRIVATE_H
 #define MST_PORT_PRIVATE_H
 

@@ -1,7 +1,6 @@
 /* Reserves, between calls, the memory that a call needs on devices with memory of their own. Their
- * drivers may wait for everything that runs on any device before they allocate, so they must not
- * be asked while collectives run. Stores only grow: a call like the one before finds all its
- * memory. */
+ * drivers may wait for everything that runs on any device before they allocate, so they must not be
+ * asked while collectives run. Stores only grow, so a repeated call finds all its memory. */
 #include "output_private.h"
 
 /* ---- host memory that a device copies from and to without staging ---- */
@@ -73,7 +72,7 @@ static muster_status reserve_reduced(const demand *d, const mst_logical_shard *s
     return mst_locked_store_reserve(d->device, &part->host, summed ? sum_bytes : bytes, d->where);
 }
 
-/* A body that sets its own number of rows may need more, which it then gets during the run. */
+/* A body that sets its own number of rows may need more memory; it gets that during the run. */
 static muster_status reserve_gathered(const demand *d, const mst_logical_shard *shard, int64_t i) {
     const muster_tensor output = d->call->function->plan.outputs[i];
     mst_part *part = &shard->parts[i];
@@ -106,8 +105,8 @@ static muster_status reserve_update(const demand *d, int64_t u) {
                                     muster_tensor_count(replica) * muster_dtype_size(mst_dtype_compute(replica.dtype)));
 }
 
-/* The rows of a sliceable variable that the largest slice selects by an index list, and the
- * list. */
+/* Reserves memory for the rows of a sliceable variable that the largest slice selects by an index
+ * list, and for the list. */
 static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     const muster_function *function = d->call->function;
     const mst_plan *plan = &function->plan;

@@ -1,6 +1,6 @@
-/* Brings a worker its rows. On the host a contiguous selection is a view, and each worker copies
- * its own rows of an index list. Other devices get a copy of all rows. Where the device has a
- * queue for copies, the rows of one slice are copied while the slice before computes. */
+/* Stages the rows of a worker. On the host a contiguous selection is a view, and each worker copies
+ * its own rows of an index list. For other devices all rows are copied. If the device has a queue
+ * for copies, it copies the rows of one slice while it computes the slice before. */
 #include "call_private.h"
 #include "ops_impl.h"
 
@@ -33,7 +33,7 @@ typedef struct load {
     muster_worker *worker;
     mst_rank *rank;
     int64_t input;
-    int64_t chunk; /* -1: not overlapped, through the compute queue */
+    int64_t chunk; /* -1: not overlapped; copied in the compute queue */
 } load;
 
 static mst_store *stage_chunk_memory(const load *l) {
@@ -65,8 +65,8 @@ static muster_status stage_wait_for_bounce(const load *l) {
     return MUSTER_OK;
 }
 
-/* Bytes that are packed before their copy is issued: the device copies them while the next are
- * packed. */
+/* The number of bytes packed before their copy is issued; the device copies them while the next
+ * bytes are packed. */
 enum { PART_BYTES = 1 << 20 };
 
 static muster_status pack_and_copy(const load *l, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end) {
@@ -88,7 +88,7 @@ static muster_tensor stage_view_rows(muster_tensor source, const muster_selectio
     return muster_tensor_slice(source, first, first + (end - begin));
 }
 
-/* mst_call_reserve has reserved the memory of the chunk: nothing grows here. */
+/* Nothing grows here, because mst_call_reserve has reserved the memory of the chunk. */
 static muster_status load_rows(const load *l, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end) {
     if (selection->kind != MUSTER_LIST) {
         const muster_tensor rows = stage_view_rows(source, selection, begin, end);
@@ -173,7 +173,7 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     }
     const load l = {worker, rank, input, overlapped ? rank->chunks - 1 : -1};
     if (!overlapped) {
-        /* A copy of the shard before may still read the packed rows. */
+        /* A copy for the previous shard may still read the packed rows. */
         if (worker->slices > 1 || mst_call_shards_per_rank(call) > 1) MUSTER_TRY(mst_worker_sync(worker));
         MUSTER_TRY(load_rows(&l, source, selection, begin, end));
     }
@@ -181,8 +181,8 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     return MUSTER_OK;
 }
 
-/* Positions [begin, end) of the rows that replica_batch selects: a view or, for an index list, a
- * copy on the device. */
+/* Stages positions [begin, end) of the rows that replica_batch selects: a view or, for an index
+ * list, a copy on the device. */
 static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64_t u, muster_tensor replica,
                                     const muster_selection *selection, int64_t begin, int64_t end) {
     if (selection->kind != MUSTER_LIST) {
@@ -196,7 +196,7 @@ static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64
     const int64_t row_bytes = replica.shape[0] ? mst_tensor_bytes(replica) / replica.shape[0] : 0,
                   index_bytes = (end - begin) * (int64_t)sizeof *indices;
     MUSTER_TRY(mst_worker_store_reserve(worker, &rank->gathered_rows[u], mst_tensor_bytes(view)));
-    if (!mst_device_is_host(worker->device)) { /* the device gathers the rows by itself */
+    if (!mst_device_is_host(worker->device)) { /* the device gathers the rows */
         MUSTER_TRY(mst_worker_store_reserve(worker, &rank->lists[u], index_bytes));
         MUSTER_TRY(worker->device->memory->copy_in(worker->device, rank->lists[u].address, indices, index_bytes));
         indices = rank->lists[u].address;
@@ -220,7 +220,7 @@ static int64_t stage_selected_rows(const muster_selection *selection, int64_t ro
     }
 }
 
-/* The row of a variable that belongs to position `at` of the shard: a slice without rows gets no
+/* The row of a variable that belongs to position `at` of the shard. A slice without rows gets no
  * rows of the variable either. */
 static int64_t variable_edge(const mst_logical_shard *shard, int64_t rows, int64_t slices, int64_t slice, int64_t at) {
     return shard->rows ? (int64_t)((__int128)rows * at / shard->rows) : mst_slice_edge(rows, slices, slice);
@@ -248,7 +248,8 @@ static muster_status stage_variables(mst_call *call, muster_worker *worker, mst_
     return MUSTER_OK;
 }
 
-/* Issues the copies of the slice's rows, unless that is done; computing waits for them. */
+/* Issues the copies of the slice's rows unless they have been issued, and makes the compute queue
+ * wait for them. */
 static muster_status stage_next_chunk(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end) {
     mst_device *device = worker->device;
     mst_rank *rank = mst_call_rank(call, worker);

@@ -1,6 +1,6 @@
-/* Updates: every slice and every shard sees the variable's value from before the call. The new
- * value is accumulated in other memory. It replaces the old one, by an exchange of the two
- * memories, only after every worker has succeeded. */
+/* Updates. Every slice and every shard sees the variable's value from before the call. The new
+ * value is accumulated in other memory. Only after every worker has succeeded does it replace the
+ * old one: the two memories are swapped. */
 #include "output_private.h"
 
 #include <string.h>
@@ -50,8 +50,8 @@ muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *var
     return status ? update_refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
 }
 
-/* The first shard of a rank gives a MUSTER_MASTER update, so that rank 0's replica is shard 0's
- * for every number of ranks. */
+/* Has another shard of this rank given the MUSTER_MASTER update? The first one gives it, so that
+ * the value in rank 0's replica is shard 0's for every number of ranks. */
 static bool update_is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
     return use->mode == MUSTER_MASTER && part->begun && part->owner != worker->shard;
 }

@@ -118,8 +118,8 @@ muster_status muster_variables_broadcast_from(muster_variable *const *variables,
     return mst_change_end(&change, plan_broadcast_replicas(&change));
 }
 
-/* The selection was checked against every value. The number of its rows depends on the value only
- * where it selects all rows. */
+/* The number of selected rows. The selection has been checked against every value, and the number
+ * depends on the value only if all rows are selected. */
 static int64_t assign_selected_rows(const mst_change *change, int32_t index) {
     const muster_selection *selection = change->selection;
     if (!selection || selection->kind == MUSTER_ALL) return muster_tensor_rows(change->tensors[index]);

@@ -5,7 +5,7 @@
 int64_t mst_shape_bytes(muster_dtype dtype, int32_t ndim, const int64_t *shape) {
     int64_t bytes = muster_dtype_size(dtype);
     for (int32_t d = ndim - 1; d >= 0; d--) {
-        if (shape[d] == 0) return 0; /* also where another size is 0: the product may overflow */
+        if (shape[d] == 0) return 0; /* first look for a 0: the product of the other sizes may overflow */
     }
     for (int32_t d = 0; d < ndim; d++) bytes *= shape[d];
     return bytes;

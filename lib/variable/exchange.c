@@ -24,7 +24,7 @@ static muster_status exchange_run(const char *where, muster_variable *const *var
     return mst_change_end(&change, status == MUSTER_OK ? mst_change_run(&change, false) : status);
 }
 
-/* The rows of all replicas. Refused where their bytes overflow. */
+/* The number of rows of all replicas. Refuses a number whose size in bytes overflows. */
 static muster_status total_rows(const mst_change *change, int32_t index, int64_t *rows) {
     const muster_variable *variable = change->variables[index];
     MUSTER_TRY(mst_change_total_rows(change, index, rows));
@@ -112,7 +112,7 @@ muster_status muster_variables_scatter_from(muster_variable *const *variables, i
 
 /* ---- all_to_all ---- */
 
-/* The rows that go from one rank to another. */
+/* The number of rows that one rank sends to another. */
 static int64_t rows_between(const muster_variable *variable, int32_t size, int32_t from, int32_t to) {
     return mst_edge_rows(variable->replicas[from].shape[0], size, to);
 }

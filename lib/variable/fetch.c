@@ -84,7 +84,7 @@ static muster_status plan_reduce_to(mst_change *change) {
     return mst_change_run(change, false);
 }
 
-/* What reduce_to, stack and concatenate have in common. op: used by reduce_to only. */
+/* The common part of reduce_to, stack and concatenate. Only reduce_to uses op. */
 static muster_status fetch_list(const char *where, muster_variable *const *variables, const muster_tensor *results, int32_t count,
                                 muster_reduction op, muster_status (*plan)(mst_change *change)) {
     mst_change change;

@@ -1,4 +1,4 @@
-/* Creating and destroying variables, and questions about them. */
+/* Creates and destroys variables, and answers queries about them. */
 #include "change_private.h"
 
 #include <string.h>

@@ -7,7 +7,7 @@
 
 typedef struct mst_replica {
     void *address;    /* on the device, contiguous */
-    int64_t capacity; /* bytes allocated */
+    int64_t capacity; /* in bytes */
     int64_t shape[MUSTER_MAX_DIMS];
 } mst_replica;
 
@@ -22,19 +22,20 @@ struct muster_variable {
 /* A device tensor over the replica of `rank`. */
 muster_tensor mst_variable_tensor(const muster_variable *variable, int32_t rank);
 
-/* A selection (of function calls and scatters): checked against `rows` rows, with the public
- * function and argument for messages. count out. */
+/* Checks a selection of a function call or a scatter against `rows` rows, and sets *count to the
+ * number of selected rows. where and what name the public function and the argument in messages. */
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count);
-/* Row edges: edge r = floor(r * count / size); r in [0, size]. Exact for all int64_t. */
+/* Distributes `count` rows over `size` ranks: rank r has the rows from edge r to edge r + 1. Edge r
+ * = floor(r * count / size) for r in [0, size], exact for all int64_t. */
 int64_t mst_edge(int64_t count, int32_t size, int32_t rank);
-/* Rows between edge `rank` and the next. */
+/* The number of rows of rank `rank`. */
 static inline int64_t mst_edge_rows(int64_t count, int32_t size, int32_t rank) {
     return mst_edge(count, size, rank + 1) - mst_edge(count, size, rank);
 }
 /* Copies rows [begin, end) of the selection of `from` (host, any strides) to contiguous host
  * memory. */
 void mst_selection_pack(const muster_selection *selection, muster_tensor from, int64_t begin, int64_t end, void *to);
-/* Position p of the selection -> row. */
+/* The row at `position` of the selection. */
 int64_t mst_selection_row(const muster_selection *selection, int64_t position);
 
 #endif
