@@ -409,6 +409,15 @@ void mst_nccl_close(muster_communicator *world) {
 
 /* ---- communicators ---- */
 
+/* It is no failure of the split: the thread's last error stays what it was. */
+static void log_refused_part(const mst_nccl *nccl, mst_nccl_result result) {
+    char line[300];
+    const char *text = nccl->api->ncclGetErrorString(result);
+    snprintf(line, sizeof line, "muster: NCCL: ncclGetUniqueId for a part: received %.120s (%u); its collectives go other ways",
+             text ? text : "an unknown result", result);
+    log_line(nccl, line);
+}
+
 /* The world's state is created when NCCL is opened. A part of the world gets an id of its own; if
  * NCCL provides none, the part does without NCCL. */
 muster_status mst_nccl_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
@@ -416,7 +425,10 @@ muster_status mst_nccl_create(const char *where, muster_communicator *communicat
     if (!nccl || !parent || parent != communicator->world || communicator->size == 1) return MUSTER_OK;
     if (!mst_nccl_ready(parent) || atomic_load(&nccl->no_parts)) return MUSTER_OK;
     MUSTER_TRY(make_state(where, communicator));
-    if (nccl->api->ncclGetUniqueId(&mst_nccl_state_of(communicator)->id) != MST_NCCL_SUCCESS) mst_nccl_destroy(communicator);
+    const mst_nccl_result result = nccl->api->ncclGetUniqueId(&mst_nccl_state_of(communicator)->id);
+    if (result == MST_NCCL_SUCCESS) return MUSTER_OK;
+    mst_nccl_destroy(communicator);
+    log_refused_part(nccl, result);
     return MUSTER_OK;
 }
 

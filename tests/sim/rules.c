@@ -4,21 +4,22 @@
 
 #include <sched.h>
 
-static atomic_llong collectives;
-
 /* ---- while a collective is in flight ---- */
 void sim_collective_begin(int device, const char *what) {
     (void)what;
-    atomic_fetch_add_explicit(&collectives, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&sim_state.devices[device].collectives, 1, memory_order_relaxed);
 }
 
-void sim_collective_end(int device) {
-    atomic_fetch_sub_explicit(&collectives, 1, memory_order_relaxed);
-    atomic_fetch_sub_explicit(&sim_state.devices[device].collectives, 1, memory_order_relaxed);
-}
+void sim_collective_end(int device) { atomic_fetch_sub_explicit(&sim_state.devices[device].collectives, 1, memory_order_relaxed); }
 
-bool sim_collective_flies(void) { return atomic_load_explicit(&collectives, memory_order_relaxed) > 0; }
+/* What was queued on a device that is lost is over, although its threads have not dropped it yet. */
+bool sim_collective_flies(void) {
+    for (int device = 0; device < SIM_DEVICES; device++) {
+        if (atomic_load_explicit(&sim_state.devices[device].collectives, memory_order_relaxed) > 0 && sim_device_error(device) == SIM_OK)
+            return true;
+    }
+    return false;
+}
 
 void sim_hazard_creation(const char *symbol) {
     if (sim_collective_flies()) sim_hazard("%s while a collective is in flight", symbol);
@@ -132,7 +133,4 @@ UNSEEN static void forget_order(void) {
     unlock_order();
 }
 
-void sim_rules_end(void) {
-    atomic_store(&collectives, 0);
-    forget_order();
-}
+void sim_rules_end(void) { forget_order(); }

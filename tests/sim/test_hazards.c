@@ -173,6 +173,20 @@ static void nothing_waits_in_the_host_while_a_collective_is_in_flight(void **sta
     assert_reported("to pageable memory waits in the host while a collective is in flight");
 }
 
+static void what_a_lost_device_had_queued_is_not_in_flight(void **state) {
+    (void)state;
+    sim_collective_begin(1, "test");
+    assert_done(cu.cuMemFree_v2(allocate(256)));
+    assert_reported("cuMemAlloc while a collective is in flight");
+    muster_sim_lose_device(1);
+    assert_done(cu.cuMemFree_v2(allocate(256)));
+    assert_nothing_reported();
+    sim_collective_begin(0, "test");
+    assert_done(cu.cuMemFree_v2(allocate(256)));
+    assert_reported("cuMemAlloc while a collective is in flight");
+    sim_collective_end(0);
+}
+
 /* ---- threads ---- */
 static void *issue_and_stand_still(void *address) {
     cu.cuMemsetD8Async(*(mst_cu_address *)address, 0, 256, gpu.stream);
@@ -404,6 +418,7 @@ int main(void) {
         machine_test(a_program_that_breaks_no_rule_is_not_reported),
         machine_test(nothing_is_made_or_freed_while_a_collective_is_in_flight),
         machine_test(nothing_waits_in_the_host_while_a_collective_is_in_flight),
+        machine_test(what_a_lost_device_had_queued_is_not_in_flight),
         machine_test(two_threads_do_not_issue_in_one_stream),
         machine_test(two_threads_do_not_issue_nccl_on_one_device),
         machine_test(communicators_are_used_in_one_order),
