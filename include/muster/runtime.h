@@ -71,8 +71,8 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * Threads: any. */
 MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 /* Waits for calls in progress, stops the workers, and destroys the functions and variables that are
- * left. Errors: BAD_STATE inside a rule of a server, since close would wait for that rule. Threads:
- * any. */
+ * left. Errors: BAD_STATE inside a body or a rule of a server, since close would wait for it.
+ * Threads: any. */
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 
 /* The number of devices; -1 for NULL. Threads: any. */
@@ -93,8 +93,9 @@ MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime)
  * body, after fork), or the error of a device that cannot pin the memory. After an error nothing is
  * registered. Threads: any. */
 MUSTER_API muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes);
-/* Ends a registration; `address` is the address that was registered. Errors: as
- * muster_runtime_register; INVALID_ARGUMENT (unknown address). */
+/* Ends a registration; `address` is the address that was registered. Waits for the calls before it.
+ * Errors: INVALID_ARGUMENT (NULL runtime, unknown address), BAD_STATE (inside a body, after fork).
+ * Threads: any. */
 MUSTER_API muster_status muster_runtime_unregister(muster_runtime *runtime, void *address);
 
 /* Gives a device one more name. Every device is already known by its rank in decimal ("0"), and by
