@@ -165,8 +165,8 @@ static muster_status run_once(mst_batch *b, mst_request *array, const mst_transp
     return status;
 }
 
-/* A lone barrier moves nothing: where transports share the rendezvous, none of them is asked,
- * and it ends with the last arrival. */
+/* Do sharing transports take part? Not in a single barrier, which moves nothing: it ends with the
+ * last arrival. */
 static bool is_shared(const muster_communicator *communicator, const mst_request *requests, int32_t count) {
     if (communicator->shared_count == 0) return false;
     return count > 1 || (requests->collective != MST_BARRIER && requests->collective != MST_END_OF_BODY);

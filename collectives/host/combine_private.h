@@ -9,8 +9,8 @@ static inline void mst_copy_bytes(void *to, const void *from, int64_t bytes) {
     if (bytes > 0 && to != from) memcpy(to, from, (size_t)bytes);
 }
 
-/* From this many bytes on, the outputs of a collective do not stay in the cache until somebody
- * reads them. Then they are written with stores that bypass the cache, and mst_stream_end must be
+/* If a collective touches at least this many bytes, its outputs will have left the cache when they
+ * are read. Then they are written with stores that bypass the cache, and mst_stream_end must be
  * called before the other ranks learn that the outputs are written. Measured with 32 MiB of
  * last-level cache. */
 enum { MST_STREAM_BYTES = 24 << 20 };

@@ -409,7 +409,7 @@ void mst_nccl_close(muster_communicator *world) {
 
 /* ---- communicators ---- */
 
-/* It is no failure of the split: the thread's last error stays what it was. */
+/* Only logs it, because the split has not failed; the thread's last error does not change. */
 static void log_refused_part(const mst_nccl *nccl, mst_nccl_result result) {
     char line[300];
     const char *text = nccl->api->ncclGetErrorString(result);

@@ -71,7 +71,7 @@ static muster_status move(muster_worker *worker, const mst_view *view, void *to,
     return to == from || bytes == 0 ? MUSTER_OK : worker->device->memory->copy(worker->device, to, from, bytes);
 }
 
-/* Rank r copies segment r to everybody, so that every device's copies go at once. */
+/* Rank r copies segment r to all ranks, so that all devices copy at the same time. */
 static muster_status broadcast(muster_worker *worker, const mst_view *view) {
     const mst_request *own = mst_view_own(view);
     int64_t begin, end, element = mst_view_element(view);
@@ -82,7 +82,8 @@ static muster_status broadcast(muster_worker *worker, const mst_view *view) {
     return MUSTER_OK;
 }
 
-/* Begins with the next rank's part, so that not everybody reads the same memory first. */
+/* Each rank begins with the next rank's part, so that the ranks do not all read the same memory
+ * first. */
 static muster_status all_gather(muster_worker *worker, const mst_view *view) {
     for (int32_t i = 1; i <= view->size; i++) {
         int32_t r = (view->rank + i) % view->size;
@@ -104,7 +105,7 @@ static muster_status scatter(muster_worker *worker, const mst_view *view) {
                 mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
 }
 
-/* Where it is in place the ranks offer copies of their inputs. */
+/* In place, the ranks offer copies of their inputs. */
 static muster_status all_to_all(muster_worker *worker, const mst_view *view) {
     for (int32_t i = 1; i <= view->size; i++) {
         mst_block block = mst_view_block(view, (view->rank + i) % view->size, view->rank);

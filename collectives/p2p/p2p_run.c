@@ -1,10 +1,9 @@
-/* In what order the queues of the devices take a rendezvous: nothing waits in the host but the
- * rendezvous itself.
+/* The order of a rendezvous in the devices' queues. The rendezvous is the only wait of the host.
  *
- * A rank records an event in its queue before it arrives. To serve, it lets its queue wait for
- * the events of all others, works, and records another event; after everybody has left, its
- * queue waits for those of the others. So what a rank has issued before a collective comes
- * before it, and what it issues after the collective comes behind it. */
+ * A rank records an event in its queue before it arrives. To serve, it makes its queue wait for the
+ * events of all others, does its work, and records another event. After all have left, its queue
+ * waits for the second events of the others. So a rank's work from before the collective precedes
+ * the collective, and its later work follows it. */
 #include "p2p_private.h"
 
 muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event) {

@@ -23,7 +23,7 @@ enum { MST_CHUNKS = 2 };
 typedef struct mst_logical_shard {
     _Alignas(MST_CACHE_LINE) int64_t first_row;
     int64_t rows;
-    bool runs, contributes; /* runs: the body runs for it; contributes: its outputs are collected */
+    bool runs, contributes; /* the body runs for it; its outputs are collected */
     mst_part *parts;        /* [outputs] */
 } mst_logical_shard;
 

@@ -9,10 +9,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK = 1024 }; /* elements combined at a time where the compute dtype differs from the stored one */
+enum { CHUNK = 1024 }; /* elements combined at a time if the compute dtype differs from the stored one */
 
-/* A contiguous output with one contributor is written straight into the caller's memory, and so is
- * the value of the first shard where the output takes the master's. */
+/* Does the body write this output straight into the caller's memory? Only on a host device, without
+ * slices, and if the output is contiguous. It must also have one contributor; an output that takes
+ * the master's value is written by the first shard. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const mst_logical_shard *shard = mst_call_shard(call, worker);

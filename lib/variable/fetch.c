@@ -50,8 +50,8 @@ muster_status muster_variable_get(muster_variable *variable, int32_t rank, muste
     return mst_change_end(&change, plan_get(&change));
 }
 
-/* Rank 0 reduces into the caller's memory where its device can write there, else into scratch on
- * its device. */
+/* Rank 0 reduces into the caller's memory if its device can write there, else into scratch memory
+ * on its device. */
 static muster_status reserve_result(mst_change *change, muster_worker *worker, int32_t index) {
     muster_tensor result = change->tensors[index];
     if (worker->rank != 0) return MUSTER_OK;

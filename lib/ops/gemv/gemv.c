@@ -40,7 +40,7 @@ enum { BLOCK = 512 };
     typedef T vector_##name __attribute__((vector_size(LANES * sizeof(T))));                                                          \
     typedef T loose_##name __attribute__((vector_size(LANES * sizeof(T)), aligned(_Alignof(T)), may_alias));                          \
     typedef MASK mask_##name __attribute__((vector_size(LANES * sizeof(T))));                                                         \
-    /* sums[r] = row r . x for four rows; the last LANES elements overlap what is done, which the mask leaves out */                  \
+    /* sums[r] = row r . x for four rows. The last LANES elements overlap earlier ones, which the mask excludes. */                   \
     static inline void name##_four(const T *a, int64_t ld, const T *x, int64_t k, const mask_##name *mask, T sums[4]) {               \
         vector_##name s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                                         \
         int64_t j = 0;                                                                                                                \

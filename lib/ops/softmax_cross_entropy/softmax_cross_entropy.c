@@ -30,7 +30,7 @@ static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_
 }
 
 #define DEFINE(name, T, EXP)                                                                                                    \
-    /* One row: its loss; the gradient (may be the logits) at g; 1 into hit when the largest logit is the label's. */           \
+    /* Returns the row's loss, writes its gradient to g (may be z), and sets *hit to 1 if the label is the largest. */          \
     static double row_##name(const T *z, int64_t step, int64_t k, int64_t label, T scale, T *g, int64_t g_step, int64_t *hit) { \
         int64_t largest = 0;                                                                                                    \
         for (int64_t j = 1; j < k; j++)                                                                                         \

@@ -5,8 +5,8 @@
 #include "muster/tensor.h"
 
 /* Strides are in elements. gradient and correct may be NULL. losses and hits have one element per
- * row; a hit of -1 marks a label out of range. bad is the first row with such a label, or -1, and
- * that label. */
+ * row; a hit of -1 means that the label is out of range. bad is the first row with such a label, or
+ * -1, and that label. */
 typedef struct mst_softmax_parameters {
     void *logits, *labels, *loss, *gradient;
     int64_t *correct;
