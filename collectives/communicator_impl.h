@@ -77,7 +77,7 @@ struct muster_communicator {
     void *state[MST_TRANSPORT_COUNT]; /* NULL: the transport does not serve these members */
     mst_forced forced;
     muster_communicator *alone; /* a communicator of rank 0 alone, for single calls */
-    /* parts only */
+    /* the communicator of all workers; the next part in its list */
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
     /* the world only */

@@ -57,7 +57,7 @@ typedef struct mst_call {
 } mst_call;
 
 struct muster_function {
-    mst_object object; /* first */
+    mst_object object; /* must be the first member */
     mst_call together, single;
     muster_body *bodies; /* [size] */
     void *user;

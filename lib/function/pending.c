@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct muster_pending {
-    mst_job job; /* first */
+    mst_job job; /* must be the first member */
     muster_function *function;
     const char *where;
     mst_counter done;     /* 1: status and message are set */

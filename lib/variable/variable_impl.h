@@ -12,7 +12,7 @@ typedef struct mst_replica {
 } mst_replica;
 
 struct muster_variable {
-    mst_object object; /* first */
+    mst_object object; /* must be the first member */
     muster_dtype dtype;
     int32_t ndim;
     int32_t users;         /* functions that declared it */
