@@ -5,11 +5,11 @@
 #include "../sim/contract_parameters.h"
 #include "code_impl.h"
 
-/* The texts of the simulated machine's own contract, which lie beside this test. */
+/* The kernel sources of the simulated machine's own contract. CMake says where they lie: __FILE__
+ * may be relative, to a folder other than that of the test. */
 static char *read_text(const char *name) {
     char path[4096];
-    const char *end = strrchr(__FILE__, '/');
-    snprintf(path, sizeof path, "%.*s/../sim/%s", (int)(end - __FILE__), __FILE__, name);
+    snprintf(path, sizeof path, "%s/%s", MUSTER_SIM_SOURCES, name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     char *text = calloc(1, 1 << 16);
