@@ -30,7 +30,8 @@ struct muster_server {
     _Atomic uint32_t life;        /* an mst_server_life */
     int32_t cpus;                 /* that the process may use */
     _Atomic int32_t client_count; /* of workers, and of host threads that are open */
-    /* Notified when another thread finishes a request, and when a combiner leaves a queue behind. */
+    /* Notified when another thread finishes a request, and when a combiner leaves a queue
+     * behind. */
     _Alignas(MST_CACHE_LINE) mst_eventcount eventcount;
     _Atomic int64_t begun; /* requests that their call left unfinished, and that are not finished yet */
     mst_counts others;     /* completed operations whose call had left them unfinished */

@@ -29,11 +29,11 @@ enum {
     EACH_COUNT = 9 * ORACLE_REDUCTIONS + 2 * 4 + (2 * 8 + 1) * 12,
     ALL_CELLS = 9 * 4 * (EACH_COUNT * 9 + 1),
     SMALLER_CELLS = 9 * 4 * (EACH_COUNT * 8 + 1),
-    /* the ranks besides the first (0 to 8, in all 36) as roots of reduce, broadcast, gather, scatter
-     * and the last two uneven, up to 1000 elements */
+    /* the ranks besides the first (0 to 8, in all 36) as roots of reduce, broadcast, gather,
+     * scatter and the last two uneven, up to 1000 elements */
     SMALLER_ROOTS = 36 * 4 * 7 * 2 * (ORACLE_REDUCTIONS + 5 * 12),
-    /* two fields with a value each, that occur together in some cell; the largest count does not run
-     * on 4 to 9 ranks in slow builds */
+    /* two fields with a value each, that occur together in some cell; the largest count does not
+     * run on 4 to 9 ranks in slow builds */
     PAIRS = 1438,
     LARGEST_PAIRS = 6
 };

@@ -123,7 +123,8 @@ static void sync_waits_for_both_queues(void **state) {
     device->host_memory->release(device, in);
 }
 
-/* The reader was issued before the release, the asynchronous copy lands in the same memory after it. */
+/* The reader was issued before the release, the asynchronous copy lands in the same memory after
+ * it. */
 static void an_async_copy_waits_for_work_on_the_memory_before(void **state) {
     mst_device *device = *state;
     unsigned char first[256], second[256], out[256];
@@ -154,7 +155,8 @@ static void an_async_copy_waits_for_work_on_the_memory_before(void **state) {
     device->memory->release(device, others);
 }
 
-/* The other way round: the asynchronous copy was issued before the release, COMPUTE writes after it. */
+/* The other way round: the asynchronous copy was issued before the release, COMPUTE writes after
+ * it. */
 static void compute_waits_for_async_copies_into_the_memory_before(void **state) {
     mst_device *device = *state;
     unsigned char first[256], second[256], out[256];

@@ -140,8 +140,8 @@ static void events_of_another_backend_are_refused(void **state) {
     host->table->close(host);
 }
 
-/* The driver's events of what was destroyed serve what is created: so creating can go on for ever, and
- * what still stands in a queue is not destroyed under it. */
+/* The driver's events of what was destroyed serve what is created: so creating can go on for ever,
+ * and what still stands in a queue is not destroyed under it. */
 static void destroyed_events_are_handed_out_again(void **state) {
     mst_device *device = *state;
     mst_device_event *first = created(device), *second = created(device);

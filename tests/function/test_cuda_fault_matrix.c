@@ -186,8 +186,8 @@ static void run_cell(apart *a, void *argument) {
     const int64_t live = mst_memory_live();
     const uint64_t expected = c->provoke ? 2 : 1;
     muster_status status = live_with(c, &p);
-    /* A busy machine was late before anything stood still: again with a longer deadline. The code is
-     * TIMEOUT, or UNAVAILABLE where the deadline passed while the runtime was being opened. */
+    /* A busy machine was late before anything stood still: again with a longer deadline. The code
+     * is TIMEOUT, or UNAVAILABLE where the deadline passed while the runtime was being opened. */
     while (status != MUSTER_OK && muster_sim_injected() < expected && p.fail_after_ns < PATIENT_NS) {
         muster_sim_inject_clear();
         p.fail_after_ns *= 4;

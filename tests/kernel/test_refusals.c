@@ -222,7 +222,8 @@ static void declared_types_are_compared_with_the_text(void **state) {
     } wrong[] = {
         {{MUSTER_SIZE, MUSTER_BUFFER, MUSTER_F32},
          "parameters[0] of kernel 'q': expected MUSTER_BUFFER, as the source has it, received ga_size"},
-        {{MUSTER_BUFFER, MUSTER_BUFFER, MUSTER_F32}, "parameters[1] of kernel 'q': expected ga_size, as the source has it, received buffer"},
+        {{MUSTER_BUFFER, MUSTER_BUFFER, MUSTER_F32},
+         "parameters[1] of kernel 'q': expected ga_size, as the source has it, received buffer"},
         {{MUSTER_BUFFER, MUSTER_I32, MUSTER_F32}, "parameters[1] of kernel 'q': expected ga_size, as the source has it, received i32"},
         {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_F64}, "parameters[2] of kernel 'q': expected f32, as the source has it, received f64"},
         {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_I32}, "parameters[2] of kernel 'q': expected f32, as the source has it, received i32"},

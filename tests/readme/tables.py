@@ -77,7 +77,7 @@ class Check:
         for command in commands:
             program = pathlib.Path(self.source, command.split()[0])
             for option in re.findall(r"--[a-z-]+", command):
-                if program.exists() and option not in program.read_text():
+                if program.exists() and option.encode() not in program.read_bytes():
                     self.fail(f"README.md: {command.split()[0]} has no option {option}")
         options = set(re.findall(r"^ +(--[a-z-]+)\)", (self.source / "script/test").read_text(), flags=re.M))
         for option in sorted(options - set(re.findall(r"--[a-z-]+", " ".join(commands)))):

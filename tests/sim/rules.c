@@ -12,7 +12,8 @@ void sim_collective_begin(int device, const char *what) {
 
 void sim_collective_end(int device) { atomic_fetch_sub_explicit(&sim_state.devices[device].collectives, 1, memory_order_relaxed); }
 
-/* What was queued on a device that is lost is over, although its threads have not dropped it yet. */
+/* What was queued on a device that is lost is over, although its threads have not dropped it
+ * yet. */
 bool sim_collective_flies(void) {
     for (int device = 0; device < SIM_DEVICES; device++) {
         if (atomic_load_explicit(&sim_state.devices[device].collectives, memory_order_relaxed) > 0 && sim_device_error(device) == SIM_OK)

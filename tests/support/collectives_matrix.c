@@ -55,8 +55,8 @@ static bool is_heavy(const cell *c) { return c->count == CELL_COUNTS - 1 && c->r
 /* Fields in order, with their first value and the number of values. */
 enum { FIELDS = sizeof(cell) };
 static const uint8_t first_value[FIELDS] = {0, 1, 1, 1, 0, 0, 0, 0};
-static const uint8_t values[FIELDS] = {CELL_DEVICES, CELL_RANKS, MST_DTYPE_COUNT - 1, MUSTER_AVG, CELL_KINDS, CELL_ALGORITHMS,
-                                       CELL_COUNTS,  2};
+static const uint8_t values[FIELDS] = {CELL_DEVICES, CELL_RANKS,      MST_DTYPE_COUNT - 1, MUSTER_AVG,
+                                       CELL_KINDS,   CELL_ALGORITHMS, CELL_COUNTS,         2};
 
 static bool advance(cell *c, int32_t devices) {
     uint8_t *field = (uint8_t *)c;
