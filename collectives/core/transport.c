@@ -52,13 +52,14 @@ muster_status mst_transport_find(const char *name, mst_forced *forced) {
 
 /* ---- opening ---- */
 
-/* If memory for the text is exhausted, the reason stays unknown. */
-void mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason) {
+muster_status mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason) {
     const size_t bytes = strlen(reason) + 1;
     char **kept = &world->reasons[transport->number];
     mst_free(*kept);
     *kept = mst_alloc(bytes);
-    if (*kept) memcpy(*kept, reason, bytes);
+    if (!*kept) return mst_out_of_memory("muster_runtime_open: communicator", (int64_t)bytes);
+    memcpy(*kept, reason, bytes);
+    return MUSTER_OK;
 }
 
 muster_status mst_transport_open_all(muster_communicator *world) {
@@ -77,7 +78,7 @@ muster_status mst_transport_check_forced(const muster_communicator *world) {
     const char *reason = world->reasons[forced->number];
     return mst_error(MUSTER_UNAVAILABLE,
                      "muster_runtime_open: collective algorithm: expected one that these devices have, received \"%s\": %.600s",
-                     forced->name, reason ? reason : "out of memory");
+                     forced->name, reason ? reason : "no reason is known");
 }
 
 void mst_transport_close_all(muster_communicator *world) {

@@ -97,7 +97,7 @@ struct mst_transport {
     void (*describe)(const muster_communicator *communicator, char *text, size_t size);
 
     /* Called for the world, between runs. open sets world->open[number]. If these devices do not
-     * support the transport, open sets a reason (mst_transport_refuse) and returns OK. close is
+     * support the transport, open returns what mst_transport_refuse returns. close is
      * also called if the transport is not open. */
     muster_status (*open)(muster_communicator *world);
     void (*close)(muster_communicator *world);
@@ -146,8 +146,8 @@ enum { MST_BID_COPIES = 10, MST_BID_SPARE = 30, MST_BID_GOOD = 50, MST_BID_BEST 
 
 /* transport.c. `number` is an MST_TRANSPORT_*. */
 const mst_transport *mst_transport_at(int32_t number);
-/* Records why a transport is not open in this world. Copies `reason`. */
-void mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason);
+/* Records why a transport is not open in this world. Copies `reason`. Errors: OUT_OF_MEMORY. */
+muster_status mst_transport_refuse(muster_communicator *world, const mst_transport *transport, const char *reason);
 /* Finds the transport or algorithm of this name; nothing is forced if name is NULL or empty.
  * Returns MUSTER_INVALID_ARGUMENT for an unknown name. */
 muster_status mst_transport_find(const char *name, mst_forced *forced);

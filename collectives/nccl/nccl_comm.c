@@ -348,10 +348,10 @@ muster_status mst_nccl_open(muster_communicator *world) {
     const mst_nccl_api *api;
     char message[MST_MESSAGE_SIZE];
     const char *reason = why_unfit(world);
-    if (reason) return mst_transport_refuse(world, &mst_transport_nccl, reason), MUSTER_OK;
+    if (reason) return mst_transport_refuse(world, &mst_transport_nccl, reason);
     if (mst_nccl_api_get(&api) != MUSTER_OK) {
         mst_error_save(message);
-        return mst_transport_refuse(world, &mst_transport_nccl, message), MUSTER_OK;
+        return mst_transport_refuse(world, &mst_transport_nccl, message);
     }
     mst_nccl *nccl = mst_alloc(sizeof *nccl);
     if (!nccl) return mst_out_of_memory("muster_runtime_open: NCCL", sizeof *nccl);
@@ -360,11 +360,11 @@ muster_status mst_nccl_open(muster_communicator *world) {
     muster_status status = make_first(nccl);
     if (status == MUSTER_OK) return status;
     mst_error_save(message);
-    mst_transport_refuse(world, &mst_transport_nccl, message);
+    const muster_status kept = mst_transport_refuse(world, &mst_transport_nccl, message);
     log_failure(nccl, "NCCL's communicators could not be made; collectives go other ways");
     if (any_left(nccl)) log_line(nccl, "muster: NCCL's communicators of a GPU that cannot be entered are kept until the process ends");
     end(nccl);
-    return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, message) : MUSTER_OK;
+    return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, message) : kept;
 }
 
 /* All ranks of the world finalize at the same time. Some members of a part may have released it, so

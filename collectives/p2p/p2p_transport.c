@@ -31,7 +31,7 @@ static muster_status create_events(const mst_pool *pool, mst_p2p *p2p) {
 /* If this fails, the close of the world frees what has been created. */
 static muster_status p2p_open(muster_communicator *world) {
     const size_t size = (size_t)world->size;
-    mst_transport_refuse(world, &mst_transport_p2p, "they do not read each other's memory by address");
+    MUSTER_TRY(mst_transport_refuse(world, &mst_transport_p2p, "they do not read each other's memory by address"));
     if (!mst_devices_move_tensors(world->pool)) return MUSTER_OK;
     mst_p2p *p2p = mst_alloc(sizeof *p2p);
     if (!p2p) return mst_out_of_memory(opening, sizeof *p2p);

@@ -8,10 +8,7 @@ static muster_status staged_create(const char *where, muster_communicator *commu
     bool on_host = true;
     mst_host_member *members;
     for (int32_t r = 0; r < communicator->size; r++) on_host &= mst_device_is_host(mst_member_device(communicator, r));
-    if (on_host) {
-        if (!parent) mst_transport_refuse(communicator, &mst_transport_staged, "their memory is the host's");
-        return MUSTER_OK;
-    }
+    if (on_host) return parent ? MUSTER_OK : mst_transport_refuse(communicator, &mst_transport_staged, "their memory is the host's");
     MUSTER_TRY(mst_host_members_make(where, communicator->size, &members));
     communicator->state[MST_TRANSPORT_staged] = members;
     return MUSTER_OK;
