@@ -4,6 +4,7 @@
 EXAMPLE holds `files`, which are new in the tree, and example.json:
   lines    [file, prefix of a line, new line, "before" (else after)]: the only changes of files that exist
   targets  what is built; tests: the tests that run, each of which must exist and pass
+  environment  {name: value} for the tests, if they need any
   output   {text: least number of times that the output of the tests has it}
 Prints git diff --stat, and fails if more than these files and lines has changed."""
 import json
@@ -15,8 +16,8 @@ import subprocess
 import sys
 
 
-def run(*command, cwd):
-    result = subprocess.run([str(word) for word in command], cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def run(*command, cwd, environment=None):
+    result = subprocess.run([str(word) for word in command], cwd=cwd, env={**os.environ, **(environment or {})}, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if result.returncode:
         sys.exit(f"{' '.join(map(str, command))}: exit {result.returncode}\n{result.stdout[-6000:]}")
     return result.stdout
@@ -91,7 +92,7 @@ def configure(tree, build, cmake, old):
 
 def run_tests(build, ctest, spec):
     pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
-    output = run(ctest, "--test-dir", build, "-R", pattern, "-V", cwd=build)
+    output = run(ctest, "--test-dir", build, "-R", pattern, "-V", cwd=build, environment=spec.get("environment"))
     for name in spec["tests"]:
         if not re.search(rf"Test +#\d+: {re.escape(name)} \.+ +Passed", output):
             sys.exit(f"the test {name} has not passed\n{output[-4000:]}")
