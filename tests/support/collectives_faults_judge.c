@@ -57,6 +57,13 @@ static bool may_be_behind(const faults_plan *plan) {
     return false;
 }
 
+static bool has_split(const faults_plan *plan) {
+    for (int32_t i = 0; i < plan->step; i++) {
+        if (plan->calls[i].kind == FAULTS_SPLIT) return true;
+    }
+    return false;
+}
+
 /* Of the ranks that did nothing wrong: they were told that another failed, or found it out
  * themselves with the status `found`. A rank may have finished with messages before anything went
  * wrong with them, but no rank finishes a collective that another has not entered. */
@@ -73,7 +80,7 @@ static const char *others_waited(const faults_plan *plan, muster_status found) {
         bool told = strstr(o->message, "gave up because rank") || strstr(o->message, "gave up waiting for its device") ||
                     strstr(o->message, "after the call was aborted");
         /* In a part of a split a worker that is no member has no rank, and is named as a worker. */
-        if (may_be_behind(plan) && strstr(o->message, "gave up because worker")) told = true;
+        if (has_split(plan) && strstr(o->message, "gave up because worker")) told = true;
         if (!told) return complain("rank %d was told nothing: \"%s\"", r, o->message);
     }
     return NULL;
