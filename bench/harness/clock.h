@@ -46,7 +46,7 @@ static inline double bench_ns_per_tick(void) {
     return cached;
 }
 
-/* The caller computes for this long: its core stays awake, while whoever waits for it may fall
+/* The caller computes for this long: its core stays awake, while threads that wait for it may fall
  * asleep. */
 static inline void bench_busy_ns(int64_t ns) {
     int64_t end = bench_now_ns() + ns;

@@ -1,4 +1,4 @@
-/* The protocol that every program follows when collectives are measured, whoever carries them out:
+/* The protocol that every program follows when collectives are measured, by Muster or by a peer:
  * Muster, the limit, OpenMPI, Gloo.
  *
  * An iteration: every rank rewrites its own buffers on its own core, all meet, every rank carries

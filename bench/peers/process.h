@@ -1,6 +1,6 @@
 /* A peer that lives in a process of its own, because its settings are read when it starts. It is
  * stopped by signal between its blocks: a library whose idle threads spin would otherwise take the
- * cores from whoever is measured next.
+ * cores from the program that is measured next.
  *
  * Protocol, on the standard input and output of the peer, native byte order: the peer says one
  * line, "ok DESCRIPTION" or "no REASON", once
