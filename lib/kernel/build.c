@@ -3,7 +3,6 @@
 #include "kernel_private.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -81,18 +80,13 @@ static muster_status build_run_job(job *j) {
     return status;
 }
 
-/* The compiler of OpenCL leaves this thread with an alternate signal stack of its own. The thread's
- * own stack, which belongs to the program or to a sanitizer, is restored. */
 static void *build_run_jobs(void *argument) {
     build *b = argument;
-    stack_t before;
-    const bool known = sigaltstack(NULL, &before) == 0;
     for (int64_t i = atomic_fetch_add(&b->next, 1); i < b->job_count; i = atomic_fetch_add(&b->next, 1)) {
         job *j = &b->jobs[i];
         j->status = build_run_job(j);
         if (j->status != MUSTER_OK) mst_error_save(j->message);
     }
-    if (known) (void)sigaltstack(&before, NULL);
     return NULL;
 }
 

@@ -3,6 +3,8 @@
  * PoCL's of its own, whose files are counted. */
 #include "program_support.h"
 
+#include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,8 +28,18 @@ static int codes(void) {
     return count;
 }
 
+/* LLVM, which compiles for PoCL, sets a signal stack of its own on the thread that calls it first. */
+static void assert_same_signal_stack(const stack_t *before) {
+    stack_t after;
+    assert_int_equal(sigaltstack(NULL, &after), 0);
+    assert_ptr_equal(after.ss_sp, before->ss_sp);
+    assert_int_equal(after.ss_flags, before->ss_flags);
+}
+
 static void launches_compile_nothing(bool found) {
     mst_device *device = NULL;
+    stack_t stack;
+    assert_int_equal(sigaltstack(NULL, &stack), 0);
     int32_t a = 0;
     const mst_program_value values[] = {buffer_of(&a, 4)};
     assert_ok(mst_host_device_table.open(&mst_host_device_table, "0", &device));
@@ -44,6 +56,7 @@ static void launches_compile_nothing(bool found) {
     assert_int_equal(codes(), before);
     closed_program(device, program);
     device->table->close(device);
+    assert_same_signal_stack(&stack);
 }
 
 static void when_just_compiled(void **state) {
@@ -52,13 +65,38 @@ static void when_just_compiled(void **state) {
     assert_null(getenv("POCL_WORK_GROUP_SPECIALIZATION")); /* the program's environment is what it was */
 }
 
+static void in_another_process(const char *argument) {
+    char command[5000];
+    snprintf(command, sizeof command, "'%s' %s %s", program_path, folder, argument);
+    const int status = system(command);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* In a process that finds all in the cache. */
 static void when_it_came_from_the_cache(void **state) {
     (void)state;
-    char command[5000];
-    snprintf(command, sizeof command, "'%s' %s", program_path, folder);
-    const int status = system(command);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    in_another_process("again");
+}
+
+/* In a process where opening the program is the first that compiles. */
+static void the_signal_stack_stays(void **state) {
+    (void)state;
+    in_another_process("first");
+}
+
+static void compiles_first(void **state) {
+    (void)state;
+    static const source other = {
+        .name = "other", .text = "__kernel void other(__global int *a) { a[0] = 2; }\n", .parameters = {{BUFFER}}, .count = 1};
+    mst_device *device = NULL;
+    stack_t stack;
+    assert_int_equal(sigaltstack(NULL, &stack), 0);
+    assert_ok(mst_host_device_table.open(&mst_host_device_table, "0", &device));
+    mst_program *program = opened_program(device, &other);
+    assert_false(program->found);
+    assert_same_signal_stack(&stack);
+    closed_program(device, program);
+    device->table->close(device);
 }
 
 static void again(void **state) {
@@ -76,13 +114,14 @@ static void use_folder(void) {
 }
 
 int main(int count, char **arguments) {
-    if (count > 1) {
-        const struct CMUnitTest second[] = {cmocka_unit_test(again)};
+    if (count > 2) {
+        const struct CMUnitTest second[] = {cmocka_unit_test(again)}, third[] = {cmocka_unit_test(compiles_first)};
         snprintf(folder, sizeof folder, "%s", arguments[1]);
         use_folder();
-        return cmocka_run_group_tests(second, NULL, NULL);
+        return strcmp(arguments[2], "again") == 0 ? cmocka_run_group_tests(second, NULL, NULL) : cmocka_run_group_tests(third, NULL, NULL);
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(when_just_compiled), cmocka_unit_test(when_it_came_from_the_cache)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(when_just_compiled), cmocka_unit_test(when_it_came_from_the_cache),
+                                       cmocka_unit_test(the_signal_stack_stays)};
     const ssize_t length = readlink("/proc/self/exe", program_path, sizeof program_path - 1);
     snprintf(folder, sizeof folder, "/tmp/muster-program-XXXXXX");
     if (length < 0 || !mkdtemp(folder)) return 1;

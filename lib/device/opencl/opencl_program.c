@@ -212,7 +212,9 @@ muster_status mst_opencl_open(mst_device *head, mst_opencl_slot *slot, const mst
     opencl_program *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory("OpenCL: program", sizeof *made);
     made->device = device;
+    const mst_signal_stack saved = mst_signal_stack_save();
     muster_status status = fill(made, request, &image);
+    mst_signal_stack_restore(&saved);
     char *said = image.log;
     const bool found = image.found;
     image.log = NULL;

@@ -125,11 +125,13 @@ static muster_status open_locked(const mst_opencl_api *api) {
     char *extensions = mst_alloc(EXTENSIONS_SIZE);
     if (!extensions) return mst_out_of_memory("OpenCL: extensions", EXTENSIONS_SIZE);
     state = (mst_opencl){.api = api};
+    const mst_signal_stack saved = mst_signal_stack_save();
     muster_status status = open_with(&state, extensions);
     mst_free(extensions);
     ready = status == MUSTER_OK;
     process = getpid();
     if (ready) (void)mst_opencl_prepare(&state);
+    mst_signal_stack_restore(&saved);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "opencl_api_impl.h"
 #include "opencl_impl.h"
 
+#include <signal.h>
 #include <sys/types.h>
 
 enum { MST_OPENCL_DEVICES = 1024 };
@@ -30,6 +31,25 @@ static inline muster_status mst_opencl_check(mst_cl_result result, const char *s
     return __builtin_expect(result == MST_CL_SUCCESS, 1) ? MUSTER_OK : mst_opencl_error(result, symbol, what);
 }
 #define MST_CL(cl, what, symbol, ...) mst_opencl_check((cl)->api->symbol(__VA_ARGS__), #symbol, (what))
+
+/* PoCL's compiler, LLVM, gives the thread that first calls it an alternate signal stack from malloc,
+ * and leaves it there. The thread's own one belongs to the program or to a sanitizer, which expects
+ * to find it when the thread ends. So every call that may compile stands between save and restore.
+ * Launches do not compile (opencl_prepare.c). */
+typedef struct mst_signal_stack {
+    stack_t stack;
+    bool known;
+} mst_signal_stack;
+
+static inline mst_signal_stack mst_signal_stack_save(void) {
+    mst_signal_stack saved = {0};
+    saved.known = sigaltstack(NULL, &saved.stack) == 0;
+    return saved;
+}
+
+static inline void mst_signal_stack_restore(const mst_signal_stack *saved) {
+    if (saved->known) (void)sigaltstack(&saved->stack, NULL);
+}
 
 /* The OpenCL part of one host device (opencl_queue.c). */
 struct mst_opencl_device {
