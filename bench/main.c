@@ -14,20 +14,23 @@ static const struct {
              {"collectives", bench_collectives},
              {"gpu", bench_gpu_case},
              {"server", bench_server},
+             {"operations", bench_operations},
              /* the last one is a part of `kernels`, in a process of its own */
              {"kernels", bench_kernels},
              {"kernels-start", bench_kernels_start}};
 
 static int usage(const char *problem) {
-    fprintf(stderr,
-            "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|kernels [--json FILE] [--rounds N] [--quick] "
-            "[--row TEXT]\n"
-            "--row: only the rows with TEXT in their name\n"
-            "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
-            "             [--plot FILE.svg]\n"
-            "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
-            "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy and PyTorch in, separated by colons\n",
-            problem);
+    fprintf(
+        stderr,
+        "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|operations|kernels [--json FILE] [--rounds N] "
+        "[--quick] [--row TEXT]\n"
+        "--row: only the rows with TEXT in their name\n"
+        "operations: [--list]: print the names of the operations, measure nothing\n"
+        "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
+        "             [--plot FILE.svg]\n"
+        "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
+        "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy and PyTorch in, separated by colons\n",
+        problem);
     return 2;
 }
 
@@ -70,6 +73,8 @@ int main(int argc, char **argv) {
             options.quick = true;
         else if (strcmp(argv[i], "--no-peers") == 0)
             options.no_peers = true;
+        else if (strcmp(argv[i], "--list") == 0 && cases[chosen].run == bench_operations)
+            options.list = true;
         else if (i + 1 >= argc || !set_option(&options, argv[i], argv[i + 1]))
             return usage("an option that is none, or lacks its value");
         else
@@ -77,7 +82,7 @@ int main(int argc, char **argv) {
     }
     bench_machine_init();
     if (!bench_json_open(options.json, cases[chosen].name)) return 1;
-    bench_log("%s", bench_machine());
+    if (!options.list) bench_log("%s", bench_machine());
     bool ok = cases[chosen].run(&options);
     if (!bench_json_close()) {
         fprintf(stderr, "muster-bench: %s: could not be written\n", options.json);

@@ -67,6 +67,7 @@ typedef struct bench_options {
     int32_t rounds;   /* 0: as the row likes */
     bool quick;
     const char *row; /* only rows with this in their name; NULL: all */
+    bool list;       /* operations: print the names of the rows, measure nothing */
     /* collectives: as in nccl-tests. Zero or NULL: the default; calls and warm -1: by size */
     int64_t begin, end; /* bytes */
     double factor;
@@ -131,5 +132,6 @@ bool bench_call(const bench_options *options);
 bool bench_collectives(const bench_options *options);
 bool bench_train(const bench_options *options);
 bool bench_server(const bench_options *options);
+bool bench_operations(const bench_options *options);
 
 #endif

@@ -1,4 +1,4 @@
-/* Prints docs/operations.md from the registry. */
+/* Prints docs/operations.md from the registry, or with --names the names of the operations. */
 #include "op_impl.h"
 
 #include <stdio.h>
@@ -70,7 +70,11 @@ static void print_row(const mst_op_row *o) {
     printf(" |\n");
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--names") == 0) {
+        for (int32_t i = 0; i < MST_OPERATIONS; i++) printf("%s\n", mst_operations[i]->name);
+        return 0;
+    }
     printf("# Operations\n\n"
            "What a worker computes (`muster/ops.h`). Printed from the registry (`lib/ops/operations.def`) by "
            "`build/tests/ops_operations_table`;\n"
