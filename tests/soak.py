@@ -41,7 +41,7 @@ class Soak:
         seed = self.next_seed()
         what = suites[0] if len(suites) == 1 else f"{len(suites)} suites"
         print(f"soak: {self.preset}: {what}{', all cases' if full else ''}: MUSTER_SEED={seed}, {int(self.time_left())} s left", flush=True)
-        environment = dict(os.environ, MUSTER_SEED=str(seed), MUSTER_SIM_SEED=str(seed), MUSTER_FAR_SEED=str(seed), MUSTER_TEST_ASKED=str(self.asked))
+        environment = dict(os.environ, MUSTER_SEED=str(seed), MUSTER_SIM_SEED=str(seed), MUSTER_DISCRETE_SEED=str(seed), MUSTER_TEST_ASKED=str(self.asked))
         environment.pop("MUSTER_TEST_FULL", None)
         if full:
             environment["MUSTER_TEST_FULL"] = "1"
@@ -63,7 +63,7 @@ class Soak:
 
     def report(self, case, seed, full, output):
         name = case.get("name")
-        again = f"MUSTER_SEED={seed} MUSTER_SIM_SEED={seed} MUSTER_FAR_SEED={seed} {'MUSTER_TEST_FULL=1 ' if full else ''}" \
+        again = f"MUSTER_SEED={seed} MUSTER_SIM_SEED={seed} MUSTER_DISCRETE_SEED={seed} {'MUSTER_TEST_FULL=1 ' if full else ''}" \
                 f"ctest --test-dir {self.build} -R '^{re.escape(name)}$' --output-on-failure"
         print("\n".join((case.findtext("system-out") or output).splitlines()[-40:]))
         print(f"failed: {self.preset}: {name}\n    repeat: {again}", flush=True)

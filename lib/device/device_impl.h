@@ -171,7 +171,7 @@ typedef struct mst_device_hardware_table {
 } mst_device_hardware_table;
 
 typedef struct mst_device_table {
-    const char *backend; /* "host", "far", "cuda" */
+    const char *backend; /* "host", "discrete", "cuda" */
     uint32_t flags;
     /* argument: the text after the backend's colon for this device (an ordinal). Never NULL. */
     muster_status (*open)(const struct mst_device_table *table, const char *argument, mst_device **device);

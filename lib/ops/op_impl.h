@@ -85,15 +85,15 @@ muster_status mst_op_float_dtype(const char *where, const char *what, muster_dty
 /* Runs the kernel on the worker's device. If host code can read the device's memory, runs it at
  * once, on the parameters themselves. `offsets` are the offsets of the addresses in the
  * parameters. */
-muster_status mst_op_launch_far(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
-                                const int32_t *offsets, int32_t count);
+muster_status mst_op_launch_discrete(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
+                                     const int32_t *offsets, int32_t count);
 static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
                                           const int32_t *offsets, int32_t count) {
     if (__builtin_expect(mst_device_is_host(worker->device), 1)) {
         MUSTER_TRY(mst_worker_drain(worker));
         return kernel->host(parameters);
     }
-    return mst_op_launch_far(worker, kernel, parameters, bytes, offsets, count);
+    return mst_op_launch_discrete(worker, kernel, parameters, bytes, offsets, count);
 }
 /* For `issue` functions. mst_op_code launches a kernel of the device code over `work` elements or
  * blocks; it does nothing if work is 0. mst_op_elements launches an elementwise kernel; it sets the

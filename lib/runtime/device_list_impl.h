@@ -1,5 +1,5 @@
-/* The text that lists a runtime's devices: "host:4,far:2", a backend alone, or a backend with the
- * ids of its devices as in "cuda@0+2". */
+/* The text that lists a runtime's devices: "host:4,discrete:2", a backend alone, or a backend with
+ * the ids of its devices as in "cuda@0+2". */
 #ifndef MST_DEVICE_LIST_IMPL_H
 #define MST_DEVICE_LIST_IMPL_H
 

@@ -1,7 +1,7 @@
 /* Collectives that fail, what a reduction must not do, and what is recorded. Their results are
  * compared in test_conformance.c. */
 #include "collectives_values.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 static const int32_t groups[][2] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {8, 0}, {0, 1}, {0, 3}, {2, 2}};
 
@@ -108,10 +108,10 @@ static void assert_works(collectives_pool *c) {
 
 static void test_different_operations_are_refused_on_every_rank(void **state) {
     (void)state;
-    for (int far = 0; far < 2; far++) {
+    for (int discrete = 0; discrete < 2; discrete++) {
         collectives_pool c;
         witness seen;
-        collectives_open(&c, far ? 0 : 3, far ? 3 : 0);
+        collectives_open(&c, discrete ? 0 : 3, discrete ? 3 : 0);
         assert_refused(collectives_run(&c, mismatch_task, &seen), MUSTER_INVALID_ARGUMENT, "rank 1 entered broadcast of 4 f32 from rank 0");
         assert_non_null(strstr(muster_last_error(), "rank 0 entered all_reduce sum of 4 f32"));
         for (int32_t r = 0; r < 3; r++) {
@@ -151,10 +151,10 @@ static muster_status failing_task(muster_worker *w, void *argument) {
 
 static void test_a_rank_that_fails_before_the_collective_ends_it(void **state) {
     (void)state;
-    for (int far = 0; far < 2; far++) {
+    for (int discrete = 0; discrete < 2; discrete++) {
         collectives_pool c;
         witness seen;
-        collectives_open(&c, far ? 0 : 4, far ? 4 : 0);
+        collectives_open(&c, discrete ? 0 : 4, discrete ? 4 : 0);
         assert_refused(collectives_run(&c, failing_task, &seen), MUSTER_USER, "rank one has no mind to (rank 1)");
         assert_int_equal(seen.status[0], MUSTER_ABORTED);
         assert_int_equal(seen.status[2], MUSTER_ABORTED);
@@ -191,7 +191,7 @@ static void test_failing_allocations_leave_nothing(void **state) {
         assert_works(&c);
         collectives_close(&c);
         assert_int_equal(mst_memory_live(), live);
-        assert_int_equal(mst_far_live(), 0);
+        assert_int_equal(mst_discrete_live(), 0);
     }
 }
 

@@ -56,7 +56,7 @@ static int64_t count_pairs(const cell *cells, int64_t count) {
     return pairs;
 }
 
-static void test_each_pair_of_values_on_host_and_far_devices(void **state) {
+static void test_each_pair_of_values_on_host_and_discrete_devices(void **state) {
     (void)state;
     int64_t count, run = 0;
     for (uint64_t s = test_seed(); s < test_seed() + (test_is_full() ? 3 : 1); s++) {
@@ -78,7 +78,7 @@ static int64_t without_the_largest(cell *cells, int64_t count) {
 
 static void test_the_whole_matrix(void **state) {
     (void)state;
-    if (SLOW_BUILD || collectives_devices() != COLLECTIVES_HOST_AND_FAR) {
+    if (SLOW_BUILD || collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE) {
         print_message("left to optimised builds without sanitizers, on host devices\n");
         return;
     }
@@ -95,7 +95,7 @@ static void test_the_whole_matrix(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_pair_of_values_on_host_and_far_devices),
+        cmocka_unit_test(test_each_pair_of_values_on_host_and_discrete_devices),
         cmocka_unit_test(test_the_whole_matrix),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,9 +49,9 @@ static muster_status shards_task(muster_worker *w, void *argument) {
     return values_same(w, y, muster_f32(received, count)); /* every rank has the same */
 }
 
-static void sum_shards(shards_case *c, int32_t host, int32_t far, const char *algorithm) {
+static void sum_shards(shards_case *c, int32_t host, int32_t discrete, const char *algorithm) {
     collectives_pool pool;
-    collectives_open_with(&pool, host, far, algorithm, -1);
+    collectives_open_with(&pool, host, discrete, algorithm, -1);
     assert_ok(collectives_run(&pool, shards_task, c));
     collectives_close(&pool);
 }

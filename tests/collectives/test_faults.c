@@ -30,13 +30,13 @@ static int32_t rank_of(int32_t seat) { return seat < 2 ? seat : seat < 5 ? seat 
 
 /* ---- what is run ---- */
 
-/* Mostly on host devices, else on some or only on far ones. */
+/* Mostly on host devices, else on some or only on discrete ones. */
 static collectives_pool *pool_for(const cell *c, uint64_t *random) {
     int32_t size = size_of(c->seat), devices = (int32_t)faults_random(random, 5) - 2;
     if (devices < 0) devices = 0;
     collectives_pool *pool = &matrix.pools[c->algorithm][size][devices];
-    int32_t far = devices == 0 ? 0 : devices == 1 ? size / 2 : size;
-    if (pool->size == 0) collectives_open_with(pool, size - far, far, algorithms[c->algorithm], 60000LL * MILLISECOND);
+    int32_t discrete = devices == 0 ? 0 : devices == 1 ? size / 2 : size;
+    if (pool->size == 0) collectives_open_with(pool, size - discrete, discrete, algorithms[c->algorithm], 60000LL * MILLISECOND);
     return pool;
 }
 

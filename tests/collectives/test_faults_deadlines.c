@@ -33,9 +33,9 @@ static void keep_line(void *user, const char *line) {
     atomic_store(&t->lines, at + 1);
 }
 
-static void open_world(world *t, int32_t size, int32_t far, int64_t warn_after_ns, int64_t fail_after_ns) {
+static void open_world(world *t, int32_t size, int32_t discrete, int64_t warn_after_ns, int64_t fail_after_ns) {
     memset(t, 0, sizeof *t);
-    faults_open(&t->c, size - far, far, NULL,
+    faults_open(&t->c, size - discrete, discrete, NULL,
                 &(mst_pool_options){
                     .spin_ns = 20000, .warn_after_ns = warn_after_ns, .fail_after_ns = fail_after_ns, .log = keep_line, .log_user = t});
 }
@@ -89,12 +89,12 @@ static void must_fail(world *t, muster_status code, const char *first, const cha
     must_go_on(t);
 }
 
-/* On 2, 3 and 4 workers, with host devices and with far ones. */
+/* On 2, 3 and 4 workers, with host devices and with discrete ones. */
 static void on_pools(void (*check)(world *)) {
     for (int32_t size = 2; size <= FAULTS_RANKS; size++) {
-        for (int32_t far = 0; far <= size; far += size) {
+        for (int32_t discrete = 0; discrete <= size; discrete += size) {
             world t;
-            open_world(&t, size, far, -1, 60000LL * MILLISECOND);
+            open_world(&t, size, discrete, -1, 60000LL * MILLISECOND);
             check(&t);
             collectives_close(&t.c);
         }

@@ -106,9 +106,9 @@ static muster_status release_parts(muster_worker *w, void *argument) {
     return muster_worker_release(w, t->parts[rank]);
 }
 
-static void open_world(world *t, int32_t size, int32_t far, const char *algorithm) {
+static void open_world(world *t, int32_t size, int32_t discrete, const char *algorithm) {
     memset(t, 0, sizeof *t);
-    collectives_open_with(&t->c, size - far, far, algorithm, 60000LL * MILLISECOND);
+    collectives_open_with(&t->c, size - discrete, discrete, algorithm, 60000LL * MILLISECOND);
     t->guilty = -1;
     assert_ok(collectives_run(&t->c, make_parts, t));
 }

@@ -6,7 +6,7 @@
 #include "base_check.h"
 #include "base_seed.h"
 #include "collectives_faults.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,9 +42,9 @@ static void open_world(world *w, int32_t number) {
         faults_install_hook();
     else
         mst_wait_test_hook = NULL;
-    mst_far_set_delays(faults_random(&w->random, 4) ? 0 : 50, w->random);
-    int32_t far = faults_random(&w->random, 3) ? 0 : (int32_t)faults_random(&w->random, (uint32_t)size + 1);
-    faults_open(&w->c, size - far, far, w->algorithm, &options);
+    mst_discrete_set_delays(faults_random(&w->random, 4) ? 0 : 50, w->random);
+    int32_t discrete = faults_random(&w->random, 3) ? 0 : (int32_t)faults_random(&w->random, (uint32_t)size + 1);
+    faults_open(&w->c, size - discrete, discrete, w->algorithm, &options);
 }
 
 /* ---- a run ---- */
@@ -156,7 +156,7 @@ static void run_world(int32_t number) {
     int64_t leaked = mst_memory_live() - live;
     if (leaked)
         fail_msg("MUSTER_SEED=%llu MUSTER_FAULTS_WORLD=%d: %lld blocks leaked", (unsigned long long)seed, (int)number, (long long)leaked);
-    assert_int_equal(mst_far_live(), 0);
+    assert_int_equal(mst_discrete_live(), 0);
 }
 
 static int32_t worlds(void) {
@@ -182,7 +182,7 @@ static void random_runs_end_and_are_right(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_runs_end_and_are_right)};
-    assert_int_equal(mst_far_register(), MUSTER_OK);
+    assert_int_equal(mst_discrete_register(), MUSTER_OK);
     faults_watch();
     seed = faults_seed();
     return cmocka_run_group_tests(tests, NULL, NULL);

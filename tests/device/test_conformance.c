@@ -1,7 +1,7 @@
 /* What every device must do: one suite, run for each backend. To add a backend: one line in main.
  * Where MUSTER_CUDA_LIBRARIES names a machine, the suite runs on its GPUs instead. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +27,9 @@ static int open_host(void **state) { return open_device(state, "host"); }
 
 static int open_cuda(void **state) { return open_device(state, "cuda"); }
 
-static int open_far(void **state) {
-    mst_far_set_delays(200, 1);
-    return mst_far_register() == MUSTER_OK ? open_device(state, "far") : -1;
+static int open_discrete(void **state) {
+    mst_discrete_set_delays(200, 1);
+    return mst_discrete_register() == MUSTER_OK ? open_device(state, "discrete") : -1;
 }
 
 static int close_device(void **state) {
@@ -85,13 +85,13 @@ static void it_refuses_impossible_sizes(void **state) {
 
 static void a_failed_allocation_leaves_nothing(void **state) {
     mst_device *device = *state;
-    int64_t live = mst_memory_live(), far_live = mst_far_live();
+    int64_t live = mst_memory_live(), discrete_live = mst_discrete_live();
     void *address = NULL;
     mst_memory_fail_at(1);
     assert_refused(device->memory->allocate(device, 100, &address), MUSTER_OUT_OF_MEMORY, device->name);
     mst_memory_fail_at(0);
     assert_int_equal(mst_memory_live(), live);
-    assert_int_equal(mst_far_live(), far_live);
+    assert_int_equal(mst_discrete_live(), discrete_live);
     device->memory->release(device, allocate(device, 100));
 }
 
@@ -332,6 +332,6 @@ int main(void) {
         return run_suite("cuda", open_cuda) + run_events("cuda", open_cuda);
     }
     int failed = run_suite("host", open_host) + run_launches("host", open_host);
-    failed += run_suite("far", open_far) + run_events("far", open_far) + run_launches("far", open_far);
+    failed += run_suite("discrete", open_discrete) + run_events("discrete", open_discrete) + run_launches("discrete", open_discrete);
     return failed;
 }

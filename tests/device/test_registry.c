@@ -1,6 +1,6 @@
 #include "base_check.h"
 #include "cuda/cuda_impl.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 static void the_host_is_always_there(void **state) {
     (void)state;
@@ -26,12 +26,12 @@ static void an_unknown_backend_is_null(void **state) {
 
 static void a_registered_backend_is_found_and_only_once(void **state) {
     (void)state;
-    assert_null(mst_device_find("far"));
-    assert_ok(mst_far_register());
-    assert_ok(mst_far_register());
-    const mst_device_table *far = mst_device_find("far");
-    assert_non_null(far);
-    assert_refused(mst_device_register(far), MUSTER_INVALID_ARGUMENT, "\"far\"");
+    assert_null(mst_device_find("discrete"));
+    assert_ok(mst_discrete_register());
+    assert_ok(mst_discrete_register());
+    const mst_device_table *discrete = mst_device_find("discrete");
+    assert_non_null(discrete);
+    assert_refused(mst_device_register(discrete), MUSTER_INVALID_ARGUMENT, "\"discrete\"");
     assert_refused(mst_device_register(&mst_host_device_table), MUSTER_INVALID_ARGUMENT, "\"host\"");
 }
 

@@ -1,7 +1,7 @@
-/* The device "far" of device_far.h with a processor of its own: it runs the kernel texts, compiled
- * for the host, at once. Its addresses are no addresses for the
- * host: code that reads them dies by SIGSEGV. */
-#include "device_far.h"
+/* The device "discrete" of device_discrete.h with a processor of its own: it runs the kernel texts,
+ * compiled for the host, at once. Its addresses are no addresses for the host: code that reads them
+ * dies by SIGSEGV. */
+#include "device_discrete.h"
 
 #include "code_impl.h"
 #include "mst_shim.h"
@@ -23,13 +23,13 @@ static block blocks[BLOCKS];
 static int32_t used;
 static uint64_t numbers = 1;
 
-int64_t mst_far_live(void) {
+int64_t mst_discrete_live(void) {
     int64_t live = 0;
     for (int32_t i = 0; i < used; i++) live += blocks[i].memory != NULL;
     return live;
 }
 
-void mst_far_set_delays(int32_t longest_us, uint64_t seed) {
+void mst_discrete_set_delays(int32_t longest_us, uint64_t seed) {
     (void)longest_us;
     numbers = seed | 1;
 }
@@ -55,13 +55,13 @@ static muster_status shim_open(const mst_device_table *table, const char *argume
     mst_device *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("shim", sizeof *opened);
     *opened = mst_device_head(table);
-    snprintf(opened->name, sizeof opened->name, "far of the texts");
+    snprintf(opened->name, sizeof opened->name, "discrete of the texts");
     *device = opened;
     return MUSTER_OK;
 }
 
 static void shim_close(mst_device *device) {
-    if (mst_far_live() > 0) misuse("closed with memory that was not released");
+    if (mst_discrete_live() > 0) misuse("closed with memory that was not released");
     used = 0;
     mst_free(device);
 }
@@ -177,7 +177,7 @@ static const mst_device_memory_table memory = {
 static const mst_device_code_table code = {.launch = launch_code, .gemm = gemm, .peer_access = peer_access};
 
 static const mst_device_table table = {
-    .backend = "far",
+    .backend = "discrete",
     .open = shim_open,
     .close = shim_close,
     .synchronize = synchronize,
@@ -185,7 +185,7 @@ static const mst_device_table table = {
     .code = &code,
 };
 
-muster_status mst_far_register(void) {
+muster_status mst_discrete_register(void) {
     MUSTER_TRY(mst_code_add(&mst_ops_code));
     return mst_device_register(&table);
 }

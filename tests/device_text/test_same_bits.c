@@ -1,7 +1,7 @@
 /* Kernel texts against the host's operations, bit for bit, where both promise the same bits:
  * conversions, stores, roundings, random numbers. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "op_impl.h"
 #include "ops_fixture.h"
 
@@ -74,7 +74,7 @@ static muster_status convert(muster_worker *w, void *argument) {
 
 static void test_conversions_give_the_bits_of_the_host(void **state) {
     (void)state;
-    assert_ok(ops_run_on("far", convert, NULL));
+    assert_ok(ops_run_on("discrete", convert, NULL));
 }
 
 static muster_status accumulate(muster_worker *w, void *argument) {
@@ -98,7 +98,7 @@ static muster_status accumulate(muster_worker *w, void *argument) {
 
 static void test_accumulations_give_the_bits_of_the_host(void **state) {
     (void)state;
-    assert_ok(ops_run_on("far", accumulate, NULL));
+    assert_ok(ops_run_on("discrete", accumulate, NULL));
 }
 
 static muster_status update(muster_worker *w, void *argument) {
@@ -125,7 +125,7 @@ static muster_status update(muster_worker *w, void *argument) {
 
 static void test_updates_give_the_bits_of_the_host(void **state) {
     (void)state;
-    assert_ok(ops_run_on("far", update, NULL));
+    assert_ok(ops_run_on("discrete", update, NULL));
 }
 
 typedef struct drawn {
@@ -148,16 +148,16 @@ static muster_status draw(muster_worker *w, void *argument) {
 
 static void test_random_numbers_give_the_bits_of_the_host(void **state) {
     (void)state;
-    static drawn host, far;
+    static drawn host, discrete;
     const uint64_t firsts[] = {0, 1, 2, 3, 5, UINT64_MAX - 10, (uint64_t)1 << 33};
     for (int normal = 0; normal < 2; normal++)
         for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
             for (size_t i = 0; i < sizeof firsts / sizeof *firsts; i++) {
-                host = far = (drawn){.first = firsts[i], .dtype = dtype, .normal = normal, .count = 1 + ops_random(999)};
-                far.count = host.count;
+                host = discrete = (drawn){.first = firsts[i], .dtype = dtype, .normal = normal, .count = 1 + ops_random(999)};
+                discrete.count = host.count;
                 assert_ok(ops_run_on("host", draw, &host));
-                assert_ok(ops_run_on("far", draw, &far));
-                assert_memory_equal(host.values, far.values, (size_t)(host.count * muster_dtype_size(dtype)));
+                assert_ok(ops_run_on("discrete", draw, &discrete));
+                assert_memory_equal(host.values, discrete.values, (size_t)(host.count * muster_dtype_size(dtype)));
             }
 }
 
@@ -183,7 +183,7 @@ static muster_status gather(muster_worker *w, void *argument) {
 static void test_rows_are_gathered_by_an_index_list(void **state) {
     (void)state;
     assert_ok(ops_run_on("host", gather, NULL));
-    assert_ok(ops_run_on("far", gather, NULL));
+    assert_ok(ops_run_on("discrete", gather, NULL));
 }
 
 /* Long enough for many chunks: exact sums, and the same twice. */
@@ -221,11 +221,11 @@ static muster_status sum_long(muster_worker *w, void *argument) {
 
 static void test_long_sums_are_exact_and_the_same_twice(void **state) {
     (void)state;
-    assert_ok(ops_run_on("far", sum_long, NULL));
+    assert_ok(ops_run_on("discrete", sum_long, NULL));
 }
 
 int main(void) {
-    if (mst_far_register() != MUSTER_OK) return 1;
+    if (mst_discrete_register() != MUSTER_OK) return 1;
     ops_seed();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_conversions_give_the_bits_of_the_host), cmocka_unit_test(test_accumulations_give_the_bits_of_the_host),

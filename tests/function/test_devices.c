@@ -1,7 +1,7 @@
-/* Calls on devices with memory and queues of their own ("far"): what overlaps, what is copied
+/* Calls on devices with memory and queues of their own ("discrete"): what overlaps, what is copied
  * where, and what happens when a device does not come back. */
 #include "call_private.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "function_fixture.h"
 
 #include "base_pace.h"
@@ -31,8 +31,8 @@ typedef struct overlap {
 
 static muster_status wait_for_copies(const void *parameters) {
     const overlap *p = parameters;
-    for (int i = 0; i < 20000 && mst_far_async_copies() < p->wanted; i++) pass_time();
-    return mst_far_async_copies() < p->wanted ? mst_error(MUSTER_INTERNAL, "the next slice waits for this one") : MUSTER_OK;
+    for (int i = 0; i < 20000 && mst_discrete_async_copies() < p->wanted; i++) pass_time();
+    return mst_discrete_async_copies() < p->wanted ? mst_error(MUSTER_INTERNAL, "the next slice waits for this one") : MUSTER_OK;
 }
 
 static muster_status overlapping(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -45,10 +45,10 @@ static muster_status overlapping(muster_worker *w, const muster_tensor *in, must
 
 static void rows_of_a_slice_travel_while_the_one_before_computes(void **state) {
     (void)state;
-    muster_runtime *runtime = fixture_open("far", 1);
+    muster_runtime *runtime = fixture_open("discrete", 1);
     muster_function *f;
     float x[ROWS], y = 0, expected = 0;
-    int64_t before = mst_far_async_copies();
+    int64_t before = mst_discrete_async_copies();
     muster_call_options options;
     fill(x, ROWS);
     for (int i = 0; i < ROWS; i++) expected += x[i];
@@ -59,7 +59,7 @@ static void rows_of_a_slice_travel_while_the_one_before_computes(void **state) {
     options.slices = 6;
     assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options));
     assert_float_equal(y, expected, 0);
-    assert_int_equal(mst_far_async_copies() - before, 6); /* each once */
+    assert_int_equal(mst_discrete_async_copies() - before, 6); /* each once */
     fixture_close(runtime);
 }
 
@@ -79,8 +79,8 @@ static void staging_buffers_are_not_filled_before_they_are_free(void **state) {
     int64_t rows[ROWS];
     fill(x, ROWS * WIDE);
     for (int round = 0; round < fixture_rounds(12, 100); round++) {
-        mst_far_set_delays(300, seed + (uint64_t)round);
-        muster_runtime *runtime = fixture_open_shards("far", 2, round % 3 == 2 ? 4 : 0);
+        mst_discrete_set_delays(300, seed + (uint64_t)round);
+        muster_runtime *runtime = fixture_open_shards("discrete", 2, round % 3 == 2 ? 4 : 0);
         muster_function *f;
         muster_call_options options;
         const int kind = round % 4, stride = kind & 1 ? WIDE : COLUMNS;
@@ -112,14 +112,14 @@ static void staging_buffers_are_not_filled_before_they_are_free(void **state) {
         }
         fixture_close(runtime);
     }
-    mst_far_set_delays(0, 1);
+    mst_discrete_set_delays(0, 1);
 }
 
 /* ---- memory ---- */
 
 static void a_repeated_call_finds_all_its_memory(void **state) {
     (void)state;
-    muster_runtime *runtime = fixture_open("far", 2);
+    muster_runtime *runtime = fixture_open("discrete", 2);
     muster_function *f;
     float x[ROWS * COLUMNS], y[ROWS * COLUMNS], sum;
     int64_t rows[ROWS], host = 0, device = 0;
@@ -137,16 +137,16 @@ static void a_repeated_call_finds_all_its_memory(void **state) {
         const int64_t allocations = mst_memory_count();
         assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS, COLUMNS)}, 1,
                                        (muster_tensor[]){muster_f32(y, ROWS, COLUMNS), muster_f32(&sum)}, 2, &options));
-        if (call == 1) host = mst_far_live_host(), device = mst_far_live();
+        if (call == 1) host = mst_discrete_live_host(), device = mst_discrete_live();
         if (call < 2) continue;
         assert_int_equal(mst_memory_count() - allocations, 0);
-        assert_int_equal(mst_far_live_host(), host);
-        assert_int_equal(mst_far_live(), device);
+        assert_int_equal(mst_discrete_live_host(), host);
+        assert_int_equal(mst_discrete_live(), device);
     }
     assert_true(host > 0);
     fixture_close(runtime);
-    assert_int_equal(mst_far_live_host(), 0);
-    assert_int_equal(mst_far_live(), 0);
+    assert_int_equal(mst_discrete_live_host(), 0);
+    assert_int_equal(mst_discrete_live(), 0);
 }
 
 /* In flight a device has only what was reserved: the call that wanted more fails, the next finds
@@ -161,16 +161,16 @@ static muster_status late_scratch(muster_worker *w, const muster_tensor *in, mus
 
 static void what_was_refused_in_flight_is_there_for_the_next_call(void **state) {
     (void)state;
-    muster_runtime *runtime = fixture_open("far", 2);
+    muster_runtime *runtime = fixture_open("discrete", 2);
     muster_function *f;
     float y = 0;
-    mst_far_refuse_in_flight(true);
+    mst_discrete_refuse_in_flight(true);
     assert_ok(muster_function_create(runtime, "f", late_scratch, NULL, &f));
     assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
     assert_refused(muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&y)}, 1, NULL), MUSTER_OUT_OF_MEMORY, "400000");
     assert_ok(muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&y)}, 1, NULL));
     assert_float_equal(y, 200000, 0);
-    mst_far_refuse_in_flight(false);
+    mst_discrete_refuse_in_flight(false);
     fixture_close(runtime);
 }
 
@@ -178,22 +178,22 @@ static void what_was_refused_in_flight_is_there_for_the_next_call(void **state) 
 
 static muster_status context_is_the_devices(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out, (void)user;
-    return mst_far_context() == w->device ? MUSTER_OK : muster_fail(MUSTER_USER, "another context");
+    return mst_discrete_context() == w->device ? MUSTER_OK : muster_fail(MUSTER_USER, "another context");
 }
 
 static void the_callers_context_is_put_back(void **state) {
     (void)state;
     static mst_device other;
     for (int count = 1; count <= 2; count++) {
-        muster_runtime *runtime = fixture_open("far", count);
+        muster_runtime *runtime = fixture_open("discrete", count);
         muster_function *f;
         assert_ok(muster_function_create(runtime, "f", context_is_the_devices, NULL, &f));
-        mst_far_set_context(&other);
+        mst_discrete_set_context(&other);
         assert_ok(muster_function_call(f, NULL, 0, NULL, 0, NULL));
-        assert_ptr_equal(mst_far_context(), &other);
+        assert_ptr_equal(mst_discrete_context(), &other);
         assert_ok(muster_function_call_single(f, NULL, 0, NULL, 0, NULL));
-        assert_ptr_equal(mst_far_context(), &other);
-        mst_far_set_context(NULL);
+        assert_ptr_equal(mst_discrete_context(), &other);
+        mst_discrete_set_context(NULL);
         fixture_close(runtime);
     }
 }
@@ -203,7 +203,7 @@ static void the_callers_context_is_put_back(void **state) {
 static muster_runtime *open_impatient(const char *devices, int64_t fail_after_ns) {
     muster_runtime_options options;
     muster_runtime *runtime;
-    assert_ok(mst_far_register());
+    assert_ok(mst_discrete_register());
     muster_runtime_options_init(&options);
     options.devices = devices;
     options.fail_after_ns = fail_after_ns;
@@ -225,20 +225,20 @@ static void describe_sum(muster_runtime *runtime, muster_function **f) {
 
 static void a_device_that_does_not_come_back_is_named_and_not_used_again(void **state) {
     (void)state;
-    muster_runtime *runtime = open_impatient("far:3", test_patience(100 * MILLISECOND));
+    muster_runtime *runtime = open_impatient("discrete:3", test_patience(100 * MILLISECOND));
     muster_function *f;
     float x[ROWS], y = 0;
     fill(x, ROWS);
     describe_sum(runtime, &f);
-    mst_far_stall(1);
+    mst_discrete_stall(1);
     assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL),
-                   MUSTER_TIMEOUT, "s for its device far 1; it issued last: call f #");
+                   MUSTER_TIMEOUT, "s for its device discrete 1; it issued last: call f #");
     assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL),
-                   MUSTER_DEVICE_LOST, "device far 1 of rank 1 has not come back from an earlier call");
+                   MUSTER_DEVICE_LOST, "device discrete 1 of rank 1 has not come back from an earlier call");
     /* rank 0 has its device */
     assert_ok(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL));
     fixture_close(runtime);
-    mst_far_stall(-1);
+    mst_discrete_stall(-1);
 }
 
 static muster_status take_a_while(const void *parameters) {
@@ -257,7 +257,7 @@ static muster_status fail_beside_a_slow_device(muster_worker *w, const muster_te
 
 static void a_failure_elsewhere_leaves_a_busy_device_usable(void **state) {
     (void)state;
-    muster_runtime *runtime = open_impatient("far:2", -1);
+    muster_runtime *runtime = open_impatient("discrete:2", -1);
     muster_function *failing, *f;
     float x[ROWS], y = 0, expected = 0;
     fill(x, ROWS);
@@ -272,18 +272,18 @@ static void a_failure_elsewhere_leaves_a_busy_device_usable(void **state) {
 
 static void an_asynchronous_call_on_a_stalled_device_ends_too(void **state) {
     (void)state;
-    muster_runtime *runtime = open_impatient("far:1", test_patience(100 * MILLISECOND));
+    muster_runtime *runtime = open_impatient("discrete:1", test_patience(100 * MILLISECOND));
     muster_function *f;
     muster_pending *pending;
     float x[ROWS], y = 0;
     fill(x, ROWS);
     describe_sum(runtime, &f);
-    mst_far_stall(0);
+    mst_discrete_stall(0);
     assert_ok(
         muster_function_call_async(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL, &pending));
     fixture_close(runtime);
     assert_refused(muster_pending_wait(pending), MUSTER_TIMEOUT, "rank 0 waited");
-    mst_far_stall(-1);
+    mst_discrete_stall(-1);
 }
 
 int main(void) {

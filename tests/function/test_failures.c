@@ -4,7 +4,7 @@
 #include "muster/communicator.h"
 
 #include "base_machine.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "memory_impl.h"
 
 #include <pthread.h>
@@ -144,8 +144,8 @@ static muster_status try_whole_life(const char *devices, float *y) {
 
 static void every_allocation_may_fail(void **unused) {
     (void)unused;
-    const char *const devices[] = {"host:3", "far:2"};
-    assert_ok(mst_far_register());
+    const char *const devices[] = {"host:3", "discrete:2"};
+    assert_ok(mst_discrete_register());
     for (int d = 0; d < 2; d++) {
         float y = 0;
         assert_ok(try_whole_life(devices[d], &y)); /* what the process makes once is made */
@@ -164,7 +164,7 @@ static void every_allocation_may_fail(void **unused) {
             if (status != MUSTER_OK) assert_true(strlen(muster_last_error()) > 0);
             if (mst_memory_live() != live)
                 fail_msg("%s: allocation %lld: %lld blocks leaked", devices[d], (long long)k, (long long)(mst_memory_live() - live));
-            assert_int_equal(mst_far_live(), 0);
+            assert_int_equal(mst_discrete_live(), 0);
         }
         assert_ok(try_whole_life(devices[d], &y));
         assert_float_equal(y, 36, 0);

@@ -159,7 +159,7 @@ static void descriptions_are_checked(void **unused) {
 
 static void a_function_without_a_body_for_a_device_is_refused(void **unused) {
     (void)unused;
-    muster_runtime *runtime = fixture_open("far", 2);
+    muster_runtime *runtime = fixture_open("discrete", 2);
     muster_function *f;
     const muster_backend_body host_only = {"host", body};
     assert_refused(muster_function_create_with(runtime, "f", &host_only, 1, NULL, &f), MUSTER_UNSUPPORTED, "has no body for device 0");

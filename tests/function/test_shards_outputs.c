@@ -2,7 +2,7 @@
  * shards without rows, memory. */
 #include "function_fixture.h"
 
-#include "device_far.h"
+#include "device_discrete.h"
 #include "memory_impl.h"
 #include "variable_impl.h"
 
@@ -204,7 +204,7 @@ static void a_repeated_call_allocates_nothing_and_scratch_serves_every_run_again
     (void)unused;
     for_each_backend(backend) {
         float y = 0;
-        assert_ok(mst_far_register());
+        assert_ok(mst_discrete_register());
         assert_ok(greedy_life(backend, &y));
         assert_float_equal(y, 64, 0);
     }
@@ -225,7 +225,7 @@ static void every_allocation_may_fail(void **unused) {
             mst_memory_fail_at(0);
             refused += status != MUSTER_OK; /* merging the blocks of scratch may fail and does no harm */
             assert_int_equal(mst_memory_live(), live);
-            assert_int_equal(mst_far_live(), 0);
+            assert_int_equal(mst_discrete_live(), 0);
         }
         assert_true(refused >= allocations - 2);
         assert_ok(greedy_life(backend, &y));

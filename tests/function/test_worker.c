@@ -100,9 +100,9 @@ static void an_operation_takes_host_memory_on_the_host_backend_only(void **unuse
         assert_float_equal(y, 10, 0);
     }
     fixture_close(host);
-    muster_runtime *far = fixture_open("far", 2);
-    assert_refused(sum_as(far, MUSTER_DEVICE_HOST, &y), MUSTER_INVALID_ARGUMENT, "rank 1), received host memory (rank 1)");
-    fixture_close(far);
+    muster_runtime *discrete = fixture_open("discrete", 2);
+    assert_refused(sum_as(discrete, MUSTER_DEVICE_HOST, &y), MUSTER_INVALID_ARGUMENT, "rank 1), received host memory (rank 1)");
+    fixture_close(discrete);
 }
 
 /* ---- rows beyond all measure ---- */

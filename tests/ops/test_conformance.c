@@ -1,7 +1,7 @@
 /* Every operation on every device against plain loops, over dtypes and strided views, and what it
  * refuses. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "op_impl.h"
 #include "ops_fixture.h"
 
@@ -43,11 +43,11 @@ static ops_pair make(muster_worker *w, muster_dtype dtype, int32_t ndim, int64_t
     return p;
 }
 
-#define ON_EVERY_DEVICE(body)                      \
-    static void test_##body(void **state) {        \
-        (void)state;                               \
-        assert_ok(ops_run_on("host", body, NULL)); \
-        assert_ok(ops_run_on("far", body, NULL));  \
+#define ON_EVERY_DEVICE(body)                          \
+    static void test_##body(void **state) {            \
+        (void)state;                                   \
+        assert_ok(ops_run_on("host", body, NULL));     \
+        assert_ok(ops_run_on("discrete", body, NULL)); \
     }
 
 /* ---- BLAS ---- */
@@ -445,7 +445,7 @@ static muster_status bad_label(muster_worker *w, void *argument) {
 static void test_a_label_out_of_range_ends_the_call(void **state) {
     (void)state;
     assert_refused(ops_run_on("host", bad_label, NULL), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
-    assert_refused(ops_run_on("far", bad_label, NULL), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
+    assert_refused(ops_run_on("discrete", bad_label, NULL), MUSTER_OUT_OF_RANGE, "labels: expected labels in [0, 4), received 4 in row 0");
 }
 
 /* ---- random numbers ---- */
@@ -549,7 +549,7 @@ ON_EVERY_DEVICE(refusals)
 ON_EVERY_DEVICE(no_blas)
 
 int main(void) {
-    if (mst_far_register() != MUSTER_OK) return 1;
+    if (mst_discrete_register() != MUSTER_OK) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_blas),
         cmocka_unit_test(test_gemm),

@@ -2,7 +2,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "ops_oracle.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ static muster_status wrong_devices(muster_worker *w, void *unused) {
 static void test_memory_of_another_rank_is_refused(void **state) {
     (void)state;
     assert_ok(ops_run_on("host", wrong_devices, NULL));
-    assert_ok(ops_run_on("far", wrong_devices, NULL));
+    assert_ok(ops_run_on("discrete", wrong_devices, NULL));
 }
 
 static muster_status host_memory(muster_worker *w, void *unused) {
@@ -203,7 +203,7 @@ static void fail_every_allocation(const char *backend, const hungry *h) {
         a.k++;
         assert_ok(ops_run_on(backend, fail_once, &a));
         assert_int_equal(mst_memory_live(), live);
-        assert_int_equal(mst_far_live(), 0);
+        assert_int_equal(mst_discrete_live(), 0);
     }
     if (on_gpus()) return; /* scratch is a part of the memory that the device has reserved */
     /* device code reduces a few elements without scratch */
@@ -215,7 +215,7 @@ static void test_a_failed_allocation_fails_the_operation_and_nothing_else(void *
     for (size_t i = 0; i < sizeof hungry_ones / sizeof *hungry_ones; i++) {
         if (hungry_ones[i].call == gemm && !mst_blas_get()->sgemm) continue;
         fail_every_allocation("host", &hungry_ones[i]);
-        fail_every_allocation("far", &hungry_ones[i]);
+        fail_every_allocation("discrete", &hungry_ones[i]);
     }
 }
 
@@ -234,7 +234,7 @@ static muster_status count_allocations(muster_worker *w, void *unused) {
 static void test_operations_on_contiguous_operands_allocate_nothing(void **state) {
     (void)state;
     assert_ok(ops_run_on("host", count_allocations, NULL));
-    assert_ok(ops_run_on("far", count_allocations, NULL));
+    assert_ok(ops_run_on("discrete", count_allocations, NULL));
 }
 
 /* ---- no worker ---- */
@@ -250,7 +250,7 @@ static void test_every_operation_refuses_a_missing_worker(void **state) {
 }
 
 int main(void) {
-    if (mst_far_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK || !find_calls()) return 1;
+    if (mst_discrete_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK || !find_calls()) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_of_another_rank_is_refused),
         cmocka_unit_test(test_host_memory_is_good_on_the_host_backend),

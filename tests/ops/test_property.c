@@ -1,7 +1,7 @@
 /* Every row of the registry on random shapes and random layouts, strides 0 and broadcasting
  * included, against its oracle. What lies between the elements of a result keeps what it held. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "ops_oracle.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void test_operation(void **state) {
     repetition r = {o, ops_oracle_find(o->id), CHUNK};
     if (!r.oracle)
         fail_msg("the operation %s has no oracle: tests/ops/oracle/%s.c does not define ops_oracle_%s", o->name, o->name, o->name);
-    static const char *const backends[] = {"host", "far"};
+    static const char *const backends[] = {"host", "discrete"};
     for (int b = 0; b < 2; b++) {
         (void)ops_applied(o->id);
         for (int rounds = ops_rounds(2 * CHUNK, 20 * CHUNK); rounds > 0; rounds -= CHUNK) assert_ok(ops_run_on(backends[b], repeat, &r));
@@ -42,7 +42,7 @@ static void test_operation(void **state) {
 
 int main(void) {
     struct CMUnitTest tests[MST_OPERATIONS];
-    if (mst_far_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
+    if (mst_discrete_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
     ops_seed();
     for (int32_t i = 0; i < MST_OPERATIONS; i++)
         tests[i] = (struct CMUnitTest){

@@ -2,7 +2,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "runtime_gpus.h"
 #include "runtime_impl.h"
 
@@ -40,10 +40,10 @@ static muster_tensor tensor_on(int32_t rank) {
 
 static void a_device_has_its_number_and_its_own_name(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:3");
+    muster_runtime *runtime = open_text("discrete:3");
     assert_int_equal(found(runtime, "0"), 0);
     assert_int_equal(found(runtime, "2"), 2);
-    if (!on_gpus()) assert_int_equal(found(runtime, "far 1"), 1); /* virtual devices of one GPU have equal names */
+    if (!on_gpus()) assert_int_equal(found(runtime, "discrete 1"), 1); /* virtual devices of one GPU have equal names */
     assert_ok(muster_runtime_close(runtime));
 }
 
@@ -64,7 +64,7 @@ static void a_device_has_as_many_names_as_it_is_given(void **state) {
 
 static void two_runtimes_have_names_of_their_own(void **state) {
     (void)state;
-    muster_runtime *one = open_text("far:2"), *other = open_text("far:2");
+    muster_runtime *one = open_text("discrete:2"), *other = open_text("discrete:2");
     assert_ok(muster_runtime_name_device(one, "a", 0));
     assert_ok(muster_runtime_name_device(other, "a", 1));
     assert_int_equal(found(one, "a"), 0);
@@ -76,19 +76,19 @@ static void two_runtimes_have_names_of_their_own(void **state) {
 
 static void a_name_of_another_device_is_refused(void **state) {
     (void)state;
-    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
-    muster_runtime *runtime = open_text("far:2");
+    if (on_gpus()) SKIP("not on GPUs: its messages name discrete devices");
+    muster_runtime *runtime = open_text("discrete:2");
     assert_ok(muster_runtime_name_device(runtime, "a", 1));
     assert_refused(muster_runtime_name_device(runtime, "a", 0), MUSTER_INVALID_ARGUMENT,
                    "muster_runtime_name_device: name: expected one that no other device has, received 'a' for device 0, which is a name of "
-                   "device 1 ('a', 'far 1')");
+                   "device 1 ('a', 'discrete 1')");
     assert_refused(muster_runtime_name_device(runtime, "1", 0), MUSTER_INVALID_ARGUMENT,
                    "received '1' for device 0, which is a name of device 1");
-    assert_refused(muster_runtime_name_device(runtime, "far 1", 0), MUSTER_INVALID_ARGUMENT,
-                   "received 'far 1' for device 0, which is a name of device 1");
+    assert_refused(muster_runtime_name_device(runtime, "discrete 1", 0), MUSTER_INVALID_ARGUMENT,
+                   "received 'discrete 1' for device 0, which is a name of device 1");
     assert_int_equal(found(runtime, "a"), 1);
-    assert_ok(muster_runtime_name_device(runtime, "far 0", 0));
-    assert_int_equal(found(runtime, "far 0"), 0);
+    assert_ok(muster_runtime_name_device(runtime, "discrete 0", 0));
+    assert_int_equal(found(runtime, "discrete 0"), 0);
     assert_ok(muster_runtime_close(runtime));
 }
 
@@ -110,12 +110,13 @@ static void names_that_cannot_be_given_are_refused(void **state) {
 
 static void an_unknown_name_is_refused_with_the_list(void **state) {
     (void)state;
-    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
-    muster_runtime *runtime = open_text("far:2");
+    if (on_gpus()) SKIP("not on GPUs: its messages name discrete devices");
+    muster_runtime *runtime = open_text("discrete:2");
     assert_ok(muster_runtime_name_device(runtime, "left", 0));
-    assert_unknown(runtime, "lefr",
-                   "muster_runtime_find_device: name: expected the name or number of a device, which are 0 ('left', 'far 0'), 1 ('far 1'), "
-                   "received 'lefr'");
+    assert_unknown(
+        runtime, "lefr",
+        "muster_runtime_find_device: name: expected the name or number of a device, which are 0 ('left', 'discrete 0'), 1 ('discrete 1'), "
+        "received 'lefr'");
     assert_unknown(runtime, "2", "received '2'");
     assert_unknown(runtime, "-1", "received '-1'");
     assert_unknown(runtime, "", "name: expected a name that is not empty");
@@ -136,7 +137,7 @@ static void a_list_that_is_too_long_is_cut(void **state) {
 /* Several workers on one core, or virtual devices of one GPU. */
 static void an_own_name_of_two_devices_is_refused(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text(on_gpus() ? "far:3" : "far@5+6+5");
+    muster_runtime *runtime = open_text(on_gpus() ? "discrete:3" : "discrete@5+6+5");
     char message[200];
     snprintf(message, sizeof message,
              "expected a name of one device, received '%s', which devices 0 and %d have: give them names, or say the number",
@@ -165,7 +166,7 @@ static void the_default_device_is_the_first_until_it_is_set(void **state) {
 
 static void the_device_is_that_of_the_tensors(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:3");
+    muster_runtime *runtime = open_text("discrete:3");
     const muster_tensor mixed[] = {tensor_on(MUSTER_DEVICE_HOST), muster_tensor_none(), tensor_on(2), tensor_on(2)};
     int32_t rank = -7;
     assert_ok(muster_runtime_infer_device(runtime, mixed, 4, &rank));
@@ -184,15 +185,16 @@ static void the_device_is_that_of_the_tensors(void **state) {
 
 static void tensors_on_two_devices_are_refused_with_both_names(void **state) {
     (void)state;
-    if (on_gpus()) SKIP("not on GPUs: its messages name far devices");
-    muster_runtime *runtime = open_text("far:3");
+    if (on_gpus()) SKIP("not on GPUs: its messages name discrete devices");
+    muster_runtime *runtime = open_text("discrete:3");
     const muster_tensor tensors[] = {muster_tensor_none(), tensor_on(2), tensor_on(0)};
     int32_t rank = -7;
     assert_ok(muster_runtime_name_device(runtime, "big", 2));
-    assert_refused(muster_runtime_infer_device(runtime, tensors, 3, &rank), MUSTER_INVALID_ARGUMENT,
-                   "muster_runtime_infer_device: tensors[2]: expected one on device 2 ('big', 'far 2'), where tensors[1] is, received one "
-                   "on device 0 ('far 0'); "
-                   "muster_runtime_tensor_copy copies it to a tensor there");
+    assert_refused(
+        muster_runtime_infer_device(runtime, tensors, 3, &rank), MUSTER_INVALID_ARGUMENT,
+        "muster_runtime_infer_device: tensors[2]: expected one on device 2 ('big', 'discrete 2'), where tensors[1] is, received one "
+        "on device 0 ('discrete 0'); "
+        "muster_runtime_tensor_copy copies it to a tensor there");
     assert_int_equal(rank, -7);
     assert_ok(muster_runtime_close(runtime));
 }
@@ -234,7 +236,7 @@ static void names_are_known_inside_a_body(void **state) {
 
 static void a_child_has_no_names(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     const pid_t child = fork();
     if (child == 0) {
         int32_t rank;
@@ -346,6 +348,6 @@ int main(void) {
         cmocka_unit_test(several_threads_name_devices),
         cmocka_unit_test(options_of_another_size_are_not_written_beyond),
     };
-    assert_ok(mst_far_register());
+    assert_ok(mst_discrete_register());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

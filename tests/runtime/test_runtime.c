@@ -2,7 +2,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "runtime_impl.h"
 
 #include <stdlib.h>
@@ -33,8 +33,14 @@ static void test_device_texts(void **state) {
     static const struct {
         const char *text;
         int32_t size;
-    } cases[] = {{"host:1", 1},       {"host:4", 4}, {"far", 1},         {"far:2", 2},
-                 {"host:2,far:3", 5}, {"far@7", 1},  {"far@0+0+0+0", 4}, {"far@2+1,host:1,far:2", 5}};
+    } cases[] = {{"host:1", 1},
+                 {"host:4", 4},
+                 {"discrete", 1},
+                 {"discrete:2", 2},
+                 {"host:2,discrete:3", 5},
+                 {"discrete@7", 1},
+                 {"discrete@0+0+0+0", 4},
+                 {"discrete@2+1,host:1,discrete:2", 5}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].text);
         assert_int_equal(muster_runtime_size(runtime), cases[i].size);
@@ -59,19 +65,20 @@ static void test_device_texts_that_cannot_be_read(void **state) {
 
 static void test_ids_name_devices(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far@2+0+2,host:1,far:1");
-    assert_string_equal(muster_runtime_device(runtime, 0), "far 2");
-    assert_string_equal(muster_runtime_device(runtime, 1), "far 0");
-    assert_string_equal(muster_runtime_device(runtime, 2), "far 2");
-    assert_string_equal(muster_runtime_device(runtime, 4), "far 3"); /* counts go on behind the ids */
+    muster_runtime *runtime = open_text("discrete@2+0+2,host:1,discrete:1");
+    assert_string_equal(muster_runtime_device(runtime, 0), "discrete 2");
+    assert_string_equal(muster_runtime_device(runtime, 1), "discrete 0");
+    assert_string_equal(muster_runtime_device(runtime, 2), "discrete 2");
+    assert_string_equal(muster_runtime_device(runtime, 4), "discrete 3"); /* counts go on behind the ids */
     assert_ok(muster_runtime_close(runtime));
-    assert_text_refused("far@", MUSTER_INVALID_ARGUMENT, "expected an ordinal, a UUID or a PCI id at position 4, received 'far@'");
-    assert_text_refused("far@0+", MUSTER_INVALID_ARGUMENT, "at position 6");
-    assert_text_refused("far@0,,", MUSTER_INVALID_ARGUMENT, "at position 6");
+    assert_text_refused("discrete@", MUSTER_INVALID_ARGUMENT,
+                        "expected an ordinal, a UUID or a PCI id at position 9, received 'discrete@'");
+    assert_text_refused("discrete@0+", MUSTER_INVALID_ARGUMENT, "at position 11");
+    assert_text_refused("discrete@0,,", MUSTER_INVALID_ARGUMENT, "at position 11");
     assert_text_refused("host@0", MUSTER_INVALID_ARGUMENT, "expected a count of host devices, which have no ids");
     /* the backend's to read, with its colons */
-    assert_text_refused("far@0000:3b:00.0", MUSTER_INVALID_ARGUMENT, "received \"far:0000:3b:00.0\"");
-    assert_text_refused("far@0000000000000000000000000000000000000000000000000000000000000000", MUSTER_INVALID_ARGUMENT,
+    assert_text_refused("discrete@0000:3b:00.0", MUSTER_INVALID_ARGUMENT, "received \"discrete:0000:3b:00.0\"");
+    assert_text_refused("discrete@0000000000000000000000000000000000000000000000000000000000000000", MUSTER_INVALID_ARGUMENT,
                         "at most 63 characters");
 }
 
@@ -100,12 +107,12 @@ static void test_registering_memory(void **state) {
     static const struct {
         const char *devices;
         int64_t locks;
-    } cases[] = {{"host:2", 0}, {"far:1", 1}, {"far:2,host:1", 2}};
+    } cases[] = {{"host:2", 0}, {"discrete:1", 1}, {"discrete:2,host:1", 2}};
     static char memory[4096];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].devices);
         assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
-        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : cases[i].locks);
+        assert_int_equal(mst_discrete_locked(), on_gpus() ? 0 : cases[i].locks);
         assert_refused(muster_runtime_register(runtime, memory + 2047, 1), MUSTER_INVALID_ARGUMENT, "of which a part is in the 1024 bytes");
         assert_refused(muster_runtime_register(runtime, memory, 4096), MUSTER_INVALID_ARGUMENT, "expected memory that is not registered");
         assert_refused(muster_runtime_unregister(runtime, memory), MUSTER_INVALID_ARGUMENT, "expected one that is registered");
@@ -114,26 +121,26 @@ static void test_registering_memory(void **state) {
         assert_refused(muster_runtime_register(NULL, memory, 1), MUSTER_INVALID_ARGUMENT, "runtime");
         assert_ok(muster_runtime_register(runtime, memory, 1024));
         assert_ok(muster_runtime_register(runtime, memory + 2048, 1));
-        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : 3 * cases[i].locks);
+        assert_int_equal(mst_discrete_locked(), on_gpus() ? 0 : 3 * cases[i].locks);
         assert_ok(muster_runtime_unregister(runtime, memory + 1024));
-        assert_int_equal(mst_far_locked(), on_gpus() ? 0 : 2 * cases[i].locks);
+        assert_int_equal(mst_discrete_locked(), on_gpus() ? 0 : 2 * cases[i].locks);
         assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
         assert_ok(muster_runtime_close(runtime)); /* unlocks what is left */
-        assert_int_equal(mst_far_locked(), 0);
+        assert_int_equal(mst_discrete_locked(), 0);
     }
 }
 
 static void test_memory_that_a_device_cannot_lock_is_not_registered(void **state) {
     (void)state;
-    if (on_gpus()) SKIP("not on GPUs: it counts the allocations of the far device");
+    if (on_gpus()) SKIP("not on GPUs: it counts the allocations of the discrete device");
     static char memory[64];
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     mst_memory_fail_at(2); /* the list of ranges, then the first device; the list is there the second time */
     assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
     mst_memory_fail_at(2); /* the second device */
     assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
     mst_memory_fail_at(0);
-    assert_int_equal(mst_far_locked(), 0);
+    assert_int_equal(mst_discrete_locked(), 0);
     assert_ok(muster_runtime_register(runtime, memory, sizeof memory));
     assert_ok(muster_runtime_close(runtime));
 }
@@ -187,7 +194,7 @@ static void test_options_of_other_sizes(void **state) {
 
 static void test_description(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("host:1,far:1");
+    muster_runtime *runtime = open_text("host:1,discrete:1");
     const char *text = muster_runtime_description(runtime);
     assert_non_null(strstr(text, "devices: 2 (host cpu "));
     assert_non_null(strstr(text, "\nBLAS: "));
@@ -214,7 +221,7 @@ static void test_every_failing_allocation_of_open(void **state) {
     int64_t live = mst_memory_live();
     muster_runtime_options options;
     muster_runtime_options_init(&options);
-    options.devices = "host:3,far:1";
+    options.devices = "host:3,discrete:1";
     int64_t refused = 0;
     for (int64_t k = 1;; k++) {
         muster_runtime *runtime;
@@ -230,7 +237,7 @@ static void test_every_failing_allocation_of_open(void **state) {
             refused++;
         }
         assert_int_equal(mst_memory_live(), live);
-        assert_int_equal(mst_far_live(), 0);
+        assert_int_equal(mst_discrete_live(), 0);
     }
     assert_true(refused >= 8);
 }
@@ -302,7 +309,7 @@ static void test_dump(void **state) {
 static int setup(void **state) {
     (void)state;
     unsetenv("MUSTER_DEVICES");
-    return mst_far_register();
+    return mst_discrete_register();
 }
 
 int main(void) {

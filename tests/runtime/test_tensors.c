@@ -2,7 +2,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "muster/ops.h"
 #include "runtime_gpus.h"
 #include "runtime_impl.h"
@@ -55,7 +55,7 @@ static void assert_holds(muster_runtime *runtime, muster_tensor tensor, const in
 static void a_new_tensor_holds_zeros_on_the_named_device(void **state) {
     (void)state;
     static const int32_t zeros[CELLS];
-    muster_runtime *runtime = open_text("far:3");
+    muster_runtime *runtime = open_text("discrete:3");
     assert_ok(muster_runtime_name_device(runtime, "last", 2));
     assert_ok(muster_runtime_set_default_device(runtime, "1"));
     const muster_tensor named = make(runtime, "last", ROWS, COLUMNS), unnamed = make(runtime, NULL, ROWS, COLUMNS);
@@ -72,7 +72,7 @@ static void a_new_tensor_holds_zeros_on_the_named_device(void **state) {
 
 static void every_dtype_can_be_placed(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("host:1,far:1");
+    muster_runtime *runtime = open_text("host:1,discrete:1");
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++) {
         char in[3 * 8], out[3 * 8] = {0};
         const int64_t bytes = 3 * muster_dtype_size(dtype), shape[] = {3};
@@ -90,7 +90,7 @@ static void every_dtype_can_be_placed(void **state) {
 
 static void scalars_and_empty_tensors_can_be_placed(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     muster_tensor scalar, empty;
     float in = 2.5f, out = 0;
     assert_ok(muster_runtime_tensor_create(runtime, NULL, MUSTER_F32, 0, NULL, &scalar));
@@ -134,11 +134,11 @@ static void what_cannot_be_created_is_refused(void **state) {
 static void what_is_left_is_freed_at_close(void **state) {
     (void)state;
     const int64_t live = mst_memory_live();
-    muster_runtime *runtime = open_text("host:1,far:2");
+    muster_runtime *runtime = open_text("host:1,discrete:2");
     for (int32_t i = 0; i < 30; i++) make(runtime, (const char *[]){"0", "1", "2"}[i % 3], 1 + i, 3);
     assert_ok(muster_runtime_close(runtime));
     assert_int_equal(mst_memory_live(), live);
-    assert_int_equal(mst_far_live(), 0);
+    assert_int_equal(mst_discrete_live(), 0);
 }
 
 /* ---- copying: each pair of places, each side dense or strided ---- */
@@ -191,13 +191,13 @@ static void copy_between_all(const char *devices, const char *const *places, int
 static void every_place_copies_to_every_place(void **state) {
     (void)state;
     static const char *const places[] = {NULL, "0", "1", "2", "3"};
-    copy_between_all("host:2,far:2", places, 5); /* on GPUs: two of them */
+    copy_between_all("host:2,discrete:2", places, 5); /* on GPUs: two of them */
 }
 
 static void devices_of_one_kind_copy_to_each_other(void **state) {
     (void)state;
     static const char *const places[] = {"0", "1", "2"};
-    copy_between_all("far:3", places, 3); /* on GPUs: virtual devices of one */
+    copy_between_all("discrete:3", places, 3); /* on GPUs: virtual devices of one */
 }
 
 static void pieces_of_every_size_make_the_whole(void **state) {
@@ -207,7 +207,7 @@ static void pieces_of_every_size_make_the_whole(void **state) {
     const int64_t usual = mst_tensor_copy_piece;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         mst_tensor_copy_piece = sizes[i];
-        copy_between_all("far:2", places, 3);
+        copy_between_all("discrete:2", places, 3);
     }
     mst_tensor_copy_piece = usual;
 }
@@ -215,7 +215,7 @@ static void pieces_of_every_size_make_the_whole(void **state) {
 static void a_transposed_view_copies_in_its_own_order(void **state) {
     (void)state;
     const int64_t usual = mst_tensor_copy_piece;
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     const muster_tensor one = make(runtime, "0", ROWS, COLUMNS), other = make(runtime, "1", COLUMNS, ROWS);
     int32_t cells[CELLS], turned[CELLS];
     count_up(cells, 0);
@@ -230,7 +230,7 @@ static void a_transposed_view_copies_in_its_own_order(void **state) {
 
 static void a_row_repeats_where_its_stride_is_0(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS);
     int32_t row[COLUMNS], expected[CELLS];
     muster_tensor repeated = muster_i32(row, 1, COLUMNS);
@@ -245,7 +245,7 @@ static void a_row_repeats_where_its_stride_is_0(void **state) {
 
 static void a_copy_to_itself_changes_nothing(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS);
     int32_t cells[CELLS];
     count_up(cells, 5);
@@ -259,7 +259,7 @@ static void a_copy_to_itself_changes_nothing(void **state) {
 /* Rows 0 to 2 take rows 3 to 5 of the same tensor. */
 static void apart_within_one_tensor(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS);
     int32_t cells[CELLS];
     count_up(cells, 0);
@@ -287,7 +287,7 @@ static void a_tensor_of_a_host_device_is_host_memory(void **state) {
 
 static void tensors_that_do_not_match_are_refused(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     int32_t cells[CELLS];
     float others[CELLS];
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS);
@@ -307,7 +307,7 @@ static void tensors_that_do_not_match_are_refused(void **state) {
 
 static void a_view_beyond_its_tensor_is_refused(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     int32_t cells[CELLS] = {0};
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS), host = muster_i32(cells, ROWS, COLUMNS);
     muster_tensor behind = tensor, before = tensor, wide = tensor, backwards = tensor;
@@ -329,7 +329,7 @@ static void a_view_beyond_its_tensor_is_refused(void **state) {
 
 static void a_destroyed_tensor_is_refused(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     int32_t cells[CELLS];
     const muster_tensor old = make(runtime, "1", ROWS, COLUMNS);
     assert_ok(muster_runtime_tensor_destroy(runtime, old));
@@ -346,7 +346,7 @@ static void a_destroyed_tensor_is_refused(void **state) {
 
 static void a_tensor_of_another_runtime_is_refused(void **state) {
     (void)state;
-    muster_runtime *one = open_text("far:1"), *other = open_text("far:1");
+    muster_runtime *one = open_text("discrete:1"), *other = open_text("discrete:1");
     int32_t cells[CELLS];
     const muster_tensor tensor = make(one, "0", ROWS, COLUMNS);
     make(other, "0", 1, 1);
@@ -360,7 +360,7 @@ static void a_tensor_of_another_runtime_is_refused(void **state) {
 
 static void only_whole_tensors_are_destroyed(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     int32_t cells[CELLS];
     const muster_tensor tensor = make(runtime, "0", ROWS, COLUMNS);
     assert_refused(muster_runtime_tensor_destroy(runtime, muster_tensor_slice(tensor, 1, 2)), MUSTER_INVALID_ARGUMENT,
@@ -388,7 +388,7 @@ static muster_status use_inside(muster_worker *worker, void *argument) {
 
 static void bodies_use_tensors_but_do_not_make_them(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     inside i = {runtime, make(runtime, "1", ROWS, COLUMNS)};
     int32_t sevens[CELLS];
     for (int32_t c = 0; c < CELLS; c++) sevens[c] = 7;
@@ -403,7 +403,7 @@ static void bodies_use_tensors_but_do_not_make_them(void **state) {
 
 static void a_child_cannot_use_tensors(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:1");
+    muster_runtime *runtime = open_text("discrete:1");
     const muster_tensor tensor = make(runtime, "0", 2, 2);
     const pid_t child = fork();
     if (child == 0) {
@@ -423,8 +423,8 @@ static void a_child_cannot_use_tensors(void **state) {
 
 static void a_tensor_for_which_there_is_no_memory_is_not_made(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("host:1,far:1");
-    const int64_t live = mst_memory_live(), far_live = mst_far_live();
+    muster_runtime *runtime = open_text("host:1,discrete:1");
+    const int64_t live = mst_memory_live(), discrete_live = mst_discrete_live();
     for (int32_t r = 0; r < 2; r++) {
         int32_t refused = 0;
         for (int64_t k = 1;; k++) {
@@ -439,19 +439,19 @@ static void a_tensor_for_which_there_is_no_memory_is_not_made(void **state) {
             }
             assert_int_equal(status, MUSTER_OUT_OF_MEMORY);
             assert_int_equal(tensor.dtype, MUSTER_DTYPE_NONE);
-            assert_int_equal(mst_far_live(), far_live);
+            assert_int_equal(mst_discrete_live(), discrete_live);
             assert_int_equal(runtime->placed_count, 0);
             refused++;
         }
         if (!on_gpus()) assert_true(refused >= 1);
     }
-    assert_true(mst_memory_live() <= live + 2); /* the list of tensors, and the far device's of blocks */
+    assert_true(mst_memory_live() <= live + 2); /* the list of tensors, and the discrete device's of blocks */
     assert_ok(muster_runtime_close(runtime));
 }
 
 static void a_copy_for_which_there_is_no_memory_fails_alone(void **state) {
     (void)state;
-    muster_runtime *runtime = open_text("far:2");
+    muster_runtime *runtime = open_text("discrete:2");
     const muster_tensor from = columns_of(make(runtime, "0", ROWS, 2 * COLUMNS), 0, 2),
                         to = columns_of(make(runtime, "1", ROWS, 2 * COLUMNS), 0, 2);
     int32_t cells[CELLS], refused = 0;
@@ -473,7 +473,7 @@ static void a_copy_for_which_there_is_no_memory_fails_alone(void **state) {
 static void tensors_are_found_among_many(void **state) {
     (void)state;
     enum { MANY = 300 };
-    muster_runtime *runtime = open_text("host:1,far:2");
+    muster_runtime *runtime = open_text("host:1,discrete:2");
     static muster_tensor tensors[MANY];
     for (int32_t i = 0; i < MANY; i++) {
         tensors[i] = make(runtime, (const char *[]){"0", "1", "2"}[i * 7 % 3], 1, 1 + i % 5);
@@ -519,7 +519,7 @@ static void *move_around(void *argument) {
 static void several_threads_place_tensors(void **state) {
     (void)state;
     enum { THREADS = 4 };
-    muster_runtime *runtime = open_text("host:1,far:2");
+    muster_runtime *runtime = open_text("host:1,discrete:2");
     pthread_t threads[THREADS];
     client clients[THREADS];
     for (int32_t i = 0; i < THREADS; i++) {
@@ -562,6 +562,6 @@ int main(void) {
         cmocka_unit_test(tensors_are_found_among_many),
         cmocka_unit_test(several_threads_place_tensors),
     };
-    assert_ok(mst_far_register());
+    assert_ok(mst_discrete_register());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,7 +147,7 @@ static muster_communicator *open_communicator(collectives_pool *pool, const char
 }
 
 static void run_pool(const cell *cells, int64_t count, int64_t *run) {
-    int32_t ranks = cells->ranks, host = cells->devices == CELL_HOST ? ranks : cells->devices == CELL_FAR ? 0 : (ranks + 1) / 2;
+    int32_t ranks = cells->ranks, host = cells->devices == CELL_HOST ? ranks : cells->devices == CELL_DISCRETE ? 0 : (ranks + 1) / 2;
     collectives_pool pool;
     muster_communicator *communicators[CELL_ALGORITHMS];
     collectives_open(&pool, host, ranks - host);

@@ -5,7 +5,7 @@
 #include "base_check.h"
 #include "base_pace.h"
 #include "base_seed.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -242,10 +242,10 @@ const char *faults_all_kinds(mst_pool *pool) {
 
 void faults_log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
-void faults_open(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, const mst_pool_options *options) {
+void faults_open(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *options) {
     mst_pool_options used = *options;
-    collectives_open_devices(c, host, far);
-    used.dedicated_rank0 = used.dedicated_rank0 || (collectives_devices() != COLLECTIVES_HOST_AND_FAR && c->size > 1);
+    collectives_open_devices(c, host, discrete);
+    used.dedicated_rank0 = used.dedicated_rank0 || (collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1);
     assert_ok(mst_pool_create(&used, c->devices, c->size, &c->pool));
     assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
 }
@@ -314,7 +314,7 @@ extern void __ubsan_handle_add_overflow(void) __attribute__((weak)); /* there on
 bool faults_whole(void) {
     if (test_is_full()) return true;
     /* each GPU of the simulated machine is several threads */
-    if (collectives_devices() != COLLECTIVES_HOST_AND_FAR) return false;
+    if (collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE) return false;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return false;
 #else

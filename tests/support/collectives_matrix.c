@@ -15,7 +15,7 @@ static const char *const kind_names[CELL_KINDS] = {
 const char *cell_algorithm(int index) {
     static const char *const names[CELL_ALGORITHMS] = {"reference", "inline", "direct", NULL}, *const of_gpus[CELL_ALGORITHMS] = {
                                                                                                    "reference", "p2p", "nccl", NULL};
-    return (collectives_devices() == COLLECTIVES_HOST_AND_FAR ? names : of_gpus)[index];
+    return (collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE ? names : of_gpus)[index];
 }
 
 int64_t cell_count(const cell *c) {
@@ -154,7 +154,7 @@ cell *cell_pairwise(uint64_t seed, bool light, int64_t *count) {
 }
 
 const char *cell_text(const cell *c, char text[CELL_TEXT]) {
-    static const char *const devices[CELL_DEVICES] = {"host", "far", "host and far"};
+    static const char *const devices[CELL_DEVICES] = {"host", "discrete", "host and discrete"};
     const char *algorithm = cell_algorithm(c->algorithm);
     snprintf(text, CELL_TEXT, "%s %s %s, %s, %d ranks, %lld elements%s, %s devices", kind_names[c->kind],
              cell_reduces(c) ? mst_reduction_name(c->op) : "of", muster_dtype_name(c->dtype), algorithm ? algorithm : "selected", c->ranks,

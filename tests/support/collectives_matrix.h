@@ -27,7 +27,7 @@ typedef enum {
 } cell_kind;
 
 /* MIXED: the first half of the ranks, rounded up, on the host */
-enum { CELL_HOST, CELL_FAR, CELL_MIXED, CELL_DEVICES };
+enum { CELL_HOST, CELL_DISCRETE, CELL_MIXED, CELL_DEVICES };
 enum { CELL_ALGORITHMS = 4, CELL_RANKS = 9, CELL_COUNTS = 9 }; /* counts: 0, 1, N-1, N, N+1, 9, 1000, 65537, 1 Mi */
 
 typedef struct cell {

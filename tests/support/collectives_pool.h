@@ -1,4 +1,4 @@
-/* A pool with a communicator over "host" or "far" devices, without a runtime; or, where the
+/* A pool with a communicator over "host" or "discrete" devices, without a runtime; or, where the
  * environment's MUSTER_TEST_DEVICES says so, over GPUs instead of all of these: "cuda": one each,
  * "cuda-virtual": all on the first. */
 #ifndef COLLECTIVES_POOL_H
@@ -13,15 +13,15 @@ typedef struct collectives_pool {
     muster_communicator *communicator;
 } collectives_pool;
 
-typedef enum { COLLECTIVES_HOST_AND_FAR, COLLECTIVES_GPUS, COLLECTIVES_VIRTUAL } collectives_kind;
+typedef enum { COLLECTIVES_HOST_AND_DISCRETE, COLLECTIVES_GPUS, COLLECTIVES_VIRTUAL } collectives_kind;
 collectives_kind collectives_devices(void);
 /* Only size and devices. */
-void collectives_open_devices(collectives_pool *c, int32_t host, int32_t far);
+void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discrete);
 
-/* The first `host` ranks are host devices, the others far ones. Asserts success. */
-void collectives_open(collectives_pool *c, int32_t host, int32_t far);
+/* The first `host` ranks are host devices, the others discrete ones. Asserts success. */
+void collectives_open(collectives_pool *c, int32_t host, int32_t discrete);
 /* algorithm: forced, NULL: as selected; fail_after_ns: the deadline. */
-void collectives_open_with(collectives_pool *c, int32_t host, int32_t far, const char *algorithm, int64_t fail_after_ns);
+void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns);
 void collectives_close(collectives_pool *c);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
 

@@ -143,7 +143,7 @@ static muster_status separate_input(const seat *seat, shot *s, muster_tensor *in
             memcpy(seat->host + i * vector, seat->batch->vectors[first_shard(s->rank) + i], (size_t)vector);
         *input = muster_tensor_reshape(tensor_at(seat, s, 0, s->input_count), 2, shape);
     }
-    if (seat->far)
+    if (seat->discrete)
         return muster_worker_write(seat->worker, bytes_of(sharded ? seat->host : (char *)s->given, bytes), whole(seat, 0, bytes));
     if (!sharded) *input = muster_tensor_make(s->c->dtype, (char *)s->given, 1, &s->input_count);
     return MUSTER_OK;
@@ -151,13 +151,13 @@ static muster_status separate_input(const seat *seat, shot *s, muster_tensor *in
 
 /* Bytes [begin, end) with their guards, from the copy to the device. */
 static muster_status to_device(const seat *seat, int64_t begin, int64_t end) {
-    if (!seat->far) return MUSTER_OK;
+    if (!seat->discrete) return MUSTER_OK;
     return muster_worker_write(seat->worker, bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD),
                                whole(seat, begin - GUARD, end + GUARD));
 }
 
 static muster_status from_device(const seat *seat, int64_t begin, int64_t end) {
-    if (!seat->far) return MUSTER_OK;
+    if (!seat->discrete) return MUSTER_OK;
     return muster_worker_read(seat->worker, whole(seat, begin - GUARD, end + GUARD),
                               bytes_of(seat->host + begin - GUARD, end - begin + 2 * GUARD));
 }
@@ -331,17 +331,17 @@ muster_status seat_take(seat *seat, muster_worker *worker, batch *b) {
             bytes = input + 2 * output;
     *seat = (struct seat){.worker = worker,
                           .batch = b,
-                          .far = !mst_device_is_host(worker->device),
+                          .discrete = !mst_device_is_host(worker->device),
                           .output_at = input + GUARD,
                           .velocity_at = input + output + GUARD};
     seat->arena = muster_worker_scratch(worker, MUSTER_U8, 1, &bytes);
     if (seat->arena.dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
-    seat->host = seat->far ? mst_alloc_uninitialised((size_t)bytes) : muster_tensor_address(seat->arena);
+    seat->host = seat->discrete ? mst_alloc_uninitialised((size_t)bytes) : muster_tensor_address(seat->arena);
     return seat->host ? MUSTER_OK : mst_out_of_memory("test", bytes);
 }
 
 void seat_leave(seat *seat) {
-    if (seat->far) mst_free(seat->host);
+    if (seat->discrete) mst_free(seat->host);
 }
 
 /* ---- all of it ---- */

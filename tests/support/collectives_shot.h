@@ -31,7 +31,7 @@ typedef struct seat {
     batch *batch;
     muster_tensor arena; /* u8: input, guard, output, guard, velocity, guard */
     char *host;
-    bool far;
+    bool discrete;
     int64_t output_at, velocity_at;
 } seat;
 

@@ -54,11 +54,12 @@ muster_status values_same(muster_worker *w, muster_tensor tensor, muster_tensor 
     return at == size ? MUSTER_OK : mst_error(MUSTER_USER, "rank %d of %d: byte %lld differs", w->rank, w->size, (long long)at);
 }
 
-static void run_on(mst_task task, void *argument, int32_t host, int32_t far) {
+static void run_on(mst_task task, void *argument, int32_t host, int32_t discrete) {
     collectives_pool c;
-    collectives_open(&c, host, far);
+    collectives_open(&c, host, discrete);
     muster_status status = collectives_run(&c, task, argument);
-    if (status != MUSTER_OK) fail_msg("%d host and %d far devices: %s: %s", host, far, muster_status_name(status), muster_last_error());
+    if (status != MUSTER_OK)
+        fail_msg("%d host and %d discrete devices: %s: %s", host, discrete, muster_status_name(status), muster_last_error());
     collectives_close(&c);
 }
 

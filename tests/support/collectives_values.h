@@ -17,7 +17,7 @@ muster_status values_expect_part(muster_worker *w, muster_tensor tensor, int64_t
 muster_tensor values_copy(muster_worker *w, muster_tensor host);
 muster_status values_same(muster_worker *w, muster_tensor tensor, muster_tensor host);
 
-/* The task succeeds on pools of `least` to 9 host devices, and on far and mixed ones. */
+/* The task succeeds on pools of `least` to 9 host devices, and on discrete and mixed ones. */
 void values_run_on_all(mst_task task, void *argument, int32_t least);
 /* On this many host devices. */
 void values_run_on(mst_task task, void *argument, int32_t host);

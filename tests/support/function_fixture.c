@@ -1,12 +1,12 @@
 #include "function_fixture.h"
 
 #include "base_seed.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const char *const fixture_backends[] = {"host", "far", NULL};
+const char *const fixture_backends[] = {"host", "discrete", NULL};
 
 static void no_log(void *user, const char *line) { (void)user, (void)line; }
 
@@ -16,7 +16,7 @@ muster_runtime *fixture_open_shards(const char *backend, int count, int shards) 
     char devices[32];
     muster_runtime_options options;
     muster_runtime *runtime = NULL;
-    assert_ok(mst_far_register());
+    assert_ok(mst_discrete_register());
     muster_runtime_options_init(&options);
     snprintf(devices, sizeof devices, "%s:%d", backend, count);
     options.devices = devices;

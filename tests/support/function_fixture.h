@@ -12,8 +12,8 @@
 
 #include "muster/function.h"
 
-/* A silent runtime of `count` devices of `backend` ("host" or "far"). Fails the test if it does not
- * open. */
+/* A silent runtime of `count` devices of `backend` ("host" or "discrete"). Fails the test if it
+ * does not open. */
 muster_runtime *fixture_open(const char *backend, int count);
 /* The same with logical shards; 0: off. */
 muster_runtime *fixture_open_shards(const char *backend, int count, int shards);

@@ -13,7 +13,7 @@ enum { PAIRS = 16, STORAGE = 1 << 15 };
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
 muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
-    const bool gpus = on_gpus(); /* one for the host device of a test, another for the far one */
+    const bool gpus = on_gpus(); /* one for the host device of a test, another for the discrete one */
     const mst_device_table *table = mst_device_find(gpus ? "cuda" : backend);
     assert_non_null(table);
     assert_ok(mst_code_add(&mst_ops_code));

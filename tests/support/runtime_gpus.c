@@ -39,17 +39,17 @@ static void put_gpus(char *text, int count, bool one) {
 
 /* False: the text is none that a test names usually, and stays. */
 static bool translate(const char *devices, char *text) {
-    const bool mixed = strstr(devices, "host:") && strstr(devices, "far:");
+    const bool mixed = strstr(devices, "host:") && strstr(devices, "discrete:");
     *text = '\0';
     for (const char *entry = devices; entry; entry = strchr(entry, ',')) {
         entry += *entry == ',';
-        const int host = count_in(entry, "host"), far = count_in(entry, "far");
-        if (host < 0 && far < 0) return false;
+        const int host = count_in(entry, "host"), discrete = count_in(entry, "discrete");
+        if (host < 0 && discrete < 0) return false;
         if (entry != devices) strcat(text, ",");
         if (host > 0 && mixed)
             sprintf(text + strlen(text), "host:%d", host);
         else
-            put_gpus(text, host > 0 ? host : far, host < 0 && !mixed);
+            put_gpus(text, host > 0 ? host : discrete, host < 0 && !mixed);
     }
     return true;
 }

@@ -1,7 +1,7 @@
 /* Collectives between the replicas, each against what it means when written down plainly: on every
  * number and kind of device, with any number of rows. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "variable_impl.h"
 
 #include <stdio.h>
@@ -20,8 +20,20 @@ static muster_runtime *open_text(const char *devices, int32_t logical_shards) {
     return runtime;
 }
 
-static const char *const texts[] = {"host:1", "host:2", "host:3", "host:4",       "host:5",       "far:1",        "far:2",
-                                    "far:3",  "far:4",  "far:5",  "host:1,far:1", "far:1,host:2", "host:2,far:2", "host:1,far:4"};
+static const char *const texts[] = {"host:1",
+                                    "host:2",
+                                    "host:3",
+                                    "host:4",
+                                    "host:5",
+                                    "discrete:1",
+                                    "discrete:2",
+                                    "discrete:3",
+                                    "discrete:4",
+                                    "discrete:5",
+                                    "host:1,discrete:1",
+                                    "discrete:1,host:2",
+                                    "host:2,discrete:2",
+                                    "host:1,discrete:4"};
 enum { MACHINES = sizeof texts / sizeof *texts };
 
 typedef struct machine {
@@ -34,7 +46,7 @@ static machine machines[MACHINES];
 static int open_machines(void **state) {
     (void)state;
     const float one[COLUMNS] = {1, 1};
-    if (mst_far_register() != MUSTER_OK) return -1;
+    if (mst_discrete_register() != MUSTER_OK) return -1;
     for (int m = 0; m < MACHINES; m++) {
         machines[m].runtime = open_text(texts[m], -1);
         machines[m].size = muster_runtime_size(machines[m].runtime);
@@ -48,7 +60,7 @@ static int close_machines(void **state) {
     for (int m = 0; m < MACHINES; m++) {
         if (muster_runtime_close(machines[m].runtime) != MUSTER_OK) return -1;
     }
-    return mst_far_live() == 0 ? 0 : -1;
+    return mst_discrete_live() == 0 ? 0 : -1;
 }
 
 #define for_each_machine(m) for (const machine *m = machines; m < machines + MACHINES; m++)
@@ -317,7 +329,7 @@ static float large[3][3 * LARGE], received[3 * LARGE];
 /* More than travels beside a line, in rows that are not multiples of one. */
 static void large_replicas_take_the_direct_way(void **state) {
     (void)state;
-    const char *const three[] = {"host:3", "far:3", "host:1,far:2"};
+    const char *const three[] = {"host:3", "discrete:3", "host:1,discrete:2"};
     for (int m = 0; m < 3; m++) {
         muster_runtime *runtime = open_text(three[m], -1);
         muster_variable *v;
@@ -567,15 +579,15 @@ static void failing_allocations_change_nothing(void **state) {
         {"reduce_at", run_reduce_at, expect_reduce_at},
         {"gather_at", run_gather_at, expect_gather_at},
     };
-    static const char *const devices[] = {"host:3", "far:3", "host:1,far:2"};
+    static const char *const devices[] = {"host:3", "discrete:3", "host:1,discrete:2"};
     const int64_t equal[] = {4, 4, 4}, uneven[] = {2, 5, 7};
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
         const bool reduces = operations[o].run == run_reduce_scatter || operations[o].run == run_reduce_at;
         for (int d = 0; d < 3; d++) {
-            const int64_t live = mst_memory_live(), far = mst_far_live();
+            const int64_t live = mst_memory_live(), discrete = mst_discrete_live();
             for (int64_t k = 1; !fail_allocation(devices[d], &operations[o], reduces ? equal : uneven, k); k++) continue;
             assert_int_equal(mst_memory_live(), live);
-            assert_int_equal(mst_far_live(), far);
+            assert_int_equal(mst_discrete_live(), discrete);
         }
     }
 }
@@ -614,7 +626,7 @@ static void reductions_go_in_rank_order_with_and_without_logical_shards(void **s
     const float values[4] = {1e8f, 1, -1e8f, 1};
     for (int32_t shards = -1; shards <= 8; shards += 9) {
         for (int d = 0; d < 2; d++) {
-            muster_runtime *runtime = open_text(d ? "far:4" : "host:4", shards);
+            muster_runtime *runtime = open_text(d ? "discrete:4" : "host:4", shards);
             muster_variable *v;
             float each[4], part;
             assert_ok(muster_variable_create(runtime, "v", muster_f32(each, 4), &v));

@@ -1,10 +1,10 @@
 /* Variables: every operation on every number and kind of device, every refusal, and what a failed
  * allocation leaves. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 #include "variable_impl.h"
 
-static const char *const machines[] = {"host:1", "host:2", "host:3", "host:4", "host:8", "far:1", "far:3", "host:1,far:2"};
+static const char *const machines[] = {"host:1", "host:2", "host:3", "host:4", "host:8", "discrete:1", "discrete:3", "host:1,discrete:2"};
 enum { MACHINES = sizeof machines / sizeof *machines };
 
 static muster_runtime *open_text(const char *devices) {
@@ -60,7 +60,7 @@ static void test_create_set_get(void **state) {
         assert_ok(muster_variable_create(runtime, "w", muster_f32(values), &w));
         assert_ok(muster_runtime_close(runtime));
     }
-    assert_int_equal(mst_far_live(), 0);
+    assert_int_equal(mst_discrete_live(), 0);
 }
 
 static void test_reductions(void **state) {
@@ -370,7 +370,7 @@ static void fail_every_allocation(const char *machine, muster_status (*operation
         }
         assert_ok(muster_runtime_close(c.runtime));
         assert_int_equal(mst_memory_live(), live);
-        assert_int_equal(mst_far_live(), 0);
+        assert_int_equal(mst_discrete_live(), 0);
     }
 }
 
@@ -381,13 +381,13 @@ static void test_failing_allocations_change_nothing(void **state) {
         do_stack,  do_get, do_get_apart, do_reduce_to_apart, do_stack_apart, do_concatenate, do_concatenate_apart};
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         fail_every_allocation("host:3", operations[i]);
-        fail_every_allocation("far:3", operations[i]);
+        fail_every_allocation("discrete:3", operations[i]);
     }
 }
 
 static int setup(void **state) {
     (void)state;
-    return mst_far_register();
+    return mst_discrete_register();
 }
 
 int main(void) {

@@ -1,7 +1,7 @@
-/* What makes the device far: the traps that it sets for code that treats every device as the
+/* What makes the device discrete: the traps that it sets for code that treats every device as the
  * host. */
 #include "base_check.h"
-#include "device_far.h"
+#include "device_discrete.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int open_far(void **state) {
-    if (mst_far_register() != MUSTER_OK) return -1;
-    const mst_device_table *table = mst_device_find("far");
+static int open_discrete(void **state) {
+    if (mst_discrete_register() != MUSTER_OK) return -1;
+    const mst_device_table *table = mst_device_find("discrete");
     return table->open(table, "0", (mst_device **)state) == MUSTER_OK ? 0 : -1;
 }
 
-static int close_far(void **state) {
+static int close_discrete(void **state) {
     mst_device *device = *state;
     device->table->close(device);
     return 0;
@@ -171,7 +171,7 @@ static void parameters_that_are_too_long_are_refused(void **state) {
 static void its_memory_has_an_end(void **state) {
     mst_device *device = *state;
     void *address = NULL, *most = allocate(device, 400 << 20);
-    assert_refused(device->memory->allocate(device, 400 << 20, &address), MUSTER_OUT_OF_MEMORY, "far 0");
+    assert_refused(device->memory->allocate(device, 400 << 20, &address), MUSTER_OUT_OF_MEMORY, "discrete 0");
     device->memory->release(device, most);
 }
 
@@ -234,7 +234,7 @@ static void misuse_aborts(void **state) {
 }
 #endif
 
-#define CASE(test) cmocka_unit_test_setup_teardown(test, open_far, close_far)
+#define CASE(test) cmocka_unit_test_setup_teardown(test, open_discrete, close_discrete)
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(host_code_cannot_touch_its_memory),
