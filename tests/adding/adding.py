@@ -6,6 +6,7 @@ EXAMPLE holds `files`, which are new in the tree, and example.json:
   targets  what is built; tests: the tests that run, each of which must exist and pass
   environment  {name: value} for the tests, if they need any
   output   {text: least number of times that the output of the tests has it}
+  served   {"name": of a transport, "tests": that say that it served some run, and all pools whose devices are host devices}
 Prints git diff --stat, and fails if more than these files and lines has changed."""
 import json
 import os
@@ -90,13 +91,27 @@ def configure(tree, build, cmake, old):
         cwd=tree)
 
 
+def check_served(output, name, tests):
+    """What tests/support/collectives_pool.c prints: the runs that the transport served, and the pools that it refused."""
+    suites = dict(re.findall(r"^ +Start +(\d+): (\S+)$", output, flags=re.M))
+    line = rf"^(\d+): {name} served (\d+) runs; (\d+) pools of host devices and (\d+) others went without it"
+    received = {suites[number]: tuple(map(int, counts)) for number, *counts in re.findall(line, output, flags=re.M)}
+    for test in tests:
+        runs, host, others = received.get(test, (0, 0, 0))
+        if runs == 0 or host != 0:
+            sys.exit(f"{test}: expected {name} to serve every pool of host devices, received {runs} runs and {host} pools without it")
+        print(f"{test}: {name} served {runs} runs; {others} pools have other devices, which it refuses")
+
+
 def run_tests(build, ctest, spec):
     pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
     output = run(ctest, "--test-dir", build, "-R", pattern, "-V", cwd=build, environment=spec.get("environment"))
     for name in spec["tests"]:
         if not re.search(rf"Test +#\d+: {re.escape(name)} \.+ +Passed", output):
             sys.exit(f"the test {name} has not passed\n{output[-4000:]}")
-    for text, least in spec["output"].items():
+    if "served" in spec:
+        check_served(output, spec["served"]["name"], spec["served"]["tests"])
+    for text, least in spec.get("output", {}).items():
         if output.count(text) < least:
             sys.exit(f"expected \"{text}\" at least {least} times in the output of the tests, received {output.count(text)}")
     print(f"{len(spec['tests'])} tests passed")

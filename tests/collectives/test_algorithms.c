@@ -333,8 +333,14 @@ static void check_rest(const trial *t, int32_t kind, int32_t rank) {
     fail_msg("%s: rank %d: a byte outside the output was changed, %lld from its beginning", text, rank, (long long)(at - m->output));
 }
 
+/* An algorithm says what it serves by the entries of its table. */
+static bool serves(int32_t kind, mst_collective collective) { return mst_algorithm_at(kind)->run[collective] != NULL; }
+
+static int64_t served[MST_ALGORITHM_COUNT][MST_COLLECTIVE_COUNT]; /* trials whose outputs were checked */
+
 static void check_kind(const trial *t, int32_t kind, uint64_t seed) {
-    if (!mst_algorithm_at(kind)->run[t->collective]) return;
+    if (!serves(kind, t->collective)) return;
+    served[kind][t->collective]++;
     serve(t, kind, seed);
     for (int32_t r = 0; r < t->size; r++) {
         check_output(t, kind, r);
@@ -400,6 +406,8 @@ static void matrix_of(mst_collective collective) {
         }
     }
     if (!SANITIZED) assert_int_equal(small_trials, expected_small_trials(collective));
+    for (int32_t kind = MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++)
+        assert_int_equal(served[kind][collective] > 0, serves(kind, collective));
 }
 
 #define MATRIX(name, COLLECTIVE) \
@@ -437,6 +445,8 @@ static void keep_outputs(const trial *t, char *kept) {
     for (int32_t r = 0; r < t->size; kept += memories[r++].output_bytes) memcpy(kept, memories[r].output, (size_t)memories[r].output_bytes);
 }
 
+static int64_t compared[MST_ALGORITHM_COUNT][MST_COLLECTIVE_COUNT]; /* trials */
+
 static void compare_bits(const trial *t) {
     enum { KEPT = 1 << 20 };
     static char first[KEPT], other[KEPT];
@@ -445,6 +455,8 @@ static void compare_bits(const trial *t) {
     serve(t, MST_ALGORITHM_reference, seed);
     keep_outputs(t, first);
     for (int32_t kind = MST_ALGORITHM_inline; kind < MST_ALGORITHM_COUNT; kind++) {
+        if (!serves(kind, t->collective)) continue;
+        compared[kind][t->collective]++;
         serve(t, kind, seed);
         keep_outputs(t, other);
         char text[200];
@@ -467,11 +479,15 @@ static void algorithms_give_the_same_bits(void **state) {
         t.root = (int32_t)random_below(t.size);
         if (defined_on(&t)) compare_bits(&t);
     }
+    for (int32_t kind = MST_ALGORITHM_inline; kind < MST_ALGORITHM_COUNT; kind++)
+        for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+            assert_int_equal(compared[kind][collectives[i]] > 0, serves(kind, collectives[i]));
 }
 
 static void maximum_lets_nan_through(void **state) {
     (void)state;
     for (int32_t kind = MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++) {
+        if (!serves(kind, MST_ALL_REDUCE)) continue;
         float inputs[3][3] = {{1, NAN, 3}, {NAN, 5, 6}, {7, 8, 2}}, outputs[3][3];
         mst_request requests[3];
         _Alignas(64) static char chunk[MST_CHUNK_BYTES];
@@ -570,6 +586,19 @@ static void what_is_selected_serves(void **state) {
     }
 }
 
+/* These three serve everything; one that is added serves something. */
+static void algorithms_serve_what_they_say(void **state) {
+    (void)state;
+    for (int32_t kind = MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++) {
+        int served_collectives = 0;
+        for (mst_collective c = MST_ALL_REDUCE; c <= MST_ALL_TO_ALL; c++) served_collectives += serves(kind, c);
+        if (kind <= MST_ALGORITHM_direct)
+            assert_int_equal(served_collectives, 9);
+        else
+            assert_in_range(served_collectives, 1, 9);
+    }
+}
+
 static void algorithms_have_names(void **state) {
     (void)state;
     assert_string_equal(mst_algorithm_at(MST_ALGORITHM_reference)->name, "reference");
@@ -605,6 +634,7 @@ int main(void) {
                                        cmocka_unit_test(a_forced_algorithm_is_selected_wherever_it_serves),
                                        cmocka_unit_test(small_is_inline_and_large_is_direct),
                                        cmocka_unit_test(what_is_selected_serves),
+                                       cmocka_unit_test(algorithms_serve_what_they_say),
                                        cmocka_unit_test(algorithms_have_names)};
     return cmocka_run_group_tests(tests, NULL, free_memories);
 }

@@ -108,6 +108,7 @@ static int64_t longest(const cell *cells, int64_t count) {
 static void run_op(collectives_pool *pool, batch *b, int64_t *run) {
     set_expected(b, pool);
     assert_ok(collectives_run(pool, batch_task, b));
+    for (int a = 0; a < CELL_ALGORITHMS; a++) assert_ok(collectives_check_served(b->communicators[a]));
     *run += b->run;
 }
 
@@ -136,12 +137,8 @@ static void run_dtype(collectives_pool *pool, muster_communicator *const *commun
 /* Where these devices have no such way, copies in host memory. */
 static muster_communicator *open_communicator(collectives_pool *pool, const char *algorithm) {
     muster_communicator *made = NULL;
-    mst_communicator_options options = {.algorithm = algorithm};
-    muster_status status = mst_communicator_create(pool->pool, &options, &made);
-    if (status == MUSTER_UNAVAILABLE) {
-        options.algorithm = "staged";
-        status = mst_communicator_create(pool->pool, &options, &made);
-    }
+    muster_status status = collectives_create(pool->pool, algorithm, &made);
+    if (status == MUSTER_UNAVAILABLE) status = collectives_create(pool->pool, "staged", &made);
     assert_ok(status);
     return made;
 }

@@ -3,6 +3,7 @@
 #include "base_check.h"
 #include "base_machine.h"
 #include "code_impl.h"
+#include "core/transport_private.h"
 #include "device_discrete.h"
 
 #include <stdio.h>
@@ -36,6 +37,60 @@ void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discret
     }
 }
 
+/* ---- the transport that MUSTER_COLLECTIVE_ALGORITHM names ---- */
+
+static struct {
+    int64_t served_runs, refused_host_pools, refused_other_pools;
+    const char *name; /* of the transport */
+    char reason[MST_MESSAGE_SIZE];
+} forced;
+
+/* Read by tests/adding/adding.py. */
+static void report_forced(void) {
+    printf("%s served %lld runs; %lld pools of host devices and %lld others went without it%s%s\n", forced.name,
+           (long long)forced.served_runs, (long long)forced.refused_host_pools, (long long)forced.refused_other_pools,
+           *forced.reason ? ": " : "", forced.reason);
+}
+
+static const char *forced_name(void) {
+    const char *name = getenv("MUSTER_COLLECTIVE_ALGORITHM");
+    if (name && *name && !forced.name) {
+        forced.name = name;
+        atexit(report_forced);
+    }
+    return forced.name;
+}
+
+static bool on_host(mst_pool *pool) {
+    bool all = true;
+    for (int32_t r = 0; r < mst_pool_size(pool); r++) all &= mst_device_is_host(mst_pool_worker(pool, r)->device);
+    return all;
+}
+
+muster_status collectives_create(mst_pool *pool, const char *algorithm, muster_communicator **made) {
+    mst_communicator_options options = {.algorithm = algorithm};
+    const muster_status status = mst_communicator_create(pool, &options, made);
+    if (status != MUSTER_UNAVAILABLE || algorithm || !forced_name()) return status;
+    *(on_host(pool) ? &forced.refused_host_pools : &forced.refused_other_pools) += 1;
+    mst_error_save(forced.reason);
+    options.algorithm = ""; /* none */
+    return mst_communicator_create(pool, &options, made);
+}
+
+muster_status collectives_check_served(const muster_communicator *communicator) {
+    const mst_transport *transport = communicator->forced.transport;
+    bool served = false;
+    if (!forced_name() || !transport || communicator->forced.algorithm || strcmp(transport->name, forced.name) != 0) return MUSTER_OK;
+    for (int32_t r = 0; r < communicator->size; r++) {
+        const char *name = communicator->members[r].served_transport;
+        served |= name != NULL;
+        if (name && strcmp(name, transport->name) != 0)
+            return mst_error(MUSTER_USER, "rank %d: expected \"%s\" to serve, received %s", r, transport->name, name);
+    }
+    forced.served_runs += served;
+    return MUSTER_OK;
+}
+
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
 void collectives_open(collectives_pool *c, int32_t host, int32_t discrete) {
@@ -47,7 +102,7 @@ void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, 
     collectives_open_devices(c, host, discrete);
     options.dedicated_rank0 = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE && c->size > 1;
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
-    assert_ok(mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm}, &c->communicator));
+    assert_ok(collectives_create(c->pool, algorithm, &c->communicator));
 }
 
 void collectives_close(collectives_pool *c) {
@@ -63,5 +118,5 @@ muster_status collectives_run(collectives_pool *c, mst_task task, void *argument
     mst_communicator_ready(c->communicator);
     muster_status status = mst_pool_run(c->pool, task, argument);
     mst_pool_leave(c->pool);
-    return status;
+    return status == MUSTER_OK ? collectives_check_served(c->communicator) : status;
 }

@@ -22,6 +22,14 @@ void collectives_open_devices(collectives_pool *c, int32_t host, int32_t discret
 void collectives_open(collectives_pool *c, int32_t host, int32_t discrete);
 /* algorithm: forced, NULL: as selected; fail_after_ns: the deadline. */
 void collectives_open_with(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, int64_t fail_after_ns);
+/* mst_communicator_create. If the environment's MUSTER_COLLECTIVE_ALGORITHM names a transport that
+ * refuses these devices, the communicator is created without it. At its end the program prints how
+ * many pools that were, with the last reason. */
+muster_status collectives_create(mst_pool *pool, const char *algorithm, muster_communicator **made);
+/* Call it after a run of a communicator that the environment has bound to a transport: returns USER
+ * if another transport has served. At its end the program prints how many runs the transport has
+ * served. */
+muster_status collectives_check_served(const muster_communicator *communicator);
 void collectives_close(collectives_pool *c);
 muster_status collectives_run(collectives_pool *c, mst_task task, void *argument);
 
