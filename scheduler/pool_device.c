@@ -137,14 +137,13 @@ static void drain(mst_worker_state *state) {
     }
 }
 
-/* Whoever gets an error here frees what was copied from or to: so a wait that was broken off ends
- * only when the device is idle, or given up. */
+/* The caller that gets an error frees what was copied from or to. So a wait that was interrupted, or
+ * that the driver ended with an error, returns only when the device is idle or was given up. */
 muster_status mst_worker_sync(muster_worker *worker) {
     mst_worker_state *state = &worker->pool->states[worker->rank];
-    mst_device_wait *wait = &state->device_wait;
     begin_late(state);
     muster_status status = wait_once(state);
-    if (status == MUSTER_OK || !wait->interrupted || worker->device->lost) return status;
+    if (status == MUSTER_OK || worker->device->lost) return status;
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
     drain(state);

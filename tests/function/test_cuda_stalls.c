@@ -9,12 +9,13 @@
 #include "muster/function.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
+#include "pool_impl.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1 << 20, MILLISECOND = 1000000 };
+enum { ROWS = 1 << 20, MILLISECOND = 1000000, CUDA_ERROR_INVALID_VALUE = 1 };
 
 static int begin(void **state) {
     (void)state;
@@ -111,12 +112,40 @@ static void what_a_device_given_up_may_still_use_is_kept(void **state) {
     assert_string_equal(muster_sim_hazards(), "");
 }
 
+static muster_status copy_and_wait(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)out, (void)user;
+    mst_device *device = w->device;
+    void *pinned = NULL;
+    assert_ok(device->host_memory->allocate(device, 16, &pinned));
+    muster_sim_inject_queue_stall("cuMemcpyDtoHAsync_v2", 1, 50);
+    muster_sim_inject("cuEventQuery", 1, CUDA_ERROR_INVALID_VALUE);
+    assert_ok(device->memory->copy_out(device, pinned, muster_tensor_address(in[0]), 16));
+    const muster_status status = mst_worker_sync(w);
+    device->host_memory->release(device, pinned); /* the machine reports it if the copy has not ended */
+    return status;
+}
+
+/* The driver refuses a call of the wait while a copy is still in the queue. */
+static void a_wait_that_fails_comes_back_when_the_copy_has_ended(void **state) {
+    (void)state;
+    const float x[16] = {0};
+    muster_runtime *runtime = open_runtime("cuda:1");
+    muster_function *f;
+    assert_ok(muster_function_create(runtime, "f", copy_and_wait, NULL, &f));
+    assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 16)}, 1, NULL, 0, NULL), MUSTER_SYSTEM, "cuEventQuery");
+    assert_int_equal(muster_sim_injected(), 2);
+    assert_string_equal(muster_sim_hazards(), "");
+    assert_ok(muster_runtime_close(runtime));
+}
+
 int main(void) {
     setenv("MUSTER_CACHE_DIR", "off", 1);
     setenv("MUSTER_DEVICE_MEMORY", "1048576", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_queue_that_stands_still_between_calls_fails_the_next, begin, end),
         cmocka_unit_test_setup_teardown(what_a_device_given_up_may_still_use_is_kept, begin, end),
+        cmocka_unit_test_setup_teardown(a_wait_that_fails_comes_back_when_the_copy_has_ended, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
