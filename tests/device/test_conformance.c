@@ -1,5 +1,6 @@
-/* What every device must do: one suite, run for each backend. To add a backend: one line in main.
- * Where MUSTER_CUDA_LIBRARIES names a machine, the suite runs on its GPUs instead. */
+/* What every device must do: one suite, run for each backend. Where MUSTER_CUDA_LIBRARIES names a
+ * machine, the suite runs on its GPUs instead, and where MUSTER_TEST_BACKEND names a backend, on
+ * devices of that one. */
 #include "base_check.h"
 #include "device_discrete.h"
 
@@ -24,6 +25,8 @@ static int open_device(void **state, const char *backend) {
 }
 
 static int open_host(void **state) { return open_device(state, "host"); }
+
+static int open_named(void **state) { return open_device(state, getenv("MUSTER_TEST_BACKEND")); }
 
 static int open_cuda(void **state) { return open_device(state, "cuda"); }
 
@@ -330,6 +333,10 @@ int main(void) {
     if (getenv("MUSTER_CUDA_LIBRARIES") || (backend && strcmp(backend, "cuda") == 0)) {
         first_id = second_id = "0";
         return run_suite("cuda", open_cuda) + run_events("cuda", open_cuda);
+    }
+    if (backend && *backend) {
+        const mst_device_table *table = mst_device_find(backend);
+        return run_suite(backend, open_named) + (table && table->queue ? run_events(backend, open_named) : 0);
     }
     int failed = run_suite("host", open_host) + run_launches("host", open_host);
     failed += run_suite("discrete", open_discrete) + run_events("discrete", open_discrete) + run_launches("discrete", open_discrete);

@@ -8,12 +8,20 @@ static void the_host_is_always_there(void **state) {
     assert_true(mst_host_device_table.flags & MST_DEVICE_HOST_MEMORY);
 }
 
+#define MST_BACKEND(name) #name,
+static const char *const listed[] = {
+#include "backends.def"
+};
+#undef MST_BACKEND
+enum { LISTED = sizeof listed / sizeof *listed };
+
 /* The order of the list is the order of preference: hardware before the host. */
 static void the_backends_of_the_list_come_first(void **state) {
     (void)state;
     assert_ptr_equal(mst_device_backend(0), &mst_cuda_device_table);
     assert_ptr_equal(mst_device_backend(1), &mst_host_device_table);
-    assert_null(mst_device_backend(2));
+    for (int i = 0; i < LISTED; i++) assert_string_equal(mst_device_backend(i)->backend, listed[i]);
+    assert_null(mst_device_backend(LISTED));
     assert_null(mst_device_backend(-1));
 }
 
