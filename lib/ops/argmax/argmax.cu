@@ -47,22 +47,25 @@ template <typename D> static inline void argmax_blocks(const mst_argmax_paramete
     }
 }
 
-#define ARGMAX_SWITCH(function)          \
-    switch (p.dtype) {                   \
-        MST_EACH_FLOAT_TYPE(function)    \
-        MST_EACH_SIGNED_TYPE(function)   \
-        MST_EACH_UNSIGNED_TYPE(function) \
-        function(BOOL, bool)             \
-    }
-#define THREADS(NAME, name) \
-    case MUSTER_##NAME:     \
+#define ARGMAX_EACH_TYPE(X) MST_EACH_FLOAT_TYPE(X) MST_EACH_SIGNED_TYPE(X) MST_EACH_UNSIGNED_TYPE(X) X(BOOL, bool)
+
+MST_KERNEL(mst_argmax_threads, mst_argmax_parameters) {
+    switch (p.dtype) {
+#define CASE(NAME, name) \
+    case MUSTER_##NAME:  \
         return argmax_threads<mst_##name>(p);
-#define BLOCKS(NAME, name) \
-    case MUSTER_##NAME:    \
-        return argmax_blocks<mst_##name>(p);
-MST_KERNEL(mst_argmax_threads, mst_argmax_parameters){ARGMAX_SWITCH(THREADS)} MST_KERNEL(mst_argmax_blocks, mst_argmax_parameters) {
-    ARGMAX_SWITCH(BLOCKS)
+        ARGMAX_EACH_TYPE(CASE)
+#undef CASE
+    }
 }
-#undef ARGMAX_SWITCH
-#undef THREADS
-#undef BLOCKS
+
+MST_KERNEL(mst_argmax_blocks, mst_argmax_parameters) {
+    switch (p.dtype) {
+#define CASE(NAME, name) \
+    case MUSTER_##NAME:  \
+        return argmax_blocks<mst_##name>(p);
+        ARGMAX_EACH_TYPE(CASE)
+#undef CASE
+    }
+}
+#undef ARGMAX_EACH_TYPE
