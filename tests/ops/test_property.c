@@ -10,10 +10,12 @@ typedef struct repetition {
     const mst_op_row *operation;
     const ops_oracle *oracle;
     int rounds;
+    bool by_code; /* set by `repeat` */
 } repetition;
 
 static muster_status repeat(muster_worker *w, void *argument) {
-    const repetition *r = argument;
+    repetition *r = argument;
+    r->by_code = mst_op_by_code(w);
     for (int i = 0; i < r->rounds; i++) r->oracle->draw(w, r->operation);
     return MUSTER_OK;
 }
@@ -25,11 +27,17 @@ static void assert_all_dtypes(const mst_op_row *o) {
     if (missing) fail_msg("tests/ops/oracle/%s.c has not run %s", o->name, mst_dtypes_text(text, missing));
 }
 
+/* Has a device launched each kernel of the row? Only a launch looks up the place of a kernel. */
+static void assert_all_kernels(const mst_op_row *o) {
+    for (int32_t i = 0; i < o->code_count; i++)
+        if (atomic_load(&o->code[i].index) <= 0) fail_msg("tests/ops/oracle/%s.c has not launched %s", o->name, o->code[i].name);
+}
+
 /* The scratch memory of the tensors is given back after each chunk of rounds. */
 static void test_operation(void **state) {
     enum { CHUNK = 100 };
     const mst_op_row *o = *state;
-    repetition r = {o, ops_oracle_find(o->id), CHUNK};
+    repetition r = {.operation = o, .oracle = ops_oracle_find(o->id), .rounds = CHUNK};
     if (!r.oracle)
         fail_msg("the operation %s has no oracle: tests/ops/oracle/%s.c does not define ops_oracle_%s", o->name, o->name, o->name);
     static const char *const backends[] = {"host", "discrete"};
@@ -37,6 +45,7 @@ static void test_operation(void **state) {
         (void)ops_applied(o->id);
         for (int rounds = ops_rounds(2 * CHUNK, 20 * CHUNK); rounds > 0; rounds -= CHUNK) assert_ok(ops_run_on(backends[b], repeat, &r));
         assert_all_dtypes(o);
+        if (r.by_code) assert_all_kernels(o);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAIRS = 16, STORAGE = 1 << 15 };
 
@@ -107,6 +108,26 @@ ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const
     return pair;
 }
 
+ops_pair ops_laid_out(muster_worker *w, muster_dtype dtype, int32_t ndim, int64_t rows, int64_t columns, int layout) {
+    int64_t shape[2] = {rows, columns}, storage = 1;
+    for (int32_t d = 0; d < ndim; d++) storage *= 2 * shape[d] + 1;
+    ops_pair p = ops_make(w, dtype, storage);
+    p.host = muster_tensor_make(dtype, p.host_storage.data, ndim, shape);
+    if (layout == 1 && ndim == 2) p.host.strides[0] = 1, p.host.strides[1] = rows;
+    if (layout == 2)
+        for (int32_t d = 0; d < ndim; d++) {
+            p.host.byte_offset += 2 * p.host.strides[d] * (shape[d] > 0 ? shape[d] - 1 : 0) * muster_dtype_size(dtype);
+            p.host.strides[d] *= -2;
+        }
+    if (layout == 2 && ndim == 2) { /* rows farther apart than twice their length */
+        p.host.strides[0] = -(2 * columns + 1);
+        p.host.byte_offset =
+            ((rows > 0 ? rows - 1 : 0) * (2 * columns + 1) + (columns > 0 ? 2 * (columns - 1) : 0)) * muster_dtype_size(dtype);
+    }
+    ops_place(&p);
+    return p;
+}
+
 void ops_send(muster_worker *worker, const ops_pair *pair) {
     assert_ok(muster_worker_write(worker, pair->host_storage, pair->device_storage));
 }
@@ -138,6 +159,10 @@ bool ops_is_unsigned(muster_dtype dtype) { return dtype == MUSTER_U8 || dtype ==
 bool ops_refused(muster_reduction op, muster_dtype dtype) {
     return (op == MUSTER_AVG && !mst_dtype_is_float(dtype)) || (op == MUSTER_SUM && dtype == MUSTER_BOOL);
 }
+
+double ops_tightest(muster_dtype dtype) { return dtype == MUSTER_F64 ? 1e-12 : 1e-6; }
+
+bool ops_on_cuda(const muster_worker *worker) { return strcmp(worker->device->table->backend, "cuda") == 0; }
 
 double ops_precision(muster_dtype dtype) {
     return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : dtype == MUSTER_F32 ? 1e-6 : 1e-12;

@@ -28,6 +28,10 @@ void ops_place(ops_pair *pair);
  * and rows that overlap. */
 ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, bool repeats);
 
+/* A pair in a fixed layout. 0: rows; 1: transposed; 2: backwards, every second element. */
+enum { OPS_LAYOUTS = 3 };
+ops_pair ops_laid_out(muster_worker *worker, muster_dtype dtype, int32_t ndim, int64_t rows, int64_t columns, int layout);
+
 /* The whole storage, from the host to the device and back. */
 void ops_send(muster_worker *worker, const ops_pair *pair);
 void ops_fetch(muster_worker *worker, const ops_pair *pair);
@@ -44,6 +48,9 @@ bool ops_is_unsigned(muster_dtype dtype);
 bool ops_refused(muster_reduction op, muster_dtype dtype);
 /* How far from the exact value a result of the dtype may lie, relative to 1 + its size. */
 double ops_precision(muster_dtype dtype);
+/* Of results that even halves hold, such as small whole numbers. */
+double ops_tightest(muster_dtype dtype);
+bool ops_on_cuda(const muster_worker *worker);
 void ops_assert_near(double value, double expected, double tolerance);
 
 #endif

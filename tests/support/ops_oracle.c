@@ -77,6 +77,24 @@ uint32_t ops_applied(int32_t id) {
     return seen;
 }
 
+static struct {
+    int64_t cases;
+    uint32_t dtypes;
+} counted[MST_OPERATIONS];
+
+void ops_count_case(const mst_op_row *o, muster_dtype dtype) {
+    counted[o->id].cases += (o->dtypes & MST_DTYPE_BIT(dtype)) != 0;
+    counted[o->id].dtypes |= MST_DTYPE_BIT(dtype);
+}
+
+int64_t ops_counted_cases(int32_t id, uint32_t *dtypes) {
+    const int64_t cases = counted[id].cases;
+    *dtypes = counted[id].dtypes;
+    counted[id].cases = 0;
+    counted[id].dtypes = 0;
+    return cases;
+}
+
 static bool has_letters(const mst_operand *operand) {
     return operand->dims[0] == '\0' || (operand->dims[0] >= 'a' && operand->dims[0] <= 'z');
 }
@@ -201,6 +219,16 @@ void ops_check(muster_worker *w, const mst_op_row *o, const ops_pair *y, const d
 }
 
 double ops_scaled(double alpha, double x, double beta, double y) { return alpha * x + (beta == 0 ? 0 : beta * y); }
+
+double ops_uniform(uint64_t seed, muster_dtype dtype, uint64_t number) {
+    const uint64_t block = dtype == MUSTER_F32 ? number / 4 : number / 2;
+    uint32_t out[4];
+    muster_philox4x32((const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), 0, 0},
+                      (const uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)}, out);
+    if (dtype == MUSTER_F32) return ldexp((double)(out[number % 4] >> 8), -24);
+    const uint32_t *lanes = out + 2 * (number % 2);
+    return ldexp((double)(((uint64_t)lanes[1] << 32 | lanes[0]) >> 11), -53);
+}
 
 double ops_dot_of(const ops_pair *a, int64_t i, const ops_pair *b, int64_t j) {
     double sum = 0;

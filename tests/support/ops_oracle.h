@@ -9,6 +9,10 @@
 typedef struct ops_oracle {
     /* One call of the operation on random operands, and its check. */
     void (*draw)(muster_worker *w, const mst_op_row *o);
+    /* The cases of test_conformance: fixed calls over dtypes and layouts. Each case whose result was
+     * compared ends with ops_count_case. */
+    void (*cases)(muster_worker *w, const mst_op_row *o);
+    int64_t case_count; /* on each device */
     /* Attributes for a call whose operands all hold zeros, for the tests of memory. */
     mst_op_value values[MST_ATTRIBUTES];
 } ops_oracle;
@@ -53,6 +57,11 @@ muster_status ops_apply(muster_worker *w, const mst_op_row *o, const mst_op_valu
 /* The set of dtypes that ops_apply has seen since the last question. */
 uint32_t ops_applied(int32_t id);
 
+/* The cases counted since the last question, and the set of their dtypes. Dtypes that only device
+ * code supports are in the set, but their cases are not counted. */
+void ops_count_case(const mst_op_row *o, muster_dtype dtype);
+int64_t ops_counted_cases(int32_t id, uint32_t *dtypes);
+
 /* The result on the device is `expected`, in row-major order, within the error of the row, and
  * nothing else in its storage has changed. */
 void ops_check(muster_worker *w, const mst_op_row *o, const ops_pair *y, const double *expected);
@@ -74,6 +83,8 @@ extern double ops_results[ORACLE_MOST * 64];
 
 /* alpha x + beta y, of which y is not read where beta is 0. */
 double ops_scaled(double alpha, double x, double beta, double y);
+/* Number `number` of the stream of random numbers, by the definition in muster/ops.h. */
+double ops_uniform(uint64_t seed, muster_dtype dtype, uint64_t number);
 /* Row i of a . column j of b. */
 double ops_dot_of(const ops_pair *a, int64_t i, const ops_pair *b, int64_t j);
 

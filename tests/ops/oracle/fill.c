@@ -11,4 +11,15 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-const ops_oracle ops_oracle_fill = {.draw = draw};
+static void cases(muster_worker *w, const mst_op_row *o) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
+        for (int layout = 0; layout < OPS_LAYOUTS; layout++) {
+            ops_pair y = ops_laid_out(w, dtype, 2, 3, 5, layout);
+            assert_ok(muster_fill(w, 1, y.device));
+            ops_fetch(w, &y);
+            for (int64_t i = 0; i < 15; i++) assert_true(ops_at(&y, i / 5, i % 5) == 1);
+            ops_count_case(o, dtype);
+        }
+}
+
+const ops_oracle ops_oracle_fill = {.draw = draw, .cases = cases, .case_count = 12 * OPS_LAYOUTS};

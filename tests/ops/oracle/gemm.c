@@ -20,4 +20,50 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     mst_gemm_limit = INT32_MAX; /* after the check, which waited for the device */
 }
 
-const ops_oracle ops_oracle_gemm = {.draw = draw, .values = {{.number = 1}}};
+static void one_product(muster_worker *w, const mst_op_row *o, muster_dtype dtype, int64_t m, int64_t n, int64_t k, int layouts,
+                        double beta) {
+    ops_pair a = ops_laid_out(w, dtype, 2, m, k, layouts % 3), b = ops_laid_out(w, dtype, 2, k, n, layouts / 3 % 3),
+             c = ops_laid_out(w, dtype, 2, m, n, layouts / 9);
+    double expected[64];
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t l = 0; l < k; l++) sum += ops_at(&a, i, l) * ops_at(&b, l, j);
+            expected[i * n + j] = 2 * sum + beta * ops_at(&c, i, j);
+        }
+    assert_ok(muster_gemm(w, 2, a.device, b.device, beta, c.device));
+    ops_fetch(w, &c);
+    const double tolerance = dtype == MUSTER_F32 || dtype == MUSTER_F64 ? ops_tightest(dtype) : ops_precision(dtype);
+    for (int64_t i = 0; i < m * n; i++) ops_assert_near(ops_at(&c, i / n, i % n), expected[i], tolerance);
+    ops_count_case(o, dtype);
+}
+
+/* The halves are for GPUs, which sum them in f32. */
+static void products_of_halves(muster_worker *w, const mst_op_row *o) {
+    for (int layouts = 0; layouts < 27 && ops_on_cuda(w); layouts++) {
+        one_product(w, o, MUSTER_F16, 5, 3, 4, layouts, 0);
+        one_product(w, o, MUSTER_BF16, 3, 2, 7, layouts, -1);
+    }
+    ops_pair a = ops_laid_out(w, MUSTER_BF16, 2, 3, 3, 0), c = ops_laid_out(w, MUSTER_BF16, 2, 3, 3, 0);
+    if (mst_device_is_host(w->device))
+        assert_refused(muster_gemm(w, 1, a.device, a.device, 0, c.device), MUSTER_UNSUPPORTED,
+                       "muster_gemm: a: expected f32 or f64, received bf16");
+}
+
+static void cases(muster_worker *w, const mst_op_row *o) {
+    assert_ok(mst_blas_open(false));
+    for (int limit = 0; limit < 2; limit++) {
+        mst_gemm_limit = limit ? 2 : INT32_MAX;
+        for (int layouts = 0; layouts < 27; layouts++) {
+            one_product(w, o, MUSTER_F32, 5, 3, 4, layouts, 0);
+            one_product(w, o, MUSTER_F64, 3, 1, 7, layouts, -1);
+            one_product(w, o, MUSTER_F64, 1, 4, 0, layouts, 3);
+            one_product(w, o, MUSTER_F32, 0, 4, 2, layouts, 3);
+        }
+    }
+    mst_gemm_limit = INT32_MAX;
+    mst_blas_close();
+    products_of_halves(w, o);
+}
+
+const ops_oracle ops_oracle_gemm = {.draw = draw, .cases = cases, .case_count = 2 * 27 * 4, .values = {{.number = 1}}};

@@ -14,4 +14,25 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-const ops_oracle ops_oracle_gemv = {.draw = draw, .values = {{.number = 1}}};
+static void cases(muster_worker *w, const mst_op_row *o) {
+    static const int64_t sizes[][2] = {{0, 3}, {1, 1}, {3, 0}, {9, 10}, {5, 3}, {4, 8}, {13, 17}};
+    for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++)
+        for (int s = 0; s < 7; s++)
+            for (int layouts = 0; layouts < 27; layouts++) {
+                int64_t n = sizes[s][0], k = sizes[s][1];
+                double beta = layouts % 2;
+                ops_pair a = ops_laid_out(w, dtype, 2, n, k, layouts % 3), x = ops_laid_out(w, dtype, 1, k, 0, layouts / 3 % 3),
+                         y = ops_laid_out(w, dtype, 1, n, 0, layouts / 9);
+                double expected[16];
+                for (int64_t i = 0; i < n; i++) {
+                    expected[i] = beta * ops_at(&y, i, 0);
+                    for (int64_t j = 0; j < k; j++) expected[i] += 3 * ops_at(&a, i, j) * ops_at(&x, j, 0);
+                }
+                assert_ok(muster_gemv(w, 3, a.device, x.device, beta, y.device));
+                ops_fetch(w, &y);
+                for (int64_t i = 0; i < n; i++) ops_assert_near(ops_at(&y, i, 0), expected[i], ops_tightest(dtype));
+                ops_count_case(o, dtype);
+            }
+}
+
+const ops_oracle ops_oracle_gemv = {.draw = draw, .cases = cases, .case_count = 2 * 7 * 27, .values = {{.number = 1}}};

@@ -4,20 +4,9 @@
 
 #include <math.h>
 
-/* Number `number` of the stream, by the definition in muster/ops.h. */
-static double uniform(uint64_t seed, muster_dtype dtype, uint64_t number) {
-    const uint64_t block = dtype == MUSTER_F32 ? number / 4 : number / 2;
-    uint32_t out[4];
-    muster_philox4x32((const uint32_t[]){(uint32_t)block, (uint32_t)(block >> 32), 0, 0},
-                      (const uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)}, out);
-    if (dtype == MUSTER_F32) return ldexp((double)(out[number % 4] >> 8), -24);
-    const uint32_t *lanes = out + 2 * (number % 2);
-    return ldexp((double)(((uint64_t)lanes[1] << 32 | lanes[0]) >> 11), -53);
-}
-
 /* Box-Muller, mean 1 and deviation 2. */
 static double plain(uint64_t seed, muster_dtype dtype, uint64_t number) {
-    const double u = uniform(seed, dtype, number & ~(uint64_t)1), v = uniform(seed, dtype, number | 1);
+    const double u = ops_uniform(seed, dtype, number & ~(uint64_t)1), v = ops_uniform(seed, dtype, number | 1);
     const double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;
     return 1 + 2 * radius * (number % 2 ? sin(angle) : cos(angle));
 }
@@ -31,4 +20,18 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-const ops_oracle ops_oracle_random_normal = {.draw = draw, .values = {{.integer = 1}, {.integer = 0}, {.number = 0}, {.number = 1}}};
+/* The second half of the numbers of a seed, drawn alone. */
+static void cases(muster_worker *w, const mst_op_row *o) {
+    for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++) {
+        ops_pair all = ops_laid_out(w, dtype, 2, 6, 5, 0), part = ops_laid_out(w, dtype, 2, 3, 5, 2);
+        assert_ok(muster_random_normal(w, 42, 0, 1, 2, all.device));
+        assert_ok(muster_random_normal(w, 42, 15, 1, 2, part.device));
+        ops_fetch(w, &all);
+        ops_fetch(w, &part);
+        for (int64_t i = 0; i < 15; i++) assert_true(ops_at(&part, i / 5, i % 5) == ops_at(&all, 3 + i / 5, i % 5));
+        ops_count_case(o, dtype);
+    }
+}
+
+const ops_oracle ops_oracle_random_normal = {
+    .draw = draw, .cases = cases, .case_count = 2, .values = {{.integer = 1}, {.integer = 0}, {.number = 0}, {.number = 1}}};

@@ -48,4 +48,22 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-const ops_oracle ops_oracle_unary = {.draw = draw, .values = {{.integer = MUSTER_NEG}}};
+static void cases(muster_worker *w, const mst_op_row *o) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
+        for (muster_unary op = MUSTER_NEG; op <= MUSTER_RECIPROCAL; op++)
+            for (int layouts = 0; layouts < 9; layouts++) {
+                ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
+                if (!unary_exists(op, dtype)) {
+                    assert_refused(muster_unary_op(w, op, x.device, y.device), MUSTER_UNSUPPORTED, "muster_unary_op: x: expected");
+                    continue;
+                }
+                assert_ok(muster_unary_op(w, op, x.device, y.device));
+                ops_fetch(w, &y);
+                for (int64_t i = 0; i < 20; i++)
+                    ops_assert_near(ops_at(&y, i / 5, i % 5), plain_unary(op, ops_at(&x, i / 5, i % 5)), ops_precision(dtype));
+                ops_count_case(o, dtype);
+            }
+}
+
+const ops_oracle ops_oracle_unary = {
+    .draw = draw, .cases = cases, .case_count = (4 * 10 + 4 * 4 + 3 * 3) * 9, .values = {{.integer = MUSTER_NEG}}};

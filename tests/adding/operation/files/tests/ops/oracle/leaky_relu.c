@@ -12,4 +12,18 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_check(w, o, &y, ops_results);
 }
 
-const ops_oracle ops_oracle_leaky_relu = {.draw = draw, .values = {{.number = 0.5}}};
+static void cases(muster_worker *w, const mst_op_row *o) {
+    for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
+        for (int layouts = 0; layouts < 9; layouts++) {
+            ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
+            assert_ok(muster_leaky_relu(w, 0.5, x.device, y.device));
+            ops_fetch(w, &y);
+            for (int64_t i = 0; i < 20; i++) {
+                double value = ops_at(&x, i / 5, i % 5);
+                assert_true(ops_at(&y, i / 5, i % 5) == (value < 0 ? value / 2 : value));
+            }
+            ops_count_case(o, dtype);
+        }
+}
+
+const ops_oracle ops_oracle_leaky_relu = {.draw = draw, .cases = cases, .case_count = 4 * 9, .values = {{.number = 0.5}}};
