@@ -32,16 +32,16 @@ static muster_status enter(entrance *e, const char *where, muster_worker *worker
     if (worker->size == 1 && e->size > 1)
         return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected one of 1 rank in a single call, received one of %d", where, e->size);
     if (__builtin_expect(!communicator->members[e->rank].group.released, 1)) return mst_worker_drain(worker);
-    char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, own_text(e, own));
+    char own_name[MST_RANK_TEXT];
+    return mst_error(MUSTER_BAD_STATE, "%s: communicator: %s has released it", where, own_text(e, own_name));
 }
 
 static bool group_open(const entrance *e) { return e->communicator->members[e->rank].group.epoch == e->worker->epoch; }
 
 static muster_status check_no_group(const entrance *e, const char *what) {
     if (!group_open(e)) return MUSTER_OK;
-    char own[MST_RANK_TEXT];
-    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of %s", e->where, what, own_text(e, own));
+    char own_name[MST_RANK_TEXT];
+    return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of %s", e->where, what, own_text(e, own_name));
 }
 
 static muster_status submit(const entrance *e, mst_request request) {
@@ -82,10 +82,10 @@ static muster_status check_dtype(const entrance *e, const muster_tensor *input, 
                      muster_dtype_name(input->dtype), e->input, muster_dtype_name(output->dtype));
 }
 
-static muster_status check_count(const entrance *e, const char *what, int64_t expected, const char *as, int64_t received) {
+static muster_status check_count(const entrance *e, const char *what, int64_t expected, const char *like_what, int64_t received) {
     if (received == expected) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements as %s, received %lld", e->where, what, (long long)expected, as,
-                     (long long)received);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements as %s, received %lld", e->where, what, (long long)expected,
+                     like_what, (long long)received);
 }
 
 /* Input and output may overlap only if the smaller one begins `offset` elements after the larger
@@ -367,9 +367,9 @@ static muster_status check_message(const entrance *e, int32_t peer, const char *
     MUSTER_TRY(check_not_per_shard(e));
     if (tag < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: tag: expected at least 0, received %d", e->where, tag);
     if (peer != e->rank || group_open(e)) return MUSTER_OK;
-    char own[MST_RANK_TEXT];
+    char own_name[MST_RANK_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, this one; a message to itself goes into a group", e->where,
-                     what, own_text(e, own));
+                     what, own_text(e, own_name));
 }
 
 muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input) {

@@ -19,7 +19,7 @@ static const char *last_issued(const mst_worker_state *state, char text[160]) {
     return mst_recorder_last(&state->worker.recorder, text, 160);
 }
 
-static muster_status lost_run(mst_worker_state *state) {
+static muster_status report_aborted(mst_worker_state *state) {
     const uint64_t word = atomic_load(&state->worker.pool->failure);
     return mst_error(MUSTER_ABORTED, "rank %" PRId32 " gave up waiting for its device %s because rank %" PRId32 " failed with %s",
                      state->worker.rank, state->worker.device->name, mst_failure_rank(word), muster_status_name(mst_failure_code(word)));
@@ -73,7 +73,7 @@ static muster_status watch(void *context) {
     if (wait->draining) return too_long && waited_ns >= LEAST_DRAIN_NS ? give_up(state, waited_ns) : MUSTER_OK;
     if (mst_pool_aborted(&state->worker)) {
         wait->interrupted = true;
-        return lost_run(state);
+        return report_aborted(state);
     }
     if (!wait->warned && pool->warn_after_ns >= 0 && waited_ns >= pool->warn_after_ns) warn(state, waited_ns);
     if (!too_long) return MUSTER_OK;

@@ -42,7 +42,7 @@ static mst_job *next_job(mst_call_queue *queue) {
 static bool too_late(const mst_job *job) { return job->timeout_ns > 0 && mst_now_ns() - job->queued_ns >= job->timeout_ns; }
 
 /* A ticket that was served too late, behind another job, is released at once. */
-static muster_status take_turn(mst_pool *pool, mst_job *job) {
+static muster_status take_ticket(mst_pool *pool, mst_job *job) {
     if (job->taken) return MUSTER_OK;
     const int64_t left_ns = job->timeout_ns > 0 ? job->queued_ns + job->timeout_ns - mst_now_ns() : 0;
     if (mst_ticket_lock_wait(&pool->tickets, &job->waiter, job->timeout_ns > 0 && left_ns < 1 ? 1 : left_ns)) {
@@ -64,7 +64,7 @@ static void *queue_main(void *context) {
     mst_pool *pool = context;
     mst_job *job;
     while ((job = next_job(&pool->queue))) {
-        const muster_status status = take_turn(pool, job);
+        const muster_status status = take_ticket(pool, job);
         forget(&pool->queue, job);
         job->run(job, status);
     }

@@ -1,5 +1,5 @@
-/* The protocol that every program follows when parameter servers are measured, whoever carries it
- * out: Muster, plain loops, OpenMPI.
+/* The protocol that every program follows when parameter servers are measured, in
+ * every library: Muster, plain loops, OpenMPI.
  *
  * An iteration: each of two clients rewrites its tensor on its own core, both meet, each pushes its
  * tensor (the server's value += tensor) and then pulls the whole value, and the time is the later

@@ -65,15 +65,15 @@ static bool same_head(const mst_request *a, const mst_request *b) {
     return compared_count(a) == compared_count(b);
 }
 
-static muster_status check_sum(const muster_communicator *communicator, const mst_view *view, const char *what, int64_t whole,
+static muster_status check_sum(const muster_communicator *communicator, const mst_view *view, const char *what, int64_t total,
                                int32_t owner, bool of_inputs) {
     int64_t sum = 0;
     for (int32_t r = 0; r < view->size; r++) sum += of_inputs ? view->requests[r]->input_count : view->requests[r]->output_count;
-    if (sum == whole) return MUSTER_OK;
+    if (sum == total) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of %s: expected %lld elements, the sum of all ranks' %ss, received %lld",
                      mst_collective_name(view->requests[0]->collective), what, mst_member_text(communicator, owner, member), (long long)sum,
-                     of_inputs ? "input" : "output", (long long)whole);
+                     of_inputs ? "input" : "output", (long long)total);
 }
 
 /* If the two tensors of a rank overlap, the smaller one must be exactly this rank's part of the

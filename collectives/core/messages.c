@@ -63,9 +63,9 @@ static muster_status send_one(const mst_mail *m, const mst_request *request) {
 /* ---- receiving ---- */
 
 static muster_status refuse(const mst_mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
-    char own[MST_RANK_TEXT], sender[MST_RANK_TEXT];
+    char own_name[MST_RANK_TEXT], sender[MST_RANK_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
-                     mst_member_text(m->communicator, m->rank, own), (long long)wanted->output_count, muster_dtype_name(wanted->dtype),
+                     mst_member_text(m->communicator, m->rank, own_name), (long long)wanted->output_count, muster_dtype_name(wanted->dtype),
                      (long long)wanted->tag, mst_member_text(m->communicator, from, sender), (long long)offered->count,
                      muster_dtype_name(offered->dtype), (long long)offered->tag);
 }
@@ -148,11 +148,12 @@ static bool to_itself(const mst_request *request, int32_t rank) { return mst_req
 
 /* The other side of a message of this rank to itself. Sends and receives with the same tag are
  * paired in the order of the group, as they are in take_offered. NULL: there is none. */
-static const mst_request *partner_of(const mst_request *requests, int32_t count, const mst_request *of, int32_t rank) {
+static const mst_request *partner_of(const mst_request *requests, int32_t count, const mst_request *one, int32_t rank) {
     int32_t before = 0;
-    for (const mst_request *r = requests; r < of; r++) before += to_itself(r, rank) && r->collective == of->collective && r->tag == of->tag;
+    for (const mst_request *r = requests; r < one; r++)
+        before += to_itself(r, rank) && r->collective == one->collective && r->tag == one->tag;
     for (const mst_request *r = requests; r < requests + count; r++) {
-        if (to_itself(r, rank) && r->collective != of->collective && r->tag == of->tag && before-- == 0) return r;
+        if (to_itself(r, rank) && r->collective != one->collective && r->tag == one->tag && before-- == 0) return r;
     }
     return NULL;
 }
@@ -182,12 +183,12 @@ muster_status mst_messages_check(const muster_communicator *communicator, const 
         if (!to_itself(request, rank)) continue;
         const mst_request *partner = partner_of(requests, count, request, rank);
         bool sends = request->collective == MST_SEND;
-        char own[MST_RANK_TEXT];
+        char own_name[MST_RANK_TEXT];
         if (!partner)
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",
-                             mst_collective_name(request->collective), mst_member_text(communicator, rank, own), sends ? "recv" : "send",
-                             (long long)request->tag);
+                             mst_collective_name(request->collective), mst_member_text(communicator, rank, own_name),
+                             sends ? "recv" : "send", (long long)request->tag);
         if (sends) MUSTER_TRY(check_pair(request, partner));
     }
     return MUSTER_OK;
@@ -216,9 +217,9 @@ static muster_status fill_group(const mst_mail *m, const mst_request *requests, 
     return MUSTER_OK;
 }
 
-static int32_t end_of_receiver(const mst_member *own, int32_t begin) {
+static int32_t end_of_receiver(const mst_member *own_member, int32_t begin) {
     int32_t end = begin;
-    while (end < own->message_count && own->messages[end].to == own->messages[begin].to) end++;
+    while (end < own_member->message_count && own_member->messages[end].to == own_member->messages[begin].to) end++;
     return end;
 }
 

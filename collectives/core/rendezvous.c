@@ -130,7 +130,7 @@ static muster_status serve_shared(mst_batch *b, bool *again) {
     return MUSTER_OK;
 }
 
-static muster_status meet(mst_batch *b, const mst_transport *exclusive, bool *again) {
+static muster_status arrive_and_serve(mst_batch *b, const mst_transport *exclusive, bool *again) {
     mst_team_arrive(b->communicator->team, b->worker, b->tag);
     muster_status status = mst_team_wait_all(b->communicator->team, b->worker, b->tag, b->name);
     /* members that have seen all arrivals may already be at work */
@@ -144,9 +144,9 @@ static muster_status meet(mst_batch *b, const mst_transport *exclusive, bool *ag
 
 muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *name) {
     if (__builtin_expect(!mst_pool_aborted(worker), 1)) return MUSTER_OK;
-    char own[MST_RANK_TEXT];
+    char own_name[MST_RANK_TEXT];
     return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was aborted", name,
-                     mst_team_rank_text(communicator->team, worker->rank, own));
+                     mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 
 static muster_status run_once(mst_batch *b, mst_request *array, const mst_transport *exclusive, bool *again) {
@@ -160,7 +160,7 @@ static muster_status run_once(mst_batch *b, mst_request *array, const mst_transp
     if (b->count > 1) *line = (mst_request){.collective = MST_GROUP, .root = -1, .input_count = b->count, .input = array};
     uint64_t event =
         mst_record_begin(&b->worker->recorder, MST_EVENT_COLLECTIVE, b->name, b->worker->sequence, mst_request_input_bytes(b->requests));
-    status = meet(b, exclusive, again);
+    status = arrive_and_serve(b, exclusive, again);
     mst_record_end(&b->worker->recorder, event);
     return status;
 }

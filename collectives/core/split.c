@@ -43,7 +43,7 @@ static const mst_request *line_request(const muster_communicator *communicator, 
 }
 
 /* One rendezvous of a split. Everything that a rank contributes is in its flag line. */
-static muster_status meet(muster_communicator *communicator, muster_worker *worker, mst_request request, uint64_t *tag) {
+static muster_status hold_rendezvous(muster_communicator *communicator, muster_worker *worker, mst_request request, uint64_t *tag) {
     int32_t rank = mst_communicator_rank(communicator, worker);
     *tag = mst_team_tag(communicator->team, worker);
     MUSTER_TRY(mst_refuse_aborted(communicator, worker, name));
@@ -58,9 +58,9 @@ static muster_status meet(muster_communicator *communicator, muster_worker *work
         mst_team_leave(communicator->team, worker, *tag, name);
         return mst_error_restore(status, message);
     }
-    mst_member *own = &communicator->members[rank];
-    for (int32_t r = 0; r < communicator->size; r++) own->requests[r] = line_request(communicator, r, *tag);
-    return mst_check_heads(communicator, &(mst_view){.requests = own->requests, .size = communicator->size, .rank = rank});
+    mst_member *own_member = &communicator->members[rank];
+    for (int32_t r = 0; r < communicator->size; r++) own_member->requests[r] = line_request(communicator, r, *tag);
+    return mst_check_heads(communicator, &(mst_view){.requests = own_member->requests, .size = communicator->size, .rank = rank});
 }
 
 /* Decides whether the members of a part have it; the first member that calls this function decides
@@ -115,7 +115,7 @@ static muster_status lead(muster_communicator *communicator, int32_t rank, int32
 
 /* What a member has received from each transport that it has joined; NULL: not joined. */
 typedef struct joined {
-    void *of[MST_TRANSPORT_COUNT];
+    void *by_transport[MST_TRANSPORT_COUNT];
 } joined;
 
 static const mst_join_table *join_table(const muster_communicator *communicator, int32_t transport) {
@@ -131,12 +131,12 @@ static bool joins(const muster_communicator *communicator) {
 
 static void keep(muster_communicator *part, muster_worker *worker, const joined *joined) {
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
-        if (joined->of[t]) mst_transport_at(t)->join->keep(part, worker, joined->of[t]);
+        if (joined->by_transport[t]) mst_transport_at(t)->join->keep(part, worker, joined->by_transport[t]);
 }
 
 static void abandon(muster_communicator *world, muster_worker *worker, const joined *joined) {
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
-        if (joined->of[t]) mst_transport_at(t)->join->abandon(world, worker, joined->of[t]);
+        if (joined->by_transport[t]) mst_transport_at(t)->join->abandon(world, worker, joined->by_transport[t]);
 }
 
 /* Each rendezvous of a split has a different number in its request. A rank that begins a new split
@@ -162,7 +162,7 @@ static muster_status join(muster_communicator *communicator, muster_worker *work
     uint64_t tag;
     mst_invitation invitations[MST_TRANSPORT_COUNT] = {{.size = 0}};
     request.reduction = JOINING;
-    MUSTER_TRY(meet(communicator, worker, request, &tag));
+    MUSTER_TRY(hold_rendezvous(communicator, worker, request, &tag));
     muster_status status = mst_team_read_begin(communicator->team, worker, tag);
     if (status == MUSTER_OK) {
         if (request.root >= 0) read_invitations(communicator, line_request(communicator, leader, tag)->input, worker, invitations);
@@ -171,7 +171,8 @@ static muster_status join(muster_communicator *communicator, muster_worker *work
     muster_status left = mst_team_leave(communicator->team, worker, tag, name);
     if (status == MUSTER_OK) status = left;
     for (int32_t t = 0; status == MUSTER_OK && t < MST_TRANSPORT_COUNT; t++)
-        if (invitations[t].size > 0) status = mst_transport_at(t)->join->join(communicator, worker, &invitations[t], &joined->of[t]);
+        if (invitations[t].size > 0)
+            status = mst_transport_at(t)->join->join(communicator, worker, &invitations[t], &joined->by_transport[t]);
     return status;
 }
 
@@ -189,9 +190,9 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
     abandon(communicator->world, worker, joined);
     mst_communicator_free(made);
     if (status != MUSTER_OK) return status;
-    char own[MST_RANK_TEXT];
+    char own_name[MST_RANK_TEXT];
     return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was aborted", name,
-                     mst_team_rank_text(communicator->team, worker->rank, own));
+                     mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 
 /* In the first rendezvous all ranks exchange color and key; in the last one the leaders hand out
@@ -199,18 +200,18 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
 static muster_status split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                            muster_communicator **part) {
     muster_communicator *made = NULL;
-    joined joined = {.of = {NULL}};
+    joined joined = {.by_transport = {NULL}};
     int32_t leader = 0;
     uint64_t tag;
     const bool joining = joins(communicator);
     if (joining) MUSTER_TRY(mst_worker_sync(worker));
-    MUSTER_TRY(meet(communicator, worker, (mst_request){.collective = MST_SPLIT, .root = color, .key = key}, &tag));
+    MUSTER_TRY(hold_rendezvous(communicator, worker, (mst_request){.collective = MST_SPLIT, .root = color, .key = key}, &tag));
     MUSTER_TRY(lead(communicator, mst_communicator_rank(communicator, worker), color, &leader, &made));
     const mst_request request = {.collective = MST_SPLIT, .reduction = SECOND, .root = color, .key = key, .input = made};
     muster_status prepared = joining ? join(communicator, worker, request, leader, &joined) : MUSTER_OK;
     /* The members decide with the tag of the last rendezvous even after an earlier failure, because
      * the leader must know whether any member has the part. */
-    muster_status status = prepared == MUSTER_OK ? meet(communicator, worker, request, &tag) : prepared;
+    muster_status status = prepared == MUSTER_OK ? hold_rendezvous(communicator, worker, request, &tag) : prepared;
     if (prepared != MUSTER_OK) tag = mst_team_tag(communicator->team, worker);
     return color >= 0 ? take(communicator, worker, leader, tag, made, &joined, status, part) : status;
 }

@@ -115,7 +115,7 @@ const mst_transport *mst_transport_winner(const muster_communicator *communicato
  * requested by name, the sharing transports do not serve. */
 static bool may_serve(const muster_communicator *communicator, const mst_transport *transport) {
     const mst_transport *forced = communicator->forced.transport;
-    return communicator->state[transport->number] && (!transport->shares || !forced || forced->shares);
+    return communicator->state[transport->number] && (!transport->sharing || !forced || forced->sharing);
 }
 
 static const mst_transport *exclusive_for(const muster_communicator *communicator, mst_collective collective) {
@@ -123,7 +123,7 @@ static const mst_transport *exclusive_for(const muster_communicator *communicato
     const mst_transport *best = NULL;
     int32_t most = 0;
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) {
-        if (transports[t]->shares || !may_serve(communicator, transports[t])) continue;
+        if (transports[t]->sharing || !may_serve(communicator, transports[t])) continue;
         const int32_t bid = mst_transport_bid(transports[t], communicator, &request, NULL);
         if (bid <= most) continue;
         most = bid;
@@ -150,7 +150,7 @@ muster_status mst_transport_create_all(const char *where, muster_communicator *c
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) MUSTER_TRY(transports[t]->create(where, communicator, parent));
     communicator->shared_count = 0;
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
-        if (transports[t]->shares && may_serve(communicator, transports[t]))
+        if (transports[t]->sharing && may_serve(communicator, transports[t]))
             communicator->shared[communicator->shared_count++] = transports[t];
     for (int32_t c = 1; c < MST_COLLECTIVE_COUNT; c++) communicator->exclusive[c] = exclusive_for(communicator, (mst_collective)c);
     communicator->messages = messages_for(communicator);

@@ -87,7 +87,7 @@ struct mst_transport {
     /* true: it moves tensors in place, without copies, and shares a rendezvous with the other
      * transports that do so. false: an exclusive transport, which serves a rendezvous alone and may
      * offer copies. */
-    bool shares;
+    bool sharing;
     bool costly; /* not opened if another transport is requested by name */
     /* The name of algorithm 0, 1, ...; NULL after the last one. Users request these algorithms by
      * name, and not the transport. */

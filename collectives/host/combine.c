@@ -21,10 +21,10 @@ typedef struct combination {
 } combination;
 
 static combination combination_of(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    int64_t element = muster_dtype_size(own->dtype), inputs = mst_view_shards(view);
-    muster_reduction op = own->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : own->reduction;
-    return (combination){view, op, own->dtype, element, own->output_count * element, inputs, 1.0 / (double)inputs};
+    const mst_request *own_request = mst_view_own(view);
+    int64_t element = muster_dtype_size(own_request->dtype), inputs = mst_view_shards(view);
+    muster_reduction op = own_request->collective == MST_ALL_REDUCE_AXPY ? MUSTER_SUM : own_request->reduction;
+    return (combination){view, op, own_request->dtype, element, own_request->output_count * element, inputs, 1.0 / (double)inputs};
 }
 
 /* Iterates over the shards of all ranks, in order; gives their addresses at element `at`. */

@@ -16,10 +16,10 @@ static void all_reduce_axpy(const mst_view *view) {
 }
 
 static void reduce(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     int64_t begin, end;
-    mst_segment(own->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
-    mst_combine(view, begin, end, 0, own->root, own->root + 1);
+    mst_segment(own_request->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    mst_combine(view, begin, end, 0, own_request->root, own_request->root + 1);
 }
 
 static void reduce_scatter(const mst_view *view) {
@@ -40,10 +40,10 @@ static void move(const mst_view *view, void *to, const void *from, int64_t count
 /* Rank r copies segment r to all ranks. So the root works, too; one core alone cannot saturate
  * memory. */
 static void broadcast(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     int64_t begin, end, element = mst_view_element(view);
-    mst_segment(own->output_count, element, view->size, view->rank, &begin, &end);
-    const void *from = mst_at(view->requests[own->root]->input, begin * element);
+    mst_segment(own_request->output_count, element, view->size, view->rank, &begin, &end);
+    const void *from = mst_at(view->requests[own_request->root]->input, begin * element);
     for (int32_t r = 0; r < view->size; r++) move(view, mst_at(view->requests[r]->output, begin * element), from, end - begin);
 }
 
@@ -58,15 +58,16 @@ static void all_gather(const mst_view *view) {
 }
 
 static void gather(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    void *to = mst_at(view->requests[own->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
-    move(view, to, own->input, own->input_count);
+    const mst_request *own_request = mst_view_own(view);
+    void *to = mst_at(view->requests[own_request->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
+    move(view, to, own_request->input, own_request->input_count);
 }
 
 static void scatter(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    move(view, own->output, mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)),
-         own->output_count);
+    const mst_request *own_request = mst_view_own(view);
+    move(view, own_request->output,
+         mst_at(view->requests[own_request->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)),
+         own_request->output_count);
 }
 
 /* Only an all_to_all with equal parts can be in place. In an uneven one the addresses may be equal

@@ -9,8 +9,8 @@ static void all_reduce_axpy(const mst_view *view) {
 }
 
 static void reduce(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    if (view->rank == own->root) mst_combine(view, 0, own->input_count, 0, view->rank, view->rank + 1);
+    const mst_request *own_request = mst_view_own(view);
+    if (view->rank == own_request->root) mst_combine(view, 0, own_request->input_count, 0, view->rank, view->rank + 1);
 }
 
 static void reduce_scatter(const mst_view *view) {
@@ -19,8 +19,8 @@ static void reduce_scatter(const mst_view *view) {
 }
 
 static void broadcast(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    mst_copy_bytes(own->output, view->requests[own->root]->input, own->output_count * mst_view_element(view));
+    const mst_request *own_request = mst_view_own(view);
+    mst_copy_bytes(own_request->output, view->requests[own_request->root]->input, own_request->output_count * mst_view_element(view));
 }
 
 static void all_gather(const mst_view *view) {
@@ -38,10 +38,10 @@ static void gather(const mst_view *view) {
 }
 
 static void scatter(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     int64_t element = mst_view_element(view);
-    const void *from = mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * element);
-    mst_copy_bytes(own->output, from, own->output_count * element);
+    const void *from = mst_at(view->requests[own_request->root]->input, mst_view_offset(view, view->rank) * element);
+    mst_copy_bytes(own_request->output, from, own_request->output_count * element);
 }
 
 static void all_to_all(const mst_view *view) {

@@ -9,7 +9,7 @@
 typedef union number {
     float f32; /* f16, bf16, f32 */
     double f64;
-    int64_t whole;    /* signed */
+    int64_t integer;  /* signed */
     uint64_t natural; /* unsigned, bool */
 } number;
 
@@ -36,13 +36,13 @@ static number load(muster_dtype dtype, const void *from, int64_t index) {
     case MUSTER_F64:
         LOAD(double, f64);
     case MUSTER_I8:
-        LOAD(int8_t, whole);
+        LOAD(int8_t, integer);
     case MUSTER_I16:
-        LOAD(int16_t, whole);
+        LOAD(int16_t, integer);
     case MUSTER_I32:
-        LOAD(int32_t, whole);
+        LOAD(int32_t, integer);
     case MUSTER_I64:
-        LOAD(int64_t, whole);
+        LOAD(int64_t, integer);
     case MUSTER_U32:
         LOAD(uint32_t, natural);
     case MUSTER_U64:
@@ -71,13 +71,13 @@ static void store(muster_dtype dtype, void *to, int64_t index, number value) {
     case MUSTER_F64:
         STORE(double, value.f64);
     case MUSTER_I8:
-        STORE(int8_t, value.whole);
+        STORE(int8_t, value.integer);
     case MUSTER_I16:
-        STORE(int16_t, value.whole);
+        STORE(int16_t, value.integer);
     case MUSTER_I32:
-        STORE(int32_t, value.whole);
+        STORE(int32_t, value.integer);
     case MUSTER_I64:
-        STORE(int64_t, value.whole);
+        STORE(int64_t, value.integer);
     case MUSTER_U32:
         STORE(uint32_t, value.natural);
     case MUSTER_U64:
@@ -143,7 +143,7 @@ static number combine(muster_reduction op, muster_dtype dtype, number a, number 
     }
     if (op == MUSTER_SUM || op == MUSTER_PROD) return (number){.natural = combine_wrapping(op, a.natural, v.natural)};
     if (dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64)
-        return (v.whole > a.whole) == largest ? v : a;
+        return (v.integer > a.integer) == largest ? v : a;
     return (v.natural > a.natural) == largest ? v : a;
 }
 
@@ -167,15 +167,16 @@ static number reduced(const mst_view *view, muster_reduction op, int64_t vector,
 
 /* Computes this rank's output, whose first element is element `offset` of the vectors. */
 static void reduce_elements(const mst_view *view, int64_t offset, int64_t count) {
-    const mst_request *own = view->requests[view->rank];
-    for (int64_t i = 0; i < count; i++) store(own->dtype, own->output, i, reduced(view, own->reduction, own->output_count, offset + i));
+    const mst_request *own_request = view->requests[view->rank];
+    for (int64_t i = 0; i < count; i++)
+        store(own_request->dtype, own_request->output, i, reduced(view, own_request->reduction, own_request->output_count, offset + i));
 }
 
 static void all_reduce(const mst_view *view) { reduce_elements(view, 0, view->requests[view->rank]->output_count); }
 
 static void reduce(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
-    if (view->rank == own->root) reduce_elements(view, 0, own->input_count);
+    const mst_request *own_request = view->requests[view->rank];
+    if (view->rank == own_request->root) reduce_elements(view, 0, own_request->input_count);
 }
 
 static void reduce_scatter(const mst_view *view) {
@@ -184,57 +185,58 @@ static void reduce_scatter(const mst_view *view) {
 
 /* The velocity is rounded to its dtype before it is added to the parameter. */
 static void all_reduce_momentum(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
-    for (int64_t i = 0; i < own->output_count; i++) {
-        number sum = reduced(view, MUSTER_SUM, own->output_count, i), velocity = load(own->dtype, own->momentum->velocity, i);
-        if (own->dtype == MUSTER_F64) {
-            velocity.f64 = own->momentum->beta * velocity.f64 + own->alpha * sum.f64;
+    const mst_request *own_request = view->requests[view->rank];
+    for (int64_t i = 0; i < own_request->output_count; i++) {
+        number sum = reduced(view, MUSTER_SUM, own_request->output_count, i),
+               velocity = load(own_request->dtype, own_request->momentum->velocity, i);
+        if (own_request->dtype == MUSTER_F64) {
+            velocity.f64 = own_request->momentum->beta * velocity.f64 + own_request->alpha * sum.f64;
         } else {
-            velocity.f32 = (float)own->momentum->beta * velocity.f32 + (float)own->alpha * sum.f32;
+            velocity.f32 = (float)own_request->momentum->beta * velocity.f32 + (float)own_request->alpha * sum.f32;
         }
-        store(own->dtype, own->momentum->velocity, i, velocity);
-        velocity = load(own->dtype, own->momentum->velocity, i);
-        number parameter = load(own->dtype, own->output, i);
-        if (own->dtype == MUSTER_F64) {
+        store(own_request->dtype, own_request->momentum->velocity, i, velocity);
+        velocity = load(own_request->dtype, own_request->momentum->velocity, i);
+        number parameter = load(own_request->dtype, own_request->output, i);
+        if (own_request->dtype == MUSTER_F64) {
             parameter.f64 += velocity.f64;
         } else {
             parameter.f32 += velocity.f32;
         }
-        store(own->dtype, own->output, i, parameter);
+        store(own_request->dtype, own_request->output, i, parameter);
     }
 }
 
 static void all_reduce_axpy(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
-    if (own->momentum) {
+    const mst_request *own_request = view->requests[view->rank];
+    if (own_request->momentum) {
         all_reduce_momentum(view);
         return;
     }
-    for (int64_t i = 0; i < own->output_count; i++) {
-        number sum = reduced(view, MUSTER_SUM, own->output_count, i), parameter = load(own->dtype, own->output, i);
-        if (own->dtype == MUSTER_F64) {
-            parameter.f64 = parameter.f64 + own->alpha * sum.f64;
+    for (int64_t i = 0; i < own_request->output_count; i++) {
+        number sum = reduced(view, MUSTER_SUM, own_request->output_count, i), parameter = load(own_request->dtype, own_request->output, i);
+        if (own_request->dtype == MUSTER_F64) {
+            parameter.f64 = parameter.f64 + own_request->alpha * sum.f64;
         } else {
-            parameter.f32 = parameter.f32 + (float)own->alpha * sum.f32;
+            parameter.f32 = parameter.f32 + (float)own_request->alpha * sum.f32;
         }
-        store(own->dtype, own->output, i, parameter);
+        store(own_request->dtype, own_request->output, i, parameter);
     }
 }
 
 /* Copies `count` elements from index `from` of rank `source`'s input to index `to` of this rank's
  * output. */
 static void copy_elements(const mst_view *view, int64_t to, int32_t source, int64_t from, int64_t count) {
-    const mst_request *own = view->requests[view->rank];
-    size_t element = (size_t)muster_dtype_size(own->dtype);
+    const mst_request *own_request = view->requests[view->rank];
+    size_t element = (size_t)muster_dtype_size(own_request->dtype);
     for (int64_t i = 0; i < count; i++) {
-        memcpy((char *)own->output + (to + i) * (int64_t)element,
+        memcpy((char *)own_request->output + (to + i) * (int64_t)element,
                (const char *)view->requests[source]->input + (from + i) * (int64_t)element, element);
     }
 }
 
 static void broadcast(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
-    copy_elements(view, 0, own->root, 0, own->output_count);
+    const mst_request *own_request = view->requests[view->rank];
+    copy_elements(view, 0, own_request->root, 0, own_request->output_count);
 }
 
 static void all_gather(const mst_view *view) {
@@ -246,12 +248,12 @@ static void gather(const mst_view *view) {
 }
 
 static void scatter(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
-    copy_elements(view, 0, own->root, mst_view_offset(view, view->rank), own->output_count);
+    const mst_request *own_request = view->requests[view->rank];
+    copy_elements(view, 0, own_request->root, mst_view_offset(view, view->rank), own_request->output_count);
 }
 
 static void all_to_all(const mst_view *view) {
-    const mst_request *own = view->requests[view->rank];
+    const mst_request *own_request = view->requests[view->rank];
     int64_t to = 0;
     for (int32_t r = 0; r < view->size; r++) {
         const mst_request *request = view->requests[r];
@@ -259,7 +261,7 @@ static void all_to_all(const mst_view *view) {
         for (int32_t before = 0; before < view->rank; before++) from += request->send_counts ? request->send_counts[before] : even;
         int64_t count = request->send_counts ? request->send_counts[view->rank] : even;
         copy_elements(view, to, r, from, count);
-        to += own->recv_counts ? own->recv_counts[r] : own->output_count / view->size;
+        to += own_request->recv_counts ? own_request->recv_counts[r] : own_request->output_count / view->size;
     }
 }
 

@@ -32,21 +32,21 @@ static void log_failure(const mst_nccl *nccl, const char *what) {
 
 /* ---- ending one worker's ---- */
 
-static void abort_all(mst_nccl_worker *own) {
-    for (mst_nccl_handle *handle = own->handles; handle; handle = handle->next) {
+static void abort_all(mst_nccl_worker *nccl_worker) {
+    for (mst_nccl_handle *handle = nccl_worker->handles; handle; handle = handle->next) {
         mst_nccl_comm comm = handle->comm;
         handle->comm = NULL;
-        if (comm) (void)own->nccl->api->ncclCommAbort(comm);
+        if (comm) (void)nccl_worker->nccl->api->ncclCommAbort(comm);
     }
-    atomic_store(&own->nccl->broken, true);
+    atomic_store(&nccl_worker->nccl->broken, true);
 }
 
 /* Aborts the run and this worker's communicators because of the thread's last error. */
-static muster_status lose(mst_nccl_worker *own, muster_status status) {
+static muster_status lose(mst_nccl_worker *nccl_worker, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     mst_error_save(message);
-    mst_pool_abort(own->worker, status);
-    abort_all(own);
+    mst_pool_abort(nccl_worker->worker, status);
+    abort_all(nccl_worker);
     return mst_error_restore(status, message);
 }
 
@@ -77,54 +77,55 @@ static mst_nccl_result wait_while_in_progress(const mst_nccl_api *api, mst_nccl_
     return result;
 }
 
-static muster_status synchronize(mst_nccl_worker *own, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol,
+static muster_status synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol,
                                  int64_t limit_ns) {
-    result = wait_while_in_progress(own->nccl->api, handle->comm, result, own->worker, limit_ns);
+    result = wait_while_in_progress(nccl_worker->nccl->api, handle->comm, result, nccl_worker->worker, limit_ns);
     if (__builtin_expect(result == MST_NCCL_SUCCESS, 1)) return MUSTER_OK;
-    if (result != MST_NCCL_IN_PROGRESS) return lose(own, mst_nccl_error(own->nccl->api, result, symbol, own->worker->device));
-    if (!mst_pool_aborted(own->worker))
-        return lose(own, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol, own->worker->rank,
-                                   (double)limit_ns * 1e-9));
-    abort_all(own);
-    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol, own->worker->rank);
+    if (result != MST_NCCL_IN_PROGRESS)
+        return lose(nccl_worker, mst_nccl_error(nccl_worker->nccl->api, result, symbol, nccl_worker->worker->device));
+    if (!mst_pool_aborted(nccl_worker->worker))
+        return lose(nccl_worker, mst_error(MUSTER_TIMEOUT, "NCCL: %s: rank %d has been in progress for %.3g s", symbol,
+                                           nccl_worker->worker->rank, (double)limit_ns * 1e-9));
+    abort_all(nccl_worker);
+    return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol, nccl_worker->worker->rank);
 }
 
-muster_status mst_nccl_synchronize(mst_nccl_worker *own, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol) {
-    return synchronize(own, handle, result, symbol, mst_pool_settings(own->worker->pool)->fail_after_ns);
+muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol) {
+    return synchronize(nccl_worker, handle, result, symbol, mst_pool_settings(nccl_worker->worker->pool)->fail_after_ns);
 }
 
 /* The device calls this while it waits, on the worker's thread. */
 static muster_status watch(void *user) {
-    mst_nccl_worker *own = user;
-    const muster_worker *worker = own->worker;
-    if (own->used != 0 && own->used == worker->epoch && mst_current_worker() == worker) {
+    mst_nccl_worker *nccl_worker = user;
+    const muster_worker *worker = nccl_worker->worker;
+    if (nccl_worker->used != 0 && nccl_worker->used == worker->epoch && mst_current_worker() == worker) {
         if (mst_pool_aborted(worker)) {
-            abort_all(own);
-            own->used = 0;
-        } else if (++own->polls % POLL_EVERY == 0) {
-            for (mst_nccl_handle *handle = own->handles; handle && own->used; handle = handle->next) {
+            abort_all(nccl_worker);
+            nccl_worker->used = 0;
+        } else if (++nccl_worker->polls % POLL_EVERY == 0) {
+            for (mst_nccl_handle *handle = nccl_worker->handles; handle && nccl_worker->used; handle = handle->next) {
                 mst_nccl_result result = MST_NCCL_SUCCESS;
                 if (!handle->comm) continue;
-                mst_nccl_result asked = own->nccl->api->ncclCommGetAsyncError(handle->comm, &result);
-                muster_status status =
-                    mst_nccl_error(own->nccl->api, asked != MST_NCCL_SUCCESS ? asked : result, "ncclCommGetAsyncError", worker->device);
+                mst_nccl_result asked = nccl_worker->nccl->api->ncclCommGetAsyncError(handle->comm, &result);
+                muster_status status = mst_nccl_error(nccl_worker->nccl->api, asked != MST_NCCL_SUCCESS ? asked : result,
+                                                      "ncclCommGetAsyncError", worker->device);
                 if (status == MUSTER_OK) continue;
-                lose(own, status);
-                own->used = 0;
+                lose(nccl_worker, status);
+                nccl_worker->used = 0;
             }
         }
     }
-    return own->before ? own->before(own->before_user) : MUSTER_OK;
+    return nccl_worker->before ? nccl_worker->before(nccl_worker->before_user) : MUSTER_OK;
 }
 
 static void begin_watching(mst_nccl *nccl) {
     for (int32_t r = 0; r < nccl->size; r++) {
-        mst_nccl_worker *own = &nccl->workers[r];
-        mst_device *device = own->worker->device;
-        own->before = device->interrupt;
-        own->before_user = device->interrupt_user;
+        mst_nccl_worker *nccl_worker = &nccl->workers[r];
+        mst_device *device = nccl_worker->worker->device;
+        nccl_worker->before = device->interrupt;
+        nccl_worker->before_user = device->interrupt_user;
         device->interrupt = watch;
-        device->interrupt_user = own;
+        device->interrupt_user = nccl_worker;
     }
     nccl->watching = true;
 }
@@ -133,59 +134,59 @@ static void begin_watching(mst_nccl *nccl) {
  * may have added theirs since. */
 static void end_watching(mst_nccl *nccl) {
     for (int32_t r = 0; nccl->watching && r < nccl->size; r++) {
-        mst_nccl_worker *own = &nccl->workers[r];
-        mst_device *device = own->worker->device;
+        mst_nccl_worker *nccl_worker = &nccl->workers[r];
+        mst_device *device = nccl_worker->worker->device;
         muster_status (**interrupt)(void *) = &device->interrupt;
         void **user = &device->interrupt_user;
-        while (*interrupt == watch && *user != own) {
+        while (*interrupt == watch && *user != nccl_worker) {
             mst_nccl_worker *above = *user;
             interrupt = &above->before;
             user = &above->before_user;
         }
-        if (*user != own) continue;
-        *interrupt = own->before;
-        *user = own->before_user;
+        if (*user != nccl_worker) continue;
+        *interrupt = nccl_worker->before;
+        *user = nccl_worker->before_user;
     }
     nccl->watching = false;
 }
 
 /* ---- making ---- */
 
-static muster_status make_handle(mst_nccl_worker *own, const mst_nccl_id *id, int32_t size, int32_t rank, mst_nccl_handle *handle) {
+static muster_status make_handle(mst_nccl_worker *nccl_worker, const mst_nccl_id *id, int32_t size, int32_t rank, mst_nccl_handle *handle) {
     const int none = MST_NCCL_UNDEFINED;
     mst_nccl_config config = {sizeof config, MST_NCCL_MAGIC, MST_NCCL_CONFIG_VERSION, 0, none, none, none, NULL, none};
-    mst_nccl_result result = own->nccl->api->ncclCommInitRankConfig(&handle->comm, size, *id, rank, &config);
-    if (handle->comm) return synchronize(own, handle, result, "ncclCommInitRankConfig", MAKE_NS);
-    muster_status status = mst_nccl_error(own->nccl->api, result, "ncclCommInitRankConfig", own->worker->device);
+    mst_nccl_result result = nccl_worker->nccl->api->ncclCommInitRankConfig(&handle->comm, size, *id, rank, &config);
+    if (handle->comm) return synchronize(nccl_worker, handle, result, "ncclCommInitRankConfig", MAKE_NS);
+    muster_status status = mst_nccl_error(nccl_worker->nccl->api, result, "ncclCommInitRankConfig", nccl_worker->worker->device);
     if (status == MUSTER_OK) status = mst_error(MUSTER_INTERNAL, "NCCL: ncclCommInitRankConfig: expected a communicator, received none");
-    return lose(own, status);
+    return lose(nccl_worker, status);
 }
 
-static mst_nccl_handle *add_handle(mst_nccl_worker *own, bool part) {
+static mst_nccl_handle *add_handle(mst_nccl_worker *nccl_worker, bool part) {
     mst_nccl_handle *handle = mst_alloc(sizeof *handle);
     if (!handle) return NULL;
-    *handle = (mst_nccl_handle){.part = part, .next = own->handles};
-    return own->handles = handle;
+    *handle = (mst_nccl_handle){.part = part, .next = nccl_worker->handles};
+    return nccl_worker->handles = handle;
 }
 
 /* Creates an NCCL communicator for this worker. Runs on all workers at the same time: first for the
  * world, then for its parts, in the same order everywhere. */
-static muster_status make_for(mst_nccl_worker *own, muster_communicator *communicator) {
-    const int32_t rank = mst_communicator_rank(communicator, own->worker);
+static muster_status make_for(mst_nccl_worker *nccl_worker, muster_communicator *communicator) {
+    const int32_t rank = mst_communicator_rank(communicator, nccl_worker->worker);
     mst_nccl_state *state = mst_nccl_state_of(communicator);
     /* a part that some member has released is used no more */
     if (rank < 0 || !state || atomic_load(&communicator->users) < communicator->size) return MUSTER_OK;
     mst_nccl_handle **handle = &state->handles[rank];
-    if (!*handle) *handle = add_handle(own, communicator != own->nccl->world);
+    if (!*handle) *handle = add_handle(nccl_worker, communicator != nccl_worker->nccl->world);
     if (!*handle) return mst_out_of_memory("NCCL communicator", sizeof **handle);
-    return make_handle(own, &state->id, communicator->size, rank, *handle);
+    return make_handle(nccl_worker, &state->id, communicator->size, rank, *handle);
 }
 
 static muster_status make_task(muster_worker *worker, void *argument) {
     mst_nccl *nccl = argument;
-    mst_nccl_worker *own = &nccl->workers[worker->rank];
-    MUSTER_TRY(make_for(own, nccl->world));
-    for (muster_communicator *part = nccl->world->parts; part; part = part->next) MUSTER_TRY(make_for(own, part));
+    mst_nccl_worker *nccl_worker = &nccl->workers[worker->rank];
+    MUSTER_TRY(make_for(nccl_worker, nccl->world));
+    for (muster_communicator *part = nccl->world->parts; part; part = part->next) MUSTER_TRY(make_for(nccl_worker, part));
     return MUSTER_OK;
 }
 
@@ -210,8 +211,8 @@ static bool end_everywhere(mst_nccl *nccl, mst_task task) {
     return !any_left(nccl);
 }
 
-static void drop_handles(mst_nccl_worker *own, bool only_released) {
-    mst_nccl_handle **at = &own->handles;
+static void drop_handles(mst_nccl_worker *nccl_worker, bool only_released) {
+    mst_nccl_handle **at = &nccl_worker->handles;
     while (*at) {
         mst_nccl_handle *handle = *at;
         if (only_released && !handle->released) {
@@ -227,13 +228,13 @@ static void drop_handles(mst_nccl_worker *own, bool only_released) {
  * is in flight. */
 static muster_status release_task(muster_worker *worker, void *argument) {
     mst_nccl *nccl = argument;
-    mst_nccl_worker *own = &nccl->workers[worker->rank];
-    for (mst_nccl_handle *handle = own->handles; handle; handle = handle->next) {
+    mst_nccl_worker *nccl_worker = &nccl->workers[worker->rank];
+    for (mst_nccl_handle *handle = nccl_worker->handles; handle; handle = handle->next) {
         if (!handle->released || !handle->comm) continue;
         (void)nccl->api->ncclCommAbort(handle->comm);
         handle->comm = NULL;
     }
-    drop_handles(own, true);
+    drop_handles(nccl_worker, true);
     return MUSTER_OK;
 }
 
@@ -369,12 +370,12 @@ muster_status mst_nccl_open(muster_communicator *world) {
 
 /* All ranks of the world finalize at the same time. Some members of a part may have released it, so
  * each rank aborts its communicator of the part. */
-static void end_handle(mst_nccl_worker *own, mst_nccl_handle *handle) {
-    const mst_nccl_api *api = own->nccl->api;
+static void end_handle(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle) {
+    const mst_nccl_api *api = nccl_worker->nccl->api;
     mst_nccl_comm comm = handle->comm;
     handle->comm = NULL;
     if (!comm) return;
-    bool finalizes = !handle->part && !atomic_load(&own->nccl->broken);
+    bool finalizes = !handle->part && !atomic_load(&nccl_worker->nccl->broken);
     if (finalizes) finalizes = wait_while_in_progress(api, comm, api->ncclCommFinalize(comm), NULL, END_NS) == MST_NCCL_SUCCESS;
     if (finalizes)
         (void)api->ncclCommDestroy(comm);
@@ -384,8 +385,8 @@ static void end_handle(mst_nccl_worker *own, mst_nccl_handle *handle) {
 
 static muster_status end_task(muster_worker *worker, void *argument) {
     mst_nccl *nccl = argument;
-    mst_nccl_worker *own = &nccl->workers[worker->rank];
-    for (mst_nccl_handle *handle = own->handles; handle; handle = handle->next) end_handle(own, handle);
+    mst_nccl_worker *nccl_worker = &nccl->workers[worker->rank];
+    for (mst_nccl_handle *handle = nccl_worker->handles; handle; handle = handle->next) end_handle(nccl_worker, handle);
     return MUSTER_OK;
 }
 
@@ -447,19 +448,19 @@ static bool nccl_invite(const muster_communicator *part, const muster_worker *wo
 }
 
 static muster_status nccl_join(muster_communicator *world, muster_worker *worker, const mst_invitation *invitation, void **joined) {
-    mst_nccl_worker *own = mst_nccl_worker_of(world, worker);
-    mst_nccl_handle *made = add_handle(own, true);
+    mst_nccl_worker *nccl_worker = mst_nccl_worker_of(world, worker);
+    mst_nccl_handle *made = add_handle(nccl_worker, true);
     mst_nccl_id id;
     if (!made) {
         mst_out_of_memory("muster_worker_split: NCCL", sizeof *made);
-        return lose(own, MUSTER_OUT_OF_MEMORY);
+        return lose(nccl_worker, MUSTER_OUT_OF_MEMORY);
     }
     memcpy(&id, invitation->bytes, sizeof id);
-    muster_status status = make_handle(own, &id, invitation->size, invitation->rank, made);
+    muster_status status = make_handle(nccl_worker, &id, invitation->size, invitation->rank, made);
     if (status == MUSTER_OK)
         *joined = made;
     else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY)
-        atomic_store(&own->nccl->no_parts, true); /* the next split does not use NCCL */
+        atomic_store(&nccl_worker->nccl->no_parts, true); /* the next split does not use NCCL */
     if (status != MUSTER_OK) made->released = true;
     return status;
 }

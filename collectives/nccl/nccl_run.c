@@ -22,7 +22,7 @@
 typedef struct issue {
     const mst_batch *batch;
     muster_worker *worker;
-    mst_nccl_worker *own;
+    mst_nccl_worker *nccl_worker;
     mst_nccl_handle *handle;
     const mst_nccl_api *api;
     struct CUstream_st *stream;
@@ -257,23 +257,24 @@ muster_status mst_nccl_prepare(mst_batch *batch) {
 /* The address of a shard of rank r after the exchange. `slots` is the staging memory of this
  * request. */
 static char *input_of(const mst_view *view, char *slots, int32_t rank, int64_t shard) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     const range mine = range_of(view, view->rank);
-    const int64_t element = mst_view_element(view), vector = own->output_count * element;
+    const int64_t element = mst_view_element(view), vector = own_request->output_count * element;
     int64_t slot = 0;
-    if (rank == view->rank) return (char *)own->input + shard * vector + mine.begin * element;
+    if (rank == view->rank) return (char *)own_request->input + shard * vector + mine.begin * element;
     for (int32_t r = 0; r < rank; r++) slot += r == view->rank ? 0 : mst_request_shards(view->requests[r]);
     return slots + (slot + shard) * mst_device_staging_bytes(mine.count * element);
 }
 
 static muster_status exchange(const issue *c, const mst_view *view, char *slots) {
-    const mst_request *own = mst_view_own(view);
-    const int64_t element = mst_view_element(view), vector = own->output_count * element, mine = range_of(view, c->rank).count * element;
+    const mst_request *own_request = mst_view_own(view);
+    const int64_t element = mst_view_element(view), vector = own_request->output_count * element,
+                  mine = range_of(view, c->rank).count * element;
     for (int32_t peer = 0; peer < c->size; peer++) {
         const range theirs = range_of(view, peer);
         if (peer == c->rank) continue;
-        for (int64_t shard = 0; shard < mst_request_shards(own); shard++)
-            MUSTER_TRY(send(c, (const char *)own->input + shard * vector + theirs.begin * element, theirs.count * element, peer));
+        for (int64_t shard = 0; shard < mst_request_shards(own_request); shard++)
+            MUSTER_TRY(send(c, (const char *)own_request->input + shard * vector + theirs.begin * element, theirs.count * element, peer));
         for (int64_t shard = 0; shard < mst_request_shards(view->requests[peer]) && mine > 0; shard++)
             MUSTER_TRY(receive(c, input_of(view, slots, peer, shard), mine, peer));
     }
@@ -281,11 +282,11 @@ static muster_status exchange(const issue *c, const mst_view *view, char *slots)
 }
 
 static char *result_of(const mst_view *view, char *slots) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     const range mine = range_of(view, view->rank);
     const int64_t element = mst_view_element(view);
-    if (needs_result(own, view->rank)) return slots + (mst_view_shards(view) - 1) * mst_device_staging_bytes(mine.count * element);
-    return (char *)own->output + (own->collective == MST_REDUCE_SCATTER ? 0 : mine.begin * element);
+    if (needs_result(own_request, view->rank)) return slots + (mst_view_shards(view) - 1) * mst_device_staging_bytes(mine.count * element);
+    return (char *)own_request->output + (own_request->collective == MST_REDUCE_SCATTER ? 0 : mine.begin * element);
 }
 
 static muster_status combine(const issue *c, const mst_view *view, char *slots) {
@@ -302,16 +303,16 @@ static muster_status combine(const issue *c, const mst_view *view, char *slots) 
 
 /* Sends the combined segments to all ranks, or to the root. */
 static muster_status spread(const issue *c, const mst_view *view, char *slots) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     const int64_t element = mst_view_element(view), mine = range_of(view, c->rank).count * element;
-    if (own->collective == MST_REDUCE_SCATTER) return MUSTER_OK;
+    if (own_request->collective == MST_REDUCE_SCATTER) return MUSTER_OK;
     for (int32_t peer = 0; peer < c->size; peer++) {
         const range theirs = range_of(view, peer);
-        const bool rooted = own->collective == MST_REDUCE;
+        const bool rooted = own_request->collective == MST_REDUCE;
         if (peer == c->rank) continue;
-        if (!rooted || peer == own->root) MUSTER_TRY(send(c, result_of(view, slots), mine, peer));
-        if (!rooted || c->rank == own->root)
-            MUSTER_TRY(receive(c, (char *)own->output + theirs.begin * element, theirs.count * element, peer));
+        if (!rooted || peer == own_request->root) MUSTER_TRY(send(c, result_of(view, slots), mine, peer));
+        if (!rooted || c->rank == own_request->root)
+            MUSTER_TRY(receive(c, (char *)own_request->output + theirs.begin * element, theirs.count * element, peer));
     }
     return MUSTER_OK;
 }
@@ -368,7 +369,7 @@ static muster_status grouped(const issue *c, step step, bool all) {
     if (status != MUSTER_OK) mst_error_save(message);
     mst_nccl_result result = c->api->ncclGroupEnd();
     if (status != MUSTER_OK) return mst_error_restore(status, message);
-    return mst_nccl_synchronize(c->own, c->handle, result, "ncclGroupEnd");
+    return mst_nccl_synchronize(c->nccl_worker, c->handle, result, "ncclGroupEnd");
 }
 
 static muster_status make_slots(const issue *c, bool *combined) {
@@ -398,20 +399,20 @@ static muster_status issue_all(const issue *c) {
 
 muster_status mst_nccl_run(const mst_batch *batch) {
     muster_worker *worker = batch->worker;
-    mst_nccl_worker *own = mst_nccl_worker_of(batch->communicator, worker);
+    mst_nccl_worker *nccl_worker = mst_nccl_worker_of(batch->communicator, worker);
     const issue c = {.batch = batch,
                      .worker = worker,
-                     .own = own,
+                     .nccl_worker = nccl_worker,
                      .handle = mst_nccl_state_of(batch->communicator)->handles[batch->rank],
-                     .api = own->nccl->api,
+                     .api = nccl_worker->nccl->api,
                      .stream = mst_cuda_stream(worker->device),
-                     .staging = &own->staging,
+                     .staging = &nccl_worker->staging,
                      .size = batch->communicator->size,
                      .rank = batch->rank};
     if (!c.handle || !c.handle->comm)
         return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", batch->rank);
     worker->device->in_flight = true;
-    own->used = worker->epoch;
+    nccl_worker->used = worker->epoch;
     muster_status status = issue_all(&c);
     /* The other ranks may be inside NCCL and wait for data that this rank will not send. */
     if (status != MUSTER_OK) mst_pool_abort(worker, status);

@@ -32,7 +32,7 @@ static void nccl_describe(const muster_communicator *communicator, char *text, s
 
 const mst_transport mst_transport_nccl = {.name = "nccl",
                                           .number = MST_TRANSPORT_nccl,
-                                          .shares = true,
+                                          .sharing = true,
                                           .costly = true,
                                           .describe = nccl_describe,
                                           .open = mst_nccl_open,

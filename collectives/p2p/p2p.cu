@@ -1,7 +1,7 @@
 #include "p2p_parameters_impl.h"
 #include "tensor.cuh"
 
-template <typename T, int N> struct alignas(N * sizeof(T)) p2p_pack { T of[N]; };
+template <typename T, int N> struct alignas(N * sizeof(T)) p2p_pack { T elements[N]; };
 
 /* N elements from `at` on, of every input and every output. The addresses are too many to be kept
  * at hand: each is looked up where it is used. */
@@ -13,10 +13,10 @@ static inline void p2p_elements(const mst_p2p_reduce_parameters &p, int64_t at, 
     C sum[N] = {};
     for (int32_t k = 0; k < p.inputs; k++) {
         pack values = *(const pack *)(MST_ADDRESS(const T, p.input[k]) + at);
-        for (int j = 0; j < N; j++) sum[j] = k == 0 ? first(D::load(values.of[j])) : next(sum[j], D::load(values.of[j]));
+        for (int j = 0; j < N; j++) sum[j] = k == 0 ? first(D::load(values.elements[j])) : next(sum[j], D::load(values.elements[j]));
     }
     pack result;
-    for (int j = 0; j < N; j++) result.of[j] = D::store(sum[j]);
+    for (int j = 0; j < N; j++) result.elements[j] = D::store(sum[j]);
     for (int32_t k = 0; k < p.outputs; k++) *(pack *)(MST_ADDRESS(T, p.output[k]) + at) = result;
 }
 
@@ -29,16 +29,16 @@ template <typename D, int N> static inline void p2p_update(const mst_p2p_reduce_
     C sum[N] = {};
     for (int32_t k = 0; k < p.inputs; k++) {
         pack values = *(const pack *)(MST_ADDRESS(const T, p.input[k]) + at);
-        for (int j = 0; j < N; j++) sum[j] = k == 0 ? D::load(values.of[j]) : sum[j] + D::load(values.of[j]);
+        for (int j = 0; j < N; j++) sum[j] = k == 0 ? D::load(values.elements[j]) : sum[j] + D::load(values.elements[j]);
     }
     pack result = *(const pack *)(MST_ADDRESS(const T, p.parameter) + at);
     if (p.velocity) {
         pack *place = (pack *)(MST_ADDRESS(T, p.velocity) + at), velocity = *place;
-        for (int j = 0; j < N; j++) velocity.of[j] = D::store(beta * D::load(velocity.of[j]) + alpha * sum[j]);
-        for (int j = 0; j < N; j++) result.of[j] = D::store(D::load(result.of[j]) + D::load(velocity.of[j]));
+        for (int j = 0; j < N; j++) velocity.elements[j] = D::store(beta * D::load(velocity.elements[j]) + alpha * sum[j]);
+        for (int j = 0; j < N; j++) result.elements[j] = D::store(D::load(result.elements[j]) + D::load(velocity.elements[j]));
         *place = velocity;
     } else {
-        for (int j = 0; j < N; j++) result.of[j] = D::store(D::load(result.of[j]) + alpha * sum[j]);
+        for (int j = 0; j < N; j++) result.elements[j] = D::store(D::load(result.elements[j]) + alpha * sum[j]);
     }
     for (int32_t k = 0; k < p.outputs; k++) *(pack *)(MST_ADDRESS(T, p.output[k]) + at) = result;
 }

@@ -10,22 +10,22 @@ static mst_code_kernel reduce_kernel = {.name = "mst_p2p_reduce"};
 bool mst_p2p_combines(const mst_view *view) { return view->size <= MST_P2P_OUTPUTS && mst_view_shards(view) <= MST_P2P_INPUTS; }
 
 mst_p2p_reduce_parameters mst_p2p_parameters(const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    const bool updates = own->collective == MST_ALL_REDUCE_AXPY;
+    const mst_request *own_request = mst_view_own(view);
+    const bool updates = own_request->collective == MST_ALL_REDUCE_AXPY;
     const mst_momentum *momentum = mst_view_momentum(view);
-    return (mst_p2p_reduce_parameters){.dtype = own->dtype,
-                                       .op = updates ? MUSTER_SUM : own->reduction,
+    return (mst_p2p_reduce_parameters){.dtype = own_request->dtype,
+                                       .op = updates ? MUSTER_SUM : own_request->reduction,
                                        .scale = 1.0 / (double)mst_view_shards(view),
-                                       .alpha = updates ? own->alpha : 0,
+                                       .alpha = updates ? own_request->alpha : 0,
                                        .beta = momentum ? momentum->beta : 0};
 }
 
 muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2p_reduce_parameters *p, int64_t begin) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     if (p->count == 0) return MUSTER_OK;
-    if (own->collective == MST_ALL_REDUCE_AXPY) {
+    if (own_request->collective == MST_ALL_REDUCE_AXPY) {
         const mst_momentum *momentum = mst_view_momentum(view);
-        p->parameter = (char *)own->output + begin * mst_view_element(view);
+        p->parameter = (char *)own_request->output + begin * mst_view_element(view);
         if (momentum) p->velocity = (char *)momentum->velocity + begin * mst_view_element(view);
     }
     return worker->device->code->launch(worker->device, &reduce_kernel, p->count, p, sizeof *p);
@@ -55,10 +55,10 @@ static muster_status all_reduce(muster_worker *worker, const mst_view *view) {
 }
 
 static muster_status reduce(muster_worker *worker, const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     int64_t begin, end;
-    mst_segment(own->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
-    return reduce_to(worker, view, begin, end, 0, own->root, own->root + 1);
+    mst_segment(own_request->input_count, mst_view_element(view), view->size, view->rank, &begin, &end);
+    return reduce_to(worker, view, begin, end, 0, own_request->root, own_request->root + 1);
 }
 
 static muster_status reduce_scatter(muster_worker *worker, const mst_view *view) {
@@ -73,10 +73,10 @@ static muster_status move(muster_worker *worker, const mst_view *view, void *to,
 
 /* Rank r copies segment r to all ranks, so that all devices copy at the same time. */
 static muster_status broadcast(muster_worker *worker, const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
+    const mst_request *own_request = mst_view_own(view);
     int64_t begin, end, element = mst_view_element(view);
-    mst_segment(own->output_count, element, view->size, view->rank, &begin, &end);
-    const void *from = mst_at(view->requests[own->root]->input, begin * element);
+    mst_segment(own_request->output_count, element, view->size, view->rank, &begin, &end);
+    const void *from = mst_at(view->requests[own_request->root]->input, begin * element);
     for (int32_t r = 0; r < view->size; r++)
         MUSTER_TRY(move(worker, view, mst_at(view->requests[r]->output, begin * element), from, end - begin));
     return MUSTER_OK;
@@ -94,15 +94,16 @@ static muster_status all_gather(muster_worker *worker, const mst_view *view) {
 }
 
 static muster_status gather(muster_worker *worker, const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    void *to = mst_at(view->requests[own->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
-    return move(worker, view, to, own->input, own->input_count);
+    const mst_request *own_request = mst_view_own(view);
+    void *to = mst_at(view->requests[own_request->root]->output, mst_view_offset(view, view->rank) * mst_view_element(view));
+    return move(worker, view, to, own_request->input, own_request->input_count);
 }
 
 static muster_status scatter(muster_worker *worker, const mst_view *view) {
-    const mst_request *own = mst_view_own(view);
-    return move(worker, view, own->output,
-                mst_at(view->requests[own->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)), own->output_count);
+    const mst_request *own_request = mst_view_own(view);
+    return move(worker, view, own_request->output,
+                mst_at(view->requests[own_request->root]->input, mst_view_offset(view, view->rank) * mst_view_element(view)),
+                own_request->output_count);
 }
 
 /* In place, the ranks offer copies of their inputs. */

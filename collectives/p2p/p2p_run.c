@@ -7,10 +7,10 @@
 #include "p2p_private.h"
 
 muster_status mst_p2p_record(const muster_communicator *communicator, muster_worker *worker, int32_t event) {
-    mst_p2p_worker *own = &mst_p2p_of(communicator)->workers[worker->rank];
-    pthread_mutex_lock(&own->recording);
-    muster_status status = mst_device_event_record(own->events[event], MST_QUEUE_COMPUTE);
-    pthread_mutex_unlock(&own->recording);
+    mst_p2p_worker *p2p_worker = &mst_p2p_of(communicator)->workers[worker->rank];
+    pthread_mutex_lock(&p2p_worker->recording);
+    muster_status status = mst_device_event_record(p2p_worker->events[event], MST_QUEUE_COMPUTE);
+    pthread_mutex_unlock(&p2p_worker->recording);
     return status;
 }
 

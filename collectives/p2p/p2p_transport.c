@@ -86,7 +86,7 @@ static int32_t p2p_bid(const muster_communicator *communicator, const mst_reques
 
 const mst_transport mst_transport_p2p = {.name = "p2p",
                                          .number = MST_TRANSPORT_p2p,
-                                         .shares = true,
+                                         .sharing = true,
                                          .describe = p2p_describe,
                                          .open = p2p_open,
                                          .close = p2p_close,

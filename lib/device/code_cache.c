@@ -25,7 +25,7 @@ typedef struct cache_head {
 static const char magic[16] = "muster code 1\n";
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static char notice[MST_MESSAGE_SIZE], told[MST_MESSAGE_SIZE];
+static char notice[MST_MESSAGE_SIZE], reported[MST_MESSAGE_SIZE];
 
 __attribute__((format(printf, 1, 2))) static void set_notice(const char *format, ...) {
     va_list arguments;
@@ -38,8 +38,8 @@ __attribute__((format(printf, 1, 2))) static void set_notice(const char *format,
 
 bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
     pthread_mutex_lock(&lock);
-    bool news = notice[0] && strcmp(notice, told) != 0;
-    if (news) memcpy(told, notice, sizeof told);
+    bool news = notice[0] && strcmp(notice, reported) != 0;
+    if (news) memcpy(reported, notice, sizeof reported);
     memcpy(text, notice, sizeof notice);
     notice[0] = 0;
     pthread_mutex_unlock(&lock);

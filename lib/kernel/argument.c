@@ -139,7 +139,7 @@ static muster_status refuse_device(const context *c, int32_t device) {
 
 /* Bytes from the first element to the lowest (0 or less) and to the end of the highest. They fit,
  * or the tensor would not be well-formed. */
-static void reach(const muster_tensor *tensor, int64_t *low, int64_t *high) {
+static void byte_range(const muster_tensor *tensor, int64_t *low, int64_t *high) {
     const int64_t size = muster_dtype_size(tensor->dtype);
     *low = 0;
     *high = muster_tensor_count(*tensor) > 0 ? size : 0;
@@ -185,7 +185,7 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
         MUSTER_TRY(mst_runtime_check_placed(c->kernel->object.runtime, *tensor, c->where, what));
     }
     char *const first = muster_tensor_address(*tensor);
-    reach(tensor, &low, &high);
+    byte_range(tensor, &low, &high);
     MUSTER_TRY(check_bounds(c, first, low, high));
     const bool base = argument->form == BASE;
     value->address = base ? tensor->data : first;

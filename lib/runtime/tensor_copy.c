@@ -18,12 +18,12 @@ typedef struct copying {
 } copying;
 
 /* The rank whose worker has to copy the tensor; -1: host code can read the memory. */
-static int32_t mover_of(const muster_runtime *runtime, muster_tensor tensor) {
+static int32_t copying_rank(const muster_runtime *runtime, muster_tensor tensor) {
     return tensor.device == MUSTER_DEVICE_HOST || mst_device_is_host(runtime->devices[tensor.device]) ? -1 : tensor.device;
 }
 
 static bool is_plain_host(const muster_runtime *runtime, muster_tensor tensor) {
-    return mover_of(runtime, tensor) < 0 && mst_tensor_contiguous(tensor);
+    return copying_rank(runtime, tensor) < 0 && mst_tensor_contiguous(tensor);
 }
 
 /* ---- on one device ---- */
@@ -47,11 +47,11 @@ static muster_status copy_by(muster_runtime *runtime, int32_t rank, muster_tenso
     return mst_runtime_run_on(runtime, (mst_on_device){rank, copy_on_device, &copy});
 }
 
-static muster_status ask_reach(const muster_runtime *runtime, int32_t rank, int32_t other, bool *reaches) {
+static muster_status ask_peer_access(const muster_runtime *runtime, int32_t rank, int32_t other, bool *peer_access) {
     mst_device *device = runtime->devices[rank];
-    *reaches = rank == other;
-    if (*reaches || device->table != runtime->devices[other]->table || !device->code) return MUSTER_OK;
-    return device->code->peer_access(device, runtime->devices[other], reaches);
+    *peer_access = rank == other;
+    if (*peer_access || device->table != runtime->devices[other]->table || !device->code) return MUSTER_OK;
+    return device->code->peer_access(device, runtime->devices[other], peer_access);
 }
 
 /* ---- between a device and host memory ---- */
@@ -90,7 +90,7 @@ static muster_status bring_in(muster_worker *worker, void *argument) {
 }
 
 static muster_status fetch(const copying *c, muster_tensor from, char *to) {
-    const int32_t rank = mover_of(c->runtime, from);
+    const int32_t rank = copying_rank(c->runtime, from);
     passage p = {from, to};
     if (rank >= 0) return mst_runtime_run_on(c->runtime, (mst_on_device){rank, bring_out, &p});
     mst_tensor_pack(to, from);
@@ -98,7 +98,7 @@ static muster_status fetch(const copying *c, muster_tensor from, char *to) {
 }
 
 static muster_status store(const copying *c, char *from, muster_tensor to) {
-    const int32_t rank = mover_of(c->runtime, to);
+    const int32_t rank = copying_rank(c->runtime, to);
     passage p = {to, from};
     if (rank >= 0) return mst_runtime_run_on(c->runtime, (mst_on_device){rank, bring_in, &p});
     mst_tensor_unpack(to, from);
@@ -164,7 +164,8 @@ static muster_status pass_pieces(copying *c, muster_tensor from, muster_tensor t
 static muster_status pass_all(copying *c, muster_tensor from, muster_tensor to) {
     const bool plain_from = is_plain_host(c->runtime, from), plain_to = is_plain_host(c->runtime, to);
     const bool whole = (plain_from && mst_tensor_contiguous(to)) || (plain_to && mst_tensor_contiguous(from));
-    if (whole || (plain_from && mover_of(c->runtime, to) < 0) || (plain_to && mover_of(c->runtime, from) < 0)) return pass(c, from, to);
+    if (whole || (plain_from && copying_rank(c->runtime, to) < 0) || (plain_to && copying_rank(c->runtime, from) < 0))
+        return pass(c, from, to);
     if (plain_from || plain_to) return pass_pieces(c, from, to);
     const int64_t all = mst_tensor_bytes(to), bytes = all < mst_tensor_copy_piece ? all : mst_tensor_copy_piece;
     c->staging = mst_alloc_uninitialised((size_t)bytes);
@@ -197,11 +198,11 @@ static bool same_elements(muster_tensor a, muster_tensor b) {
 static muster_status copy(muster_runtime *runtime, muster_tensor from, muster_tensor to, const char *where) {
     MUSTER_TRY(check(runtime, from, to, where));
     if (muster_tensor_count(to) == 0 || same_elements(from, to)) return MUSTER_OK;
-    const int32_t source = mover_of(runtime, from), target = mover_of(runtime, to);
+    const int32_t source = copying_rank(runtime, from), target = copying_rank(runtime, to);
     if (source >= 0 && target >= 0) {
-        bool reaches;
-        MUSTER_TRY(ask_reach(runtime, target, source, &reaches));
-        if (reaches) return copy_by(runtime, target, from, to);
+        bool peer_access;
+        MUSTER_TRY(ask_peer_access(runtime, target, source, &peer_access));
+        if (peer_access) return copy_by(runtime, target, from, to);
     }
     return pass_all(&(copying){.runtime = runtime, .where = where}, from, to);
 }

@@ -195,22 +195,22 @@ static void join_axes(muster_tensor *tensor) {
 }
 
 /* Copies between one line of a strided tensor and its packed copy. */
-typedef void (*line_mover)(char *strided, int64_t stride, char *packed, int64_t count);
+typedef void (*line_copier)(char *strided, int64_t stride, char *packed, int64_t count);
 
 /* A memcpy of a constant size compiles to one move per element and needs no alignment. */
-#define LINE_MOVERS(bytes)                                                                           \
+#define LINE_COPIERS(bytes)                                                                          \
     static void pack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {      \
         for (int64_t i = 0; i < count; i++) memcpy(packed + i * bytes, strided + i * stride, bytes); \
     }                                                                                                \
     static void unpack_line_##bytes(char *strided, int64_t stride, char *packed, int64_t count) {    \
         for (int64_t i = 0; i < count; i++) memcpy(strided + i * stride, packed + i * bytes, bytes); \
     }
-LINE_MOVERS(1)
-LINE_MOVERS(2)
-LINE_MOVERS(4)
-LINE_MOVERS(8)
+LINE_COPIERS(1)
+LINE_COPIERS(2)
+LINE_COPIERS(4)
+LINE_COPIERS(8)
 
-static line_mover choose_mover(int64_t size, bool pack) {
+static line_copier choose_copier(int64_t size, bool pack) {
     switch (size) {
     case 1:
         return pack ? pack_line_1 : unpack_line_1;
@@ -231,7 +231,7 @@ static void move_elements(muster_tensor tensor, char *packed, bool pack) {
     join_axes(&tensor);
     int32_t last = tensor.ndim - 1;
     int64_t length = last < 0 ? 1 : tensor.shape[last], stride = last < 0 ? size : tensor.strides[last] * size;
-    line_mover move = choose_mover(size, pack);
+    line_copier move = choose_copier(size, pack);
     char *line = muster_tensor_address(tensor);
     int64_t index[MUSTER_MAX_DIMS] = {0};
     for (int32_t axis;; packed += length * size) {

@@ -1,4 +1,4 @@
-/* The numbers of random.c: element i is number first + i of the stream, whoever computes it. */
+/* The numbers of random.c: element i is number first + i of the stream on every device. */
 #include "random_parameters_private.h"
 #include "tensor.cuh"
 
