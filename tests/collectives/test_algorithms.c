@@ -73,7 +73,7 @@ static int64_t offset_of(const trial *t, int32_t r) {
     for (int32_t q = 0; q < r; q++) offset += part_of(t, q);
     return offset;
 }
-static int64_t parcel_of(const trial *t, int32_t from, int32_t to) { return t->uneven ? t->count * ((from + 2 * to) % 3) / 2 : t->count; }
+static int64_t block_count(const trial *t, int32_t from, int32_t to) { return t->uneven ? t->count * ((from + 2 * to) % 3) / 2 : t->count; }
 static int64_t sum_of(const int64_t *counts, int32_t size) {
     int64_t sum = 0;
     for (int32_t r = 0; r < size; r++) sum += counts[r];
@@ -109,7 +109,7 @@ static void set_counts(const trial *t, mst_request *q, int32_t r) {
         q->input_count = total, q->output_count = part_of(t, r);
         break;
     default:
-        for (int32_t p = 0; p < t->size; p++) send_counts[r][p] = parcel_of(t, r, p), recv_counts[r][p] = parcel_of(t, p, r);
+        for (int32_t p = 0; p < t->size; p++) send_counts[r][p] = block_count(t, r, p), recv_counts[r][p] = block_count(t, p, r);
         q->input_count = sum_of(send_counts[r], t->size), q->output_count = sum_of(recv_counts[r], t->size);
         q->send_counts = t->uneven ? send_counts[r] : NULL;
         q->recv_counts = t->uneven ? recv_counts[r] : NULL;
@@ -118,10 +118,11 @@ static void set_counts(const trial *t, mst_request *q, int32_t r) {
 
 /* Is this rank in place? */
 static bool placed(const trial *t, int32_t r) {
-    bool sharded = t->collective == MST_ALL_REDUCE && t->uneven, parcels = t->collective == MST_ALL_TO_ALL && t->uneven;
+    bool sharded = t->collective == MST_ALL_REDUCE && t->uneven, uneven_blocks = t->collective == MST_ALL_TO_ALL && t->uneven;
     bool rooted =
         t->collective == MST_REDUCE || t->collective == MST_BROADCAST || t->collective == MST_GATHER || t->collective == MST_SCATTER;
-    if (t->places == APART || (t->places == MIXED && r % 2) || sharded || parcels || t->collective == MST_ALL_REDUCE_AXPY) return false;
+    if (t->places == APART || (t->places == MIXED && r % 2) || sharded || uneven_blocks || t->collective == MST_ALL_REDUCE_AXPY)
+        return false;
     return !rooted || r == t->root;
 }
 

@@ -8,7 +8,7 @@
  * s, under UndefinedBehaviorSanitizer 3 s. */
 #include "base_check.h"
 #include "base_seed.h"
-#include "collectives_cells.h"
+#include "collectives_cases.h"
 #include "collectives_oracle.h"
 #include "collectives_pool.h"
 
@@ -27,24 +27,24 @@ enum { SLOW_BUILD = 0 };
  * with 9 counts, on 1 to 9 ranks; and a barrier by each algorithm. */
 enum {
     EACH_COUNT = 9 * ORACLE_REDUCTIONS + 2 * 4 + (2 * 8 + 1) * 12,
-    ALL_CELLS = 9 * 4 * (EACH_COUNT * 9 + 1),
-    SMALLER_CELLS = 9 * 4 * (EACH_COUNT * 8 + 1),
+    ALL_CASES = 9 * 4 * (EACH_COUNT * 9 + 1),
+    SMALLER_CASES = 9 * 4 * (EACH_COUNT * 8 + 1),
     /* the ranks besides the first (0 to 8, in all 36) as roots of reduce, broadcast, gather,
      * scatter and the last two uneven, up to 1000 elements */
     SMALLER_ROOTS = 36 * 4 * 7 * 2 * (ORACLE_REDUCTIONS + 5 * 12),
-    /* two fields with a value each, that occur together in some cell; the largest count does not
+    /* two fields with a value each, that occur together in some case; the largest count does not
      * run on 4 to 9 ranks in slow builds */
     PAIRS = 1438,
     LARGEST_PAIRS = 6
 };
 
-static int64_t count_pairs(const cell *cells, int64_t count) {
-    enum { FIELDS = sizeof(cell), VALUES = 32 };
+static int64_t count_pairs(const matrix_case *cases, int64_t count) {
+    enum { FIELDS = sizeof(matrix_case), VALUES = 32 };
     static bool seen[FIELDS][FIELDS][VALUES][VALUES];
     int64_t pairs = 0;
     memset(seen, 0, sizeof seen);
     for (int64_t i = 0; i < count; i++) {
-        const uint8_t *field = (const uint8_t *)&cells[i];
+        const uint8_t *field = (const uint8_t *)&cases[i];
         for (int f = 0; f < FIELDS; f++) {
             for (int g = f + 1; g < FIELDS; g++) {
                 bool *pair = &seen[f][g][field[f]][field[g]];
@@ -60,18 +60,18 @@ static void test_each_pair_of_values_on_host_and_discrete_devices(void **state) 
     (void)state;
     int64_t count, run = 0;
     for (uint64_t s = test_seed(); s < test_seed() + (test_is_full() ? 3 : 1); s++) {
-        cell *cells = cell_pairwise(s, SLOW_BUILD, &count);
-        assert_int_equal(count_pairs(cells, count), PAIRS - (SLOW_BUILD ? LARGEST_PAIRS : 0));
-        run += cells_run(cells, count);
-        mst_free(cells);
+        matrix_case *cases = case_pairwise(s, SLOW_BUILD, &count);
+        assert_int_equal(count_pairs(cases, count), PAIRS - (SLOW_BUILD ? LARGEST_PAIRS : 0));
+        run += cases_run(cases, count);
+        mst_free(cases);
     }
-    print_message("MUSTER_SEED=%llu: %lld cells\n", (unsigned long long)test_seed(), (long long)run);
+    print_message("MUSTER_SEED=%llu: %lld cases\n", (unsigned long long)test_seed(), (long long)run);
 }
 
-static int64_t without_the_largest(cell *cells, int64_t count) {
+static int64_t without_the_largest(matrix_case *cases, int64_t count) {
     int64_t kept = 0;
     for (int64_t i = 0; i < count; i++) {
-        if (cells[i].count < CELL_COUNTS - 1) cells[kept++] = cells[i];
+        if (cases[i].count < CASE_COUNTS - 1) cases[kept++] = cases[i];
     }
     return kept;
 }
@@ -83,14 +83,14 @@ static void test_the_whole_matrix(void **state) {
         return;
     }
     int64_t count;
-    cell *cells = cell_all(&count);
-    assert_int_equal(count, ALL_CELLS);
-    if (!test_is_full()) count = without_the_largest(cells, count);
-    const int64_t run = cells_run(cells, count);
-    print_message("%lld cells\n", (long long)run);
-    if (!test_is_full()) assert_int_equal(count, SMALLER_CELLS);
-    if (!test_is_full()) assert_int_equal(run, SMALLER_CELLS + SMALLER_ROOTS);
-    mst_free(cells);
+    matrix_case *cases = case_all(&count);
+    assert_int_equal(count, ALL_CASES);
+    if (!test_is_full()) count = without_the_largest(cases, count);
+    const int64_t run = cases_run(cases, count);
+    print_message("%lld cases\n", (long long)run);
+    if (!test_is_full()) assert_int_equal(count, SMALLER_CASES);
+    if (!test_is_full()) assert_int_equal(run, SMALLER_CASES + SMALLER_ROOTS);
+    mst_free(cases);
 }
 
 int main(void) {

@@ -1,4 +1,4 @@
-/* The order in which values are combined: that of the shards, whoever has them, and by every
+/* The order in which values are combined: that of the shards, on any rank, and by every
  * algorithm; also of values that are no numbers. */
 #include "collectives_values.h"
 

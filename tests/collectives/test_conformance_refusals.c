@@ -5,13 +5,13 @@
 #include <stdio.h>
 
 /* Tensors that fit nothing. */
-typedef struct misfits {
+typedef struct bad_arguments {
     muster_tensor four, other, five, floats, square, strided, none, elsewhere, broken, booleans, halves;
-} misfits;
+} bad_arguments;
 
-static misfits make_misfits(muster_worker *w) {
+static bad_arguments make_bad_arguments(muster_worker *w) {
     int64_t four = 4, shape[] = {2, 2};
-    misfits m = {
+    bad_arguments m = {
         .four = values_make(w, 4, 1, 0), .other = values_make(w, 4, 1, 0), .five = values_make(w, 5, 1, 0), .none = muster_tensor_none()};
     m.floats = muster_worker_scratch(w, MUSTER_F32, 1, &four);
     m.booleans = muster_worker_scratch(w, MUSTER_BOOL, 1, &four);
@@ -148,7 +148,7 @@ static muster_status refuses(muster_worker *w, size_t i, muster_tensor t, muster
 
 static muster_status tensors_task(muster_worker *w, void *argument) {
     (void)argument;
-    misfits m = make_misfits(w);
+    bad_arguments m = make_bad_arguments(w);
     for (size_t i = 0; i < sizeof tensor_arguments / sizeof *tensor_arguments; i++) {
         MUSTER_TRY(refuses(w, i, m.none, MUSTER_INVALID_ARGUMENT, ""));
         MUSTER_TRY(refuses(w, i, m.broken, MUSTER_INVALID_ARGUMENT, ""));
@@ -181,7 +181,7 @@ static void test_a_tensor_that_scratch_could_not_give_carries_its_failure(void *
 
 static muster_status pairs_task(muster_worker *w, void *argument) {
     (void)argument;
-    misfits m = make_misfits(w);
+    bad_arguments m = make_bad_arguments(w);
     muster_tensor ten = values_make(w, 10, 0, 0), one = muster_tensor_slice(ten, 1, 5), two = muster_tensor_slice(ten, 3, 7),
                   rows = muster_tensor_reshape(ten, 2, (int64_t[]){2, 5});
     int64_t even[] = {2, 2}, short_sum[] = {2, 1}, negative[] = {-1, 5}, overflow[] = {INT64_MAX, INT64_MAX};

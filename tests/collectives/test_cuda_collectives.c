@@ -151,7 +151,7 @@ static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
 static muster_status unwatched_sum(muster_worker *w, void *argument) {
     muster_tensor x = values_make(w, *(int64_t *)argument, w->rank, 1);
     static _Atomic uint64_t before;
-    MUSTER_TRY(muster_worker_barrier(w, NULL)); /* whoever made its values has waited for them */
+    MUSTER_TRY(muster_worker_barrier(w, NULL)); /* the rank that made the values has waited for them */
     if (w->rank == 0) before = muster_sim_calls("cuEventQuery");
     MUSTER_TRY(muster_worker_barrier(w, NULL));
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));

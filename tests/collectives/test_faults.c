@@ -7,32 +7,32 @@
 
 #include <stdio.h>
 
-enum { ALGORITHMS = 4, SEATS = 9 /* 2 + 3 + 4 ranks */, DEVICES = 3, MILLISECOND = 1000000 };
+enum { ALGORITHMS = 4, MEMBERS = 9 /* 2 + 3 + 4 ranks */, DEVICES = 3, MILLISECOND = 1000000 };
 enum { EMPTY, RUN, EXCUSED };
 
 static const char *const algorithms[ALGORITHMS] = {"reference", "inline", "direct", NULL};
 
-typedef struct cell {
+typedef struct fault_case {
     faults_kind kind;
-    int32_t algorithm, seat;
+    int32_t algorithm, member;
     faults_fault fault;
-} cell;
+} fault_case;
 
 static struct {
     collectives_pool pools[ALGORITHMS][FAULTS_RANKS + 1][DEVICES]; /* size 0: not open */
-    uint8_t state[FAULTS_KINDS][ALGORITHMS][FAULTS][SEATS];
+    uint8_t state[FAULTS_KINDS][ALGORITHMS][FAULTS][MEMBERS];
     int64_t runs, repeated, refused; /* refused: allocations */
     uint64_t seed;
 } matrix;
 
-static int32_t size_of(int32_t seat) { return seat < 2 ? 2 : seat < 5 ? 3 : 4; }
-static int32_t rank_of(int32_t seat) { return seat < 2 ? seat : seat < 5 ? seat - 2 : seat - 5; }
+static int32_t size_of(int32_t member) { return member < 2 ? 2 : member < 5 ? 3 : 4; }
+static int32_t rank_of(int32_t member) { return member < 2 ? member : member < 5 ? member - 2 : member - 5; }
 
 /* ---- what is run ---- */
 
 /* Mostly on host devices, else on some or only on discrete ones. */
-static collectives_pool *pool_for(const cell *c, uint64_t *random) {
-    int32_t size = size_of(c->seat), devices = (int32_t)faults_random(random, 5) - 2;
+static collectives_pool *pool_for(const fault_case *c, uint64_t *random) {
+    int32_t size = size_of(c->member), devices = (int32_t)faults_random(random, 5) - 2;
     if (devices < 0) devices = 0;
     collectives_pool *pool = &matrix.pools[c->algorithm][size][devices];
     int32_t discrete = devices == 0 ? 0 : devices == 1 ? size / 2 : size;
@@ -40,7 +40,7 @@ static collectives_pool *pool_for(const cell *c, uint64_t *random) {
     return pool;
 }
 
-static faults_call call_for(const cell *c, uint64_t *random) {
+static faults_call call_for(const fault_case *c, uint64_t *random) {
     static const muster_dtype dtypes[] = {MUSTER_F32, MUSTER_F64, MUSTER_I32, MUSTER_I64};
     faults_call call = {.kind = c->kind, .dtype = dtypes[faults_random(random, 4)], .op = 1 + (int32_t)faults_random(random, 5)};
     if (c->kind == FAULTS_ALL_REDUCE_AXPY) {
@@ -48,7 +48,7 @@ static faults_call call_for(const cell *c, uint64_t *random) {
         call.dtype = dtypes[faults_random(random, 2)];
     }
     if (call.op == MUSTER_AVG && call.dtype > MUSTER_F64) call.op = MUSTER_SUM;
-    call.root = (int32_t)faults_random(random, (uint32_t)size_of(c->seat));
+    call.root = (int32_t)faults_random(random, (uint32_t)size_of(c->member));
     call.count = 1 + faults_random(random, faults_random(random, 4) ? 200 : 3000);
     call.salt = (int32_t)faults_random(random, 50);
     return call;
@@ -64,11 +64,11 @@ static faults_call next_call(faults_call call) {
     return call;
 }
 
-static void describe(char text[300], const cell *c, const collectives_pool *pool) {
+static void describe(char text[300], const fault_case *c, const collectives_pool *pool) {
     const char *algorithm = algorithms[c->algorithm];
     snprintf(text, 300, "MUSTER_SEED=%llu: %s, %s, %s on rank %d of %d (first device %s, last %s)", (unsigned long long)matrix.seed,
-             faults_kind_name(c->kind), algorithm ? algorithm : "selected", faults_fault_name(c->fault), (int)rank_of(c->seat),
-             (int)size_of(c->seat), pool->devices[0]->name, pool->devices[pool->size - 1]->name);
+             faults_kind_name(c->kind), algorithm ? algorithm : "selected", faults_fault_name(c->fault), (int)rank_of(c->member),
+             (int)size_of(c->member), pool->devices[0]->name, pool->devices[pool->size - 1]->name);
 }
 
 static void must_be(const char *complaint, const char *what, const char *where) {
@@ -81,7 +81,7 @@ static void run_clean(const collectives_pool *pool, const faults_plan *plan, con
     clean.calls[0].salt += 2; /* other values, in memory of the same owner */
     faults_say(pool->pool, "%s: %s", where, what);
     muster_status status = faults_run(pool->pool, &clean, 0);
-    must_be(faults_judge(&clean, status, muster_last_error()), what, where);
+    must_be(faults_verdict(&clean, status, muster_last_error()), what, where);
 }
 
 static void run_fault(const collectives_pool *pool, faults_plan *plan, const char *where) {
@@ -109,15 +109,15 @@ static void run_allocations(collectives_pool *pool, faults_plan *plan, int32_t a
     run_clean(pool, plan, "after", where);
 }
 
-static void run_cell(const cell *c) {
-    uint8_t *state = &matrix.state[c->kind][c->algorithm][c->fault][c->seat];
+static void run_case(const fault_case *c) {
+    uint8_t *state = &matrix.state[c->kind][c->algorithm][c->fault][c->member];
     if (*state != EMPTY) return;
     *state = faults_excuse(c->kind, c->fault) ? EXCUSED : RUN;
     if (*state == EXCUSED) return;
     uint64_t random =
-        matrix.seed * 1000003 + (uint64_t)(((c->kind * ALGORITHMS + c->algorithm) * FAULTS + (int32_t)c->fault) * SEATS + c->seat);
+        matrix.seed * 1000003 + (uint64_t)(((c->kind * ALGORITHMS + c->algorithm) * FAULTS + (int32_t)c->fault) * MEMBERS + c->member);
     collectives_pool *pool = pool_for(c, &random);
-    faults_plan plan = {.size = size_of(c->seat), .fault = c->fault, .rank = rank_of(c->seat), .steps = 1};
+    faults_plan plan = {.size = size_of(c->member), .fault = c->fault, .rank = rank_of(c->member), .steps = 1};
     char where[300];
     plan.calls[0] = call_for(c, &random);
     if (c->fault == FAULT_ORDER) plan.calls[plan.steps++] = next_call(plan.calls[0]);
@@ -131,21 +131,21 @@ static void run_cell(const cell *c) {
     run_clean(pool, &plan, "the next call", where);
 }
 
-/* ---- which cells ---- */
+/* ---- which cases ---- */
 
 static void run_whole(void) {
-    for (cell c = {0}; (int)c.kind < FAULTS_KINDS; c.kind++) {
+    for (fault_case c = {0}; (int)c.kind < FAULTS_KINDS; c.kind++) {
         for (c.algorithm = 0; c.algorithm < ALGORITHMS; c.algorithm++) {
             for (c.fault = FAULT_FAILS; c.fault < FAULTS; c.fault++) {
-                for (c.seat = 0; c.seat < SEATS; c.seat++) run_cell(&c);
+                for (c.member = 0; c.member < MEMBERS; c.member++) run_case(&c);
             }
         }
     }
 }
 
-/* A cell as its four coordinates, of which each two have met or not. */
+/* A case as its four coordinates, of which each two have met or not. */
 static bool met[4][4][FAULTS_KINDS][FAULTS_KINDS];
-static const int32_t extents[4] = {FAULTS_KINDS, ALGORITHMS, FAULTS - FAULT_FAILS, SEATS};
+static const int32_t extents[4] = {FAULTS_KINDS, ALGORITHMS, FAULTS - FAULT_FAILS, MEMBERS};
 
 static int32_t meetings(const int32_t at[4], bool mark) {
     int32_t fresh = 0;
@@ -172,7 +172,7 @@ static void run_meeting(int32_t a, int32_t b, int32_t i, int32_t j, uint64_t *ra
     }
     if (most <= 0) return;
     meetings(best, true);
-    run_cell(&(cell){(faults_kind)best[0], best[1], best[3], (faults_fault)(best[2] + FAULT_FAILS)});
+    run_case(&(fault_case){(faults_kind)best[0], best[1], best[3], (faults_fault)(best[2] + FAULT_FAILS)});
 }
 
 static void run_pairs(uint64_t random) {
@@ -198,7 +198,7 @@ static void run_sample(void) {
 static int32_t count_state(faults_kind kind, faults_fault fault, int32_t wanted) {
     int32_t count = 0;
     for (int32_t a = 0; a < ALGORITHMS; a++) {
-        for (int32_t s = 0; s < SEATS; s++) count += matrix.state[kind][a][fault][s] == wanted;
+        for (int32_t s = 0; s < MEMBERS; s++) count += matrix.state[kind][a][fault][s] == wanted;
     }
     return count;
 }
@@ -222,12 +222,12 @@ static void print_table(void) {
     fflush(stdout);
 }
 
-static void no_cell_is_empty(void) {
+static void no_case_is_empty(void) {
     for (faults_kind k = 0; k < FAULTS_KINDS; k++) {
         for (faults_fault f = FAULT_FAILS; f < FAULTS; f++) {
             int32_t empty = count_state(k, f, EMPTY);
-            if (faults_excuse(k, f) ? count_state(k, f, RUN) > 0 : empty > (faults_whole() ? 0 : ALGORITHMS * SEATS - 1))
-                fail_msg("%s, %s: %d cells are empty", faults_kind_name(k), faults_fault_name(f), (int)empty);
+            if (faults_excuse(k, f) ? count_state(k, f, RUN) > 0 : empty > (faults_whole() ? 0 : ALGORITHMS * MEMBERS - 1))
+                fail_msg("%s, %s: %d cases are empty", faults_kind_name(k), faults_fault_name(f), (int)empty);
         }
     }
 }
@@ -239,7 +239,7 @@ static void every_fault_of_every_rank_in_every_collective_ends_and_is_told(void 
     else
         run_sample();
     print_table();
-    no_cell_is_empty();
+    no_case_is_empty();
 }
 
 static int close_pools(void **unused) {

@@ -10,16 +10,17 @@
 enum { MILLISECOND = 1000000, COUNT = 5 };
 
 /* ELSEWHERE: a collective of the world instead */
-typedef enum { FAILS, RETURNS, SLEEPS, WRONG_COUNT, ELSEWHERE, DEEDS } deed;
+typedef enum { FAILS, RETURNS, SLEEPS, WRONG_COUNT, ELSEWHERE, PART_FAULTS } part_fault;
 
-static const char *const deeds[DEEDS] = {"fails", "returns", "sleeps", "enters with a wrong count", "enters a collective of all workers"};
+static const char *const part_fault_names[PART_FAULTS] = {"fails", "returns", "sleeps", "enters with a wrong count",
+                                                          "enters a collective of all workers"};
 
 typedef struct world {
     collectives_pool c;
     /* by rank: of the ranks of equal parity; of neighbours */
     muster_communicator *parts[FAULTS_RANKS], *pairs[FAULTS_RANKS];
     int32_t guilty; /* -1: nobody */
-    deed deed;
+    part_fault fault;
     bool endless; /* the others' part goes on until it is told */
     muster_status statuses[FAULTS_RANKS];
     char messages[FAULTS_RANKS][MST_MESSAGE_SIZE];
@@ -57,7 +58,7 @@ static double sum_of_pair(const world *t, int32_t rank) {
 static muster_status misbehave(world *t, muster_worker *w) {
     int32_t rank = muster_worker_rank(w);
     char words[64];
-    switch (t->deed) {
+    switch (t->fault) {
     case FAILS:
         snprintf(words, sizeof words, "the dog of rank %d ate it", (int)rank);
         return muster_fail(MUSTER_USER, words);
@@ -140,7 +141,7 @@ static void on_pools(void (*check)(world *)) {
     }
 }
 
-/* ---- by deed ---- */
+/* ---- by fault ---- */
 
 static bool alone_in_part(const world *t, int32_t rank) { return rank + 2 >= t->c.size && rank < 2; }
 
@@ -158,7 +159,7 @@ static bool names_guilty(const world *t) {
 static muster_status expected(const world *t, char text[128]) {
     int32_t g = t->guilty;
     text[0] = 0;
-    switch (t->deed) {
+    switch (t->fault) {
     case FAILS:
         return snprintf(text, 128, "the dog of rank %d ate it (rank %d)", (int)g, (int)g), MUSTER_USER;
     case RETURNS:
@@ -172,11 +173,11 @@ static muster_status expected(const world *t, char text[128]) {
     }
 }
 
-static void do_deed(world *t) {
+static void run_fault(world *t) {
     char text[128], where[160];
     muster_status wanted = expected(t, text), status = MUSTER_OK;
-    snprintf(where, sizeof where, "rank %d of %d %s", (int)t->guilty, (int)t->c.size, deeds[t->deed]);
-    bool waits = t->deed == SLEEPS || t->deed == ELSEWHERE;
+    snprintf(where, sizeof where, "rank %d of %d %s", (int)t->guilty, (int)t->c.size, part_fault_names[t->fault]);
+    bool waits = t->fault == SLEEPS || t->fault == ELSEWHERE;
     faults_say(t->c.pool, "%s", where);
     /* A longer deadline where a busy machine made somebody else late, too. */
     for (int64_t deadline = 20 * MILLISECOND; deadline < test_patience(4000LL * MILLISECOND); deadline *= 2) {
@@ -186,7 +187,7 @@ static void do_deed(world *t) {
     if (status != wanted || !strstr(muster_last_error(), text))
         fail_msg("%s: expected %s with \"%s\", received %s \"%s\"", where, muster_status_name(wanted), text, muster_status_name(status),
                  muster_last_error());
-    if (t->deed == RETURNS && !names_guilty(t)) fail_msg("%s: received \"%s\"", where, muster_last_error());
+    if (t->fault == RETURNS && !names_guilty(t)) fail_msg("%s: received \"%s\"", where, muster_last_error());
     for (int32_t r = 0; r < t->c.size; r++) {
         bool known = t->statuses[r] == wanted || t->statuses[r] == MUSTER_ABORTED || (r == t->guilty && t->statuses[r] == MUSTER_OK);
         if (!known) fail_msg("%s: rank %d received %s \"%s\"", where, (int)r, muster_status_name(t->statuses[r]), t->messages[r]);
@@ -194,22 +195,22 @@ static void do_deed(world *t) {
     next_call_is_right(t);
 }
 
-static void check_deeds(world *t) {
-    for (deed d = FAILS; d < DEEDS; d++) {
+static void check_faults(world *t) {
+    for (part_fault d = FAILS; d < PART_FAULTS; d++) {
         for (int32_t guilty = 0; guilty < t->c.size; guilty++) {
-            t->deed = d;
+            t->fault = d;
             t->guilty = guilty;
             /* alone in its part it does no wrong to it */
-            if (!alone_in_part(t, guilty) || d == FAILS || d == RETURNS || d == SLEEPS) do_deed(t);
+            if (!alone_in_part(t, guilty) || d == FAILS || d == RETURNS || d == SLEEPS) run_fault(t);
         }
     }
 }
-static void a_failure_in_one_part_ends_the_call_and_the_next_one_is_right(void **unused) { (void)unused, on_pools(check_deeds); }
+static void a_failure_in_one_part_ends_the_call_and_the_next_one_is_right(void **unused) { (void)unused, on_pools(check_faults); }
 
 static void check_endless(world *t) {
     for (int32_t guilty = 0; guilty < t->c.size; guilty++) {
         t->endless = true;
-        t->deed = FAILS;
+        t->fault = FAILS;
         t->guilty = guilty;
         faults_say(t->c.pool, "rank %d fails while another part goes on", (int)guilty);
         assert_int_equal(run(t, 0), MUSTER_USER);
@@ -224,7 +225,7 @@ static void a_part_that_waits_for_nobody_outside_is_told_at_its_next_collective(
 
 static void check_names(world *t) {
     if (t->c.size < 4) return;
-    t->deed = WRONG_COUNT;
+    t->fault = WRONG_COUNT;
     t->guilty = 3; /* rank 1 of the part of 1 and 3 */
     assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT,
                    "rank 1 (worker 3) entered all_reduce sum of 6 f32, rank 0 (worker 1) entered all_reduce sum of 5 f32");

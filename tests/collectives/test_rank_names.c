@@ -8,17 +8,17 @@
 
 enum { MILLISECOND = 1000000 };
 
-typedef muster_status (*deed)(muster_worker *w, muster_communicator *part, int32_t rank);
+typedef muster_status (*part_body)(muster_worker *w, muster_communicator *part, int32_t rank);
 
 static muster_status in_part(muster_worker *w, void *argument) {
-    deed *does = argument;
+    part_body *body = argument;
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(w, NULL, w->rank < 2 ? -1 : 0, -w->rank, &part));
-    return part ? (*does)(w, part, muster_communicator_rank(part, w)) : MUSTER_OK;
+    return part ? (*body)(w, part, muster_communicator_rank(part, w)) : MUSTER_OK;
 }
 
-static void refused(deed does, int64_t deadline, muster_status code, const char *text) {
-    values_refused_on(in_part, &does, 4, deadline, code, text);
+static void refused(part_body body, int64_t deadline, muster_status code, const char *text) {
+    values_refused_on(in_part, &body, 4, deadline, code, text);
 }
 
 static muster_status other_counts(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -80,10 +80,10 @@ static muster_status both_receive(muster_worker *w, muster_communicator *part, i
 
 static void test_a_deadline(void **state) {
     (void)state;
-    deed does = both_receive;
+    part_body body = both_receive;
     collectives_pool c;
     collectives_open_with(&c, 4, 0, NULL, test_patience(50 * MILLISECOND));
-    assert_refused(collectives_run(&c, in_part, &does), MUSTER_TIMEOUT, "recv: rank ");
+    assert_refused(collectives_run(&c, in_part, &body), MUSTER_TIMEOUT, "recv: rank ");
     /* either may lose its patience first */
     bool zero = strstr(muster_last_error(), "recv: rank 0 (worker 3) waited ");
     assert_true(zero || strstr(muster_last_error(), "recv: rank 1 (worker 2) waited "));

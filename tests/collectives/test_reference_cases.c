@@ -360,7 +360,7 @@ static void test_all_gather_of_three_four_and_five(void **state) {
 
 /* ---- neon ---- */
 
-/* 9 elements on 8 ranks: whoever cuts them into equal pieces has empty ones. */
+/* 9 elements on 8 ranks: equal segments would leave some ranks without elements. */
 static muster_status nine_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_tensor x = values_make(w, 9, w->rank * 10, 1);

@@ -48,15 +48,15 @@ static const char *const tolerated[] = {
     "cuPointerGetAttribute",  /* memory of which it says nothing is staged */
 };
 
-typedef struct cell {
+typedef struct fault_case {
     const char *symbol;
     int way; /* of program_devices */
     failure failure;
     uint64_t kth;
     const char *provoke; /* a call that fails too, so that there is an error to be named; NULL: none */
-} cell;
+} fault_case;
 
-/* What the processes of the cells tell the test. */
+/* What the processes of the cases tell the test. */
 typedef struct census {
     uint64_t calls[2][SYMBOLS_MAX];
 } census;
@@ -116,7 +116,7 @@ static bool waits_itself(const char *symbol) {
     return false;
 }
 
-static void inject(const cell *c) {
+static void inject(const fault_case *c) {
     switch (c->failure) {
     case LOST:
         muster_sim_inject_lost(c->symbol, c->kth);
@@ -133,7 +133,7 @@ static void inject(const cell *c) {
 }
 
 /* The message names the symbol; where the failure shows elsewhere, the device or the rank. */
-static void judge(apart *a, const cell *c, muster_status status, const char *message, const char *log) {
+static void check_verdict(apart *a, const fault_case *c, muster_status status, const char *message, const char *log) {
     const bool named = strstr(message, c->symbol) || (c->provoke && strstr(message, c->provoke));
     const bool located = strstr(message, "cuda:") || strstr(message, "rank ") || strstr(message, "GPU");
     if (strstr(message, "WRONG"))
@@ -155,7 +155,7 @@ static void check_left(apart *a, int64_t live) {
     muster_sim_hazards_clear();
 }
 
-static void live_again(apart *a, program *p, const cell *c, int64_t live) {
+static void live_again(apart *a, program *p, const fault_case *c, int64_t live) {
     p->fail_after_ns = PATIENT_NS;
     muster_status status = program_live(p);
     take_notices(a);
@@ -169,15 +169,15 @@ static void live_again(apart *a, program *p, const cell *c, int64_t live) {
     check_left(a, live);
 }
 
-static muster_status live_with(const cell *c, program *p) {
+static muster_status live_with(const fault_case *c, program *p) {
     program_machine(1);
     if (c->provoke) muster_sim_inject(c->provoke, 1, code_of(c->provoke, FAILS));
     inject(c);
     return program_live(p);
 }
 
-static void run_cell(apart *a, void *argument) {
-    const cell *c = argument;
+static void run_case(apart *a, void *argument) {
+    const fault_case *c = argument;
     const bool slow = c->failure >= STALLS;
     program p = program_make(program_devices[c->way], slow ? IMPATIENT_NS : PATIENT_NS);
     char message[MST_MESSAGE_SIZE] = "";
@@ -203,7 +203,7 @@ static void run_cell(apart *a, void *argument) {
     else if (!reached && status != MUSTER_OK)
         apart_wrong(a, "%s", message); /* polls come as often as they like */
     else
-        judge(a, c, status, message, p.log);
+        check_verdict(a, c, status, message, p.log);
     muster_sim_inject_clear();
     /* the stall is the work that it finds */
     if (c->failure == QUEUE_STALLS && waits_itself(c->symbol)) muster_sim_hazards_clear();
@@ -250,31 +250,31 @@ static bool is_swept(const char *symbol) {
     return false;
 }
 
-enum { CELLS_MAX = 2048 };
-static cell all_cells[CELLS_MAX];
-static int cell_count, failed_cells, unreached;
+enum { CASES_MAX = 2048 };
+static fault_case all_cases[CASES_MAX];
+static int case_count, failed_cases, unreached;
 
-static void end_cell(apart *a, void *argument) {
-    const cell *c = argument;
+static void end_case(apart *a, void *argument) {
+    const fault_case *c = argument;
     if (!a->text[0]) return;
-    failed_cells++;
+    failed_cases++;
     print_error("%s, call %llu on %s, %s: %s\n    %s\n", c->symbol, (unsigned long long)c->kth, program_devices[c->way],
                 failure_names[c->failure], a->text, a->note);
 }
 
 static void end_count(apart *a, void *argument) {
     if (!a->text[0]) return;
-    failed_cells++;
+    failed_cases++;
     print_error("%s: %s\n", program_devices[*(int *)argument], a->text);
 }
 
-static void add_cell(cell c) {
-    if (cell_count == CELLS_MAX) abort();
-    all_cells[cell_count++] = c;
+static void add_case(fault_case c) {
+    if (case_count == CASES_MAX) abort();
+    all_cases[case_count++] = c;
 }
 
 /* On the GPUs of their own, and a part of it on virtual devices too; what only those reach, whole
- * on them. sample: one cell of so many. */
+ * on them. sample: one case of so many. */
 static void add_symbol(int symbol, int sample) {
     const char *provoke = provocation_of(symbols[symbol]);
     bool reached = false;
@@ -284,11 +284,12 @@ static void add_symbol(int symbol, int sample) {
         if (provoke ? way == 1 : calls == 0) continue;
         reached = true;
         for (failure f = 0; f < FAILURES; f++)
-            if (pick((uint64_t)one_of) == 0) add_cell((cell){symbols[symbol], way, f, way == 0 ? 1 : 1 + pick((calls + 1) / 2), provoke});
+            if (pick((uint64_t)one_of) == 0)
+                add_case((fault_case){symbols[symbol], way, f, way == 0 ? 1 : 1 + pick((calls + 1) / 2), provoke});
     }
     for (int way = 0; way < 2 && is_swept(symbols[symbol]); way++)
         for (uint64_t kth = 2; kth <= (counts->calls[way][symbol] + 1) / 2; kth++)
-            if (pick((uint64_t)sample) == 0) add_cell((cell){symbols[symbol], way, FAILS, kth, NULL});
+            if (pick((uint64_t)sample) == 0) add_case((fault_case){symbols[symbol], way, FAILS, kth, NULL});
     if (reached == (reason_of(symbols[symbol]) == NULL)) return;
     unreached++;
     print_error("%s: %s\n", symbols[symbol], reached ? "is reached, though the list says it is not" : "is never reached");
@@ -300,12 +301,12 @@ static void every_symbol_may_fail_in_every_way(void **state) {
     const uint64_t seed = test_seed();
     int ways[] = {0, 1};
     apart_runs counting = {.seconds = SECONDS, .run = count_calls, .ended = end_count},
-               runs = {.seconds = SECONDS, .run = run_cell, .ended = end_cell};
+               runs = {.seconds = SECONDS, .run = run_case, .ended = end_case};
     random_state = seed;
     counts = mmap(NULL, sizeof *counts, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(counts != MAP_FAILED);
     apart_run_all(&counting, ways, sizeof *ways, 2);
-    assert_int_equal(failed_cells, 0);
+    assert_int_equal(failed_cases, 0);
 #ifdef MUSTER_TEST_SANITIZED
     const int sample = test_is_full() ? 1 : 8;
 #else
@@ -313,9 +314,9 @@ static void every_symbol_may_fail_in_every_way(void **state) {
 #endif
     for (int i = 0; i < SYMBOLS; i++)
         if (!only || strcmp(only, symbols[i]) == 0) add_symbol(i, sample);
-    apart_run_all(&runs, all_cells, sizeof *all_cells, cell_count);
-    print_message("seed %llu: %d symbols, %d failures, %d cells\n", (unsigned long long)seed, (int)SYMBOLS, (int)FAILURES, cell_count);
-    if (failed_cells || unreached) fail_msg("%d cells failed, %d symbols were not as listed", failed_cells, unreached);
+    apart_run_all(&runs, all_cases, sizeof *all_cases, case_count);
+    print_message("seed %llu: %d symbols, %d failures, %d cases\n", (unsigned long long)seed, (int)SYMBOLS, (int)FAILURES, case_count);
+    if (failed_cases || unreached) fail_msg("%d cases failed, %d symbols were not as listed", failed_cases, unreached);
 }
 
 int main(void) {

@@ -68,7 +68,7 @@ static void assert_next_call_is_right(muster_runtime *runtime, float *result) {
 
 static void assert_fails_at_once(muster_body body, const char *text) {
     float *result = calloc(LARGE, sizeof *result);
-    /* no deadline: whoever waited in vain would wait for ever */
+    /* no deadline: a rank that waited in vain would wait for ever */
     muster_runtime *runtime = open_devices("host:3", -1);
     assert_refused(call(summing(runtime, body), result), MUSTER_INVALID_ARGUMENT, text);
     assert_next_call_is_right(runtime, result);

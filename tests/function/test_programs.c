@@ -14,7 +14,7 @@
 
 enum { WORKERS = 2, N = 1 << 16 };
 
-/* Slow enough that whoever does not wait reads the old values. */
+/* So slow that a reader that does not wait sees the old values. */
 static const char text[] = "__kernel void fill(__global float *a, ulong n, float value) {\n"
                            "    for (ulong i = get_global_id(0); i < n; i += get_global_size(0)) {\n"
                            "        float sum = 0;\n"

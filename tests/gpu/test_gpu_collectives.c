@@ -1,7 +1,7 @@
 /* Every collective through the public interface alone, on the devices that MUSTER_DEVICES names,
  * against plain loops. Links the shared library, so that it is the same program on the simulated
  * machine and on a GPU. MUSTER_TEST_BACKEND, if set, is the backend that all of these devices must
- * have: no other may pass for it. MUSTER_TEST_SHORT=1: a few cells of each collective, for tools
+ * have: no other may pass for it. MUSTER_TEST_SHORT=1: a few cases of each collective, for tools
  * that make a run a hundred times slower. */
 #include <muster/muster.h>
 
@@ -181,15 +181,15 @@ static muster_status run_job(muster_worker *w, const muster_tensor *in, muster_t
     return status;
 }
 
-/* ---- cells ---- */
+/* ---- cases ---- */
 
-static int64_t cells;
+static int64_t cases;
 
 static void check(muster_function *function, job *shared, job j) {
     memcpy(shared, &j, sizeof j);
     assert_ok(muster_function_call(function, NULL, 0, NULL, 0, NULL));
     assert_int_equal(shared->wrong, 0);
-    cells++;
+    cases++;
 }
 
 static bool has(muster_dtype dtype, muster_reduction op, int64_t count) {
@@ -258,7 +258,7 @@ static int open_runtime(void **state) {
 
 static int close_runtime(void **state) {
     (void)state;
-    printf("%lld cells\n", (long long)cells);
+    printf("%lld cases\n", (long long)cases);
     return muster_runtime_close(runtime) == MUSTER_OK ? 0 : -1;
 }
 

@@ -1,4 +1,4 @@
-/* What goes wrong comes to whoever caused it, and harms nobody else: rules that fail, deadlines,
+/* A failure is reported to the caller that caused it, and harms no other: rules that fail, deadlines,
  * lost calls, bodies that leave what they have begun, the end of a server that is busy, and the
  * order of those who wait. */
 #include "base_machine.h"

@@ -90,10 +90,10 @@ static double *host_memory(int32_t rank) {
 }
 
 /* Half of the tensors on host devices are of the body's own memory, which it frees as soon as the
- * collective has returned: whoever reads it then is found out. */
-static bool owns_memory(const faults_seat *s) { return mst_device_is_host(s->worker->device) && s->call.salt % 2; }
+ * collective has returned: a rank that reads it then is found out. */
+static bool owns_memory(const faults_member *s) { return mst_device_is_host(s->worker->device) && s->call.salt % 2; }
 
-static muster_status make_tensor(const faults_seat *s, int64_t count, bool is_input, muster_tensor *tensor) {
+static muster_status make_tensor(const faults_member *s, int64_t count, bool is_input, muster_tensor *tensor) {
     void *host = host_memory(s->worker->rank);
     bool parameters = !is_input && s->call.kind == FAULTS_ALL_REDUCE_AXPY;
     *tensor = owns_memory(s) ? muster_tensor_make(s->call.dtype, malloc((size_t)(count * muster_dtype_size(s->call.dtype) + 1)), 1, &count)
@@ -104,22 +104,22 @@ static muster_status make_tensor(const faults_seat *s, int64_t count, bool is_in
     return muster_worker_write(s->worker, muster_tensor_make(s->call.dtype, host, 1, &count), *tensor);
 }
 
-static void drop_tensors(const faults_seat *s) {
+static void drop_tensors(const faults_member *s) {
     if (!owns_memory(s)) return;
     free(s->output.data);
     free(s->input.data);
 }
 
-static int64_t elements(const faults_seat *s, int64_t (*number)(const faults_seat *)) { return number ? number(s) : 0; }
-static bool is_root(const faults_seat *s) { return s->rank == s->call.root; }
-static bool has_input(const faults_seat *s) {
+static int64_t elements(const faults_member *s, int64_t (*number)(const faults_member *)) { return number ? number(s) : 0; }
+static bool is_root(const faults_member *s) { return s->rank == s->call.root; }
+static bool has_input(const faults_member *s) {
     return faults_rows[s->call.kind].inputs && (is_root(s) || (s->call.kind != FAULTS_BROADCAST && s->call.kind != FAULTS_SCATTER));
 }
-static bool has_output(const faults_seat *s) {
+static bool has_output(const faults_member *s) {
     return faults_rows[s->call.kind].outputs && (is_root(s) || (s->call.kind != FAULTS_REDUCE && s->call.kind != FAULTS_GATHER));
 }
 
-static muster_status make_tensors(faults_seat *s) {
+static muster_status make_tensors(faults_member *s) {
     const faults_row *row = &faults_rows[s->call.kind];
     s->input = s->output = muster_tensor_none();
     if (has_input(s)) MUSTER_TRY(make_tensor(s, elements(s, row->inputs), true, &s->input));
@@ -127,7 +127,7 @@ static muster_status make_tensors(faults_seat *s) {
     return MUSTER_OK;
 }
 
-static muster_status compare(const faults_seat *s) {
+static muster_status compare(const faults_member *s) {
     const faults_row *row = &faults_rows[s->call.kind];
     if (!has_output(s)) return MUSTER_OK;
     faults_outcome *outcome = &s->plan->outcomes[s->worker->rank];
@@ -148,7 +148,7 @@ static muster_status compare(const faults_seat *s) {
 /* ---- one step ---- */
 
 /* With a failing allocation the rank at fault allocates alone until it waits for the others. */
-static void take_turns(const faults_seat *s) {
+static void take_turns(const faults_member *s) {
     faults_plan *plan = s->plan;
     bool by_fault = s->worker->rank == plan->rank;
     if (plan->fault == FAULT_STAYS_AWAY || plan->fault == FAULT_MEMORY) atomic_fetch_add(&plan->ready, 1);
@@ -159,7 +159,7 @@ static void take_turns(const faults_seat *s) {
     mst_memory_fail_at(plan->allocation);
 }
 
-static muster_status enter_and_compare(faults_seat *s, bool fault_here) {
+static muster_status enter_and_compare(faults_member *s, bool fault_here) {
     MUSTER_TRY(make_tensors(s));
     if (fault_here) take_turns(s);
     muster_status status = faults_rows[s->call.kind].enter(s);
@@ -167,7 +167,7 @@ static muster_status enter_and_compare(faults_seat *s, bool fault_here) {
     return status == MUSTER_OK ? compare(s) : status;
 }
 
-static muster_status enter(faults_seat *s, bool fault_here) {
+static muster_status enter(faults_member *s, bool fault_here) {
     muster_status status = enter_and_compare(s, fault_here);
     drop_tensors(s);
     return status;
@@ -201,14 +201,14 @@ static faults_call twisted(const faults_plan *plan, faults_call call) {
     return call;
 }
 
-static muster_status stay_away(faults_seat *s) {
+static muster_status stay_away(faults_member *s) {
     atomic_int *ready = &s->plan->ready;
     while (atomic_load(ready) < s->size - 1 && !muster_worker_cancelled(s->worker)) nap(100000);
     while (!muster_worker_cancelled(s->worker)) nap(4000000);
     return MUSTER_OK;
 }
 
-static muster_status step_at_fault(faults_seat *s, bool *over) {
+static muster_status step_at_fault(faults_member *s, bool *over) {
     const faults_plan *plan = s->plan;
     char words[64];
     s->at_fault = true;
@@ -235,7 +235,7 @@ static int32_t step_of(const faults_plan *plan, int32_t rank, int32_t i) {
     return i == plan->step ? i + 1 : i == plan->step + 1 ? i - 1 : i;
 }
 
-static muster_status run_steps(faults_seat *s) {
+static muster_status run_steps(faults_member *s) {
     faults_plan *plan = s->plan;
     faults_outcome *outcome = &plan->outcomes[s->worker->rank];
     uint64_t state = plan->delays + (uint64_t)s->worker->rank * 977;
@@ -257,7 +257,7 @@ static muster_status run_steps(faults_seat *s) {
     return first;
 }
 
-static muster_status run_in_part(faults_seat *s) {
+static muster_status run_in_part(faults_member *s) {
     MUSTER_TRY(muster_worker_split(s->worker, NULL, 0, 0, &s->communicator));
     muster_status status = run_steps(s);
     char message[MST_MESSAGE_SIZE];
@@ -269,7 +269,7 @@ static muster_status run_in_part(faults_seat *s) {
 static muster_status body(muster_worker *worker, void *argument) {
     faults_plan *plan = argument;
     faults_outcome *outcome = &plan->outcomes[worker->rank];
-    faults_seat s = {.worker = worker, .plan = plan, .rank = worker->rank, .size = plan->size};
+    faults_member s = {.worker = worker, .plan = plan, .rank = worker->rank, .size = plan->size};
     outcome->status = plan->through_part ? run_in_part(&s) : run_steps(&s);
     if (outcome->status != MUSTER_OK) mst_error_save(outcome->message);
     return outcome->status;

@@ -101,7 +101,7 @@ muster_status faults_run(mst_pool *pool, faults_plan *plan, int64_t fail_after_n
 const char *faults_all_kinds(mst_pool *pool);
 /* Does the outcome fit the plan? NULL: yes, else what is wrong with it, in memory of this thread.
  * status, message: as the caller received them. */
-const char *faults_judge(const faults_plan *plan, muster_status status, const char *message);
+const char *faults_verdict(const faults_plan *plan, muster_status status, const char *message);
 
 /* Runs and judges, with a short deadline if the plan needs one. A machine that is busy with other
  * things makes ranks late that did nothing wrong; so what looks wrong after a deadline is done

@@ -1,4 +1,4 @@
-/* The cells of the conformance suite: collective x algorithm x dtype x op x ranks x elements x in
+/* The cases of the conformance suite: collective x algorithm x dtype x op x ranks x elements x in
  * place or not x devices. */
 #ifndef COLLECTIVES_MATRIX_H
 #define COLLECTIVES_MATRIX_H
@@ -6,50 +6,50 @@
 #include "communicator_impl.h"
 
 typedef enum {
-    CELL_ALL_REDUCE,
-    CELL_ALL_REDUCE_SHARDS,
-    CELL_ALL_REDUCE_AXPY,
-    CELL_ALL_REDUCE_MOMENTUM,
-    CELL_REDUCE,
-    CELL_BROADCAST,
-    CELL_ALL_GATHER,
-    CELL_ALL_GATHER_UNEVEN,
-    CELL_GATHER,
-    CELL_GATHER_UNEVEN,
-    CELL_SCATTER,
-    CELL_SCATTER_UNEVEN,
-    CELL_REDUCE_SCATTER,
-    CELL_REDUCE_SCATTER_UNEVEN,
-    CELL_ALL_TO_ALL,
-    CELL_ALL_TO_ALL_UNEVEN,
-    CELL_BARRIER,
-    CELL_KINDS
-} cell_kind;
+    CASE_ALL_REDUCE,
+    CASE_ALL_REDUCE_SHARDS,
+    CASE_ALL_REDUCE_AXPY,
+    CASE_ALL_REDUCE_MOMENTUM,
+    CASE_REDUCE,
+    CASE_BROADCAST,
+    CASE_ALL_GATHER,
+    CASE_ALL_GATHER_UNEVEN,
+    CASE_GATHER,
+    CASE_GATHER_UNEVEN,
+    CASE_SCATTER,
+    CASE_SCATTER_UNEVEN,
+    CASE_REDUCE_SCATTER,
+    CASE_REDUCE_SCATTER_UNEVEN,
+    CASE_ALL_TO_ALL,
+    CASE_ALL_TO_ALL_UNEVEN,
+    CASE_BARRIER,
+    CASE_KINDS
+} case_kind;
 
 /* MIXED: the first half of the ranks, rounded up, on the host */
-enum { CELL_HOST, CELL_DISCRETE, CELL_MIXED, CELL_DEVICES };
-enum { CELL_ALGORITHMS = 4, CELL_RANKS = 9, CELL_COUNTS = 9 }; /* counts: 0, 1, N-1, N, N+1, 9, 1000, 65537, 1 Mi */
+enum { CASE_HOST, CASE_DISCRETE, CASE_MIXED, CASE_DEVICES };
+enum { CASE_ALGORITHMS = 4, CASE_RANKS = 9, CASE_COUNTS = 9 }; /* counts: 0, 1, N-1, N, N+1, 9, 1000, 65537, 1 Mi */
 
-typedef struct cell {
+typedef struct matrix_case {
     uint8_t devices, ranks, dtype, op, kind, algorithm, count, in_place; /* algorithm, count: indices */
-} cell;
+} matrix_case;
 
 /* NULL for the last one, which is selected by size. */
-const char *cell_algorithm(int index);
-int64_t cell_count(const cell *c);
+const char *case_algorithm(int index);
+int64_t case_count(const matrix_case *c);
 /* Of what has no op, op is MAX, which every dtype has. */
-bool cell_reduces(const cell *c);
-bool cell_rooted(const cell *c);
-bool cell_updates(const cell *c); /* a parameter by the sum of gradients */
+bool case_reduces(const matrix_case *c);
+bool case_rooted(const matrix_case *c);
+bool case_updates(const matrix_case *c); /* a parameter by the sum of gradients */
 
-/* All cells on host devices in the order of the fields of `cell`; mst_free. */
-cell *cell_all(int64_t *count);
-/* A sample on all devices by seed, so that every pair of values that occurs together in some cell
+/* All cases on host devices in the order of the fields of `case`; mst_free. */
+matrix_case *case_all(int64_t *count);
+/* A sample on all devices by seed, so that every pair of values that occurs together in some case
  * occurs together in the sample. light: without what takes seconds in a build with sanitizers. */
-cell *cell_pairwise(uint64_t seed, bool light, int64_t *count);
+matrix_case *case_pairwise(uint64_t seed, bool light, int64_t *count);
 
 /* "all_reduce sum f32, direct, 5 ranks, 1000 elements, in place, host devices" */
-enum { CELL_TEXT = 160 };
-const char *cell_text(const cell *c, char text[CELL_TEXT]);
+enum { CASE_TEXT = 160 };
+const char *case_text(const matrix_case *c, char text[CASE_TEXT]);
 
 #endif

@@ -192,7 +192,7 @@ static const char *out_of_memory(const faults_plan *plan, muster_status status, 
     return NULL;
 }
 
-const char *faults_judge(const faults_plan *plan, muster_status status, const char *message) {
+const char *faults_verdict(const faults_plan *plan, muster_status status, const char *message) {
     for (int32_t r = 0; r < plan->size; r++) {
         if (plan->outcomes[r].wrong && !plan->stubborn) return complain("%s", plan->outcomes[r].message);
     }
@@ -222,7 +222,7 @@ const char *faults_try(mst_pool *pool, faults_plan *plan, int64_t *repeated) {
     int64_t deadline = waits_for_deadline(plan) ? 16000000 : 0;
     for (;; deadline *= 2, ++*repeated) {
         muster_status status = faults_run(pool, plan, deadline);
-        const char *complaint = faults_judge(plan, status, status == MUSTER_OK ? "" : muster_last_error());
+        const char *complaint = faults_verdict(plan, status, status == MUSTER_OK ? "" : muster_last_error());
         if (!complaint || status != MUSTER_TIMEOUT || deadline == 0 || deadline > 2000000000) return complaint;
     }
 }
@@ -233,7 +233,7 @@ const char *faults_all_kinds(mst_pool *pool) {
                             .steps = 1,
                             .size = mst_pool_size(pool)};
         muster_status status = faults_run(pool, &plan, 0);
-        CHECK(faults_judge(&plan, status, muster_last_error()));
+        CHECK(faults_verdict(&plan, status, muster_last_error()));
     }
     return NULL;
 }
