@@ -1,6 +1,6 @@
-/* A failure is reported to the caller that caused it, and harms no other: rules that fail, deadlines,
- * lost calls, bodies that leave what they have begun, the end of a server that is busy, and the
- * order of those who wait. */
+/* A failure is reported to the caller that caused it, and harms no other: rules that fail,
+ * deadlines, lost calls, bodies that leave what they have begun, the end of a server that is busy,
+ * and the order of those who wait. */
 #include "base_machine.h"
 #include "base_pace.h"
 #include "muster/ops.h"

@@ -188,8 +188,8 @@ static void *serve(void *argument) {
     return NULL;
 }
 
-/* With the lock: sleeps for a millisecond or until something changes, then calls the interrupt, which
- * may end the wait. */
+/* With the lock: sleeps for a millisecond or until something changes, then calls the interrupt,
+ * which may end the wait. */
 static muster_status wait_for_change(discrete_device *discrete) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
