@@ -15,7 +15,7 @@ typedef struct entrance {
 static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(e->communicator, e->rank, text); }
 
 static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the body received, received NULL", where);
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     if (__builtin_expect(mst_current_worker() != worker, 0))
         return mst_error(
             MUSTER_BAD_STATE,
@@ -414,7 +414,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
                                   muster_communicator **part) {
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_split", worker, communicator));
-    if (!part) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected where to put it, received NULL", e.where);
+    if (!part) return mst_error_null(e.where, "part", "the address of a pointer");
     MUSTER_TRY(check_no_group(&e, "communicator"));
     MUSTER_TRY(check_not_per_shard(&e));
     *part = NULL;

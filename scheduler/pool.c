@@ -254,7 +254,7 @@ muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where,
                          current_worker->rank);
     if (forked(pool))
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
     return MUSTER_OK;
 }
 

@@ -25,9 +25,7 @@ double muster_worker_weight(const muster_worker *worker) { return worker ? worke
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
 
 muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
-    if (!worker)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_worker_set_weight: worker: expected the worker of the running function, received NULL");
+    if (!worker) return mst_error_null("muster_worker_set_weight", "worker", "the worker of the running function");
     if (!isfinite(weight) || weight < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
@@ -43,10 +41,8 @@ static int64_t shard_edge(const muster_worker *worker, int32_t shard) {
 muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows) {
     const char *where = "muster_worker_shard_rows";
     const int32_t here = muster_worker_shards_here(worker);
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
-    if (!first_row || !rows)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a place for the number, received NULL", where,
-                         first_row ? "rows" : "first_row");
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    if (!first_row || !rows) return mst_error_null(where, first_row ? "rows" : "first_row", "the address of a number");
     if (shard_in_rank < 0 || shard_in_rank >= here)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1,
                          shard_in_rank);
@@ -135,7 +131,7 @@ muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, i
     int64_t bytes;
     void *address = NULL;
     if (!worker) {
-        mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: worker: expected the worker of the running function, received NULL");
+        mst_error_null("muster_worker_scratch", "worker", "the worker of the running function");
         return muster_tensor_none();
     }
     muster_status status = scratch_size(dtype, ndim, shape, &bytes);
@@ -161,7 +157,7 @@ static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
 }
 
 static muster_status check_copy(const muster_worker *worker, const char *where, muster_tensor device_tensor, muster_tensor host_tensor) {
-    if (!worker) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of the running function, received NULL", where);
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     /* "no tensor" from a scratch request that failed: that failure is the reason */
     if (device_tensor.dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
     MUSTER_TRY(mst_tensor_check(device_tensor, where, "device_tensor"));

@@ -56,6 +56,8 @@ static const char *request_text(const muster_communicator *communicator, const m
     return text;
 }
 
+static const char *verb_of(const mst_request *r) { return r->collective == MST_END_OF_BODY ? "reached the" : "called"; }
+
 static bool same_head(const mst_request *a, const mst_request *b) {
     if (a->collective != b->collective || a->reduction != b->reduction || a->dtype != b->dtype) return false;
     if (a->collective != MST_SPLIT && a->root != b->root) return false;
@@ -110,9 +112,9 @@ muster_status mst_check_heads(const muster_communicator *communicator, const mst
     for (int32_t r = 1; r < view->size; r++) {
         if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
         char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_RANK_TEXT], zero[MST_RANK_TEXT];
-        return mst_error(MUSTER_INVALID_ARGUMENT, "collective: expected the same on every rank, %s entered %s, %s entered %s",
-                         mst_member_text(communicator, r, one), request_text(communicator, view->requests[r], here),
-                         mst_member_text(communicator, 0, zero), request_text(communicator, first, there));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "collective mismatch: %s %s %s, %s %s %s", mst_member_text(communicator, r, one),
+                         verb_of(view->requests[r]), request_text(communicator, view->requests[r], here),
+                         mst_member_text(communicator, 0, zero), verb_of(first), request_text(communicator, first, there));
     }
     int32_t root = first->root;
     switch (first->collective) {

@@ -111,7 +111,7 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function, which the call may have to wait for", where);
     if (!is_done(pending) && pending->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork(), and the thread that serves it is not in this process",
+        return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork, and the thread that serves it is not in this process",
                          where);
     mst_counter_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
     pthread_mutex_lock(&pending->lock);

@@ -29,9 +29,9 @@ void mst_runtime_names_close(muster_runtime *runtime) {
 }
 
 static muster_status begin(muster_runtime *runtime, const char *where) {
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
     pthread_mutex_lock(&runtime->device_names_lock);
     return MUSTER_OK;
 }
@@ -135,7 +135,7 @@ muster_status mst_runtime_find(muster_runtime *runtime, const char *name, const 
 
 muster_status muster_runtime_find_device(muster_runtime *runtime, const char *name, int32_t *rank) {
     static const char where[] = "muster_runtime_find_device";
-    if (!rank) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rank: expected the address of a number, received NULL", where);
+    if (!rank) return mst_error_null(where, "rank", "the address of a number");
     return mst_runtime_find(runtime, name, where, "name", rank);
 }
 
@@ -190,7 +190,7 @@ muster_status muster_runtime_name_device(muster_runtime *runtime, const char *na
 muster_status muster_runtime_set_default_device(muster_runtime *runtime, const char *name) {
     static const char where[] = "muster_runtime_set_default_device";
     int32_t rank;
-    if (!name) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a device, received NULL", where);
+    if (!name) return mst_error_null(where, "name", "the name of a device");
     MUSTER_TRY(begin(runtime, where));
     const muster_status status = look_up(runtime, name, where, "name", &rank);
     if (status == MUSTER_OK) runtime->default_device = rank;
@@ -230,7 +230,7 @@ static muster_status infer(const muster_runtime *runtime, const muster_tensor *t
 
 muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, int32_t *rank) {
     static const char where[] = "muster_runtime_infer_device";
-    if (!rank) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rank: expected the address of a number, received NULL", where);
+    if (!rank) return mst_error_null(where, "rank", "the address of a number");
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
     if (count > 0 && !tensors)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensors: expected %d tensors, received NULL", where, (int)count);

@@ -50,8 +50,8 @@ static muster_status add(muster_runtime *runtime, char *address, int64_t bytes) 
 
 muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes) {
     static const char where[] = "muster_runtime_register";
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
-    if (!address) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of the program, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    if (!address) return mst_error_null(where, "address", "memory of the program");
     if (bytes < 1 || (uintptr_t)bytes > UINTPTR_MAX - (uintptr_t)address)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected the size of the memory, received %lld", where, (long long)bytes);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
@@ -74,7 +74,7 @@ static muster_status forget(muster_runtime *runtime, void *address) {
 
 muster_status muster_runtime_unregister(muster_runtime *runtime, void *address) {
     static const char where[] = "muster_runtime_unregister";
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = forget(runtime, address);
     mst_pool_leave(runtime->pool);

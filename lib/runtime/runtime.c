@@ -244,8 +244,7 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
 
 muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
     muster_runtime_options known;
-    if (!runtime)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: runtime: expected the address of a pointer, received NULL");
+    if (!runtime) return mst_error_null("muster_runtime_open", "runtime", "the address of a pointer");
     *runtime = NULL;
     MUSTER_TRY(mst_options_read("muster_runtime_open", "muster_runtime_options", options, &known, sizeof known));
     muster_runtime *opened = mst_alloc(sizeof *opened);
@@ -300,9 +299,9 @@ const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
 const char *muster_runtime_description(const muster_runtime *runtime) { return runtime ? runtime->description : NULL; }
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: runtime: expected a runtime, received NULL");
+    if (!runtime) return mst_error_null("muster_runtime_dump", "runtime", "a runtime");
     if (runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork() and has no threads in this process");
+        return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork and has no threads in this process");
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     for (int32_t r = 0; r < runtime->size; r++) {

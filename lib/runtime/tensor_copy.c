@@ -209,7 +209,7 @@ static muster_status copy(muster_runtime *runtime, muster_tensor from, muster_te
 
 muster_status muster_runtime_tensor_copy(muster_runtime *runtime, muster_tensor from, muster_tensor to) {
     static const char where[] = "muster_runtime_tensor_copy";
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = copy(runtime, from, to, where);
     mst_pool_leave(runtime->pool);

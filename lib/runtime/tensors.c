@@ -181,9 +181,9 @@ static muster_status check_shape(muster_tensor made, const char *where) {
 muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *device, muster_dtype dtype, int32_t ndim,
                                            const int64_t *shape, muster_tensor *tensor) {
     static const char where[] = "muster_runtime_tensor_create";
-    if (!tensor) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected the address of a tensor, received NULL", where);
+    if (!tensor) return mst_error_null(where, "tensor", "the address of a tensor");
     *tensor = muster_tensor_none();
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (muster_dtype_size(dtype) == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected an element type, received %d", where, (int)dtype);
     muster_tensor made = muster_tensor_make(dtype, NULL, ndim, shape);
@@ -216,7 +216,7 @@ static muster_status destroy(muster_runtime *runtime, muster_tensor tensor, cons
 
 muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, muster_tensor tensor) {
     static const char where[] = "muster_runtime_tensor_destroy";
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: runtime: expected a runtime, received NULL", where);
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (tensor.dtype == MUSTER_DTYPE_NONE) return MUSTER_OK;
     if (tensor.device == MUSTER_DEVICE_HOST)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected one that muster_runtime_tensor_create gave, received host memory",

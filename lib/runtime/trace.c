@@ -106,9 +106,9 @@ void mst_runtime_trace_at_close(muster_runtime *runtime) {
 }
 
 muster_status muster_runtime_trace(muster_runtime *runtime, const char *path) {
-    if (!runtime) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_trace: runtime: expected a runtime, received NULL");
+    if (!runtime) return mst_error_null("muster_runtime_trace", "runtime", "a runtime");
     if (runtime->process != getpid()) {
-        return mst_error(MUSTER_BAD_STATE, "muster_runtime_trace: the runtime was opened before fork() and has no threads in this process");
+        return mst_error(MUSTER_BAD_STATE, "muster_runtime_trace: the runtime was opened before fork and has no threads in this process");
     }
     return write_trace(runtime, path, "muster_runtime_trace");
 }

@@ -81,7 +81,7 @@ static muster_status server_check_options(creation *c) {
 static muster_status server_check(creation *c, const void *values) {
     if (!c->runtime) return mst_error_null(c->where, "runtime", "a runtime");
     if (c->runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", c->where);
+        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", c->where);
     if (mst_server_in_rule) return mst_server_refuse_in_rule(c->where);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,

@@ -213,7 +213,7 @@ bool mst_server_is_from_before_fork(const muster_server *server) {
 }
 
 muster_status mst_server_refuse_child(const char *where) {
-    return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork() and has no threads in this process", where);
+    return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
 }
 
 muster_status mst_server_refuse_destroyed(const muster_server *server, const char *where) {

@@ -19,7 +19,7 @@ struct muster_buffer {
 
 muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer) {
     static const char where[] = "muster_buffer_create";
-    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a place for the result, received NULL", where);
+    if (!buffer) return mst_error_null(where, "buffer", "the address of a pointer");
     *buffer = NULL;
     if (muster_dtype_size(dtype) == 0) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a known dtype, received number %d", where, (int)dtype);
@@ -88,7 +88,7 @@ static void adopt(muster_buffer *buffer, char *storage, int64_t capacity, const 
 
 static muster_status check_value(const muster_buffer *buffer, muster_tensor value, muster_cast cast) {
     static const char where[] = "muster_buffer_set_value";
-    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
     MUSTER_TRY(mst_tensor_check(value, where, "value"));
     if (value.device != MUSTER_DEVICE_HOST) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: value: expected host memory, received memory of rank %d", where, (int)value.device);
@@ -154,7 +154,7 @@ static muster_status resize(muster_buffer *buffer, const char *where, const int6
 
 muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length) {
     static const char where[] = "muster_buffer_set_length";
-    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
     if (buffer->ndim == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected at least 1 dimension, received 0", where);
     if (length < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: length: expected at least 0, received %lld", where, (long long)length);
     int64_t shape[MUSTER_MAX_DIMS];
@@ -165,7 +165,7 @@ muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length) {
 
 muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape) {
     static const char where[] = "muster_buffer_set_shape";
-    if (!buffer) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected a buffer, received NULL", where);
+    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
     if (ndim != buffer->ndim) {
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: ndim: expected %d, received %d", where, (int)buffer->ndim, (int)ndim);
     }

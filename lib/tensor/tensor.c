@@ -104,7 +104,7 @@ const char *mst_shape_text(char text[128], int32_t ndim, const int64_t *shape) {
 
 static muster_status refuse_ndim(muster_tensor tensor, const char *where, const char *what) {
     if (tensor.ndim < 0 && tensor.reserved0 == SHAPE_IS_NULL) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a shape, received NULL", where, what);
+        return mst_error_null(where, what, "a shape");
     }
     int32_t received = tensor.ndim < 0 && tensor.reserved0 != 0 ? tensor.reserved0 : tensor.ndim;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 0 to %d dimensions, received %d", where, what, MUSTER_MAX_DIMS,

@@ -278,7 +278,7 @@ static muster_status numbers_task(muster_worker *w, void *argument) {
     VALUES_REFUSED(muster_worker_send(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");
     VALUES_REFUSED(muster_worker_recv(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");
     VALUES_REFUSED(muster_worker_split(w, NULL, 0, 0, NULL), MUSTER_INVALID_ARGUMENT,
-                   "muster_worker_split: part: expected where to put it, received NULL");
+                   "muster_worker_split: part: expected the address of a pointer, received NULL");
     return muster_worker_barrier(w, NULL);
 }
 
@@ -319,7 +319,7 @@ static muster_status nothing_task(muster_worker *w, void *argument) {
     (void)argument;
     muster_communicator *part;
     muster_tensor x = values_make(w, 4, 0, 0);
-#define NO_WORKER "worker: expected the worker that the body received, received NULL"
+#define NO_WORKER "worker: expected the worker of the running function, received NULL"
     VALUES_REFUSED(muster_worker_all_reduce(NULL, NULL, MUSTER_SUM, x, x), MUSTER_INVALID_ARGUMENT, "muster_worker_all_reduce: " NO_WORKER);
     VALUES_REFUSED(muster_worker_all_reduce_shards(NULL, NULL, MUSTER_SUM, x, x), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_all_reduce_shards: " NO_WORKER);
@@ -436,8 +436,9 @@ static void test_what_all_ranks_together_bring(void **state) {
                       "all_to_all: rank 0 sends 2 elements to rank 1, which expects 1 from it");
     values_refused_on(no_shards_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH,
                       "expected at least one shard on all ranks together, received none");
-    values_refused_on(alpha_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
-                      "rank 1 entered all_reduce_axpy sum of 1 f32, alpha 2, rank 0 entered all_reduce_axpy sum of 1 f32, alpha 1");
+    values_refused_on(
+        alpha_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
+        "collective mismatch: rank 1 called all_reduce_axpy sum of 1 f32, alpha 2, rank 0 called all_reduce_axpy sum of 1 f32, alpha 1");
 }
 
 int main(void) {

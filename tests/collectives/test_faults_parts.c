@@ -167,7 +167,8 @@ static muster_status expected(const world *t, char text[128]) {
     case SLEEPS:
         return snprintf(text, 128, ", which made no progress; rank "), MUSTER_TIMEOUT;
     case WRONG_COUNT:
-        return snprintf(text, 128, "rank 1 (worker %d) entered all_reduce sum of ", 2 + (int)g % 2), MUSTER_INVALID_ARGUMENT;
+        return snprintf(text, 128, "collective mismatch: rank 1 (worker %d) called all_reduce sum of ", 2 + (int)g % 2),
+               MUSTER_INVALID_ARGUMENT;
     default:
         return MUSTER_TIMEOUT;
     }
@@ -227,8 +228,9 @@ static void check_names(world *t) {
     if (t->c.size < 4) return;
     t->fault = WRONG_COUNT;
     t->guilty = 3; /* rank 1 of the part of 1 and 3 */
-    assert_refused(run(t, 0), MUSTER_INVALID_ARGUMENT,
-                   "rank 1 (worker 3) entered all_reduce sum of 6 f32, rank 0 (worker 1) entered all_reduce sum of 5 f32");
+    assert_refused(
+        run(t, 0), MUSTER_INVALID_ARGUMENT,
+        "collective mismatch: rank 1 (worker 3) called all_reduce sum of 6 f32, rank 0 (worker 1) called all_reduce sum of 5 f32");
     next_call_is_right(t);
 }
 static void a_mismatch_in_a_part_names_its_ranks_and_their_calls(void **unused) { (void)unused, on_pools(check_names); }

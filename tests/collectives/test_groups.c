@@ -419,11 +419,12 @@ static muster_status other_tag_task(muster_worker *w, void *argument) {
 
 static void test_groups_that_differ_are_refused_on_every_rank(void **state) {
     (void)state;
-    values_refused_on(other_number_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered group of 3, rank 0 entered group of 2");
+    values_refused_on(other_number_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
+                      "collective mismatch: rank 1 called group of 3, rank 0 called group of 2");
     values_refused_on(other_order_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
-                      "rank 2 entered all_reduce sum of 5 i64, rank 0 entered all_reduce sum of 4 i64");
+                      "collective mismatch: rank 2 called all_reduce sum of 5 i64, rank 0 called all_reduce sum of 4 i64");
     values_refused_on(alone_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
-                      "rank 1 entered all_reduce sum of 4 i64, rank 0 entered group of 2");
+                      "collective mismatch: rank 1 called all_reduce sum of 4 i64, rank 0 called group of 2");
     values_refused_on(other_tag_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
                       "rank 1 expected 4 i64 with tag 4 from rank 0, which waits to send 4 i64 with tag 3");
 }

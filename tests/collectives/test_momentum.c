@@ -97,7 +97,8 @@ static void different_betas_are_found(void **state) {
     collectives_pool c;
     collectives_open(&c, 2, 0);
     assert_refused(collectives_run(&c, different_betas, NULL), MUSTER_INVALID_ARGUMENT,
-                   "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered all_reduce_momentum sum of 4 f32, "
+                   "collective mismatch: rank 1 called all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 called "
+                   "all_reduce_momentum sum of 4 f32, "
                    "alpha 1, beta 0.25");
     collectives_close(&c);
 }
@@ -106,7 +107,7 @@ static void different_betas_are_found(void **state) {
 static muster_status betas_again(muster_worker *w, void *argument) {
     for (int32_t i = 0; i < 200; i++) {
         assert_refused(different_betas(w, argument), MUSTER_INVALID_ARGUMENT,
-                       "rank 1 entered all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 entered");
+                       "collective mismatch: rank 1 called all_reduce_momentum sum of 4 f32, alpha 1, beta 0.5, rank 0 called");
         assert_non_null(strstr(muster_last_error(), "beta 0.25"));
         MUSTER_TRY(with_beta(w, i));
     }

@@ -29,7 +29,7 @@ static muster_status other_counts(muster_worker *w, muster_communicator *part, i
 static void test_a_mismatch(void **state) {
     (void)state;
     refused(other_counts, -1, MUSTER_INVALID_ARGUMENT,
-            "rank 1 (worker 2) entered all_reduce sum of 5 i64, rank 0 (worker 3) entered all_reduce sum of 4 i64");
+            "collective mismatch: rank 1 (worker 2) called all_reduce sum of 5 i64, rank 0 (worker 3) called all_reduce sum of 4 i64");
 }
 
 static muster_status other_roots(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -40,7 +40,8 @@ static muster_status other_roots(muster_worker *w, muster_communicator *part, in
 static void test_the_roots_of_a_mismatch(void **state) {
     (void)state;
     refused(other_roots, -1, MUSTER_INVALID_ARGUMENT,
-            "rank 1 (worker 2) entered broadcast of 4 i64 from rank 1 (worker 2), rank 0 (worker 3) entered broadcast of 4 i64 from rank 0 "
+            "collective mismatch: rank 1 (worker 2) called broadcast of 4 i64 from rank 1 (worker 2), rank 0 (worker 3) called broadcast "
+            "of 4 i64 from rank 0 "
             "(worker 3) (rank ");
 }
 
@@ -132,7 +133,7 @@ static muster_status told_task(muster_worker *w, void *argument) {
     return status;
 }
 
-static void test_whoever_gives_up_is_told_of_a_worker_that_is_no_member(void **state) {
+static void test_a_rank_that_gives_up_is_told_of_a_worker_that_is_no_member(void **state) {
     (void)state;
     char told[MST_MESSAGE_SIZE] = "";
     collectives_pool c;
@@ -154,7 +155,7 @@ int main(void) {
         cmocka_unit_test(test_a_deadline),
         cmocka_unit_test(test_both_ends_of_a_message),
         cmocka_unit_test(test_a_message_to_itself),
-        cmocka_unit_test(test_whoever_gives_up_is_told_of_a_worker_that_is_no_member),
+        cmocka_unit_test(test_a_rank_that_gives_up_is_told_of_a_worker_that_is_no_member),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

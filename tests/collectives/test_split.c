@@ -433,9 +433,9 @@ static muster_status other_large_task(muster_worker *w, void *argument) {
 static void test_a_rank_that_does_not_split_is_named(void **state) {
     (void)state;
     values_refused_on(absent_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 returned without entering split");
-    values_refused_on(other_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "rank 1 entered barrier, rank 0 entered split");
+    values_refused_on(other_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT, "collective mismatch: rank 1 called barrier, rank 0 called split");
     values_refused_on(other_large_task, NULL, 3, -1, MUSTER_INVALID_ARGUMENT,
-                      "rank 1 entered all_reduce sum of 100000 i64, rank 0 entered split");
+                      "collective mismatch: rank 1 called all_reduce sum of 100000 i64, rank 0 called split");
 }
 
 /* Whichever allocation fails, a later split works and nothing is left. */

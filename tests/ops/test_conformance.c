@@ -176,7 +176,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
              y = ops_laid_out(w, MUSTER_F32, 1, 3, 0, 0), d = ops_laid_out(w, MUSTER_F64, 1, 3, 0, 0);
     ops_pair half = ops_laid_out(w, MUSTER_F16, 2, 3, 4, 0);
     assert_refused(muster_gemv(NULL, 1, a.device, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT,
-                   "muster_gemv: worker: expected the worker of a running function, received NULL");
+                   "muster_gemv: worker: expected the worker of the running function, received NULL");
     assert_refused(muster_gemv(w, 1, a.device, muster_tensor_none(), 0, y.device), MUSTER_INVALID_ARGUMENT,
                    "muster_gemv: x: expected a tensor, received no tensor");
     assert_refused(muster_gemv(w, 1, a.device, x.device, 0, x.device), MUSTER_SHAPE_MISMATCH,

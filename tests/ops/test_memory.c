@@ -244,7 +244,7 @@ static void test_every_operation_refuses_a_missing_worker(void **state) {
     for (const call *c = calls; c < calls + CALLS; c++) {
         const muster_tensor t[MST_OPERANDS] = {{0}};
         char expected[128];
-        snprintf(expected, sizeof expected, "%s: worker: expected the worker of a running function, received NULL", c->name);
+        snprintf(expected, sizeof expected, "%s: worker: expected the worker of the running function, received NULL", c->name);
         assert_refused(c->run(NULL, t, c->values), MUSTER_INVALID_ARGUMENT, expected);
     }
 }

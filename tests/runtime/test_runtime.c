@@ -273,8 +273,7 @@ static void test_a_child_cannot_dump(void **state) {
     pid_t child = fork();
     if (child == 0) {
         const muster_status status = muster_runtime_dump(runtime, 10);
-        _exit(status == MUSTER_BAD_STATE && strstr(muster_last_error(), "muster_runtime_dump: the runtime was opened before fork()") ? 0
-                                                                                                                                     : 1);
+        _exit(status == MUSTER_BAD_STATE && strstr(muster_last_error(), "muster_runtime_dump: the runtime was opened before fork") ? 0 : 1);
     }
     int result;
     assert_int_equal(waitpid(child, &result, 0), child);

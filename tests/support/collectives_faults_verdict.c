@@ -133,15 +133,15 @@ static const char *agreed(const faults_plan *plan, muster_status status, const c
     return NULL;
 }
 
-/* "rank F entered A, rank 0 entered B": both ranks, and two different calls. */
+/* "collective mismatch: rank F called A, rank 0 called B": both ranks, and two different calls. */
 static const char *both_named(const faults_plan *plan, const char *message) {
-    char one[32];
-    snprintf(one, sizeof one, " rank %d entered ", plan->rank == 0 ? 1 : plan->rank);
-    const char *first = strstr(message, one), *second = strstr(message, ", rank 0 entered "), *end = strstr(message, " (rank ");
+    char one[64];
+    snprintf(one, sizeof one, "collective mismatch: rank %d called ", plan->rank == 0 ? 1 : plan->rank);
+    const char *first = strstr(message, one), *second = strstr(message, ", rank 0 called "), *end = strstr(message, " (rank ");
     if (!first || !second || !end || end < second) return complain("\"%s\" does not name two ranks and their calls", message);
     first += strlen(one);
     size_t length = (size_t)(second - first);
-    second += strlen(", rank 0 entered ");
+    second += strlen(", rank 0 called ");
     if (length == (size_t)(end - second) && strncmp(first, second, length) == 0)
         return complain("\"%s\" names the same call twice", message);
     return NULL;
