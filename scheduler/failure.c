@@ -1,6 +1,6 @@
 /* An aborted run: one word holds its epoch, the first rank that failed, and the status. Nothing is
  * reset: the word of an older run has no effect. */
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>

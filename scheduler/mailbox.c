@@ -1,7 +1,7 @@
 /* Messages from one member of a team to another: a rendezvous. The sender fills the box and posts;
  * the receiver uses the sender's memory inside sections, and takes the post when it needs no more
  * of it. */
-#include "team_impl.h"
+#include "team_private.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * around every run the device is the thread's, at its end it has done everything, and no wait for
  * it lasts for ever. The device itself asks while it waits (mst_device.interrupt), on the thread
  * that waits. */
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>

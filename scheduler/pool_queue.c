@@ -1,7 +1,7 @@
 /* Calls that no thread of the program waits for. They take their tickets when they are submitted,
  * and one thread of the pool makes them, one after another. Since it takes them in the order of
  * their tickets, it never waits for a ticket that is served after another job's. */
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <errno.h>
 #include <signal.h>

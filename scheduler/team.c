@@ -1,5 +1,5 @@
 /* Teams: two flag lines per member, used alternately, on which the others wait for its arrival. */
-#include "team_impl.h"
+#include "team_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * state FREE: no thread holds it. HELD: one holds it, none waits. QUEUED: one holds it and others
  * may wait, so that the release has to check the list. A release hands the lock to the first waiter
  * while it is QUEUED and never frees it in between: no thread overtakes. */
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 enum { FREE, HELD, QUEUED };
 

@@ -1,7 +1,7 @@
 /* Which CPUs this process may use: physical cores from hwloc (opened at run time) or from the
  * kernel's files, affinity, and the quota of the control group. Which CPUs share a core is read
  * once in the process; affinity and quota are read each time, as they may change. */
-#include "topology_impl.h"
+#include "topology_private.h"
 
 #include "pool_impl.h"
 

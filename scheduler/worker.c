@@ -1,7 +1,7 @@
 /* What a task can ask of its worker. */
 #include "muster/worker.h"
 
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 #include "tensor_impl.h"
 
 #include <inttypes.h>

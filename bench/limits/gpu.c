@@ -1,8 +1,8 @@
 #include "gpu.h"
 
-#include "cublas_api_impl.h"
-#include "cuda_api_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cublas_api_private.h"
+#include "cuda_api_private.h"
+#include "nvrtc_api_private.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "opencl.h"
 
-#include "opencl_api_impl.h"
+#include "opencl_api_private.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

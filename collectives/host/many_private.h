@@ -1,6 +1,6 @@
 /* Reductions that read several inputs at once. */
-#ifndef MST_MANY_IMPL_H
-#define MST_MANY_IMPL_H
+#ifndef MST_MANY_PRIVATE_H
+#define MST_MANY_PRIVATE_H
 
 #include "ops_impl.h"
 

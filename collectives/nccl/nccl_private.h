@@ -4,7 +4,7 @@
 #define MST_NCCL_PRIVATE_H
 
 #include "core/device_staging_private.h"
-#include "nccl_api_impl.h"
+#include "nccl_api_private.h"
 
 /* One rank of an NCCL communicator. It is an element of its worker's list, and only that worker
  * accesses it during a run. Muster's communicators only point to it. */

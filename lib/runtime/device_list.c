@@ -1,4 +1,4 @@
-#include "device_list_impl.h"
+#include "device_list_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 #include "code_impl.h"
-#include "device_list_impl.h"
+#include "device_list_private.h"
 #include "ops_impl.h"
 #include "options_impl.h"
 #include "runtime_impl.h"

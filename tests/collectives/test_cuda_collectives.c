@@ -1,7 +1,7 @@
 /* Collectives between GPUs of the simulated machine: which way they go, what they wait for, and
  * what happens when NCCL or a rank fails. */
 #include "collectives_values.h"
-#include "cuda/cuda_api_impl.h"
+#include "cuda/cuda_api_private.h"
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 

@@ -3,7 +3,7 @@
 #define MST_CUDA_FIXTURE_H
 
 #include "base_check.h"
-#include "cuda/cuda_api_impl.h"
+#include "cuda/cuda_api_private.h"
 #include "cuda/cuda_impl.h"
 #include "sim.h"
 

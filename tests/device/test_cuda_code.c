@@ -1,5 +1,5 @@
 /* Kernels of the device code, and matrix products. */
-#include "cuda/cublas_api_impl.h"
+#include "cuda/cublas_api_private.h"
 #include "cuda_fixture.h"
 
 #include "../sim/contract_parameters.h"

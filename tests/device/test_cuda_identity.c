@@ -1,6 +1,6 @@
 /* Which GPUs there are, which is meant, and what opening and closing leave. */
-#include "cuda/cublas_api_impl.h"
-#include "cuda/nvrtc_api_impl.h"
+#include "cuda/cublas_api_private.h"
+#include "cuda/nvrtc_api_private.h"
 #include "cuda_fixture.h"
 #include "foreign_impl.h"
 

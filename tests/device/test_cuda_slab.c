@@ -1,6 +1,6 @@
 /* The arithmetic of a device's memory; no device is needed. */
 #include "base_check.h"
-#include "cuda/slab_impl.h"
+#include "cuda/slab_private.h"
 
 enum { BASE = 1 << 20, UNIT = MST_SLAB_ALIGNMENT };
 

@@ -1,5 +1,5 @@
 /* Programs on CPU cores, by OpenCL. */
-#include "opencl/opencl_state_impl.h"
+#include "opencl/opencl_state_private.h"
 #include "program_support.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
  * script/fetch-nvrtc puts it. */
 #include "base_check.h"
 #include "communicator_impl.h"
-#include "nvrtc_api_impl.h"
+#include "nvrtc_api_private.h"
 #include "ops_impl.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * allocation that a state would have to carry, and threads of the explorer. Every function here
  * does what its header says. */
 #include "explorer.h"
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 #define EXPLORE_RANK_H
 
 #include "explorer.h"
-#include "team_impl.h"
+#include "team_private.h"
 
 enum { RANKS = 3, RUNS = 2 };
 

@@ -8,10 +8,10 @@
 #endif
 
 #include "base_check.h"
-#include "cuda/cublas_api_impl.h"
-#include "cuda/cuda_api_impl.h"
-#include "cuda/nvrtc_api_impl.h"
-#include "nccl/nccl_api_impl.h"
+#include "cuda/cublas_api_private.h"
+#include "cuda/cuda_api_private.h"
+#include "cuda/nvrtc_api_private.h"
+#include "nccl/nccl_api_private.h"
 
 #define SAME_SIZE(ours, theirs) _Static_assert(sizeof(ours) == sizeof(theirs), #ours);
 #define EQUAL(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours);

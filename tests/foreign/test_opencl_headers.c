@@ -4,7 +4,7 @@
 #include <CL/cl.h>
 
 #include "base_check.h"
-#include "opencl/opencl_api_impl.h"
+#include "opencl/opencl_api_private.h"
 
 #define EQUAL(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours);
 #define SAME(name) EQUAL(MST_CL_##name, CL_##name)

@@ -4,10 +4,10 @@
 #include "cuda_program.h"
 
 #include "base_seed.h"
-#include "cuda/cublas_api_impl.h"
-#include "cuda/cuda_api_impl.h"
-#include "cuda/nvrtc_api_impl.h"
-#include "nccl/nccl_api_impl.h"
+#include "cuda/cublas_api_private.h"
+#include "cuda/cuda_api_private.h"
+#include "cuda/nvrtc_api_private.h"
+#include "nccl/nccl_api_private.h"
 
 typedef enum { FAILS, MEMORY, LOST, STALLS, QUEUE_STALLS, FAILURES } failure;
 static const char *const failure_names[FAILURES] = {"fails", "is out of memory", "loses its device", "stands still",

@@ -100,9 +100,6 @@ def check_private(cc, rooms):
     return wrong == 0 and tried > 0
 
 
-PENDING = "device scheduler collectives runtime".split()  # rooms whose private headers are still to be renamed
-
-
 def check_names(rooms):
     """The suffix says who may include a header: _impl.h every room to the right, _private.h its own room alone."""
     wrong = 0
@@ -112,7 +109,7 @@ def check_names(rooms):
                 print(f"room {room.name}: {header} is exported: expected the name <file>_impl.h")
                 wrong += 1
         for header in room.private:
-            if not header.endswith("_private.h") and room.name not in PENDING:
+            if not header.endswith("_private.h"):
                 print(f"room {room.name}: {header} is not exported: expected the name <file>_private.h")
                 wrong += 1
     return wrong == 0

@@ -2,7 +2,7 @@
  * for. */
 #include "scheduler_device.h"
 
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <pthread.h>
 #include <sched.h>

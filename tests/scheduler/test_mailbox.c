@@ -2,7 +2,7 @@
  * with a hang. */
 #include "base_pace.h"
 #include "scheduler_device.h"
-#include "team_impl.h"
+#include "team_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

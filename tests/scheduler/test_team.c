@@ -1,7 +1,7 @@
 /* Teams: ranks wait for each other, an aborted run ends every wait, and no rank leaves while a peer
  * reads. */
 #include "scheduler_device.h"
-#include "team_impl.h"
+#include "team_private.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* Turns: first come, first served, one at a time, and a wait can end. */
 #include "scheduler_device.h"
 
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 #include <pthread.h>
 #include <sched.h>

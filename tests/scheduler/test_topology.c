@@ -1,5 +1,5 @@
 /* Topology: lists, quotas and cores, from text and folders that the tests write. */
-#include "topology_impl.h"
+#include "topology_private.h"
 
 #include "pool_impl.h"
 

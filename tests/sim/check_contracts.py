@@ -6,10 +6,10 @@ import sys
 root = pathlib.Path(sys.argv[1])
 sim = root / "tests" / "sim"
 libraries = {
-    root / "lib/device/cuda/cuda_api_impl.h": sim / "test_contract_driver.c",
-    root / "lib/device/cuda/cublas_api_impl.h": sim / "test_contract_cublas.c",
-    root / "lib/device/cuda/nvrtc_api_impl.h": sim / "test_contract_nvrtc.c",
-    root / "collectives/nccl/nccl_api_impl.h": sim / "nccl" / "test_contract_nccl.c",
+    root / "lib/device/cuda/cuda_api_private.h": sim / "test_contract_driver.c",
+    root / "lib/device/cuda/cublas_api_private.h": sim / "test_contract_cublas.c",
+    root / "lib/device/cuda/nvrtc_api_private.h": sim / "test_contract_nvrtc.c",
+    root / "collectives/nccl/nccl_api_private.h": sim / "nccl" / "test_contract_nccl.c",
 }
 support = (sim / "contract_support.c").read_text()
 faults = []

@@ -5,9 +5,9 @@
 #define MUSTER_SIM_CONTRACT_SUPPORT_H
 
 #include "base_check.h"
-#include "cublas_api_impl.h"
-#include "cuda_api_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cublas_api_private.h"
+#include "cuda_api_private.h"
+#include "nvrtc_api_private.h"
 
 extern mst_cuda_api cu;
 extern mst_cublas_api blas;

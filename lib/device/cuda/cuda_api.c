@@ -1,8 +1,8 @@
 /* Opens the driver, cuBLAS and NVRTC once per process, and converts their errors to the
  * library's. */
-#include "cublas_api_impl.h"
-#include "cuda_api_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cublas_api_private.h"
+#include "cuda_api_private.h"
+#include "nvrtc_api_private.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

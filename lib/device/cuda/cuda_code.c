@@ -1,8 +1,8 @@
 /* The built-in kernels of a device: one module, loaded with all its functions when the device
  * opens, so that no launch loads anything. */
 #include "code_impl.h"
-#include "cuda_device_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cuda_device_private.h"
+#include "nvrtc_api_private.h"
 
 static muster_status find_functions(mst_cuda *cuda) {
     for (int32_t i = 0; i < cuda->function_count; i++) {

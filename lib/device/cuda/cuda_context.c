@@ -1,5 +1,5 @@
 /* Contexts, errors, and lost devices. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <pthread.h>
 #include <stdio.h>

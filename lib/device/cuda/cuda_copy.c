@@ -2,7 +2,7 @@
  * chunks, because the driver would otherwise copy it while the caller waits, and might wait for
  * other work as well. Copies in release the host memory at once. Copies out are complete after the
  * next synchronize. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <string.h>
 

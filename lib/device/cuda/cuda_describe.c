@@ -1,6 +1,6 @@
 /* The description of a runtime's GPUs. */
-#include "cuda_device_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cuda_device_private.h"
+#include "nvrtc_api_private.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* The CUDA backend. A device is a GPU, or one of several virtual devices of one GPU. It has its own
  * streams, memory and handles in the GPU's primary context, which all users of the GPU in the
  * process share. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Events: points in a queue. A device keeps its events until it closes, and reuses them. A
  * destroyed event may still be in a queue, so the driver's event is destroyed only when the queues
  * are empty. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 struct mst_cuda_event {
     mst_device_event head;

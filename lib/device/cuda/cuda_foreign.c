@@ -1,5 +1,5 @@
 /* Streams and memory of other libraries in the device's primary context. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where) {
     mst_cu_context context = NULL;

@@ -1,6 +1,6 @@
 /* Matrix products by cuBLAS, which stores matrices by column: the row-major C = A B is the
  * column-major C' = B' A' in the same memory. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <limits.h>
 #include <stdlib.h>

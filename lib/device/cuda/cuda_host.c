@@ -2,7 +2,7 @@
  * asked to pin, and how often. A range is pinned for all devices at once, so one list serves them
  * all. Pinning and unpinning wait for devices, so they never happen while a call is in flight. A
  * range that is given back in flight is kept until the next opportunity. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <pthread.h>
 

@@ -1,6 +1,6 @@
 /* Counts the GPUs, and finds one by its id. */
-#include "cuda_device_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cuda_device_private.h"
+#include "nvrtc_api_private.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The slab of a device: segments of the driver's memory, handed out in pieces. Work runs in the
  * order of issue, so released memory may be reused at once. Only async copies need more than
  * that. */
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* User programs on a GPU. Each is a module, compiled for the exact device. All its functions are
  * loaded when it opens. */
-#include "cuda_device_impl.h"
-#include "nvrtc_api_impl.h"
+#include "cuda_device_private.h"
+#include "nvrtc_api_private.h"
 #include "program_impl.h"
 
 #include <string.h>

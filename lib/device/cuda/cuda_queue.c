@@ -2,7 +2,7 @@
  * Nothing here blocks in the driver, because a queue that never drains must not block the
  * thread. */
 #include "clock_impl.h"
-#include "cuda_device_impl.h"
+#include "cuda_device_private.h"
 
 #include <sched.h>
 #include <time.h>

@@ -1,6 +1,6 @@
 /* NVRTC as a compiler of device code. */
 #include "code_impl.h"
-#include "nvrtc_api_impl.h"
+#include "nvrtc_api_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "slab_impl.h"
+#include "slab_private.h"
 
 #include <string.h>
 

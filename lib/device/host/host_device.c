@@ -1,7 +1,7 @@
 /* The host backend: a device is a CPU core or a group of cores, and its memory is the program's.
  * The issuing thread does all work at once, except programs, which OpenCL runs on its own
  * threads. */
-#include "opencl/opencl_impl.h"
+#include "opencl/opencl_private.h"
 
 #include <errno.h>
 #include <stdio.h>

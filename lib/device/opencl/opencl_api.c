@@ -1,5 +1,5 @@
 /* Opens the OpenCL loader once per process, and converts its errors to the library's. */
-#include "opencl_api_impl.h"
+#include "opencl_api_private.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* OpenCL as a compiler of device code. The image is the program's binary. */
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * kernel that does nothing runs while an environment with the variable briefly replaces the
  * program's own. Afterwards the program and its children have their own environment again. If the
  * user has set the variable, nothing is changed. */
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <stdlib.h>
 #include <time.h>

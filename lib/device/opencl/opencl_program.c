@@ -1,5 +1,5 @@
 /* Opens and launches the programs of one device. */
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <string.h>
 

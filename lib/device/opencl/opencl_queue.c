@@ -1,6 +1,6 @@
 /* The OpenCL part of one device: its queue, and waiting for it. */
 #include "clock_impl.h"
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <pthread.h>
 #include <sched.h>

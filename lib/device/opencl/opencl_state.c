@@ -1,5 +1,5 @@
 /* The OpenCL state of this process: the device, its sub-devices, and their context. */
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <pthread.h>
 #include <stdio.h>

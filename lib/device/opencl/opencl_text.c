@@ -1,6 +1,6 @@
 /* OpenCL compiles a single source and cannot include others from memory. This file inserts the
  * included sources in place. */
-#include "opencl_state_impl.h"
+#include "opencl_state_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

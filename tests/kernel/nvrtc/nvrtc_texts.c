@@ -3,7 +3,7 @@
 #include "base_check.h"
 #include "kernel_private.h"
 #include "kernel_texts.h"
-#include "nvrtc_api_impl.h"
+#include "nvrtc_api_private.h"
 #include "section_private.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef MUSTER_SIM_GEMM_H
 #define MUSTER_SIM_GEMM_H
 
-#include "cublas_api_impl.h"
+#include "cublas_api_private.h"
 
 typedef struct gemm {
     unsigned transpose_a, transpose_b; /* cublasOperation_t */

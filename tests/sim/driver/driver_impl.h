@@ -2,7 +2,7 @@
 #ifndef MUSTER_SIM_DRIVER_IMPL_H
 #define MUSTER_SIM_DRIVER_IMPL_H
 
-#include "cuda_api_impl.h"
+#include "cuda_api_private.h"
 #include "state_impl.h"
 
 /* The exported functions; a definition that differs from the library's list does not compile. */

@@ -1,7 +1,7 @@
 #include "arithmetic.h"
 
 #include "half_impl.h"
-#include "nccl_api_impl.h"
+#include "nccl_api_private.h"
 
 #include <math.h>
 

@@ -23,8 +23,8 @@
 #define SIM_NCCL_H
 
 #include "arithmetic.h"
-#include "cuda_api_impl.h"
-#include "nccl_api_impl.h"
+#include "cuda_api_private.h"
+#include "nccl_api_private.h"
 #include "sim_impl.h"
 
 #include <pthread.h>

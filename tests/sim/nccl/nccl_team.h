@@ -4,8 +4,8 @@
 #ifndef NCCL_TEAM_H
 #define NCCL_TEAM_H
 
-#include "cuda_api_impl.h"
-#include "nccl_api_impl.h"
+#include "cuda_api_private.h"
+#include "nccl_api_private.h"
 
 #include <stdatomic.h>
 

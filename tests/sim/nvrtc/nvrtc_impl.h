@@ -2,7 +2,7 @@
 #ifndef MUSTER_SIM_NVRTC_IMPL_H
 #define MUSTER_SIM_NVRTC_IMPL_H
 
-#include "nvrtc_api_impl.h"
+#include "nvrtc_api_private.h"
 #include "state_impl.h"
 
 #include <stdio.h>

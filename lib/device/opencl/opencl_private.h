@@ -3,8 +3,8 @@
  * robin. The first program creates it, and it stays until the process ends: implementations keep
  * their threads anyway, and other libraries of the program may share the context, so closing it
  * would gain nothing. Each device that has a program has its own queue. */
-#ifndef MST_OPENCL_IMPL_H
-#define MST_OPENCL_IMPL_H
+#ifndef MST_OPENCL_PRIVATE_H
+#define MST_OPENCL_PRIVATE_H
 
 #include "program_impl.h"
 

@@ -1,7 +1,7 @@
 /* The parts of topology.c that read text and folders, apart from the real machine so that tests can
  * give them others. */
-#ifndef MST_TOPOLOGY_IMPL_H
-#define MST_TOPOLOGY_IMPL_H
+#ifndef MST_TOPOLOGY_PRIVATE_H
+#define MST_TOPOLOGY_PRIVATE_H
 
 #include <sched.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* The inside of a team, shared by team.c and mailbox.c only. */
-#ifndef MST_TEAM_IMPL_H
-#define MST_TEAM_IMPL_H
+#ifndef MST_TEAM_PRIVATE_H
+#define MST_TEAM_PRIVATE_H
 
-#include "pool_state_impl.h"
+#include "pool_state_private.h"
 
 /* From one member to one other. What the sender writes and what the receiver writes are on lines of
  * their own. */

@@ -1,7 +1,7 @@
 /* Which parts of a device's memory are in use: arithmetic on addresses that are never dereferenced.
  * One thread at a time. */
-#ifndef MST_SLAB_IMPL_H
-#define MST_SLAB_IMPL_H
+#ifndef MST_SLAB_PRIVATE_H
+#define MST_SLAB_PRIVATE_H
 
 #include "memory_impl.h"
 

@@ -1,7 +1,7 @@
 /* The part of NVRTC that Muster calls (libnvrtc.so.13, libnvrtc.so.12): the compiler of CUDA C++ at
  * run time. Names, types and numbers are those of NVIDIA's nvrtc.h. */
-#ifndef MST_NVRTC_API_IMPL_H
-#define MST_NVRTC_API_IMPL_H
+#ifndef MST_NVRTC_API_PRIVATE_H
+#define MST_NVRTC_API_PRIVATE_H
 
 #include "foreign_impl.h"
 

@@ -1,7 +1,7 @@
 /* The functions of NCCL (libnccl.so.2) that Muster calls. Names, types and numbers are those of
  * NVIDIA's nccl.h. */
-#ifndef MST_NCCL_API_IMPL_H
-#define MST_NCCL_API_IMPL_H
+#ifndef MST_NCCL_API_PRIVATE_H
+#define MST_NCCL_API_PRIVATE_H
 
 #include "foreign_impl.h"
 

@@ -1,9 +1,9 @@
 /* Private header of opencl/: the state of the process, and the functions that its files share. */
-#ifndef MST_OPENCL_STATE_IMPL_H
-#define MST_OPENCL_STATE_IMPL_H
+#ifndef MST_OPENCL_STATE_PRIVATE_H
+#define MST_OPENCL_STATE_PRIVATE_H
 
-#include "opencl_api_impl.h"
-#include "opencl_impl.h"
+#include "opencl_api_private.h"
+#include "opencl_private.h"
 
 #include <signal.h>
 #include <sys/types.h>

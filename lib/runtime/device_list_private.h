@@ -1,7 +1,7 @@
 /* The text that lists a runtime's devices: "host:4,discrete:2", a backend alone, or a backend with
  * the ids of its devices as in "cuda@0+2". */
-#ifndef MST_DEVICE_LIST_IMPL_H
-#define MST_DEVICE_LIST_IMPL_H
+#ifndef MST_DEVICE_LIST_PRIVATE_H
+#define MST_DEVICE_LIST_PRIVATE_H
 
 #include "pool_impl.h"
 

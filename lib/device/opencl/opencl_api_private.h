@@ -1,7 +1,7 @@
 /* The part of OpenCL 1.2 and later that Muster calls (libOpenCL.so.1, the loader of the installed
  * implementations). Names, types and numbers are those of Khronos' cl.h. */
-#ifndef MST_OPENCL_API_IMPL_H
-#define MST_OPENCL_API_IMPL_H
+#ifndef MST_OPENCL_API_PRIVATE_H
+#define MST_OPENCL_API_PRIVATE_H
 
 #include "foreign_impl.h"
 

@@ -1,7 +1,7 @@
 /* The part of the CUDA driver that Muster calls (libcuda.so.1, CUDA 12 and later). Names, types and
  * numbers are those of NVIDIA's cuda.h. */
-#ifndef MST_CUDA_API_IMPL_H
-#define MST_CUDA_API_IMPL_H
+#ifndef MST_CUDA_API_PRIVATE_H
+#define MST_CUDA_API_PRIVATE_H
 
 #include "foreign_impl.h"
 

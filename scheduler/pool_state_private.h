@@ -1,6 +1,6 @@
 /* The inside of the pool, shared by the files of this room only. */
-#ifndef MST_POOL_STATE_IMPL_H
-#define MST_POOL_STATE_IMPL_H
+#ifndef MST_POOL_STATE_PRIVATE_H
+#define MST_POOL_STATE_PRIVATE_H
 
 #include "pool_impl.h"
 

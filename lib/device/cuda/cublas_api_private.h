@@ -1,7 +1,7 @@
 /* The part of cuBLAS that Muster calls (libcublas.so.13, libcublas.so.12). Names, types and numbers
  * are those of NVIDIA's cublas_v2.h and library_types.h. */
-#ifndef MST_CUBLAS_API_IMPL_H
-#define MST_CUBLAS_API_IMPL_H
+#ifndef MST_CUBLAS_API_PRIVATE_H
+#define MST_CUBLAS_API_PRIVATE_H
 
 #include "foreign_impl.h"
 

@@ -1,11 +1,11 @@
 /* Private header of the CUDA backend: the device struct, and the functions that its files share. */
-#ifndef MST_CUDA_DEVICE_IMPL_H
-#define MST_CUDA_DEVICE_IMPL_H
+#ifndef MST_CUDA_DEVICE_PRIVATE_H
+#define MST_CUDA_DEVICE_PRIVATE_H
 
-#include "cublas_api_impl.h"
-#include "cuda_api_impl.h"
+#include "cublas_api_private.h"
+#include "cuda_api_private.h"
 #include "cuda_impl.h"
-#include "slab_impl.h"
+#include "slab_private.h"
 
 enum {
     MST_CUDA_DEVICES = 64, /* the most GPUs that are used; the ordinals are below this */
