@@ -3,8 +3,9 @@
  *
  * Errors. Every function that can fail returns a muster_status; 0 is success. A failure also sets
  * the calling thread's muster_last_error(): one sentence that names the function and the argument,
- * what was expected and what was received. A call that is refused changes nothing, with one
- * exception: a create or open that fails sets its result pointer to NULL.
+ * what was expected and what was received. A call that is refused changes nothing but its results.
+ * A place for a handle, a tensor or a count that the function returns may then hold NULL, "no
+ * tensor" or 0; the function says so if it holds something else.
  *
  * Ownership. create and open return an object that the caller owns and ends with destroy or close,
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless
