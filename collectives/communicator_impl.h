@@ -1,6 +1,6 @@
 /* A communicator: its members, and the transports that serve them. All members enter its
- * collectives in the same order, inside a task. This header and core/ do not depend on any
- * transport. */
+ * collectives in the same order, inside a task. This header and core/ know the transports
+ * only by the list transports.def. */
 #ifndef MST_COMMUNICATOR_IMPL_H
 #define MST_COMMUNICATOR_IMPL_H
 
@@ -97,8 +97,8 @@ static inline const char *mst_member_text(const muster_communicator *communicato
     return mst_team_rank_text(communicator->team, communicator->members[rank].rank, text);
 }
 
-/* algorithm names the algorithm ("reference", "inline", "direct") or, between devices with memory
- * of their own, the transport ("p2p", "nccl", "staged") that serves every collective that it can.
+/* algorithm is the name of a row of host/algorithms.def or, between devices with memory of their
+ * own, of a transport of transports.def. It then serves every collective that it can.
  * If it is NULL, the environment's MUSTER_COLLECTIVE_ALGORITHM names it; if that is not set, the
  * library selects. A name that is unknown, or a transport that these devices do not support, is an
  * error.
