@@ -1,5 +1,5 @@
 /* The demo's training step, on made-up images of Fashion-MNIST's shape; and the part of it in which
- * the devices meet. */
+ * the devices combine their gradients. */
 #include "collective_limit.h"
 #include "collectives_muster.h"
 #include "gemm.h"

@@ -1,10 +1,11 @@
 /* The protocol that every program follows when collectives are measured, by Muster or by a peer:
  * Muster, the limit, OpenMPI, Gloo.
  *
- * An iteration: every rank rewrites its own buffers on its own core, all meet, every rank carries
- * out the operation, and the time is the latest rank's end minus the common start. Every iteration
- * is timed alone. After the last one of a block each rank checks its own result. Written to be used
- * by threads and by processes (the session may lie in shared memory), from C and C++. */
+ * An iteration: every rank rewrites its own buffers on its own core, all ranks wait for each other
+ * in a rendezvous, every rank carries out the operation, and the time is the latest rank's end
+ * minus the common start. Every iteration is timed alone. After the last one of a block each rank
+ * checks its own result. Written to be used by threads and by processes (the session may lie in
+ * shared memory), from C and C++. */
 #ifndef BENCH_COLLECTIVE_H
 #define BENCH_COLLECTIVE_H
 
@@ -72,12 +73,12 @@ int64_t collective_wrong(const collective_job *job, int32_t rank, const collecti
  * NULL: no memory. Freed with free. */
 float *collective_allocate(int64_t count);
 
-/* Where the players of one program meet. All zeros at first, then collective_room_open, by one of
- * them. */
+/* The state of the rendezvous between the players of one program. All zeros at first, then
+ * collective_session_open, by one of them. */
 typedef struct collective_session {
     uint64_t arrived;
     char pad0[120];
-    uint64_t generation, begin; /* of the meeting that is complete, in ticks */
+    uint64_t generation, begin; /* of the latest complete rendezvous, in ticks */
     char pad1[112];
     int32_t aborted;
     int32_t oversubscribed; /* more players than cores: waits give the core away */
@@ -85,7 +86,7 @@ typedef struct collective_session {
     uint64_t lead; /* ticks between the last arrival and the common start, for the others to see it */
     char pad2[104];
     int64_t wrong[COLLECTIVE_RANKS];
-    /* one pair of cache lines for each player: how many meetings it has been in */
+    /* one pair of cache lines for each player: the number of rendezvous that it has been in */
     uint64_t generations[COLLECTIVE_RANKS][16];
     uint64_t begins[COLLECTIVE_CALLS];
     uint64_t ends[COLLECTIVE_RANKS][COLLECTIVE_CALLS];

@@ -1,6 +1,6 @@
 /* The eight matrix products of one training step of a two-hidden-layer perceptron and nothing else:
- * half of the batch on each of two pinned threads, OpenBLAS with one thread each, one meeting a
- * step. */
+ * half of the batch on each of two pinned threads, OpenBLAS with one thread each, one
+ * rendezvous per step. */
 #ifndef BENCH_GEMM_H
 #define BENCH_GEMM_H
 

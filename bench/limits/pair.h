@@ -1,5 +1,5 @@
-/* Two pinned threads that meet at spin barriers: the least that two cores need to work together.
- * The helper sleeps between blocks. */
+/* Two pinned threads that wait for each other at spin barriers: the least that two cores
+ * need to work together. The helper sleeps between blocks. */
 #ifndef BENCH_PAIR_H
 #define BENCH_PAIR_H
 

@@ -1,12 +1,12 @@
-/* The protocol that every program follows when parameter servers are measured, in
- * every library: Muster, plain loops, OpenMPI.
+/* The protocol that every program follows when parameter servers are measured, in every library:
+ * Muster, plain loops, OpenMPI.
  *
- * An iteration: each of two clients rewrites its tensor on its own core, both meet, each pushes its
- * tensor (the server's value += tensor) and then pulls the whole value, and the time is the later
- * end minus the common start. Tensors change their sign in each iteration, so that after every
- * second one the value is zero again: what is pulled in the last one of a block is therefore known,
- * but for whether the other's push was before it, and is checked. Threads and processes; see
- * collective.h for the session. */
+ * An iteration: each of two clients rewrites its tensor on its own core, both wait for each other
+ * in a rendezvous, each pushes its tensor (the server's value += tensor) and then pulls the whole
+ * value, and the time is the later end minus the common start. Tensors change their sign in each
+ * iteration, so that after every second one the value is zero again. What is pulled in the last
+ * iteration of a block is therefore known, but for whether the other's push was before it, and is
+ * checked. Threads and processes; see collective.h for the session. */
 #ifndef BENCH_SERVER_PLAY_H
 #define BENCH_SERVER_PLAY_H
 

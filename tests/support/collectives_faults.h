@@ -87,7 +87,8 @@ const char *faults_kind_name(faults_kind kind);
 const char *faults_fault_name(faults_fault fault);
 /* Why this fault cannot be made in this collective; NULL: it can. */
 const char *faults_excuse(faults_kind kind, faults_fault fault);
-/* Has an op that can be wrong, a root, messages instead of a meeting. */
+/* Does the kind have an op that can be wrong? A root? Does it send messages instead of holding a
+ * rendezvous? */
 bool faults_reduces(faults_kind kind);
 bool faults_rooted(faults_kind kind);
 bool faults_sends(faults_kind kind);
