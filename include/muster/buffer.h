@@ -1,5 +1,8 @@
 /* muster/buffer.h: host storage that grows, aligned to 64 bytes, with a fixed dtype and ndim.
- * Threads: owner. */
+ * Threads: owner.
+ * Errors of the functions that set something: INVALID_ARGUMENT (NULL, a negative size, a tensor
+ * that is not in host memory, an unknown cast), SHAPE_MISMATCH (another ndim), OVERFLOW (the size
+ * does not fit 64 bits), OUT_OF_MEMORY. After an error the buffer is unchanged. */
 #ifndef MUSTER_BUFFER_H
 #define MUSTER_BUFFER_H
 
@@ -20,6 +23,7 @@ enum { MUSTER_CAST_UPCAST = 0, MUSTER_CAST_FORCE = 1 };
  * exceeds the requested size, so that later growth need not reallocate. Errors: INVALID_ARGUMENT,
  * OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer);
+/* Accepts NULL. */
 MUSTER_API void muster_buffer_destroy(muster_buffer *buffer);
 
 /* The contents as a host view, valid until the buffer is next changed. NULL gives "no tensor". */
@@ -27,14 +31,15 @@ MUSTER_API muster_tensor muster_buffer_tensor(const muster_buffer *buffer);
 /* The number of elements that the storage can hold. */
 MUSTER_API int64_t muster_buffer_capacity(const muster_buffer *buffer);
 
-/* Takes the shape of `value` and a converted copy of its elements. Returns DTYPE_MISMATCH if `cast`
- * does not allow the conversion; the buffer is then unchanged. */
+/* Takes the shape of `value`, which has the buffer's ndim, and a converted copy of its elements.
+ * `value` may be a view of the buffer. Errors: also DTYPE_MISMATCH (`cast` does not allow the
+ * conversion). */
 MUSTER_API muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value, muster_cast cast);
-/* Resizes axis 0 (ndim >= 1). The rows within the new length keep their values; new elements are 0.
- * Shrinking keeps the storage. */
+/* Resizes axis 0 (INVALID_ARGUMENT for ndim 0). The rows within the new length keep their values;
+ * new elements are 0. Shrinking keeps the storage. */
 MUSTER_API muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length);
-/* Changes the shape. The leading elements, in memory order, keep their values; new elements are 0.
- * Shrinking keeps the storage. */
+/* Changes the shape, but not ndim. The leading elements, in memory order, keep their values; new
+ * elements are 0. Shrinking keeps the storage. */
 MUSTER_API muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape);
 /* Frees the storage; all sizes become 0. The buffer stays usable. */
 MUSTER_API void muster_buffer_free_memory(muster_buffer *buffer);

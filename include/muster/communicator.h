@@ -1,34 +1,29 @@
 /* muster/communicator.h: the collectives that workers enter together, inside a function body.
  * Threads of every function here: worker.
- *
- * Order. Every member of the communicator enters the same collectives in the same order, even if it
- * has no rows: a function with collectives calls muster_function_set_runs_without_rows. A worker
+ *  Order. Every member of the communicator enters the same collectives in the same order, even if
+ * it has no rows: a function with collectives calls muster_function_set_runs_without_rows. A worker
  * that fails, or returns without entering, ends the call: every waiting member returns
  * MUSTER_ABORTED, and the caller of the function gets the original error. If members enter
  * different collectives (operation, op, dtype, count, root), all of them get an error that names
  * two ranks and what each of them entered. No wait lasts for ever: see warn_after_ns and
  * fail_after_ns of muster/runtime.h and muster/function.h.
- *
- * Ranks. The communicator NULL means all workers of the call. Arguments (root, to, from) and
+ *  Ranks. The communicator NULL means all workers of the call. Arguments (root, to, from) and
  * messages about a collective count ranks of the communicator. A message adds the rank in the
  * runtime (muster_worker_rank) where it differs, "rank 1 (worker 3)", and names a worker that is no
  * member "worker 3". The "(rank 3)" at the very end of the caller's message is the rank in the
  * runtime, as in dumps.
- *
- * Tensors are contiguous and in the memory of the worker's device; on the host backend this is any
+ *  Tensors are contiguous and in the memory of the worker's device; on the host backend this is any
  * memory of the process, including the body's stack. Counts are numbers of elements, from 0 to any
  * size. "In place" is allowed in the form that each function names; any other overlap of a rank's
  * input and output is refused. After success the memory belongs to the caller again on return, and
  * work issued later on the worker's device runs after the collective. After a failure the outputs
  * are undefined.
- *
- * Results are bit for bit equal on every rank. They are also equal for every algorithm, except
+ *  Results are bit for bit equal on every rank. They are also equal for every algorithm, except
  * sums, products and averages of f32 and f64 by NCCL (see the table). Values are combined in rank
  * order; f16 and bf16 are combined in f32 and rounded once at the end. If several values are NaN,
  * it is unspecified which one a result carries. MUSTER_AVG gives equal weights, takes float dtypes,
  * and cannot overflow in the sum.
- *
- * The table says who combines the values. The host and p2p support every line, with the same bits.
+ *  The table says who combines the values. The host and p2p support every line, with the same bits.
  *
  *   dtype                  op                over NCCL
  *   i8 u8 i32 u32 i64 u64  sum prod max min  NCCL; the same bits
@@ -38,8 +33,22 @@
  *                                            reproducible mode and over shards
  *   f32 f64                max min           Muster: NCCL does not promise to propagate NaN
  *   f16 bf16               all               Muster: NCCL does not document its type for sums
- *
- * avg of integers and sum of bools are refused everywhere. */
+ *  avg of integers and sum of bools are refused everywhere.
+ *  Errors of the collectives. A rank that is refused alone, before it enters: INVALID_ARGUMENT (no
+ * worker; a communicator of another runtime, or of which the worker is no member; a tensor that is
+ * strided or in the memory of another device; an overlap that is not allowed; an unknown op),
+ * SHAPE_MISMATCH (element counts that do not match each other), DTYPE_MISMATCH (input and output),
+ * OUT_OF_RANGE (root, to, from, tag, a count), OVERFLOW (a size that does not fit 64 bits),
+ * UNSUPPORTED (an op that the dtype does not have), BAD_STATE (outside the worker's body; a body
+ * that runs once per logical shard; a communicator that this rank has released; one of several
+ * ranks in a single call). The memory is then untouched, and the other members get ABORTED once the
+ * body has returned this error.
+ * On all ranks, once all have entered: INVALID_ARGUMENT (they entered different collectives; an
+ * in-place part that is not the rank's own) and SHAPE_MISMATCH (the counts of different ranks do
+ * not match).
+ * At any time: OUT_OF_MEMORY, ABORTED, TIMEOUT (a deadline), and errors of the device.
+ * Collectives of a group return the errors that concern one rank alone at once, the others at
+ * group_end. */
 #ifndef MUSTER_COMMUNICATOR_H
 #define MUSTER_COMMUNICATOR_H
 
@@ -54,9 +63,11 @@ extern "C" {
 /* The workers that take part in a collective. */
 typedef struct muster_communicator muster_communicator;
 
-/* The communicator of all workers of the call; in a single call, of this worker alone. */
+/* The communicator of all workers of the call; in a single call, of this worker alone. Owned by the
+ * runtime. NULL for a NULL worker. */
 MUSTER_API muster_communicator *muster_worker_communicator(muster_worker *worker);
-/* The number of members, and the rank of this worker among them (-1 if it is no member). */
+/* The number of members (-1 for NULL), and the rank of this worker among them (-1 if it is no
+ * member, or for NULL). */
 MUSTER_API int32_t muster_communicator_size(const muster_communicator *communicator);
 MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communicator, const muster_worker *worker);
 
@@ -64,11 +75,16 @@ MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communica
  * ranked by key and, for equal keys, by old rank. key may be negative. A member with a negative
  * color joins none; its *part is NULL. Either all members of a part get it or none does: after a
  * failure *part is NULL and nothing is kept. A part inherits the configuration (algorithms,
- * deadlines). It lives on between calls, until every member has released it or the runtime
- * closes. */
+ * deadlines). It belongs to its members, and lives on between calls, until every member has
+ * released it or the runtime closes.
+ * Errors: as the collectives; BAD_STATE (an open group). A rank that is refused before it enters
+ * finds *part unchanged. */
 MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
                                              muster_communicator **part);
-/* Releases a part. A rank that has released it must not use it any more. */
+/* Releases a part. A rank that has released it must not use it any more. Does not wait for the
+ * other members. NULL is ignored. Errors: INVALID_ARGUMENT (no worker; the communicator of all
+ * workers, or one of which this worker is no member), BAD_STATE (an open group; outside the
+ * worker's body). */
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
 
 /* output = op over the ranks of input. In place: the same memory. */
@@ -145,7 +161,10 @@ MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_com
  * valid until end. The operations of a group must not depend on each other. All members put the
  * same collectives, in the same order, into the group; messages between two ranks are matched by
  * tag. split and release are refused in a group. A group holds at most 1024 operations. A body that
- * returns with an open group fails with BAD_STATE. */
+ * returns with an open group fails with BAD_STATE.
+ * Errors: of begin, BAD_STATE (a group is open) and OUT_OF_MEMORY; of an operation in the group,
+ * OUT_OF_RANGE (one more than 1024); of end, BAD_STATE (no group is open) and those of the
+ * collectives in the group. */
 MUSTER_API muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
 MUSTER_API muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
 

@@ -21,7 +21,10 @@
  * of its own.
  * If the program leaves out steps, whatever was due happens at the next call, once, however often
  * it was due. If this integration is so late that the next fetch is due as well, that fetch follows
- * it. */
+ * it.
+ *
+ * Threads of every function here: worker, the one that created the driver, unless the function says
+ * otherwise. The caller of a create function owns the driver and destroys it. */
 #ifndef MUSTER_DRIVER_H
 #define MUSTER_DRIVER_H
 
@@ -95,8 +98,10 @@ static inline void muster_driver_options_init(muster_driver_options *options) {
  * number, dtypes and sizes of the values are the server's. A driver keeps one copy of all values in
  * host memory (two with prefetch = update_frequency), and on the worker's device none (base), one
  * (EASGD) or two (Downpour). Members of a group other than rank 0 keep none.
- * Errors of the three create functions: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, BAD_STATE
- * (the server is being destroyed). */
+ * Errors of the three create functions: INVALID_ARGUMENT (NULL, the worker of another thread, an
+ * option out of range, a group of which this worker is no member), UNSUPPORTED (options of a newer
+ * header), OUT_OF_MEMORY, BAD_STATE (the server is being destroyed), errors of the device and, if
+ * creation counts the groups, those of a collective. */
 MUSTER_API muster_status muster_driver_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
                                               muster_driver **driver);
 /* Downpour: send adds local_update of the accumulated gradients to the server; integrate copies the
@@ -108,9 +113,9 @@ MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_se
 MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
                                              muster_driver **driver);
 /* Waits for operations that the driver has begun, as muster_request_wait does, and returns their
- * failure; the driver is gone then, too. Gradients that Downpour has accumulated since its last
- * send are dropped. Called inside a body of the driver's worker, or outside bodies, where it waits
- * in the queue behind running calls.
+ * failure; the driver is gone then, too. Accepts NULL. Gradients that Downpour has accumulated
+ * since its last send are dropped. Called inside a body of the driver's worker, or outside bodies,
+ * where it waits in the queue behind running calls.
  * BAD_STATE: called anywhere else, or in a part, or in an aborted call while a GPU may still use
  * the driver's memory; the driver then still exists. */
 MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
@@ -132,7 +137,9 @@ MUSTER_API muster_status muster_driver_step(muster_driver *driver, muster_worker
                                             const muster_tensor *gradients, int32_t count, int32_t *integrated);
 
 /* The driver's own parts, for replaced parts that add something to them. Called only inside parts,
- * with the arguments of the part. */
+ * with the arguments of the part. Errors: INVALID_ARGUMENT (NULL, another worker or count),
+ * BAD_STATE (outside the part that it replaces; EASGD's own send without its own integrate), and
+ * those of the sends, receives and worker operations of the part. */
 MUSTER_API muster_status muster_driver_default_fetch(muster_driver *driver, muster_worker *worker);
 MUSTER_API muster_status muster_driver_default_integrate(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters,
                                                          int32_t count);

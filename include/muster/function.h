@@ -1,5 +1,11 @@
 /* muster/function.h: functions, which are created once and called many times. A call runs a body on
- * every device. */
+ * every device.
+ *
+ * A function belongs to its runtime: it lives until it is destroyed or the runtime closes. create,
+ * destroy, the functions that describe it and the setters wait in the queue behind running calls.
+ * Errors of all of them: INVALID_ARGUMENT (NULL, an unknown number, a name that is empty or taken,
+ * an object of another runtime), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork). What a
+ * function adds to these is said there. */
 #ifndef MUSTER_FUNCTION_H
 #define MUSTER_FUNCTION_H
 
@@ -33,20 +39,25 @@ typedef struct muster_backend_body {
 } muster_backend_body;
 
 /* Creates a function with one body of worker operations. `user` is passed to every body; the
- * library never reads or writes it. Names of functions are unique in a runtime. Threads: any. */
+ * library never reads, writes or frees it. The name is copied; names of functions are unique in a
+ * runtime. Threads: any. */
 MUSTER_API muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
                                                 muster_function **function);
-/* The same with one body per backend. A device runs the body of its backend, else the one with
- * backend NULL; a device that has neither is refused by name. Threads: any. */
+/* The same with one body per backend; `bodies` is copied. A device runs the body of its backend,
+ * else the one with backend NULL. Errors: also UNSUPPORTED (a device has neither; the message names
+ * it). Threads: any. */
 MUSTER_API muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
                                                      int32_t body_count, void *user, muster_function **function);
-/* Waits for a running call. Threads: any. */
+/* Waits for running calls, and for asynchronous calls that were made before. Accepts NULL. No
+ * thread may use the function later. Threads: any. */
 MUSTER_API muster_status muster_function_destroy(muster_function *function);
 
 /* The description of the function: its inputs and outputs, in the order in which calls pass them.
- * It must be complete before the first call; later changes are refused. Scattered inputs have ndim
- * >= 1. Names are unique among the inputs, and among the outputs, of the function. Threads:
- * owner. */
+ * It must be complete before the first call; later changes are refused with BAD_STATE. Scattered
+ * inputs and gathered outputs have ndim >= 1 (else INVALID_ARGUMENT). Names are copied, and are
+ * unique among the inputs, and among the outputs, of the function. Errors: also UNSUPPORTED (a mode
+ * that the dtype does not have, such as the average of an integer). Threads of these functions and
+ * of the setters below: owner. */
 typedef int32_t muster_input_mode;
 enum {
     MUSTER_SCATTER = 1,
@@ -70,7 +81,8 @@ MUSTER_API muster_status muster_function_output(muster_function *function, const
  * writes it in place (READ_WRITE). READ_SLICEABLE: replica_batch selects among its rows, and slices
  * cut them. In a function that scatters nothing, the rows of the sliceable variables are the
  * worker's rows, which determine its weight, first row and total; the variables must then have
- * equal numbers of rows on each worker. */
+ * equal numbers of rows on each worker. A sliceable variable has ndim >= 1. The variable cannot be
+ * destroyed before the function. */
 typedef int32_t muster_variable_use;
 enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
 MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
@@ -78,7 +90,8 @@ MUSTER_API muster_status muster_function_variable(muster_function *function, mus
  * sees the original value. The new values are accumulated over the slices by `mode` (sum, prod,
  * max, min, avg by weight; MUSTER_MASTER keeps the last slice's), and applied on each worker after
  * all workers have succeeded. Workers do not communicate. A worker without rows keeps its value,
- * and so does a worker whose average has weight 0. */
+ * and so does a worker whose average has weight 0. A second update of the same variable is refused
+ * (INVALID_ARGUMENT), and so is a mode that the dtype does not have (UNSUPPORTED). */
 MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
 
 /* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
@@ -137,17 +150,23 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * Calls from several threads are served in order.
  * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
  * and applies no update; the runtime stays usable.
- * Errors: INVALID_ARGUMENT, SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_RANGE, BAD_STATE (inside a
- * function, after fork), TIMEOUT, and any error that a body returned, with its rank. Threads:
- * any. */
+ * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, memory of a device, an empty batch; the
+ * weights of an average are all 0), SHAPE_MISMATCH (dimensions, or numbers of rows),
+ * DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the size of a tensor),
+ * UNSUPPORTED (a result over no rows that has no value; what the reproducible mode refuses; options
+ * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), TIMEOUT
+ * (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a body
+ * returned, with its rank. Threads: any. */
 MUSTER_API muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                               const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
 /* The same with inputs and outputs by name, in any order. Outputs that are not named are neither
- * computed nor collected. */
+ * computed nor collected. An unknown name, a name that is given twice, and a missing input are
+ * INVALID_ARGUMENT. Threads: any. */
 MUSTER_API muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
                                                     int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
                                                     int32_t output_count, const muster_call_options *options);
-/* The same on the master's device alone, in the caller's thread; no other worker wakes. */
+/* The same on the master's device alone; no other worker wakes. It runs in the caller's thread, or
+ * with several GPUs in the thread of rank 0. Threads: any. */
 MUSTER_API muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                      const muster_tensor *outputs, int32_t output_count,
                                                      const muster_call_options *options);
@@ -163,7 +182,8 @@ MUSTER_API muster_status muster_function_call_single(muster_function *function, 
  * and must not be written, and outputs must not be read.
  * At most 64 calls of a runtime may be waiting; one more is refused with BAD_STATE.
  * queue_timeout_ns counts from this call; that it has passed is noticed when the calls before this
- * one have ended. Closing the runtime waits for all pending calls; their handles stay valid.
+ * one have ended. Closing the runtime waits for all pending calls; their handles stay valid. The
+ * handle belongs to the caller, who ends it with wait or destroy.
  * Errors: as muster_function_call, SYSTEM (no thread). Threads: any. */
 typedef struct muster_pending muster_pending;
 MUSTER_API muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
@@ -171,18 +191,26 @@ MUSTER_API muster_status muster_function_call_async(muster_function *function, c
                                                     muster_pending **pending);
 /* Waits until the call has ended, returns its status and message, and ends the handle. Refused with
  * BAD_STATE inside a body, and after fork unless the call had ended; the handle then stays valid.
- * Threads: owner. */
+ * Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
 MUSTER_API muster_status muster_pending_wait(muster_pending *pending);
-/* *done = 1 if the call has ended, else 0. Does not wait. Threads: owner. */
+/* *done = 1 if the call has ended, else 0. Does not wait, and does not end the handle. Errors:
+ * INVALID_ARGUMENT (NULL). Threads: owner. */
 MUSTER_API muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
-/* Like muster_pending_wait, but without the status and message of the call. Threads: owner. */
+/* Like muster_pending_wait, but without the status and message of the call. Accepts NULL. Threads:
+ * owner. */
 MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
 
 /* Inside a body: says that this worker (in this slice) has `rows` rows of gathered output `index`.
- * *output becomes a view of that many rows to write. Threads: worker. */
+ * *output becomes a view of that many rows to write, which is valid until the body returns, or "no
+ * tensor" if the call does not want the output. Errors: INVALID_ARGUMENT (not the worker of a
+ * running body, NULL, negative rows), OUT_OF_RANGE (no such output), UNSUPPORTED (the output is not
+ * gathered), OVERFLOW, OUT_OF_MEMORY, and errors of the device. Threads: worker. */
 MUSTER_API muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output);
-/* Inside a body: the memory for the new value of the variable, in the shape of the replica.
- * Threads: worker. */
+/* Inside a body: the memory for the new value of the variable, in the shape of the replica, valid
+ * until the body returns. A failure sets the last error and gives "no tensor"; every worker
+ * operation on that tensor returns the same failure. Errors: INVALID_ARGUMENT (not the worker of a
+ * running body, a variable of which the function declared no update), OUT_OF_MEMORY, and errors of
+ * the device. Threads: worker. */
 MUSTER_API muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable);
 
 #ifdef __cplusplus

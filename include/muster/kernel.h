@@ -66,9 +66,11 @@ static inline void muster_kernel_options_init(muster_kernel_options *options) {
  * OUT_OF_MEMORY, BAD_STATE (inside a body, after fork). Threads: any, several at the same time. */
 MUSTER_API muster_status muster_kernel_create(muster_runtime *runtime, const char *name, const char *source, const int32_t *parameters,
                                               int32_t parameter_count, const muster_kernel_options *options, muster_kernel **kernel);
+/* Waits for running calls. Accepts NULL. Errors: BAD_STATE (inside a body, after fork). Threads:
+ * any. */
 MUSTER_API muster_status muster_kernel_destroy(muster_kernel *kernel);
 
-/* Creates the kernels of a section file: a text of kernels with their declarations.
+/* Creates the kernels of a section file: kernel sources with their declarations.
  *     #section kernels
  *     #kernel eye : *, size, size, size :
  *     KERNEL void eye(GLOBAL_MEM ga_float *a, ga_size a_off, ga_size n, ga_size m) { ... }
@@ -78,14 +80,15 @@ MUSTER_API muster_status muster_kernel_destroy(muster_kernel *kernel);
  * of the file share. Markers stand at the beginning of a line, followed by one blank; a malformed
  * marker is an error. Sections of host code, which Theano had, are refused with a message that says
  * where such code goes.
- * load reads a file; parse takes a text of `bytes` bytes, with a name for messages. types: for
- * texts that use DTYPE_INPUT_0, DTYPE_OUTPUT_0 and so on, the dtypes of the inputs, from 0 to the
- * highest that the text uses, then those of the outputs; NULL and 0 if the text uses none.
- * All kernels are created, or none. kernels[capacity] receives them in the order of the text;
- * *count is their number. If it exceeds the capacity, nothing is created, *count is set all the
- * same, and the error is OUT_OF_RANGE.
- * Errors: as create; INVALID_ARGUMENT (a malformed text, with file, line and column, which counts
- * bytes from 1); SYSTEM (the file cannot be read). */
+ * load reads a file; parse takes its contents, `bytes` bytes, with a name for messages. types: for
+ * files that use DTYPE_INPUT_0, DTYPE_OUTPUT_0 and so on, the dtypes of the inputs, from 0 to the
+ * highest that the file uses, then those of the outputs; NULL and 0 if the file uses none.
+ * All kernels are created, or none; after an error the entries of kernels[] are NULL or unchanged.
+ * kernels[capacity] receives them in the order of the file; *count is their number. If it exceeds
+ * the capacity, nothing is created, *count is set all the same, and the error is OUT_OF_RANGE.
+ * After other errors *count is 0 or that number.
+ * Errors: as create; INVALID_ARGUMENT (a malformed file, with name, line and column, which counts
+ * bytes from 1); SYSTEM (the file cannot be read). Threads: any, several at the same time. */
 MUSTER_API muster_status muster_kernels_load(muster_runtime *runtime, const char *path, const muster_dtype *types, int32_t type_count,
                                              muster_kernel **kernels, int32_t capacity, int32_t *count);
 MUSTER_API muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, const char *text, int64_t bytes,

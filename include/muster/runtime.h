@@ -1,4 +1,6 @@
-/* muster/runtime.h: opens the devices of the machine. */
+/* muster/runtime.h: opens the devices of the machine, names them, and keeps tensors on them.
+ * The runtime owns its devices, workers and names, and every function, variable, kernel, server and
+ * device tensor that is left when it closes. */
 #ifndef MUSTER_RUNTIME_H
 #define MUSTER_RUNTIME_H
 
@@ -10,7 +12,8 @@ extern "C" {
 
 typedef struct muster_runtime muster_runtime;
 
-/* An option struct: the rules are in muster/status.h. */
+/* An option struct: the rules are in muster/status.h. It and its strings are borrowed for
+ * muster_runtime_open. */
 typedef struct muster_runtime_options {
     size_t struct_size; /* set by muster_runtime_options_init */
     /* The devices, separated by commas. NULL: the environment variable MUSTER_DEVICES, else "cuda"
@@ -67,21 +70,24 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * After fork(), everything in the child is BAD_STATE except close, which frees nothing that belongs
  * to the parent's threads.
  * Errors: INVALID_ARGUMENT (a device list that cannot be parsed; a number of logical shards that
- * the number of devices does not divide), UNAVAILABLE (no such device), OUT_OF_MEMORY, SYSTEM.
+ * the number of devices does not divide; an unknown collective algorithm; a wrong value of an
+ * environment variable), UNAVAILABLE (no such device; an algorithm that these devices do not have),
+ * UNSUPPORTED (options of a newer header), OUT_OF_MEMORY, SYSTEM, and errors of the devices.
  * Threads: any. */
 MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
-/* Waits for calls in progress, stops the workers, and destroys the functions and variables that are
- * left. Errors: BAD_STATE inside a body or a rule of a server, since close would wait for it.
- * Threads: any. */
+/* Waits for calls in progress, stops the workers, and destroys everything of the runtime that is
+ * left. Accepts NULL. Errors: BAD_STATE inside a body or a rule of a server, since close would wait
+ * for it. Threads: any, but no other thread may use the runtime at the same time or later. */
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 
 /* The number of devices; -1 for NULL. Threads: any. */
 MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
-/* A device's description, for example "host cpu 3"; NULL for a rank out of range. Threads: any. */
+/* A device's description, for example "host cpu 3"; NULL for a rank out of range. Owned by the
+ * runtime. Threads: any. */
 MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
 
 /* What this runtime found and decided, one "key: value" per line (devices, BLAS, topology, GPUs,
- * spin, deadlines, logical shards, trace). Owned by the runtime. */
+ * spin, deadlines, logical shards, trace). NULL for NULL. Owned by the runtime. Threads: any. */
 MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime);
 
 /* Registers memory that many calls will use. It is pinned (page-locked) for devices with memory of
@@ -140,7 +146,8 @@ MUSTER_API muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, 
 MUSTER_API muster_status muster_runtime_tensor_copy(muster_runtime *runtime, muster_tensor from, muster_tensor to);
 
 /* Writes the last events of each worker (newest last), at most `events` of each, as text to the
- * runtime's log. Threads: any. */
+ * runtime's log. May be called while calls run, also from inside a body. Errors: INVALID_ARGUMENT
+ * (NULL, a negative number of events), BAD_STATE (after fork). Threads: any. */
 MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events);
 
 /* Writes the last events of each worker to the file `path` in Chrome's trace format (JSON), which

@@ -22,7 +22,11 @@
  * Which thread applies an operation. Without server threads, the call that begins an operation
  * applies it on every shard that is free. The rest waits in the queues of the shards; the next call
  * that visits a shard applies it, at the latest the client's own wait. With server threads
- * (options.progress), these apply all operations that are begun with a handle. */
+ * (options.progress), these apply all operations that are begun with a handle.
+ *
+ * Errors. Every function that returns a status returns INVALID_ARGUMENT for NULL where an object is
+ * needed. BAD_STATE: create, destroy and the functions of clients and requests after fork and, but
+ * for muster_client_open, inside a rule. What a function adds to these is said there. */
 #ifndef MUSTER_SERVER_H
 #define MUSTER_SERVER_H
 
@@ -117,14 +121,14 @@ MUSTER_API muster_status muster_server_create_from(muster_runtime *runtime, cons
  * any. */
 MUSTER_API muster_status muster_server_destroy(muster_server *server);
 
-/* The number of values. Threads: any. */
+/* The number of values; -1 for NULL. Threads: any. */
 MUSTER_API int32_t muster_server_count(const muster_server *server);
 /* The number of elements of a value; -1 if there is no such value. Threads: any. */
 MUSTER_API int64_t muster_server_elements(const muster_server *server, int32_t index);
-/* The number of shards of each value. Threads: any. */
+/* The number of shards of each value; -1 for NULL. Threads: any. */
 MUSTER_API int32_t muster_server_shards(const muster_server *server);
 /* The first element of a shard of a value, and its number of elements. Errors: OUT_OF_RANGE (no
- * such value or shard). Threads: any. */
+ * such value or shard), BAD_STATE (destroyed). Threads: any. */
 MUSTER_API muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first, int64_t *elements);
 
 /* Adds a user rule; *rule is its number for sends. At most 64 per server (OUT_OF_RANGE); names are
@@ -134,15 +138,18 @@ MUSTER_API muster_status muster_server_add_rule(muster_server *server, const cha
                                                 muster_rule *rule);
 
 /* Opens a client for host threads. Operations of one client keep their order. One thread at a time
- * uses a client; a second one at the same time gets BAD_STATE. Errors: INVALID_ARGUMENT, BAD_STATE
- * (the server is being destroyed), OUT_OF_MEMORY. */
+ * uses a client; a second one at the same time gets BAD_STATE. The caller owns the client and
+ * closes it. Errors: INVALID_ARGUMENT, BAD_STATE (the server is being destroyed), OUT_OF_MEMORY.
+ * Threads: any. */
 MUSTER_API muster_status muster_client_open(muster_server *server, muster_client **client);
 /* Waits for the operations that the client has begun, and ends the requests that were not waited
- * for. On TIMEOUT the client stays open. */
+ * for. Accepts NULL. Errors, after which the client stays open: TIMEOUT, INVALID_ARGUMENT (the
+ * client of a worker), BAD_STATE (another thread is in this client). Threads: the client's. */
 MUSTER_API muster_status muster_client_close(muster_client *client);
 /* The client of this worker: the same at each call, used inside bodies only, and never closed.
  * Operations that a body has begun and not waited for end before its worker goes on, so their
- * memory must outlive the body. Errors: as muster_client_open. */
+ * memory must outlive the body. The server owns it. Errors: as muster_client_open; BAD_STATE
+ * outside the worker's body. Threads: worker. */
 MUSTER_API muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client);
 
 /* send changes value `index` by `tensor` and the rule; receive copies the value into `tensor`.
@@ -160,7 +167,7 @@ MUSTER_API muster_status muster_worker_client(muster_worker *worker, muster_serv
  * (index), BAD_STATE (server destroyed, another thread in this client, a worker's client outside
  * its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the operation itself come from
  * wait, or from here without a handle: errors of a user rule, TIMEOUT, ABORTED (the worker's call
- * was aborted), errors of a device. */
+ * was aborted), errors of a device. Threads: the client's. */
 enum { MUSTER_SEND_COPY = 1 };
 MUSTER_API muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale, muster_tensor tensor,
                                             int32_t flags, muster_request **request);
@@ -169,10 +176,14 @@ MUSTER_API muster_status muster_client_receive(muster_client *client, int32_t in
 /* Waits until the operation is done, and sets *request to NULL whatever the outcome. The exception
  * is TIMEOUT, when the shards have made no progress for fail_after_ns of the runtime or, in a
  * worker, of the call: the request then stays, and so must its memory. A NULL request is done.
- * After warn_after_ns the log says what is waited for. Threads: the client's. */
+ * After warn_after_ns the log says what is waited for.
+ * Errors: those of the operation, as above; INVALID_ARGUMENT (NULL, a copy of a handle that has
+ * ended), BAD_STATE (another thread is in this client, a worker's client outside its body);
+ * *request then stays. Threads: the client's. */
 MUSTER_API muster_status muster_request_wait(muster_request **request);
 /* If the operation is done: *done = 1, *request = NULL, and the status is its outcome. Else *done =
- * 0. Never waits, but may apply operations if the server has no threads. Threads: the client's. */
+ * 0. Never waits, but may apply operations if the server has no threads. Errors: as
+ * muster_request_wait. Threads: the client's. */
 MUSTER_API muster_status muster_request_test(muster_request **request, int32_t *done);
 /* Waits for all requests, even after a failure; returns the first failure. Threads: the
  * client's. */

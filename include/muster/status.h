@@ -6,6 +6,11 @@
  * what was expected and what was received. A call that is refused changes nothing but its results.
  * A place for a handle, a tensor or a count that the function returns may then hold NULL, "no
  * tensor" or 0; the function says so if it holds something else.
+ * Each header lists the errors of its functions, at its head or at the function. In these lists,
+ * "errors of the device" are OUT_OF_MEMORY, UNSUPPORTED, UNAVAILABLE, DEVICE_LOST and SYSTEM, as
+ * its driver or its compiler reports them, and TIMEOUT or ABORTED if a wait for the device ends
+ * because of a deadline or of another rank. A function that takes an option or result struct also
+ * returns INVALID_ARGUMENT if struct_size is no possible size.
  *
  * Ownership. create and open return an object that the caller owns and ends with destroy or close,
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless

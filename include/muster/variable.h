@@ -1,6 +1,14 @@
 /* muster/variable.h: variables. A variable has one value, a replica, on each device. Replicas may
- * differ in value, and in shape where a function says so. Every function here waits in the queue
- * behind running calls, and is refused inside a function body. Threads: any. */
+ * differ in value, and in shape where a function says so. Every function here that returns a status
+ * waits in the queue behind running calls. Threads: any.
+ *
+ * Errors of the functions that return a status: INVALID_ARGUMENT (NULL; variables of two runtimes,
+ * or one variable twice in a list; a tensor that is not in host memory; an empty selection; an
+ * unknown op), DTYPE_MISMATCH and SHAPE_MISMATCH (replicas or tensors that do not match; the
+ * message names the variable), OUT_OF_RANGE (a rank, an index of a selection), OVERFLOW (a
+ * size that does not fit 64 bits), UNSUPPORTED (an op that the dtype does not have), OUT_OF_MEMORY,
+ * BAD_STATE (inside a body, after fork), TIMEOUT (a deadline of the runtime), and errors of the
+ * devices. A list with count 0 is no error: nothing happens. */
 #ifndef MUSTER_VARIABLE_H
 #define MUSTER_VARIABLE_H
 
@@ -29,11 +37,13 @@ typedef struct muster_selection {
 } muster_selection;
 
 /* Creates a variable with a copy of `value` (a host tensor, contiguous or strided) on every device.
- * The name is unique in the runtime. dtype and ndim never change. The variable lives until it is
- * destroyed or the runtime closes. */
+ * The name is copied, and is unique in the runtime (else INVALID_ARGUMENT). dtype and ndim never
+ * change. The variable belongs to the runtime: it lives until it is destroyed or the runtime
+ * closes. */
 MUSTER_API muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable);
-/* Refused with BAD_STATE while a function uses the variable. */
+/* Refused with BAD_STATE while a function uses the variable. Accepts NULL. */
 MUSTER_API muster_status muster_variable_destroy(muster_variable *variable);
+/* The name, owned by the runtime; NULL for NULL. Threads: any, also inside a body. */
 MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 
 /* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim. */
@@ -41,11 +51,13 @@ MUSTER_API muster_status muster_variable_set(muster_variable *variable, int32_t 
 /* Copies the replica of one device into `value`, a host tensor of exactly the replica's shape. */
 MUSTER_API muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value);
 
-/* Writes the shape of one replica into shape[ndim]. */
+/* Writes the shape of one replica into shape[ndim]. Another ndim than the variable's is
+ * INVALID_ARGUMENT. */
 MUSTER_API muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape);
 /* Writes the length of axis 0 of every replica (1 for ndim 0) into lengths[count]; count is the
- * number of devices. */
+ * number of devices (else INVALID_ARGUMENT). */
 MUSTER_API muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths);
+/* For NULL, the ndim is -1 and the dtype MUSTER_DTYPE_NONE. Threads: any, also inside a body. */
 MUSTER_API int32_t muster_variable_ndim(const muster_variable *variable);
 MUSTER_API muster_dtype muster_variable_dtype(const muster_variable *variable);
 
@@ -81,7 +93,7 @@ MUSTER_API muster_status muster_variables_all_gather(muster_variable *const *var
 MUSTER_API muster_status muster_variables_all_to_all(muster_variable *const *variables, int32_t count);
 
 /* The same operations between replicas, with the replica of `rank` in place of the caller's values
- * or the master. Errors: OUT_OF_RANGE (no such rank).
+ * or the master.
  * - broadcast_from: every replica becomes the replica of `rank`.
  * - scatter_from: the rows of the replica of `rank` are cut into N parts, one for each device.
  * - reduce_at: the replica of `rank` becomes op over all replicas; the others keep their values.
@@ -102,7 +114,9 @@ MUSTER_API muster_status muster_variables_stack(muster_variable *const *variable
 MUSTER_API muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results, int32_t count);
 
 /* Inside a body: this worker's replica of a variable that the function declared, as a view that is
- * valid until the body returns. Threads: worker. */
+ * valid until the body returns. For a variable that it did not declare, sets the last error
+ * (INVALID_ARGUMENT) and gives "no tensor"; every worker operation on that tensor returns the same
+ * failure. Threads: worker. */
 MUSTER_API muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* muster/worker.h: what a function body can ask its worker. Threads of every function here: worker.
- * For a NULL worker, numbers are -1 (the weight and "cancelled" are 0) and the backend is NULL. */
+ * For a NULL worker, numbers are -1 (the weight and "cancelled" are 0) and the backend is NULL;
+ * functions that return a status return INVALID_ARGUMENT. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 
@@ -46,7 +47,7 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
 
 /* The weight of this worker (and slice) in averages: its number of rows, unless the body sets
  * another. A weight must be finite and >= 0. If all weights are 0, collecting an averaged output
- * fails. */
+ * fails. Errors of set_weight: INVALID_ARGUMENT. */
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
 MUSTER_API muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
@@ -56,14 +57,17 @@ MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
 
 /* Contiguous scratch memory on the worker's device, aligned to 64 bytes, uninitialised, valid until
  * the body returns. A body with a loop should take it once, before the loop. Blocks are kept
- * between calls, so a repeated call allocates nothing. A failure (out of memory, overflow, bad
- * shape) sets the last error and gives "no tensor"; every worker operation on that tensor returns
- * the same failure. */
+ * between calls, so a repeated call allocates nothing. A failure sets the last error and gives "no
+ * tensor"; every worker operation on that tensor returns the same failure. Errors: INVALID_ARGUMENT
+ * (no worker, no such dtype, a bad shape), OVERFLOW, OUT_OF_MEMORY, and errors of the device. */
 MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape);
 
 /* Copy between the worker's device and host memory: one tensor is on the device, the other in host
  * memory. Both are contiguous, with the same dtype and element count. The copy is ordered with the
- * worker's operations and complete on return. */
+ * worker's operations and complete on return.
+ * Errors: INVALID_ARGUMENT (memory of another device; no tensor), DTYPE_MISMATCH, SHAPE_MISMATCH
+ * (different element counts), OVERFLOW, UNSUPPORTED (a strided tensor), and errors of the
+ * device. */
 MUSTER_API muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor);
 MUSTER_API muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor);
 
