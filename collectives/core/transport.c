@@ -138,7 +138,7 @@ static const mst_message_table *messages_for(const muster_communicator *communic
     int32_t most = 0;
     for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++) {
         if (!transports[t]->messages || !may_serve(communicator, transports[t])) continue;
-        const int32_t bid = transports[t]->bid(communicator, &request, NULL);
+        const int32_t bid = mst_transport_bid(transports[t], communicator, &request, NULL);
         if (bid <= most) continue;
         most = bid;
         best = transports[t]->messages;
