@@ -447,6 +447,14 @@ static bool nccl_invite(const muster_communicator *part, const muster_worker *wo
     return true;
 }
 
+/* The communicator is ended between runs. */
+static void nccl_abandon(muster_communicator *world, muster_worker *worker, void *joined) {
+    mst_nccl_handle *handle = joined;
+    (void)worker;
+    handle->released = true;
+    atomic_fetch_add(&mst_nccl_of(world)->released, 1);
+}
+
 static muster_status nccl_join(muster_communicator *world, muster_worker *worker, const mst_invitation *invitation, void **joined) {
     mst_nccl_worker *nccl_worker = mst_nccl_worker_of(world, worker);
     mst_nccl_handle *made = add_handle(nccl_worker, true);
@@ -461,20 +469,12 @@ static muster_status nccl_join(muster_communicator *world, muster_worker *worker
         *joined = made;
     else if (status != MUSTER_ABORTED && status != MUSTER_OUT_OF_MEMORY)
         atomic_store(&nccl_worker->nccl->no_parts, true); /* the next split does not use NCCL */
-    if (status != MUSTER_OK) made->released = true;
+    if (status != MUSTER_OK) nccl_abandon(world, worker, made);
     return status;
 }
 
 static void nccl_keep(muster_communicator *part, muster_worker *worker, void *joined) {
     mst_nccl_state_of(part)->handles[mst_communicator_rank(part, worker)] = joined;
-}
-
-/* The communicator is ended between runs. */
-static void nccl_abandon(muster_communicator *world, muster_worker *worker, void *joined) {
-    mst_nccl_handle *handle = joined;
-    (void)worker;
-    handle->released = true;
-    atomic_fetch_add(&mst_nccl_of(world)->released, 1);
 }
 
 const mst_join_table mst_nccl_join = {

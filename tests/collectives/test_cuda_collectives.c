@@ -320,6 +320,28 @@ static void parts_have_communicators_of_their_own(void **state) {
     collectives_close(&c);
 }
 
+static muster_status split_task(muster_worker *w, void *argument) {
+    (void)argument;
+    muster_communicator *part;
+    return muster_worker_split(w, NULL, w->rank % 2, 0, &part);
+}
+
+/* The next call ends what the failed split has made of NCCL's. */
+static void a_split_that_nccl_refuses_leaves_nothing(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    const int64_t live = mst_memory_live();
+    muster_sim_inject("ncclCommInitRankConfig", 2, 2);
+    assert_refused(collectives_run(&c, split_task, NULL), MUSTER_SYSTEM, "ncclCommInitRankConfig");
+    assert_int_equal(muster_sim_injected(), 1);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    assert_int_equal(mst_memory_live(), live);
+    collectives_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones_go_between_peers_and_large_ones_by_nccl),
@@ -335,6 +357,7 @@ int main(void) {
         cmocka_unit_test(what_nccl_has_made_is_ended_where_a_device_cannot_be_entered_once),
         cmocka_unit_test(what_nccl_has_made_is_ended_after_a_lost_call_too),
         cmocka_unit_test(parts_have_communicators_of_their_own),
+        cmocka_unit_test(a_split_that_nccl_refuses_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
