@@ -48,7 +48,7 @@ def check_upwards(source, rooms, edges):
 
 
 def unit(file):
-    return file.parent / re.sub(r"(_impl|_private)?(_parameters)?$", "", file.stem)
+    return file.parent / re.sub(r"(_parameters)?(_impl|_private)?$", "", file.stem)
 
 
 def knots(edges):
@@ -80,6 +80,17 @@ def knots(edges):
     return found
 
 
+def check_finder():
+    """A circle of two folders through a source file and its headers is found, and one inside a folder is none."""
+    a, b = pathlib.Path("a"), pathlib.Path("b")
+    circle = [(a / "x.c", b / "y_impl.h"), (b / "y.c", a / "x_parameters_private.h")]
+    inside = [(a / "x.c", a / "y_impl.h"), (a / "y.c", a / "x_private.h"), (a / "y.c", b / "z_impl.h")]
+    found = (knots(circle), knots(inside))
+    if found != ([{a / "x", b / "y"}], []):
+        print(f"of two planted cases, one with a circle, these circles were found: {found}")
+    return found == ([{a / "x", b / "y"}], [])
+
+
 def check_circles(source, edges):
     pairs = sorted({(file, target) for file, _, target, _ in edges})
     found = knots(pairs)
@@ -96,5 +107,5 @@ if __name__ == "__main__":
     source = pathlib.Path(sys.argv[1]).resolve()
     rooms = read_rooms(sys.argv[2])
     edges = includes(source, rooms)
-    checks = [check_upwards(source, rooms, edges), check_circles(source, edges)]
+    checks = [check_finder(), check_upwards(source, rooms, edges), check_circles(source, edges)]
     sys.exit(0 if all(checks) else 1)
