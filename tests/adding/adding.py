@@ -7,7 +7,7 @@ EXAMPLE holds `files`, which are new in the tree, and example.json:
   environment  {name: value} for the tests, if they need any
   output   {text: least number of times that the output of the tests has it}
   served   {"name": of a transport, "tests": that say that it served some run, and all pools whose devices are host devices}
-Prints git diff --stat, and fails if more than these files and lines has changed."""
+Prints git diff --stat, and fails if more than these files and lines has changed, or more than ALLOWED says."""
 import json
 import os
 import pathlib
@@ -15,6 +15,16 @@ import re
 import shutil
 import subprocess
 import sys
+
+
+# What may be added to the library for each kind: the folder of the new files, how many files it may be (None: a new folder with any number),
+# and how many lines of files that exist may be new. New files outside lib and collectives are tests.
+ALLOWED = {
+    "device_backend": ("lib/device/shared", None, 1),
+    "host_algorithm": ("collectives/host", 1, 1),
+    "operation": ("lib/ops/leaky_relu", None, 5),
+    "transport": ("collectives/buffer", None, 1),
+}
 
 
 def run(*command, cwd, environment=None):
@@ -61,7 +71,7 @@ def apply(example, tree, lines):
     return added
 
 
-def check_changes(tree, added, lines):
+def check_changes(example, tree, added, lines):
     git(tree, "add", "-A", "-f")
     print(git(tree, "diff", "--cached", "--stat"))
     changed = {}
@@ -76,6 +86,12 @@ def check_changes(tree, added, lines):
     print(f"{len(added)} new files in {', '.join(folders)}; {len(lines)} lines in {', '.join(sorted(expected))}")
     if changed != expected:
         sys.exit(f"expected changes {expected}, received {changed}")
+    folder, files, most = ALLOWED[example]
+    inside = [name for name in added if not name.startswith("tests/")]
+    if any(str(pathlib.Path(name).parent) != folder for name in inside) or len(inside) != (files or len(inside)) or not inside:
+        sys.exit(f"expected {files or 'new'} files in {folder} alone, received {inside}")
+    if sum(plus for plus, _ in changed.values()) != most:
+        sys.exit(f"expected {most} new lines in files that exist, received {changed}")
 
 
 def configure(tree, build, cmake, old):
@@ -128,7 +144,7 @@ def main():
     git(tree, "init", "-q")
     git(tree, "add", "-A", "-f")
     git(tree, "commit", "-qm", "before")
-    check_changes(tree, apply(example, tree, spec["lines"]), spec["lines"])
+    check_changes(example.name, tree, apply(example, tree, spec["lines"]), spec["lines"])
     configure(tree, build, cmake, old)
     run(cmake, "--build", build, "--parallel", "2", "--target", *spec["targets"], cwd=tree)
     run_tests(build, cmake.parent / "ctest", spec)
