@@ -102,14 +102,29 @@ static bool operate(void *self, const collective_job *job, const collective_play
     if (job->count == 0) return true;
     try {
         switch (job->op) {
-        case COLLECTIVE_ALL_REDUCE: all_reduce(mine.context, *job, b); return true;
-        case COLLECTIVE_REDUCE: reduce(mine.context, *job, b, mine.spare); return true;
-        case COLLECTIVE_BROADCAST: broadcast(mine.context, *job, b); return true;
-        case COLLECTIVE_ALL_GATHER: all_gather(mine.context, *job, b); return true;
-        case COLLECTIVE_ALL_TO_ALL: all_to_all(mine.context, b); return true;
-        case COLLECTIVE_GATHER: gather(mine.context, *job, b); return true;
-        case COLLECTIVE_SCATTER: scatter(mine.context, *job, b); return true;
-        default: return false;
+        case COLLECTIVE_ALL_REDUCE:
+            all_reduce(mine.context, *job, b);
+            return true;
+        case COLLECTIVE_REDUCE:
+            reduce(mine.context, *job, b, mine.spare);
+            return true;
+        case COLLECTIVE_BROADCAST:
+            broadcast(mine.context, *job, b);
+            return true;
+        case COLLECTIVE_ALL_GATHER:
+            all_gather(mine.context, *job, b);
+            return true;
+        case COLLECTIVE_ALL_TO_ALL:
+            all_to_all(mine.context, b);
+            return true;
+        case COLLECTIVE_GATHER:
+            gather(mine.context, *job, b);
+            return true;
+        case COLLECTIVE_SCATTER:
+            scatter(mine.context, *job, b);
+            return true;
+        default:
+            return false;
         }
     } catch (const std::exception &error) {
         std::fprintf(stderr, "muster-bench-gloo: rank %d: %s\n", player->index, error.what());
@@ -151,7 +166,8 @@ static void run(int rank, int ranks, bool oversubscribed, collective_shared *sha
 int main(int argc, char **argv) {
     int ranks = argc > 1 ? std::atoi(argv[1]) : 0;
     bool oversubscribed = argc > 2 && std::strcmp(argv[2], "oversubscribed") == 0;
-    void *memory = ranks > 0 && ranks <= COLLECTIVE_RANKS ? std::aligned_alloc(128, (sizeof(collective_shared) + 127) / 128 * 128) : nullptr;
+    void *memory =
+        ranks > 0 && ranks <= COLLECTIVE_RANKS ? std::aligned_alloc(128, (sizeof(collective_shared) + 127) / 128 * 128) : nullptr;
     if (!memory) {
         std::printf("no memory for %d ranks\n", ranks);
         return 1;

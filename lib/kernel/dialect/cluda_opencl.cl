@@ -1,5 +1,5 @@
-/* The dialect of kernel texts, for OpenCL. cluda_cuda.cuh is the same for CUDA: every name means the same in both. README.md has the
- * table. */
+/* The dialect of kernel sources, for OpenCL. cluda_cuda.cuh is the same for CUDA: every name means
+ * the same in both. README.md has the table. */
 #ifndef CLUDA_H
 #define CLUDA_H
 
@@ -24,8 +24,9 @@
 #define GA_DECL_SHARED_PARAM(type, name) , __local type *name
 #define GA_DECL_SHARED_BODY(type, name)
 
-/* Of the threads of a group: until all have come here. local_barrier orders what they did in local memory, MUSTER_GROUP_BARRIER in global
- * memory, too. Nothing orders two groups. */
+/* A thread waits until all threads of its group have reached the barrier. local_barrier orders
+ * their accesses to local memory, MUSTER_GROUP_BARRIER also those to global memory. Nothing orders
+ * two groups. */
 #define local_barrier() barrier(CLK_LOCAL_MEM_FENCE)
 #define MUSTER_GROUP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
 
@@ -75,9 +76,9 @@ typedef struct ga_bf16 {
 #define NULL ((void *)0)
 #endif
 
-/* f16: to nearest, ties to even; a NaN stays one, quiet, with its sign and the upper bits of its payload. By bit arithmetic, as the
- * library's own (after F. Giesen,
- * public domain): the same bits on every processor. */
+/* f16: to nearest, ties to even; a NaN stays a NaN, quiet, with its sign and the upper bits of its
+ * payload. Bit arithmetic, as in the library's own conversion (after F. Giesen, public domain),
+ * gives the same bits on every processor. */
 static inline float ga_half2float(ga_half value) {
     const uint smallest_normal = 113u << 23;
     uint sign = (uint)(value.data & 0x8000u) << 16, magnitude = (uint)(value.data & 0x7fffu) << 13;
@@ -106,8 +107,9 @@ static inline ga_bf16 ga_float2bf16(float value) {
     return result;
 }
 
-/* Atomics: atom_add_XY and atom_xchg_XY of the address and a value; X: i ga_int, I ga_uint, l ga_long, L ga_ulong, f ga_float, d
- * ga_double, e ga_half; Y: g global, l local memory. All return the old value. */
+/* Atomics: atom_add_XY and atom_xchg_XY take the address and a value. X is the type: i ga_int,
+ * I ga_uint, l ga_long, L ga_ulong, f ga_float, d ga_double, e ga_half. Y is the memory: g global,
+ * l local. All return the old value. */
 #define atom_add_ig(address, value) atomic_add(address, value)
 #define atom_add_il(address, value) atomic_add(address, value)
 #define atom_add_Ig(address, value) atomic_add(address, value)
@@ -119,29 +121,29 @@ static inline ga_bf16 ga_float2bf16(float value) {
 #define atom_xchg_fg(address, value) atomic_xchg(address, value)
 #define atom_xchg_fl(address, value) atomic_xchg(address, value)
 
-#define MUSTER_ATOM_FLOAT(space, Y)                                                                                                \
-    static inline ga_float atom_add_f##Y(volatile space ga_float *address, ga_float value) {                                              \
-        volatile space uint *word = (volatile space uint *)address;                                                                \
-        uint old = *word, seen;                                                                                                    \
-        while ((seen = atomic_cmpxchg(word, old, as_uint(as_float(old) + value))) != old) old = seen;                              \
-        return as_float(old);                                                                                                      \
+#define MUSTER_ATOM_FLOAT(space, Y)                                                                   \
+    static inline ga_float atom_add_f##Y(volatile space ga_float *address, ga_float value) {          \
+        volatile space uint *word = (volatile space uint *)address;                                   \
+        uint old = *word, seen;                                                                       \
+        while ((seen = atomic_cmpxchg(word, old, as_uint(as_float(old) + value))) != old) old = seen; \
+        return as_float(old);                                                                         \
     }
 MUSTER_ATOM_FLOAT(__global, g)
 MUSTER_ATOM_FLOAT(__local, l)
 
 /* The aligned word around the half: the other one in it is left as it is. */
-#define MUSTER_ATOM_HALF(space, Y, name, what)                                                                                     \
-    static inline ga_half name##_e##Y(volatile space ga_half *address, ga_half value) {                                                   \
-        uint shift = ((ga_size)address & 2) ? 16 : 0;                                                                              \
-        volatile space uint *word = (volatile space uint *)((volatile space char *)address - shift / 8);                           \
-        uint old = *word, seen;                                                                                                    \
-        ga_half before;                                                                                                            \
-        before.data = (ushort)(old >> shift);                                                                                      \
-        while ((seen = atomic_cmpxchg(word, old, (old & ~(0xffffu << shift)) | ((uint)(what).data << shift))) != old) {            \
-            old = seen;                                                                                                            \
-            before.data = (ushort)(old >> shift);                                                                                  \
-        }                                                                                                                          \
-        return before;                                                                                                             \
+#define MUSTER_ATOM_HALF(space, Y, name, what)                                                                          \
+    static inline ga_half name##_e##Y(volatile space ga_half *address, ga_half value) {                                 \
+        uint shift = ((ga_size)address & 2) ? 16 : 0;                                                                   \
+        volatile space uint *word = (volatile space uint *)((volatile space char *)address - shift / 8);                \
+        uint old = *word, seen;                                                                                         \
+        ga_half before;                                                                                                 \
+        before.data = (ushort)(old >> shift);                                                                           \
+        while ((seen = atomic_cmpxchg(word, old, (old & ~(0xffffu << shift)) | ((uint)(what).data << shift))) != old) { \
+            old = seen;                                                                                                 \
+            before.data = (ushort)(old >> shift);                                                                       \
+        }                                                                                                               \
+        return before;                                                                                                  \
     }
 MUSTER_ATOM_HALF(__global, g, atom_add, ga_float2half(ga_half2float(before) + ga_half2float(value)))
 MUSTER_ATOM_HALF(__local, l, atom_add, ga_float2half(ga_half2float(before) + ga_half2float(value)))
@@ -158,15 +160,15 @@ MUSTER_ATOM_HALF(__local, l, atom_xchg, value)
 #define atom_xchg_Lg(address, value) atom_xchg(address, value)
 #define atom_xchg_Ll(address, value) atom_xchg(address, value)
 #ifdef MUSTER_HAS_DOUBLE
-#define MUSTER_ATOM_DOUBLE(space, Y)                                                                                               \
-    static inline ga_double atom_add_d##Y(volatile space ga_double *address, ga_double value) {                                           \
-        volatile space ulong *word = (volatile space ulong *)address;                                                              \
-        ulong old = *word, seen;                                                                                                   \
-        while ((seen = atom_cmpxchg(word, old, as_ulong(as_double(old) + value))) != old) old = seen;                              \
-        return as_double(old);                                                                                                     \
-    }                                                                                                                              \
-    static inline ga_double atom_xchg_d##Y(volatile space ga_double *address, ga_double value) {                                          \
-        return as_double(atom_xchg((volatile space ulong *)address, as_ulong(value)));                                             \
+#define MUSTER_ATOM_DOUBLE(space, Y)                                                                  \
+    static inline ga_double atom_add_d##Y(volatile space ga_double *address, ga_double value) {       \
+        volatile space ulong *word = (volatile space ulong *)address;                                 \
+        ulong old = *word, seen;                                                                      \
+        while ((seen = atom_cmpxchg(word, old, as_ulong(as_double(old) + value))) != old) old = seen; \
+        return as_double(old);                                                                        \
+    }                                                                                                 \
+    static inline ga_double atom_xchg_d##Y(volatile space ga_double *address, ga_double value) {      \
+        return as_double(atom_xchg((volatile space ulong *)address, as_ulong(value)));                \
     }
 MUSTER_ATOM_DOUBLE(__global, g)
 MUSTER_ATOM_DOUBLE(__local, l)
@@ -180,16 +182,18 @@ MUSTER_ATOM_DOUBLE(__local, l)
 #define MUSTER_GLOBAL_SIZE_0 (GDIM_0 * LDIM_0)
 #define MUSTER_GLOBAL_SIZE_1 (GDIM_1 * LDIM_1)
 #define MUSTER_GLOBAL_SIZE_2 (GDIM_2 * LDIM_2)
-/* Every i in [0, n), each by one thread, however many there are. A thread of a CPU takes neighbours, a loop that its compiler can vectorize and memory
- * in the order in which it lies. */
-#define MUSTER_EACH(i, n) \
-    for (ga_size muster_n_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0, muster_each_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0), \
+/* Every i in [0, n), each by one thread, for any number of threads. A thread of a CPU takes
+ * neighbours: a loop that its compiler can vectorize, over memory in the order in which it lies. */
+#define MUSTER_EACH(i, n)                                                                                                              \
+    for (ga_size muster_n_##i = (n) > 0 ? (ga_size)(n) : (ga_size)0,                                                                   \
+                 muster_each_##i = muster_n_##i / MUSTER_GLOBAL_SIZE_0 + (muster_n_##i % MUSTER_GLOBAL_SIZE_0 > 0),                    \
                  i = min(MUSTER_GLOBAL_ID_0 * muster_each_##i, muster_n_##i), muster_end_##i = min(i + muster_each_##i, muster_n_##i); \
          i < muster_end_##i; i++)
 
-/* For texts that do not know their element type, ga_half and ga_bf16 among them: MUSTER_WORK(type) is the type to compute in (float for
- * those two), MUSTER_LOAD(type, x[i]) an
- * element in it, and y[i] = MUSTER_STORE(type, value) its way back. type: ga_float and so on, or a macro for one. */
+/* For sources that do not know their element type, which may be ga_half or ga_bf16:
+ * MUSTER_WORK(type) is the type to compute in (float for those two), MUSTER_LOAD(type, x[i]) an
+ * element in it, and y[i] = MUSTER_STORE(type, value) its way back. type: ga_float and so on, or a
+ * macro for one. */
 #define MUSTER_WORK(type) MUSTER_WORK_(type)
 #define MUSTER_LOAD(type, element) MUSTER_LOAD_(type, element)
 #define MUSTER_STORE(type, value) MUSTER_STORE_(type, value)
