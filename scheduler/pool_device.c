@@ -137,8 +137,8 @@ static void drain(mst_worker_state *state) {
     }
 }
 
-/* The caller that gets an error frees what was copied from or to. So a wait that was interrupted, or
- * that the driver ended with an error, returns only when the device is idle or was given up. */
+/* The caller that gets an error frees what was copied from or to. So a wait that was interrupted,
+ * or that the driver ended with an error, returns only when the device is idle or was given up. */
 muster_status mst_worker_sync(muster_worker *worker) {
     mst_worker_state *state = &worker->pool->states[worker->rank];
     begin_late(state);

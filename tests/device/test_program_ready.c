@@ -28,7 +28,7 @@ static int codes(void) {
     return count;
 }
 
-/* LLVM, which compiles for PoCL, sets a signal stack of its own on the thread that calls it first. */
+/* LLVM, which compiles for PoCL, sets its own signal stack on the thread that first calls it. */
 static void assert_same_signal_stack(const stack_t *before) {
     stack_t after;
     assert_int_equal(sigaltstack(NULL, &after), 0);

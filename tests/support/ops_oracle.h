@@ -9,8 +9,8 @@
 typedef struct ops_oracle {
     /* One call of the operation on random operands, and its check. */
     void (*draw)(muster_worker *w, const mst_op_row *o);
-    /* The cases of test_conformance: fixed calls over dtypes and layouts. Each case whose result was
-     * compared ends with ops_count_case. */
+    /* The cases of test_conformance: fixed calls over dtypes and layouts. Each case whose result
+     * was compared ends with ops_count_case. */
     void (*cases)(muster_worker *w, const mst_op_row *o);
     int64_t case_count; /* on each device */
     /* Attributes for a call whose operands all hold zeros, for the tests of memory. */

@@ -32,10 +32,10 @@ static inline muster_status mst_opencl_check(mst_cl_result result, const char *s
 }
 #define MST_CL(cl, what, symbol, ...) mst_opencl_check((cl)->api->symbol(__VA_ARGS__), #symbol, (what))
 
-/* PoCL's compiler, LLVM, gives the thread that first calls it an alternate signal stack from malloc,
- * and leaves it there. The thread's own one belongs to the program or to a sanitizer, which expects
- * to find it when the thread ends. So every call that may compile stands between save and restore.
- * Launches do not compile (opencl_prepare.c). */
+/* PoCL's compiler, LLVM, gives the thread that first calls it an alternate signal stack from
+ * malloc, and leaves it there. The thread's own one belongs to the program or to a sanitizer, which
+ * expects to find it when the thread ends. So every call that may compile stands between save and
+ * restore. Launches do not compile (opencl_prepare.c). */
 typedef struct mst_signal_stack {
     stack_t stack;
     bool known;
