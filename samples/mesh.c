@@ -7,19 +7,19 @@ enum { SIDE = 2, DEVICES = SIDE * SIDE };
 
 /* Sums over one row or one column of the mesh. The devices with the same color form the
  * communicator. */
-static muster_status sum_along(muster_worker *w, int32_t color, muster_tensor own, muster_tensor sum) {
+static muster_status sum_along(muster_worker *w, int32_t color, muster_tensor value, muster_tensor sum) {
     muster_communicator *part;
     MUSTER_TRY(muster_worker_split(w, NULL, color, muster_worker_rank(w), &part));
-    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, own, sum));
+    MUSTER_TRY(muster_worker_all_reduce(w, part, MUSTER_SUM, value, sum));
     return muster_worker_release(w, part);
 }
 
 /* A send returns when its message has been received. In a ring every rank sends and receives, so
  * both go into a group. */
-static muster_status from_the_left(muster_worker *w, muster_tensor own, muster_tensor left) {
+static muster_status from_the_left(muster_worker *w, muster_tensor value, muster_tensor left) {
     int32_t rank = muster_worker_rank(w), size = muster_worker_size(w);
     MUSTER_TRY(muster_worker_group_begin(w, NULL));
-    MUSTER_TRY(muster_worker_send(w, NULL, (rank + 1) % size, 0, own));
+    MUSTER_TRY(muster_worker_send(w, NULL, (rank + 1) % size, 0, value));
     MUSTER_TRY(muster_worker_recv(w, NULL, (rank + size - 1) % size, 0, left));
     return muster_worker_group_end(w, NULL);
 }
@@ -30,11 +30,11 @@ static muster_status mesh(muster_worker *w, const muster_tensor *in, muster_tens
     (void)in, (void)user;
     int32_t i = muster_worker_rank(w) / SIDE, j = muster_worker_rank(w) % SIDE;
     muster_tensor flat = muster_tensor_reshape(out[0], 1, (int64_t[]){4});
-    muster_tensor own = muster_tensor_slice(flat, 0, 1);
-    MUSTER_TRY(muster_fill(w, 10 * i + j, own));
-    MUSTER_TRY(sum_along(w, i, own, muster_tensor_slice(flat, 1, 2)));
-    MUSTER_TRY(sum_along(w, j, own, muster_tensor_slice(flat, 2, 3)));
-    return from_the_left(w, own, muster_tensor_slice(flat, 3, 4));
+    muster_tensor value = muster_tensor_slice(flat, 0, 1);
+    MUSTER_TRY(muster_fill(w, 10 * i + j, value));
+    MUSTER_TRY(sum_along(w, i, value, muster_tensor_slice(flat, 1, 2)));
+    MUSTER_TRY(sum_along(w, j, value, muster_tensor_slice(flat, 2, 3)));
+    return from_the_left(w, value, muster_tensor_slice(flat, 3, 4));
 }
 
 int main(void) {

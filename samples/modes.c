@@ -10,9 +10,9 @@ enum { AVG, SUM, PROD, MAX, MIN, GATHER, NONE, OUTPUTS, ROWS = 5 };
 
 static muster_status modes(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)user;
-    static const muster_reduction own[] = {MUSTER_AVG, MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN};
+    static const muster_reduction reductions[] = {MUSTER_AVG, MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN};
     for (int i = AVG; i <= MIN; i++) /* a call may request only some outputs */
-        if (out[i].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_reduce(w, own[i], in[0], -1, out[i]));
+        if (out[i].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_reduce(w, reductions[i], in[0], -1, out[i]));
     if (out[GATHER].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_scale_add(w, 10, in[0], 0, out[GATHER]));
     if (out[NONE].dtype != MUSTER_DTYPE_NONE) MUSTER_TRY(muster_sum(w, in[0], out[NONE]));
     return MUSTER_OK;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 /* How often the value is read between two checks of the clock and of the stop condition. */
-enum { LOOKS = 8 };
+enum { POLLS = 8 };
 /* How long all yields of a wait may take. */
 enum { YIELD_NS = 200000 };
 
@@ -33,7 +33,7 @@ static bool spin(const _Atomic uint64_t *value, uint64_t target, const mst_wait 
     uint64_t limit = (uint64_t)((double)spin_ns * mst_ticks_per_ns());
     uint64_t start = mst_ticks();
     do {
-        for (int32_t look = 0; look < LOOKS; look++) {
+        for (int32_t look = 0; look < POLLS; look++) {
             if (atomic_load(value) >= target) return true;
             mst_pause();
         }

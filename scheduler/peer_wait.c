@@ -28,8 +28,8 @@ static bool must_stop(void *context) {
 
 muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what) {
     uint64_t word = atomic_load(&worker->pool->failure);
-    char own[MST_RANK_TEXT], failed[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_team_rank_text(team, worker->rank, own),
+    char own_name[MST_RANK_TEXT], failed[MST_RANK_TEXT];
+    return mst_error(MUSTER_ABORTED, "%s: %s gave up because %s failed with %s", what, mst_team_rank_text(team, worker->rank, own_name),
                      mst_team_rank_text(team, mst_failure_rank(word), failed), muster_status_name(mst_failure_code(word)));
 }
 
@@ -44,9 +44,9 @@ static const char *tag_text(const mst_peer_wait *m, char text[32]) {
 
 static muster_status stop_reason(const mst_peer_wait *m) {
     if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
-    char tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
     mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->action,
-              m->what, tag_text(m, tag), own_text(m, own));
+              m->what, tag_text(m, tag), own_text(m, own_name));
     mst_pool_abort(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }
@@ -83,19 +83,19 @@ static void look_at_progress(const mst_peer_wait *m, progress *seen, int64_t now
 
 static void warn(const mst_peer_wait *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
-    char line[240], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own),
+    char line[240], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own_name),
              (double)waited_ns * 1e-9, m->what, m->worker->sequence, peer_text(m, peer));
     mst_report_workers(pool, line);
 }
 
 static muster_status give_up(mst_peer_wait *m, int64_t waited_ns) {
-    char last[160], tag[32], own[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    own_text(m, own);
+    char last[160], tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
+    own_text(m, own_name);
     peer_text(m, peer);
     mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
     mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what,
-              own, (double)waited_ns * 1e-9, peer, peer, last, own, m->what, tag_text(m, tag), m->worker->sequence);
+              own_name, (double)waited_ns * 1e-9, peer, peer, last, own_name, m->what, tag_text(m, tag), m->worker->sequence);
     mst_pool_abort(m->worker, MUSTER_TIMEOUT);
     m->timed_out = true;
     return MUSTER_TIMEOUT;

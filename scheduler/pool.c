@@ -97,7 +97,7 @@ void mst_worker_last_rendezvous(muster_worker *worker) {
 }
 
 /* Ends the waits of other workers for this one. */
-static void say_finished(mst_worker_state *state, uint64_t epoch) {
+static void report_finished(mst_worker_state *state, uint64_t epoch) {
     atomic_store(&state->finished, epoch);
     mst_eventcount_notify(&state->eventcount);
 }
@@ -108,9 +108,9 @@ static bool wait_for(const mst_pool *pool, mst_counter *counter, uint64_t target
     const int64_t spin_ns = may_spin ? mst_spin_ns(spin, pool->options.spin_ns) : 0;
     if (spin_ns > 0 && (timeout_ns < 0 || spin_ns < timeout_ns)) {
         wait.spin_ns = wait.timeout_ns = spin_ns;
-        const bool reached = mst_counter_wait(counter, target, &wait) == MST_REACHED;
-        mst_spin_report(spin, reached);
-        if (reached) return true;
+        const bool finished_in_time = mst_counter_wait(counter, target, &wait) == MST_REACHED;
+        mst_spin_report(spin, finished_in_time);
+        if (finished_in_time) return true;
         wait.spin_ns = 0;
         wait.timeout_ns = timeout_ns;
     }
@@ -135,7 +135,7 @@ static void *worker_main(void *context) {
         uint64_t back = atomic_fetch_add(&pool->done.value, 1) + 1;
         /* After `done`, which the caller waits for: the next run may have begun by now, and an
          * older epoch does not count there. */
-        say_finished(state, state->seen);
+        report_finished(state, state->seen);
         may_spin = true;
         if (back != target || atomic_load(&pool->done.eventcount.sleepers) == 0) continue;
         mst_eventcount_notify(&pool->done.eventcount);
@@ -226,7 +226,7 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     if (others || dedicated_rank0) cold = hand_out(pool, epoch, task, argument, pool->size - 1);
     if (!dedicated_rank0) {
         run_task(&pool->states[0], epoch, task, argument);
-        if (others) say_finished(&pool->states[0], epoch);
+        if (others) report_finished(&pool->states[0], epoch);
     }
     if (others || dedicated_rank0) wait_end(pool, cold);
     return end_run(pool, epoch, pool->size);

@@ -26,8 +26,8 @@ typedef struct mst_spin {
 } mst_spin;
 enum { MST_SPIN_SHIFTS = 6, MST_SPIN_PROBE = 32 };
 static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t whole_ns) { return whole_ns >> spin->shift; }
-static inline void mst_spin_report(mst_spin *spin, bool reached) {
-    if (__builtin_expect(reached, 1)) {
+static inline void mst_spin_report(mst_spin *spin, bool in_time) {
+    if (__builtin_expect(in_time, 1)) {
         if (__builtin_expect(spin->shift > 0, 0)) spin->shift--;
     } else if (++spin->failures % MST_SPIN_PROBE == 0) {
         spin->shift = 0;

@@ -77,18 +77,18 @@ uint64_t mst_recorder_progress(const mst_recorder *recorder) {
 
 static double seconds(uint64_t from, uint64_t to) { return to > from ? (double)(to - from) / mst_ticks_per_ns() * 1e-9 : 0; }
 
-static void describe(const mst_recorded *shot, char *text, size_t size) {
+static void describe(const mst_recorded *event, char *text, size_t size) {
     char message[64] = "", bytes[40] = "";
-    if (shot->peer >= 0) snprintf(message, sizeof(message), " with worker %" PRId32 ", tag %" PRId64, shot->peer, shot->tag);
-    if (shot->bytes > 0) snprintf(bytes, sizeof(bytes), ", %" PRId64 " bytes", shot->bytes);
+    if (event->peer >= 0) snprintf(message, sizeof(message), " with worker %" PRId32 ", tag %" PRId64, event->peer, event->tag);
+    if (event->bytes > 0) snprintf(bytes, sizeof(bytes), ", %" PRId64 " bytes", event->bytes);
     uint64_t now = mst_ticks();
-    const char *name = shot->name ? shot->name : "?";
-    if (shot->end == 0) {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(shot->kind), name, shot->sequence, message, bytes,
-                 seconds(shot->start, now));
+    const char *name = event->name ? event->name : "?";
+    if (event->end == 0) {
+        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, since %.3g s", mst_event_kind_name(event->kind), name, event->sequence, message,
+                 bytes, seconds(event->start, now));
     } else {
-        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(shot->kind), name,
-                 shot->sequence, message, bytes, seconds(shot->start, shot->end), seconds(shot->end, now));
+        snprintf(text, size, "%s %s #%" PRIu64 "%s%s, took %.3g s, finished %.3g s ago", mst_event_kind_name(event->kind), name,
+                 event->sequence, message, bytes, seconds(event->start, event->end), seconds(event->end, now));
     }
 }
 
@@ -99,9 +99,9 @@ const char *mst_recorder_last(const mst_recorder *recorder, char *text, size_t s
             snprintf(text, size, recorder->off ? "unknown, since the recorder is off" : "nothing yet");
             return text;
         }
-        mst_recorded shot;
-        if (take(recorder, count - 1, &shot)) {
-            describe(&shot, text, size);
+        mst_recorded event;
+        if (take(recorder, count - 1, &event)) {
+            describe(&event, text, size);
             return text;
         }
     }
@@ -117,10 +117,10 @@ void mst_recorder_dump(const mst_recorder *recorder, int32_t rank, int32_t event
     uint64_t wanted = events < 0 ? 0 : (uint64_t)events;
     if (wanted > readable) wanted = readable;
     for (uint64_t index = count > wanted ? count - wanted : 0; index < count; index++) {
-        mst_recorded shot;
-        if (!take(recorder, index, &shot)) continue;
+        mst_recorded event;
+        if (!take(recorder, index, &event)) continue;
         char text[160], line[200];
-        describe(&shot, text, sizeof(text));
+        describe(&event, text, sizeof(text));
         snprintf(line, sizeof(line), "rank %" PRId32 ": %s", rank, text);
         write(user, line);
     }

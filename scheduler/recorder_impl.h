@@ -39,11 +39,11 @@ enum { MST_EVENT_KIND_BITS = 8, MST_EVENT_TAG_BITS = 31, MST_EVENT_BYTES_BITS = 
 /* Zeroed memory is a recorder with a ring of MST_RECORDER_EVENTS. */
 typedef struct mst_recorder {
     _Atomic uint64_t count; /* events begun */
-    mst_event *ring;        /* NULL: own */
+    mst_event *ring;        /* NULL: own_events */
     uint64_t mask;          /* length of `ring` - 1 */
     bool nvtx;              /* every event is a range for the profiler, too */
     bool off;               /* events are only counted, which the deadlines want; none can be read */
-    mst_event own[MST_RECORDER_EVENTS];
+    mst_event own_events[MST_RECORDER_EVENTS];
 } mst_recorder;
 
 static inline uint64_t mst_recorder_length(const mst_recorder *recorder) {
@@ -51,7 +51,7 @@ static inline uint64_t mst_recorder_length(const mst_recorder *recorder) {
 }
 
 static inline const mst_event *mst_recorder_slot(const mst_recorder *recorder, uint64_t index) {
-    return recorder->ring ? &recorder->ring[index & recorder->mask] : &recorder->own[index % MST_RECORDER_EVENTS];
+    return recorder->ring ? &recorder->ring[index & recorder->mask] : &recorder->own_events[index % MST_RECORDER_EVENTS];
 }
 
 /* Event `index + length` is written only after count has become index + length. All its stores

@@ -48,9 +48,9 @@ const char *mst_team_rank_text(const mst_team *team, int32_t rank, char text[MST
 }
 
 uint64_t mst_team_tag(mst_team *team, muster_worker *worker) {
-    mst_team_member *own = mst_team_self(team, worker);
+    mst_team_member *own_member = mst_team_self(team, worker);
     worker->sequence++;
-    return mst_next_tag(worker, &own->epoch, &own->sequence);
+    return mst_next_tag(worker, &own_member->epoch, &own_member->sequence);
 }
 
 mst_flag_line *mst_team_flag_line(mst_team *team, int32_t member, uint64_t tag) { return &team->members[member].lines[tag & 1]; }

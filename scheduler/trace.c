@@ -161,7 +161,7 @@ static FILE *stream_of(int file, const char *made) {
 }
 
 /* A new file beside the target: only in the same folder can it be renamed at once. NULL: errno. */
-static FILE *open_beside(const char *target, char made[PATH_MAX]) {
+static FILE *open_temporary(const char *target, char made[PATH_MAX]) {
     static _Atomic uint32_t next;
     for (int32_t attempt = 0; attempt < 100; attempt++) {
         int length = snprintf(made, PATH_MAX, "%s.%d.%" PRIu32 ".tmp", target, (int)getpid(), atomic_fetch_add(&next, 1));
@@ -187,7 +187,7 @@ static int write_and_close(writer *w, const mst_trace_track *tracks, int32_t cou
 static muster_status write_file(writer *w, const mst_trace_track *tracks, int32_t count, const char *path, const char *where) {
     char target[PATH_MAX], made[PATH_MAX];
     MUSTER_TRY(resolve(path, target, where));
-    w->file = open_beside(target, made);
+    w->file = open_temporary(target, made);
     if (!w->file) return refused(where, path, errno);
     int error = write_and_close(w, tracks, count);
     if (!error && rename(made, target) != 0) error = errno;

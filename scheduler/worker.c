@@ -79,11 +79,11 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
  * has no room for it, the old blocks do. */
 static void merge_blocks(muster_worker *worker) {
     mst_device *device = worker->device;
-    mst_scratch_block whole = {0};
-    for (int64_t i = 0; i < worker->scratch_count; i++) whole.bytes += worker->scratch[i].bytes;
-    if (device->memory->allocate(device, whole.bytes, &whole.address) != MUSTER_OK) return;
+    mst_scratch_block joined = {0};
+    for (int64_t i = 0; i < worker->scratch_count; i++) joined.bytes += worker->scratch[i].bytes;
+    if (device->memory->allocate(device, joined.bytes, &joined.address) != MUSTER_OK) return;
     for (int64_t i = 0; i < worker->scratch_count; i++) device->memory->release(device, worker->scratch[i].address);
-    worker->scratch[0] = whole;
+    worker->scratch[0] = joined;
     worker->scratch_count = 1;
 }
 

@@ -123,18 +123,20 @@ static void put_scalar(uint64_t bits, int32_t bytes, mst_program_value *value) {
 
 static muster_status refuse_device(const context *c, int32_t device) {
     const muster_runtime *runtime = c->kernel->object.runtime;
-    char own[MST_DEVICE_TEXT], other[MST_DEVICE_TEXT];
-    mst_runtime_device_text(c->kernel->object.runtime, c->worker->rank, own);
+    char own_device[MST_DEVICE_TEXT], other[MST_DEVICE_TEXT];
+    mst_runtime_device_text(c->kernel->object.runtime, c->worker->rank, own_device);
     if (device == MUSTER_DEVICE_HOST)
         return REFUSE(
             MUSTER_INVALID_ARGUMENT,
-            "expected memory of device %s, received host memory; muster_worker_write or muster_runtime_tensor_copy copies it there", own);
+            "expected memory of device %s, received host memory; muster_worker_write or muster_runtime_tensor_copy copies it there",
+            own_device);
     if (device < 0 || device >= runtime->size)
-        return REFUSE(MUSTER_INVALID_ARGUMENT, "expected memory of device %s, received memory of device %d, which does not exist", own,
-                      (int)device);
+        return REFUSE(MUSTER_INVALID_ARGUMENT, "expected memory of device %s, received memory of device %d, which does not exist",
+                      own_device, (int)device);
     mst_runtime_device_text(c->kernel->object.runtime, device, other);
     return REFUSE(MUSTER_INVALID_ARGUMENT,
-                  "expected memory of device %s, received memory of device %s; muster_runtime_tensor_copy copies it there", own, other);
+                  "expected memory of device %s, received memory of device %s; muster_runtime_tensor_copy copies it there", own_device,
+                  other);
 }
 
 /* Bytes from the first element to the lowest (0 or less) and to the end of the highest. They fit,

@@ -70,11 +70,11 @@ static bool type_has_byte_order(int32_t type) { return type != MUSTER_BUFFER && 
 int32_t mst_type_find(const char *name, int64_t length, bool *complex) {
     *complex = false;
     /* numpy's marks of this machine's byte order */
-    const bool marked = length > 1 && (*name == '<' || *name == '=' || *name == '|');
-    if (marked) name++, length--;
+    const bool has_byte_order = length > 1 && (*name == '<' || *name == '=' || *name == '|');
+    if (has_byte_order) name++, length--;
     if (length < 1 || memchr(name, ' ', (size_t)length)) return -1;
     for (int i = 0; i < ROWS; i++)
-        if (listed(rows[i].in_files, name, length)) return marked && !type_has_byte_order(rows[i].type) ? -1 : rows[i].type;
+        if (listed(rows[i].in_files, name, length)) return has_byte_order && !type_has_byte_order(rows[i].type) ? -1 : rows[i].type;
     *complex = listed(" complex complex64 complex128 complex256 c8 c16 c32 csingle cdouble clongdouble F D G ", name, length);
     return -1;
 }
