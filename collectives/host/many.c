@@ -7,53 +7,17 @@
 
 enum { MANY = 4 };
 
-/* The formulas are those of lib/ops/reduction. This file, too, is compiled without contraction, so
- * that all algorithms give the same bits. FIRST is an expression of the first value u; NEXT is an
- * expression of the accumulator a, in the compute dtype C, and the next value v. */
+/* Accumulates element i of `from`. This file, too, is compiled without contraction, so that all
+ * algorithms give the same bits. */
 #define TAKE(C, LOAD, NEXT, from) \
     do {                          \
         C v = (C)LOAD((from)[i]); \
         a = (C)(NEXT);            \
     } while (0)
-#define LOOP(NAME, T, C, LOAD, FIRST, NEXT)                                                                  \
-    MST_CLONES static void NAME(void *accumulator, const void *const *inputs, int64_t count, double scale) { \
-        C *to = accumulator;                                                                                 \
-        const T *p = inputs[0], *q = inputs[1], *r = inputs[2], *s = inputs[3];                              \
-        (void)scale;                                                                                         \
-        if (s) MST_INDEPENDENT                                                                               \
-        for (int64_t i = 0; i < count; i++) {                                                                \
-            C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                             \
-            TAKE(C, LOAD, NEXT, q);                                                                          \
-            TAKE(C, LOAD, NEXT, r);                                                                          \
-            TAKE(C, LOAD, NEXT, s);                                                                          \
-            to[i] = a;                                                                                       \
-        }                                                                                                    \
-        else MST_INDEPENDENT                                                                                 \
-        for (int64_t i = 0; i < count; i++) {                                                                \
-            C u = (C)LOAD(p[i]), a = (C)(FIRST);                                                             \
-            TAKE(C, LOAD, NEXT, q);                                                                          \
-            TAKE(C, LOAD, NEXT, r);                                                                          \
-            to[i] = a;                                                                                       \
-        }                                                                                                    \
-    }
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD)                    \
-    LOOP(sum_##name, T, C, LOAD, u, a + v)                     \
-    LOOP(prod_##name, T, C, LOAD, u, a *v)                     \
-    LOOP(max_##name, T, C, LOAD, u, (v > a || v != v) ? v : a) \
-    LOOP(min_##name, T, C, LOAD, u, (v < a || v != v) ? v : a) \
-    LOOP(avg_##name, T, C, LOAD, scale *(double)u, (double)a + scale * (double)v)
-#define INTEGER_LOOPS(NAME, name, T)                                     \
-    LOOP(sum_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a + (uint64_t)v) \
-    LOOP(prod_##name, T, T, MST_LOAD_PLAIN, u, (uint64_t)a *(uint64_t)v) \
-    LOOP(max_##name, T, T, MST_LOAD_PLAIN, u, v > a ? v : a)             \
-    LOOP(min_##name, T, T, MST_LOAD_PLAIN, u, v < a ? v : a)
-/* These conversions are inlined; the public ones are function calls. */
-FLOAT_LOOPS(F16, f16, uint16_t, float, mst_f16_to_f32)
-FLOAT_LOOPS(BF16, bf16, uint16_t, float, mst_bf16_to_f32)
-FLOAT_LOOPS(F32, f32, float, float, MST_LOAD_PLAIN)
-FLOAT_LOOPS(F64, f64, double, double, MST_LOAD_PLAIN)
-MST_EACH_SIGNED(INTEGER_LOOPS)
-MST_EACH_UNSIGNED(INTEGER_LOOPS)
+#define MST_LOOPS "host/many_loops.h"
+#define MST_INLINE_HALVES
+#include "each_float_loops.h"
+#include "each_integer_loops.h"
 
 #define INTEGER_ROW(NAME, name, ...) \
     [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name, [MUSTER_PROD] = prod_##name, [MUSTER_MAX] = max_##name, [MUSTER_MIN] = min_##name},

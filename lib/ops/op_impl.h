@@ -25,6 +25,10 @@
 #define MST_INDEPENDENT
 #endif
 
+/* The name of a function in a header that is included for several types (*_loops.h). */
+#define MST_JOIN(name, suffix) MST_JOIN_(name, suffix)
+#define MST_JOIN_(name, suffix) name##suffix
+
 /* For each dtype: how elements are loaded and stored. f16 and bf16 are computed in float. */
 #define MST_LOAD_PLAIN(value) (value)
 #define MST_STORE_PLAIN(value) (value)

@@ -5,26 +5,22 @@ typedef struct argmax_parameters {
     muster_tensor x, index;
 } argmax_parameters;
 
-/* The index of the first of the largest elements; NaN counts as larger than all numbers. */
-#define LOOP(name, T, C, LOAD)                                               \
-    static int64_t argmax_##name(const char *row, int64_t step, int64_t k) { \
-        int64_t best = 0;                                                    \
-        C largest = LOAD(*(const T *)(const void *)row);                     \
-        for (int64_t j = 1; j < k && largest == largest; j++) {              \
-            C value = LOAD(*(const T *)(const void *)(row + j * step));      \
-            if (value > largest || value != value) {                         \
-                largest = value;                                             \
-                best = j;                                                    \
-            }                                                                \
-        }                                                                    \
-        return best;                                                         \
-    }
-#define FLOAT_LOOP(NAME, name, T, C, LOAD, STORE) LOOP(name, T, C, LOAD)
-#define INTEGER_LOOP(NAME, name, T) LOOP(name, T, T, MST_LOAD_PLAIN)
-MST_EACH_FLOAT(FLOAT_LOOP)
-MST_EACH_SIGNED(INTEGER_LOOP)
-MST_EACH_UNSIGNED(INTEGER_LOOP)
-LOOP(bool, uint8_t, uint8_t, 0 !=)
+#define FUNCTION MST_JOIN(argmax_, SUFFIX)
+#define MST_LOOPS "argmax/argmax_loops.h"
+#include "../each_float_loops.h"
+#include "../each_integer_loops.h"
+#undef FUNCTION
+
+#define FUNCTION argmax_bool
+#define IS_FLOAT 0
+#define T uint8_t
+#define C uint8_t
+#define LOAD 0 !=
+#include "argmax_loops.h"
+#undef IS_FLOAT
+#undef T
+#undef C
+#undef LOAD
 
 static muster_status argmax_host(const void *parameters) {
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = argmax_##name,

@@ -5,26 +5,10 @@ typedef struct bias_relu_parameters {
     muster_tensor x, bias, y;
 } bias_relu_parameters;
 
-#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                       \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                       \
-        (void)context;                                                                                                  \
-        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {          \
-            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                       \
-            T *y = (T *)(void *)at[2];                                                                                  \
-            MST_INDEPENDENT                                                                                             \
-            for (int64_t i = 0; i < n; i++) {                                                                           \
-                C a = LOAD(p[i]), b = LOAD(q[i]);                                                                       \
-                y[i] = STORE(EXPRESSION);                                                                               \
-            }                                                                                                           \
-            return;                                                                                                     \
-        }                                                                                                               \
-        for (int64_t i = 0; i < n; i++) {                                                                               \
-            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*(const T *)(void *)(at[1] + i * step[1])); \
-            *(T *)(void *)(at[2] + i * step[2]) = STORE(EXPRESSION);                                                    \
-        }                                                                                                               \
-    }
-#define DEFINE(NAME, name, T, C, LOAD, STORE) LOOP(bias_relu_##name, T, C, LOAD, STORE, a + b < 0 ? 0 : a + b)
-MST_EACH_FLOAT(DEFINE)
+#define FUNCTION MST_JOIN(bias_relu_, SUFFIX)
+#define RESULT a + b < 0 ? 0 : a + b
+#define MST_LOOPS "elementwise_two_loops.h"
+#include "../each_float_loops.h"
 
 static muster_status bias_relu_host(const void *parameters) {
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,

@@ -5,48 +5,9 @@ typedef struct binary_parameters {
     muster_binary op;
 } binary_parameters;
 
-#define LOOP(NAME, T, C, LOAD, STORE, EXPRESSION)                                                                             \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) {                             \
-        (void)context;                                                                                                        \
-        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T) && step[2] == (int64_t)sizeof(T)) {                \
-            const T *p = (const T *)(void *)at[0], *q = (const T *)(void *)at[1];                                             \
-            T *y = (T *)(void *)at[2];                                                                                        \
-            MST_INDEPENDENT                                                                                                   \
-            for (int64_t i = 0; i < n; i++) {                                                                                 \
-                C a = (C)LOAD(p[i]), b = (C)LOAD(q[i]);                                                                       \
-                y[i] = (T)STORE(EXPRESSION);                                                                                  \
-            }                                                                                                                 \
-            return;                                                                                                           \
-        }                                                                                                                     \
-        for (int64_t i = 0; i < n; i++) {                                                                                     \
-            C a = (C)LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = (C)LOAD(*(const T *)(void *)(at[1] + i * step[1])); \
-            *(T *)(void *)(at[2] + i * step[2]) = (T)STORE(EXPRESSION);                                                       \
-        }                                                                                                                     \
-    }
-
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                     \
-    LOOP(add_##name, T, C, LOAD, STORE, a + b)                         \
-    LOOP(sub_##name, T, C, LOAD, STORE, a - b)                         \
-    LOOP(mul_##name, T, C, LOAD, STORE, a *b)                          \
-    LOOP(div_##name, T, C, LOAD, STORE, a / b)                         \
-    LOOP(maximum_##name, T, C, LOAD, STORE, (a > b || a != a) ? a : b) \
-    LOOP(minimum_##name, T, C, LOAD, STORE, (a < b || a != a) ? a : b)
-/* Integers wrap: they are computed as uint64_t, and the low bits are kept. */
-#define COMMON_LOOPS(name, T)                                                  \
-    LOOP(add_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a + b)      \
-    LOOP(sub_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a - b)      \
-    LOOP(mul_##name, T, uint64_t, MST_LOAD_PLAIN, MST_STORE_PLAIN, a *b)       \
-    LOOP(maximum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a > b ? a : b) \
-    LOOP(minimum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, a < b ? a : b)
-#define SIGNED_LOOPS(NAME, name, T) \
-    COMMON_LOOPS(name, T)           \
-    LOOP(div_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, b == 0 ? 0 : b == -1 ? (T)(0 - (uint64_t)a) : a / b)
-#define UNSIGNED_LOOPS(NAME, name, T) \
-    COMMON_LOOPS(name, T)             \
-    LOOP(div_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, b == 0 ? 0 : a / b)
-MST_EACH_FLOAT(FLOAT_LOOPS)
-MST_EACH_SIGNED(SIGNED_LOOPS)
-MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
+#define MST_LOOPS "binary/binary_loops.h"
+#include "../each_float_loops.h"
+#include "../each_integer_loops.h"
 
 /* The table of operation x dtype. An empty entry (as for bool) means that the pair is not
  * supported. */

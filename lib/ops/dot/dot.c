@@ -6,25 +6,16 @@ typedef struct dot_parameters {
     muster_tensor x, y, result;
 } dot_parameters;
 
-/* Sixteen running sums, which are added to a double after every block, so that the error does not
- * grow with the length. */
-#define DEFINE(name, T)                                                                                      \
-    MST_CLONES static double dot_##name(const T *x, int64_t x_step, const T *y, int64_t y_step, int64_t n) { \
-        enum { LANES = 16, BLOCK = 2048 };                                                                   \
-        double total = 0;                                                                                    \
-        int64_t i = 0;                                                                                       \
-        while (x_step == 1 && y_step == 1 && n - i >= LANES) {                                               \
-            T lanes[LANES] = {0};                                                                            \
-            int64_t end = n - i < BLOCK ? n : i + BLOCK;                                                     \
-            for (; i + LANES <= end; i += LANES)                                                             \
-                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j] * y[i + j];                         \
-            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j];                                   \
-        }                                                                                                    \
-        for (; i < n; i++) total += (double)x[i * x_step] * (double)y[i * y_step];                           \
-        return total;                                                                                        \
-    }
-DEFINE(f32, float)
-DEFINE(f64, double)
+#define SUFFIX f32
+#define T float
+#include "dot_loops.h"
+#undef SUFFIX
+#undef T
+#define SUFFIX f64
+#define T double
+#include "dot_loops.h"
+#undef SUFFIX
+#undef T
 
 static muster_status dot_host(const void *parameters) {
     const dot_parameters *p = parameters;

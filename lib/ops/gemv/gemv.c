@@ -36,89 +36,28 @@ enum { BLOCK = 512 };
 #define SUM_FOUR_8(s0, s1, s2, s3, sums) (sums[0] = LANES_8(s0), sums[1] = LANES_8(s1), sums[2] = LANES_8(s2), sums[3] = LANES_8(s3))
 #endif
 
-#define DEFINE(name, T, LANES, MASK)                                                                                                  \
-    typedef T vector_##name __attribute__((vector_size(LANES * sizeof(T))));                                                          \
-    typedef T loose_##name __attribute__((vector_size(LANES * sizeof(T)), aligned(_Alignof(T)), may_alias));                          \
-    typedef MASK mask_##name __attribute__((vector_size(LANES * sizeof(T))));                                                         \
-    /* sums[r] = row r . x for four rows. The last LANES elements overlap earlier ones, which the mask excludes. */                   \
-    static inline void name##_four(const T *a, int64_t ld, const T *x, int64_t k, const mask_##name *mask, T sums[4]) {               \
-        vector_##name s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};                                                                         \
-        int64_t j = 0;                                                                                                                \
-        for (; j + LANES <= k; j += LANES) {                                                                                          \
-            vector_##name v = *(const loose_##name *)(x + j);                                                                         \
-            s0 += *(const loose_##name *)(a + j) * v;                                                                                 \
-            s1 += *(const loose_##name *)(a + ld + j) * v;                                                                            \
-            s2 += *(const loose_##name *)(a + 2 * ld + j) * v;                                                                        \
-            s3 += *(const loose_##name *)(a + 3 * ld + j) * v;                                                                        \
-        }                                                                                                                             \
-        if (j < k) {                                                                                                                  \
-            j = k - LANES;                                                                                                            \
-            vector_##name v = (vector_##name)((mask_##name) * (const loose_##name *)(x + j) & *mask);                                 \
-            s0 += (vector_##name)((mask_##name) * (const loose_##name *)(a + j) & *mask) * v;                                         \
-            s1 += (vector_##name)((mask_##name) * (const loose_##name *)(a + ld + j) & *mask) * v;                                    \
-            s2 += (vector_##name)((mask_##name) * (const loose_##name *)(a + 2 * ld + j) & *mask) * v;                                \
-            s3 += (vector_##name)((mask_##name) * (const loose_##name *)(a + 3 * ld + j) & *mask) * v;                                \
-        }                                                                                                                             \
-        SUM_FOUR_##LANES(s0, s1, s2, s3, sums);                                                                                       \
-    }                                                                                                                                 \
-    MST_CLONES static void rows_##name(const T *a, int64_t ld, const T *x, int64_t n, int64_t k, T *sums) {                           \
-        mask_##name mask;                                                                                                             \
-        for (int i = 0; i < LANES; i++) mask[i] = i >= LANES - k % LANES ? -1 : 0;                                                    \
-        int64_t i = 0;                                                                                                                \
-        if (k >= LANES)                                                                                                               \
-            for (; i + 4 <= n; i += 4) name##_four(a + i * ld, ld, x, k, &mask, sums + i);                                            \
-        for (; i < n; i++) {                                                                                                          \
-            T sum = 0;                                                                                                                \
-            if (k >= LANES) {                                                                                                         \
-                T four[4];                                                                                                            \
-                name##_four(a + i * ld, 0, x, k, &mask, four);                                                                        \
-                sum = four[0];                                                                                                        \
-            } else                                                                                                                    \
-                for (int64_t j = 0; j < k; j++) sum += a[i * ld + j] * x[j];                                                          \
-            sums[i] = sum;                                                                                                            \
-        }                                                                                                                             \
-    }                                                                                                                                 \
-    MST_CLONES static void columns_##name(const T *a, int64_t ld, const T *x, int64_t step, int64_t n, int64_t k, T *restrict sums) { \
-        memset(sums, 0, (size_t)n * sizeof(T));                                                                                       \
-        int64_t j = 0;                                                                                                                \
-        for (; j + 4 <= k; j += 4) {                                                                                                  \
-            const T *c0 = a + j * ld, *c1 = c0 + ld, *c2 = c1 + ld, *c3 = c2 + ld;                                                    \
-            T x0 = x[j * step], x1 = x[(j + 1) * step], x2 = x[(j + 2) * step], x3 = x[(j + 3) * step];                               \
-            for (int64_t i = 0; i < n; i++) sums[i] += (c0[i] * x0 + c1[i] * x1) + (c2[i] * x2 + c3[i] * x3);                         \
-        }                                                                                                                             \
-        for (; j < k; j++)                                                                                                            \
-            for (int64_t i = 0; i < n; i++) sums[i] += a[j * ld + i] * x[j * step];                                                   \
-    }                                                                                                                                 \
-    static void finish_##name(const gemv_parameters *p, int64_t begin, int64_t n, const T *sums) {                                    \
-        T *y = (T *)muster_tensor_address(p->y) + begin * p->y.strides[0], alpha = (T)p->alpha, beta = (T)p->beta;                    \
-        int64_t step = p->y.strides[0];                                                                                               \
-        if (p->beta == 0)                                                                                                             \
-            for (int64_t i = 0; i < n; i++) y[i * step] = alpha * sums[i];                                                            \
-        else                                                                                                                          \
-            for (int64_t i = 0; i < n; i++) y[i * step] = alpha * sums[i] + beta * y[i * step];                                       \
-    }                                                                                                                                 \
-    static void gemv_##name(const gemv_parameters *p) {                                                                               \
-        const T *a = muster_tensor_address(p->a), *x = muster_tensor_address(p->x);                                                   \
-        int64_t n = p->a.shape[0], k = p->a.shape[1], down = p->a.strides[0], across = p->a.strides[1], step = p->x.strides[0];       \
-        for (int64_t begin = 0; begin < n; begin += BLOCK) {                                                                          \
-            T sums[BLOCK];                                                                                                            \
-            int64_t count = n - begin < BLOCK ? n - begin : BLOCK;                                                                    \
-            const T *rows = a + begin * down;                                                                                         \
-            if ((across == 1 && step == 1) || k == 0)                                                                                 \
-                rows_##name(rows, down, x, count, k, sums);                                                                           \
-            else if (down == 1)                                                                                                       \
-                columns_##name(rows, across, x, step, count, k, sums);                                                                \
-            else                                                                                                                      \
-                for (int64_t i = 0; i < count; i++) {                                                                                 \
-                    T sum = 0;                                                                                                        \
-                    for (int64_t j = 0; j < k; j++) sum += rows[i * down + j * across] * x[j * step];                                 \
-                    sums[i] = sum;                                                                                                    \
-                }                                                                                                                     \
-            finish_##name(p, begin, count, sums);                                                                                     \
-        }                                                                                                                             \
-    }
-DEFINE(f32, float, 8, int32_t)
-DEFINE(f64, double, 4, int64_t)
+#define SUFFIX f32
+#define T float
+#define LANES 8
+#define MASK_LANE int32_t
+#define SUM_FOUR SUM_FOUR_8
+#include "gemv_loops.h"
+#undef SUFFIX
+#undef T
+#undef LANES
+#undef MASK_LANE
+#undef SUM_FOUR
+#define SUFFIX f64
+#define T double
+#define LANES 4
+#define MASK_LANE int64_t
+#define SUM_FOUR SUM_FOUR_4
+#include "gemv_loops.h"
+#undef SUFFIX
+#undef T
+#undef LANES
+#undef MASK_LANE
+#undef SUM_FOUR
 
 static muster_status gemv_host(const void *parameters) {
     const gemv_parameters *p = parameters;

@@ -15,50 +15,26 @@ typedef struct reduce_parameters {
     int32_t axis;
 } reduce_parameters;
 
-/* at[0] points to the values, at[1] to the accumulators. Their stride is nearly always 0 (all
- * values go to one accumulator) or 8 (the accumulators are contiguous). */
-#define LOOP(NAME, T, A, LOAD, EXPRESSION)                                                        \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        (void)context;                                                                            \
-        A *to = (A *)(void *)at[1];                                                               \
-        if (step[1] == 0) {                                                                       \
-            A a = *to;                                                                            \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                A v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));                         \
-                a = EXPRESSION;                                                                   \
-            }                                                                                     \
-            *to = a;                                                                              \
-        } else if (step[1] == (int64_t)sizeof(A) && step[0] == (int64_t)sizeof(T)) {              \
-            const T *from = (const T *)(void *)at[0];                                             \
-            MST_INDEPENDENT                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                A a = to[i], v = (A)LOAD(from[i]);                                                \
-                to[i] = EXPRESSION;                                                               \
-            }                                                                                     \
-        } else                                                                                    \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                A *one = (A *)(void *)(at[1] + i * step[1]);                                      \
-                A a = *one, v = (A)LOAD(*(const T *)(void *)(at[0] + i * step[0]));               \
-                *one = EXPRESSION;                                                                \
-            }                                                                                     \
-    }
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)               \
-    LOOP(sum_##name, T, double, LOAD, a + v)                     \
-    LOOP(prod_##name, T, double, LOAD, a *v)                     \
-    LOOP(max_##name, T, double, LOAD, (v > a || v != v) ? v : a) \
-    LOOP(min_##name, T, double, LOAD, (v < a || v != v) ? v : a)
-#define INTEGER_LOOPS(name, T, A)                         \
-    LOOP(sum_##name, T, uint64_t, MST_LOAD_PLAIN, a + v)  \
-    LOOP(prod_##name, T, uint64_t, MST_LOAD_PLAIN, a *v)  \
-    LOOP(max_##name, T, A, MST_LOAD_PLAIN, v > a ? v : a) \
-    LOOP(min_##name, T, A, MST_LOAD_PLAIN, v < a ? v : a)
-#define SIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, int64_t)
-#define UNSIGNED_LOOPS(NAME, name, T) INTEGER_LOOPS(name, T, uint64_t)
-MST_EACH_FLOAT(FLOAT_LOOPS)
-MST_EACH_SIGNED(SIGNED_LOOPS)
-MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
-LOOP(and_bool, uint8_t, uint64_t, 0 !=, a &v)
-LOOP(or_bool, uint8_t, uint64_t, 0 !=, a | v)
+#define MST_LOOPS "reduce/reduce_loops.h"
+#include "../each_float_loops.h"
+#include "../each_integer_loops.h"
+
+#define T uint8_t
+#define A uint64_t
+#define LOAD 0 !=
+#define FUNCTION and_bool
+#define RESULT a &v
+#include "accumulate_loops.h"
+#undef FUNCTION
+#undef RESULT
+#define FUNCTION or_bool
+#define RESULT a | v
+#include "accumulate_loops.h"
+#undef FUNCTION
+#undef RESULT
+#undef T
+#undef A
+#undef LOAD
 
 #define ROW(NAME, name, ...)                        \
     [MUSTER_##NAME] = {[MUSTER_SUM] = sum_##name,   \
@@ -70,25 +46,16 @@ static const mst_walk_inner loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
     MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
         MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
 
-/* Sums contiguous floats by independent running sums, which are added to a double after every
- * block. */
-#define CONTIGUOUS_SUM(name, T)                                            \
-    MST_CLONES static double contiguous_##name(const T *x, int64_t n) {    \
-        enum { LANES = 16, BLOCK = 1024 };                                 \
-        double total = 0;                                                  \
-        int64_t i = 0;                                                     \
-        while (n - i >= LANES) {                                           \
-            T lanes[LANES] = {0};                                          \
-            int64_t end = n - i < BLOCK ? n : i + BLOCK;                   \
-            for (; i + LANES <= end; i += LANES)                           \
-                for (int64_t j = 0; j < LANES; j++) lanes[j] += x[i + j];  \
-            for (int64_t j = 0; j < LANES; j++) total += (double)lanes[j]; \
-        }                                                                  \
-        for (; i < n; i++) total += (double)x[i];                          \
-        return total;                                                      \
-    }
-CONTIGUOUS_SUM(f32, float)
-CONTIGUOUS_SUM(f64, double)
+#define SUFFIX f32
+#define T float
+#include "contiguous_sum_loops.h"
+#undef SUFFIX
+#undef T
+#define SUFFIX f64
+#define T double
+#include "contiguous_sum_loops.h"
+#undef SUFFIX
+#undef T
 
 static void sum_run_f32(void *context, char *const *at, const int64_t *step, int64_t n) {
     if (step[0] != sizeof(float) || step[1] != 0) {

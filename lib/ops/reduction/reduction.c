@@ -28,14 +28,6 @@ muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const
     return MUSTER_OK;
 }
 
-/* For each dtype: how elements are loaded and stored, inlined; the public conversions are function
- * calls. */
-#define EACH_FLOAT(X)                                                \
-    X(F16, f16, uint16_t, float, mst_f16_to_f32, mst_f32_to_f16)     \
-    X(BF16, bf16, uint16_t, float, mst_bf16_to_f32, mst_f32_to_bf16) \
-    X(F32, f32, float, float, MST_LOAD_PLAIN, MST_STORE_PLAIN)       \
-    X(F64, f64, double, double, MST_LOAD_PLAIN, MST_STORE_PLAIN)
-
 /* Stores two cache lines with stores that bypass the cache, or with ordinary stores if the target
  * has no such stores. */
 enum { STREAM_BYTES = 128 };
@@ -52,95 +44,58 @@ static void stream(void *to, const void *from) { __builtin_memcpy(to, from, STRE
 static void stream_end(void) {}
 #endif
 
-/* Accumulators have the compute dtype C. FIRST is an expression of the first value u; NEXT is an
- * expression of the accumulator a and the next value v. */
-#define LOOPS(NAME, T, C, LOAD, STORE, FIRST, NEXT)                                                                              \
-    MST_CLONES static void NAME(void *accumulator, const void *values, int64_t count, double scale, bool first) {                \
-        C *restrict to = accumulator;                                                                                            \
-        const T *restrict from = values;                                                                                         \
-        (void)scale;                                                                                                             \
-        if (first)                                                                                                               \
-            for (int64_t i = 0; i < count; i++) {                                                                                \
-                C u = (C)LOAD(from[i]);                                                                                          \
-                to[i] = (C)(FIRST);                                                                                              \
-            }                                                                                                                    \
-        else                                                                                                                     \
-            for (int64_t i = 0; i < count; i++) {                                                                                \
-                C a = to[i], v = (C)LOAD(from[i]);                                                                               \
-                to[i] = (C)(NEXT);                                                                                               \
-            }                                                                                                                    \
-    }                                                                                                                            \
-    MST_CLONES static void NAME##_pair(void *x, void *y, const void *first, const void *second, int64_t count, double scale) {   \
-        T *to = x, *also = y;                                                                                                    \
-        const T *from = first, *other = second;                                                                                  \
-        (void)scale;                                                                                                             \
-        if (also) MST_INDEPENDENT                                                                                                \
-        for (int64_t i = 0; i < count; i++) {                                                                                    \
-            C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                       \
-            to[i] = also[i] = STORE((C)(NEXT));                                                                                  \
-        }                                                                                                                        \
-        else MST_INDEPENDENT                                                                                                     \
-        for (int64_t i = 0; i < count; i++) {                                                                                    \
-            C u = (C)LOAD(from[i]), v = (C)LOAD(other[i]), a = (C)(FIRST);                                                       \
-            to[i] = STORE((C)(NEXT));                                                                                            \
-        }                                                                                                                        \
-    }                                                                                                                            \
-    MST_CLONES static void NAME##_stream(void *x, void *y, const void *first, const void *second, int64_t count, double scale) { \
-        T *to = x, *also = y;                                                                                                    \
-        const T *from = first, *other = second;                                                                                  \
-        enum { STEP = STREAM_BYTES / sizeof(T) };                                                                                \
-        int64_t at = 0;                                                                                                          \
-        for (; at + STEP <= count; at += STEP) {                                                                                 \
-            _Alignas(64) T block[STEP];                                                                                          \
-            for (int64_t i = 0; i < STEP; i++) {                                                                                 \
-                C u = (C)LOAD(from[at + i]), v = (C)LOAD(other[at + i]), a = (C)(FIRST);                                         \
-                block[i] = STORE((C)(NEXT));                                                                                     \
-            }                                                                                                                    \
-            stream(to + at, block);                                                                                              \
-            if (also) stream(also + at, block);                                                                                  \
-        }                                                                                                                        \
-        NAME##_pair(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);                                 \
-    }
-/* The scaled value is not rounded before it is added, so that weights such as 1/3 add up; only the
- * sum is rounded to the accumulator's dtype. This file is compiled without contraction to fused
- * multiply-adds, so the results have the same bits on every processor and in every loop with the
- * same formula. */
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)                     \
-    LOOPS(sum_##name, T, C, LOAD, STORE, u, a + v)                     \
-    LOOPS(prod_##name, T, C, LOAD, STORE, u, a *v)                     \
-    LOOPS(max_##name, T, C, LOAD, STORE, u, (v > a || v != v) ? v : a) \
-    LOOPS(min_##name, T, C, LOAD, STORE, u, (v < a || v != v) ? v : a) \
-    LOOPS(avg_##name, T, C, LOAD, STORE, scale *(double)u, (double)a + scale * (double)v)
-#define INTEGER_LOOPS(NAME, name, T)                                                       \
-    LOOPS(sum_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a + (uint64_t)v) \
-    LOOPS(prod_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, (uint64_t)a *(uint64_t)v) \
-    LOOPS(max_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v > a ? v : a)             \
-    LOOPS(min_##name, T, T, MST_LOAD_PLAIN, MST_STORE_PLAIN, u, v < a ? v : a)
-EACH_FLOAT(FLOAT_LOOPS)
-MST_EACH_SIGNED(INTEGER_LOOPS)
-MST_EACH_UNSIGNED(INTEGER_LOOPS)
-LOOPS(and_bool, uint8_t, uint8_t, 0 !=, MST_STORE_PLAIN, u, (a != 0) & v)
-LOOPS(or_bool, uint8_t, uint8_t, 0 !=, MST_STORE_PLAIN, u, (a != 0) | v)
+/* This file is compiled without contraction to fused multiply-adds, so the results have the same
+ * bits on every processor and in every loop with the same formula. */
+#define MST_LOOPS "reduction/reduction_loops.h"
+#define MST_INLINE_HALVES
+#include "../each_float_loops.h"
+#include "../each_integer_loops.h"
+#undef MST_LOOPS
+
+#define T uint8_t
+#define C uint8_t
+#define LOAD 0 !=
+#define STORE MST_STORE_PLAIN
+#define FUNCTION and_bool
+#define FIRST u
+#define NEXT (a != 0) & v
+#include "combine_loops.h"
+#undef FUNCTION
+#undef FIRST
+#undef NEXT
+#define FUNCTION or_bool
+#define FIRST u
+#define NEXT (a != 0) | v
+#include "combine_loops.h"
+#undef FUNCTION
+#undef FIRST
+#undef NEXT
+#undef T
+#undef C
+#undef LOAD
+#undef STORE
 
 typedef struct combine {
     void (*accumulate)(void *accumulator, const void *values, int64_t count, double scale, bool first);
     void (*pair)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
     void (*stream)(void *x, void *y, const void *first, const void *second, int64_t count, double scale);
 } combine;
-#define OF(name) \
+#define ENTRY(name) \
     { name, name##_pair, name##_stream }
-#define FLOAT_ROW(NAME, name, ...)                      \
-    [MUSTER_##NAME] = {[MUSTER_SUM] = OF(sum_##name),   \
-                       [MUSTER_PROD] = OF(prod_##name), \
-                       [MUSTER_MAX] = OF(max_##name),   \
-                       [MUSTER_MIN] = OF(min_##name),   \
-                       [MUSTER_AVG] = OF(avg_##name)},
-#define INTEGER_ROW(NAME, name, T) \
-    [MUSTER_##NAME] = {            \
-        [MUSTER_SUM] = OF(sum_##name), [MUSTER_PROD] = OF(prod_##name), [MUSTER_MAX] = OF(max_##name), [MUSTER_MIN] = OF(min_##name)},
+#define FLOAT_ROW(NAME, name, ...)                         \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = ENTRY(sum_##name),   \
+                       [MUSTER_PROD] = ENTRY(prod_##name), \
+                       [MUSTER_MAX] = ENTRY(max_##name),   \
+                       [MUSTER_MIN] = ENTRY(min_##name),   \
+                       [MUSTER_AVG] = ENTRY(avg_##name)},
+#define INTEGER_ROW(NAME, name, T)                         \
+    [MUSTER_##NAME] = {[MUSTER_SUM] = ENTRY(sum_##name),   \
+                       [MUSTER_PROD] = ENTRY(prod_##name), \
+                       [MUSTER_MAX] = ENTRY(max_##name),   \
+                       [MUSTER_MIN] = ENTRY(min_##name)},
 static const combine loops[MST_DTYPE_COUNT][REDUCTIONS] = {
-    EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)[MUSTER_BOOL] = {
-        [MUSTER_PROD] = OF(and_bool), [MUSTER_MAX] = OF(or_bool), [MUSTER_MIN] = OF(and_bool)}};
+    MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW) MST_EACH_UNSIGNED(INTEGER_ROW)[MUSTER_BOOL] = {
+        [MUSTER_PROD] = ENTRY(and_bool), [MUSTER_MAX] = ENTRY(or_bool), [MUSTER_MIN] = ENTRY(and_bool)}};
 
 void mst_reduction_accumulate(muster_reduction op, muster_dtype dtype, void *accumulator, const void *values, int64_t count, double scale,
                               bool first) {
@@ -158,42 +113,8 @@ void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x,
     stream_end();
 }
 
-#define UPDATES(NAME, name, T, C, LOAD, STORE)                                                                                \
-    MST_CLONES static void update_##name(void *x, const void *parameter, const void *values, int64_t count, double factor) {  \
-        T *to = x;                                                                                                            \
-        const T *before = parameter;                                                                                          \
-        const C *sum = values;                                                                                                \
-        C alpha = (C)factor;                                                                                                  \
-        MST_INDEPENDENT                                                                                                       \
-        for (int64_t i = 0; i < count; i++) to[i] = STORE(LOAD(before[i]) + alpha * sum[i]);                                  \
-    }                                                                                                                         \
-    MST_CLONES static void update_pair_##name(void *x, void *y, const void *parameter, const void *first, const void *second, \
-                                              int64_t count, double factor) {                                                 \
-        T *to = x, *also = y ? y : x;                                                                                         \
-        const T *before = parameter, *from = first, *other = second;                                                          \
-        C alpha = (C)factor;                                                                                                  \
-        MST_INDEPENDENT                                                                                                       \
-        for (int64_t i = 0; i < count; i++) {                                                                                 \
-            C sum = LOAD(from[i]) + LOAD(other[i]);                                                                           \
-            to[i] = also[i] = STORE(LOAD(before[i]) + alpha * sum);                                                           \
-        }                                                                                                                     \
-    }
-EACH_FLOAT(UPDATES)
-
-#define MOMENTUM(NAME, name, T, C, LOAD, STORE)                                                                                           \
-    MST_CLONES static void momentum_##name(void *x, const void *parameter, void *state, const void *values, int64_t count, double factor, \
-                                           double decay) {                                                                                \
-        T *to = x, *velocity = state;                                                                                                     \
-        const T *before = parameter;                                                                                                      \
-        const C *sum = values;                                                                                                            \
-        C alpha = (C)factor, beta = (C)decay;                                                                                             \
-        MST_INDEPENDENT                                                                                                                   \
-        for (int64_t i = 0; i < count; i++) {                                                                                             \
-            velocity[i] = STORE(beta * LOAD(velocity[i]) + alpha * sum[i]);                                                               \
-            to[i] = STORE(LOAD(before[i]) + LOAD(velocity[i]));                                                                           \
-        }                                                                                                                                 \
-    }
-EACH_FLOAT(MOMENTUM)
+#define MST_LOOPS "reduction/update_loops.h"
+#include "../each_float_loops.h"
 
 typedef struct update {
     void (*momentum)(void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta);
@@ -201,7 +122,7 @@ typedef struct update {
     void (*pair)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
 } update;
 #define UPDATE_ROW(NAME, name, ...) [MUSTER_##NAME] = {momentum_##name, update_##name, update_pair_##name},
-static const update updates[MST_DTYPE_COUNT] = {EACH_FLOAT(UPDATE_ROW)};
+static const update updates[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(UPDATE_ROW)};
 
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha) {
     updates[dtype].sum(x, parameter, sum, count, alpha);

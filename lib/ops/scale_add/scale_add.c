@@ -1,38 +1,7 @@
 #include "../op_impl.h"
 
-/* One loop for each dtype and kind of beta. Contiguous operands have a separate loop, which the
- * compiler vectorises. */
-#define LOOPS(C, T, LOAD, STORE, EXPRESSION)                                     \
-    if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {        \
-        const T *x = (const T *)(void *)at[0];                                   \
-        T *y = (T *)(void *)at[1];                                               \
-        MST_INDEPENDENT                                                          \
-        for (int64_t i = 0; i < n; i++) {                                        \
-            C a = LOAD(x[i]), b = LOAD(y[i]);                                    \
-            (void)b;                                                             \
-            y[i] = STORE(EXPRESSION);                                            \
-        }                                                                        \
-    } else                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                        \
-            T *y = (T *)(void *)(at[1] + i * step[1]);                           \
-            C a = LOAD(*(const T *)(void *)(at[0] + i * step[0])), b = LOAD(*y); \
-            (void)b;                                                             \
-            *y = STORE(EXPRESSION);                                              \
-        }
-
-#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                 \
-    MST_CLONES static void scale_add_##name(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        const mst_scale_add_parameters *p = context;                                                          \
-        C alpha = (C)p->alpha, beta = (C)p->beta;                                                             \
-        if (p->beta == 0) {                                                                                   \
-            LOOPS(C, T, LOAD, STORE, alpha *a)                                                                \
-        } else if (p->beta == 1) {                                                                            \
-            LOOPS(C, T, LOAD, STORE, b + alpha * a)                                                           \
-        } else {                                                                                              \
-            LOOPS(C, T, LOAD, STORE, alpha *a + beta * b)                                                     \
-        }                                                                                                     \
-    }
-MST_EACH_FLOAT(DEFINE)
+#define MST_LOOPS "scale_add/scale_add_loops.h"
+#include "../each_float_loops.h"
 
 static muster_status scale_add_host(const void *parameters) {
     mst_scale_add_parameters p = *(const mst_scale_add_parameters *)parameters;

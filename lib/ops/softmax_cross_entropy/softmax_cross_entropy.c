@@ -29,43 +29,20 @@ static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_
     return MUSTER_OK;
 }
 
-#define DEFINE(name, T, EXP)                                                                                                    \
-    /* Returns the row's loss, writes its gradient to g (may be z), and sets *hit to 1 if the label is the largest. */          \
-    static double row_##name(const T *z, int64_t step, int64_t k, int64_t label, T scale, T *g, int64_t g_step, int64_t *hit) { \
-        int64_t largest = 0;                                                                                                    \
-        for (int64_t j = 1; j < k; j++)                                                                                         \
-            if (z[j * step] > z[largest * step]) largest = j;                                                                   \
-        T top = z[largest * step], own = z[label * step] - top;                                                                 \
-        double sum = 0;                                                                                                         \
-        for (int64_t j = 0; j < k; j++) {                                                                                       \
-            T e = EXP(z[j * step] - top);                                                                                       \
-            sum += (double)e;                                                                                                   \
-            if (g) g[j * g_step] = e;                                                                                           \
-        }                                                                                                                       \
-        if (g) {                                                                                                                \
-            T factor = (T)((double)scale / sum);                                                                                \
-            for (int64_t j = 0; j < k; j++) g[j * g_step] *= factor;                                                            \
-            g[label * g_step] -= scale;                                                                                         \
-        }                                                                                                                       \
-        *hit = largest == label;                                                                                                \
-        return log(sum) - (double)own;                                                                                          \
-    }                                                                                                                           \
-    static void rows_##name(const softmax_parameters *p) {                                                                      \
-        const T *z = muster_tensor_address(p->logits);                                                                          \
-        T *g = p->gradient.dtype ? muster_tensor_address(p->gradient) : NULL;                                                   \
-        double loss = 0;                                                                                                        \
-        int64_t correct = 0;                                                                                                    \
-        for (int64_t i = 0; i < p->logits.shape[0]; i++) {                                                                      \
-            int64_t hit;                                                                                                        \
-            loss += row_##name(z + i * p->logits.strides[0], p->logits.strides[1], p->logits.shape[1], label_of(&p->labels, i), \
-                               (T)p->scale, g ? g + i * p->gradient.strides[0] : NULL, p->gradient.strides[1], &hit);           \
-            correct += hit;                                                                                                     \
-        }                                                                                                                       \
-        *(T *)muster_tensor_address(p->loss) = (T)loss;                                                                         \
-        if (p->correct.dtype) *(int64_t *)muster_tensor_address(p->correct) = correct;                                          \
-    }
-DEFINE(f32, float, expf)
-DEFINE(f64, double, exp)
+#define SUFFIX f32
+#define T float
+#define EXP expf
+#include "softmax_cross_entropy_loops.h"
+#undef SUFFIX
+#undef T
+#undef EXP
+#define SUFFIX f64
+#define T double
+#define EXP exp
+#include "softmax_cross_entropy_loops.h"
+#undef SUFFIX
+#undef T
+#undef EXP
 
 static muster_status softmax_host(const void *parameters) {
     const softmax_parameters *p = parameters;

@@ -7,53 +7,11 @@ typedef struct unary_parameters {
     muster_unary op;
 } unary_parameters;
 
-#define LOOP(NAME, T, LOAD, STORE, EXPRESSION)                                                    \
-    MST_CLONES static void NAME(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        (void)context;                                                                            \
-        if (step[0] == (int64_t)sizeof(T) && step[1] == (int64_t)sizeof(T)) {                     \
-            const T *x = (const T *)(void *)at[0];                                                \
-            T *y = (T *)(void *)at[1];                                                            \
-            MST_INDEPENDENT                                                                       \
-            for (int64_t i = 0; i < n; i++) {                                                     \
-                __auto_type v = LOAD(x[i]);                                                       \
-                y[i] = (T)STORE(EXPRESSION);                                                      \
-            }                                                                                     \
-            return;                                                                               \
-        }                                                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                         \
-            __auto_type v = LOAD(*(const T *)(void *)(at[0] + i * step[0]));                      \
-            *(T *)(void *)(at[1] + i * step[1]) = (T)STORE(EXPRESSION);                           \
-        }                                                                                         \
-    }
-
 /* Chooses the float function for float, as tgmath.h does, without its macros. */
 #define F(function, v) _Generic((v), float : function##f, default : function)(v)
-#define FLOAT_LOOPS(NAME, name, T, C, LOAD, STORE)             \
-    LOOP(neg_##name, T, LOAD, STORE, -v)                       \
-    LOOP(abs_##name, T, LOAD, STORE, F(fabs, v))               \
-    LOOP(square_##name, T, LOAD, STORE, v *v)                  \
-    LOOP(sqrt_##name, T, LOAD, STORE, F(sqrt, v))              \
-    LOOP(exp_##name, T, LOAD, STORE, F(exp, v))                \
-    LOOP(log_##name, T, LOAD, STORE, F(log, v))                \
-    LOOP(tanh_##name, T, LOAD, STORE, F(tanh, v))              \
-    LOOP(sigmoid_##name, T, LOAD, STORE, 1 / (1 + F(exp, -v))) \
-    LOOP(relu_##name, T, LOAD, STORE, v < 0 ? 0 : v)           \
-    LOOP(reciprocal_##name, T, LOAD, STORE, 1 / v)
-MST_EACH_FLOAT(FLOAT_LOOPS)
-
-/* Integers wrap: they are computed as uint64_t, and the low bits are kept. */
-#define WIDE(value) ((uint64_t)(value))
-#define SIGNED_LOOPS(NAME, name, T)                                 \
-    LOOP(neg_##name, T, WIDE, MST_STORE_PLAIN, 0 - v)               \
-    LOOP(abs_##name, T, WIDE, MST_STORE_PLAIN, v >> 63 ? 0 - v : v) \
-    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v)             \
-    LOOP(relu_##name, T, WIDE, MST_STORE_PLAIN, v >> 63 ? 0 : v)
-#define UNSIGNED_LOOPS(NAME, name, T)                   \
-    LOOP(abs_##name, T, WIDE, MST_STORE_PLAIN, v)       \
-    LOOP(square_##name, T, WIDE, MST_STORE_PLAIN, v *v) \
-    LOOP(relu_##name, T, WIDE, MST_STORE_PLAIN, v)
-MST_EACH_SIGNED(SIGNED_LOOPS)
-MST_EACH_UNSIGNED(UNSIGNED_LOOPS)
+#define MST_LOOPS "unary/unary_loops.h"
+#include "../each_float_loops.h"
+#include "../each_integer_loops.h"
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
 #define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                      \
