@@ -9,7 +9,7 @@ muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tens
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received no tensor", where, what);
     }
     MUSTER_TRY(mst_tensor_check(*tensor, where, what));
-    if (mst_op_reaches(worker, tensor)) return MUSTER_OK;
+    if (mst_op_can_use(worker, tensor)) return MUSTER_OK;
     const char *host = mst_device_is_host(worker->device) ? "host memory or " : "";
     if (tensor->device == MUSTER_DEVICE_HOST)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %smemory of the worker's device (%s, rank %d), received host memory",
@@ -85,7 +85,7 @@ muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_
     const muster_tensor *y = tensors[operands - 1];
     parameters->count = muster_tensor_count(*y);
     if (parameters->count == 0) return MUSTER_OK;
-    mst_walk_make(&parameters->walk, y->ndim, y->shape, operands, tensors);
+    mst_iterator_make(&parameters->iterator, y->ndim, y->shape, operands, tensors);
     return mst_op_code(worker, code, parameters->count, parameters, sizeof *parameters);
 }
 

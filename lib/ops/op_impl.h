@@ -5,8 +5,8 @@
 #ifndef MST_OP_IMPL_H
 #define MST_OP_IMPL_H
 
+#include "iterator_impl.h"
 #include "operation_impl.h"
-#include "walk_impl.h"
 
 /* Hot loops are compiled for several instruction sets; which one is used is decided when the
  * library is loaded. Not with sanitizers, which are not ready when the deciding functions run. */
@@ -46,7 +46,7 @@ muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tens
 
 /* Does the tensor lie in memory that the worker can use? That is the memory of its device, and host
  * memory if its device is the host. */
-static inline bool mst_op_reaches(const muster_worker *worker, const muster_tensor *tensor) {
+static inline bool mst_op_can_use(const muster_worker *worker, const muster_tensor *tensor) {
     return tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
 }
 
@@ -55,7 +55,7 @@ static inline bool mst_op_surely_good(const muster_worker *worker, const muster_
     int64_t count = 1;
     bool bad = !tensor->data;
     for (int32_t d = 0; d < tensor->ndim; d++) bad |= tensor->shape[d] < 0 || __builtin_mul_overflow(count, tensor->shape[d], &count);
-    return !bad && count <= INT64_MAX / 8 && mst_op_reaches(worker, tensor);
+    return !bad && count <= INT64_MAX / 8 && mst_op_can_use(worker, tensor);
 }
 
 static inline muster_status mst_op_check(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {
@@ -116,11 +116,11 @@ static inline bool mst_op_by_code(const muster_worker *worker) {
 #define MST_TENSORS(...) ((const muster_tensor *const[]){__VA_ARGS__})
 #define MST_ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* The iterator's inner loop over n elements. Operand i begins at at[i] and has a stride of step[i]
+/* The iterator's inner loop over n elements. Operand i begins at at[i] and has a stride of stride[i]
  * bytes. */
-typedef void (*mst_walk_inner)(void *context, char *const *at, const int64_t *step, int64_t n);
-void mst_walk_make(mst_walk *walk, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
-void mst_walk_run(const mst_walk *walk, mst_walk_inner inner, void *context);
+typedef void (*mst_iterator_loop)(void *context, char *const *at, const int64_t *stride, int64_t n);
+void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
+void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
 
 /* y = alpha x + beta y, for axpy and scale_add. */
 typedef struct mst_scale_add_parameters {

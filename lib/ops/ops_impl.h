@@ -30,7 +30,7 @@ void mst_reduction_pair(muster_reduction op, muster_dtype dtype, void *x, void *
  * cache before they are read. x and y are aligned to 16 bytes and are not inputs. */
 void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x, void *y, const void *a, const void *b, int64_t count,
                                double scale);
-/* x[i] = y[i] = parameter[i] + alpha * (a[i] + b[i]). Each step is computed and rounded in the
+/* x[i] = y[i] = parameter[i] + alpha * (a[i] + b[i]). Each operation is computed and rounded in the
  * compute dtype. All have `dtype`, a float dtype. y may be NULL; x or y may be parameter. */
 void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
                                double alpha);

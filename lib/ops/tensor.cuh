@@ -1,11 +1,11 @@
-/* What kernel texts over tensors share: element types, and the walk over strided operands. */
+/* What kernel sources over tensors share: element types, and the iterator over strided operands. */
 #ifndef MST_TENSOR_CUH
 #define MST_TENSOR_CUH
 
 #include "convert_impl.h"
+#include "iterator_impl.h"
 #include "mst_device.cuh"
 #include "muster/ops.h"
-#include "walk_impl.h"
 
 /* f16 by the processor's own conversions, which agree with half_impl.h in everything but NaN. */
 #if defined(__CUDA_ARCH__)
@@ -60,37 +60,37 @@ MST_TYPE(bits64, uint64_t, uint64_t, value, value)
 #define MST_EACH_UNSIGNED_TYPE(X) X(U8, u8) X(U32, u32) X(U64, u64)
 
 /* offset[k]: in bytes, of element i of operand k. */
-template <int N> MST_OUTLINE void mst_offsets(const mst_walk &walk, int64_t i, int64_t *offset) {
+template <int N> MST_OUTLINE void mst_offsets(const mst_iterator &iterator, int64_t i, int64_t *offset) {
     for (int k = 0; k < N; k++) offset[k] = 0;
-    for (int32_t d = walk.ndim - 1; d > 0; d--) {
-        int64_t extent = walk.shape[d], above;
+    for (int32_t d = iterator.ndim - 1; d > 0; d--) {
+        int64_t extent = iterator.shape[d], above;
         if (((i | extent) >> 32) == 0)
             above = (uint32_t)i / (uint32_t)extent; /* several times faster */
         else
             above = i / extent;
         int64_t index = i - above * extent;
-        for (int k = 0; k < N; k++) offset[k] += index * walk.steps[k][d];
+        for (int k = 0; k < N; k++) offset[k] += index * iterator.strides[k][d];
         i = above;
     }
-    for (int k = 0; k < N; k++) offset[k] += i * walk.steps[k][0];
+    for (int k = 0; k < N; k++) offset[k] += i * iterator.strides[k][0];
 }
 
 /* Four elements, or sixteen bytes, moved at once. */
 template <typename T> struct mst_pack_width {
     enum { ELEMENTS = sizeof(T) == 8 ? 2 : 4 };
 };
-template <typename T> struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack { T of[mst_pack_width<T>::ELEMENTS]; };
+template <typename T> struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack { T elements[mst_pack_width<T>::ELEMENTS]; };
 
-/* Operand N of the walk = f(values of operands 0 to N - 1), all of one type. */
-template <typename D, int N, typename F> static inline void mst_map(const mst_walk &walk, int64_t count, F f) {
+/* Operand N of the iterator = f(values of operands 0 to N - 1), all of one type. */
+template <typename D, int N, typename F> static inline void mst_map(const mst_iterator &iterator, int64_t count, F f) {
     typedef typename D::stored T;
     typedef typename D::computed C;
     enum { INPUTS = N > 0 ? N : 1, WIDTH = mst_pack_width<T>::ELEMENTS };
     char *base[N + 1];
-    bool packed = walk.ndim == 1;
+    bool packed = iterator.ndim == 1;
     for (int k = 0; k <= N; k++) {
-        base[k] = MST_ADDRESS(char, walk.base[k]);
-        packed = packed && walk.steps[k][0] == (int64_t)sizeof(T) && (uintptr_t)base[k] % sizeof(mst_pack<T>) == 0;
+        base[k] = MST_ADDRESS(char, iterator.base[k]);
+        packed = packed && iterator.strides[k][0] == (int64_t)sizeof(T) && (uintptr_t)base[k] % sizeof(mst_pack<T>) == 0;
     }
     int64_t done = 0;
     if (packed) {
@@ -99,8 +99,8 @@ template <typename D, int N, typename F> static inline void mst_map(const mst_wa
             for (int k = 0; k < N; k++) in[k] = ((const mst_pack<T> *)base[k])[i];
             for (int j = 0; j < WIDTH; j++) {
                 C value[INPUTS] = {0};
-                for (int k = 0; k < N; k++) value[k] = D::load(in[k].of[j]);
-                out.of[j] = D::store(f(value));
+                for (int k = 0; k < N; k++) value[k] = D::load(in[k].elements[j]);
+                out.elements[j] = D::store(f(value));
             }
             ((mst_pack<T> *)base[N])[i] = out;
         }
@@ -109,7 +109,7 @@ template <typename D, int N, typename F> static inline void mst_map(const mst_wa
     MST_EACH(i, count - done) {
         int64_t offset[N + 1];
         C value[INPUTS] = {0};
-        mst_offsets<N + 1>(walk, done + i, offset);
+        mst_offsets<N + 1>(iterator, done + i, offset);
         for (int k = 0; k < N; k++) value[k] = D::load(*(const T *)(base[k] + offset[k]));
         *(T *)(base[N] + offset[N]) = D::store(f(value));
     }

@@ -163,11 +163,11 @@ typedef struct attempt {
 static muster_tensor make_operand(muster_worker *w, int32_t ndim, const int64_t *shape, int64_t gap) {
     int64_t storage = gap;
     for (int32_t d = 0; d < ndim; d++) storage *= shape[d];
-    muster_tensor whole = muster_worker_scratch(w, MUSTER_F32, 1, &storage);
-    assert_ok(muster_fill(w, 1, whole));
-    muster_tensor t = muster_tensor_make(MUSTER_F32, whole.data, ndim, shape);
+    muster_tensor storage_tensor = muster_worker_scratch(w, MUSTER_F32, 1, &storage);
+    assert_ok(muster_fill(w, 1, storage_tensor));
+    muster_tensor t = muster_tensor_make(MUSTER_F32, storage_tensor.data, ndim, shape);
     for (int32_t d = 0; d < ndim; d++) t.strides[d] *= gap;
-    t.device = whole.device;
+    t.device = storage_tensor.device;
     return t;
 }
 

@@ -13,7 +13,7 @@ typedef struct ops_pair {
 /* Runs body(worker, argument) on one device of the backend, in this thread. */
 muster_status ops_run_on(const char *backend, mst_task body, void *argument);
 
-/* A small repeatable generator: value in [0, below). seed: MUSTER_SEED, else fixed; printed.
+/* A small repeatable generator: a number in [0, below). seed: MUSTER_SEED, else fixed; printed.
  * rounds: `full` with MUSTER_TEST_FULL. */
 void ops_seed(void);
 int64_t ops_random(int64_t below);
@@ -32,7 +32,7 @@ ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const
 enum { OPS_LAYOUTS = 3 };
 ops_pair ops_laid_out(muster_worker *worker, muster_dtype dtype, int32_t ndim, int64_t rows, int64_t columns, int layout);
 
-/* The whole storage, from the host to the device and back. */
+/* Copy the storage of a pair from the host to the device, and back. */
 void ops_send(muster_worker *worker, const ops_pair *pair);
 void ops_fetch(muster_worker *worker, const ops_pair *pair);
 
@@ -48,7 +48,7 @@ bool ops_is_unsigned(muster_dtype dtype);
 bool ops_refused(muster_reduction op, muster_dtype dtype);
 /* How far from the exact value a result of the dtype may lie, relative to 1 + its size. */
 double ops_precision(muster_dtype dtype);
-/* Of results that even halves hold, such as small whole numbers. */
+/* The same for results that even halves hold exactly, such as small integers. */
 double ops_tightest(muster_dtype dtype);
 bool ops_on_cuda(const muster_worker *worker);
 void ops_assert_near(double value, double expected, double tolerance);

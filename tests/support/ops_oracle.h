@@ -75,8 +75,8 @@ extern double ops_results[ORACLE_MOST * 64];
                 ops_results[result_++] = (EXPRESSION);              \
             while (ops_next((y).host.ndim, (y).host.shape, index)); \
     } while (0)
-/* Within it: the element of p that belongs to the element of y. */
-#define OF(p) ops_element((p).host, y.host.ndim, index)
+/* In the EXPRESSION: the element of p that belongs to the element of y. */
+#define ELEMENT(p) ops_element((p).host, y.host.ndim, index)
 /* The arguments of ops_apply. */
 #define VALUES(...) ((const mst_op_value[MST_ATTRIBUTES]){__VA_ARGS__})
 #define PAIRS(...) ((const ops_pair *const[MST_OPERANDS]){__VA_ARGS__})

@@ -24,7 +24,7 @@ typedef struct argmax_parameters {
 
 static muster_status argmax_host(const void *parameters) {
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = argmax_##name,
-    static int64_t (*const loops[MST_DTYPE_COUNT])(const char *row, int64_t step, int64_t k) = {
+    static int64_t (*const loops[MST_DTYPE_COUNT])(const char *row, int64_t stride, int64_t k) = {
         MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = argmax_bool};
     const argmax_parameters *p = parameters;
     const char *x = muster_tensor_address(p->x);
@@ -45,9 +45,9 @@ static muster_status argmax_issue(muster_worker *worker, const void *parameters)
                                      .index = muster_tensor_address(p->index),
                                      .n = p->x.shape[0],
                                      .k = p->x.shape[1],
-                                     .down = p->x.strides[0],
-                                     .across = p->x.strides[1],
-                                     .index_step = p->index.strides[0],
+                                     .row_stride = p->x.strides[0],
+                                     .column_stride = p->x.strides[1],
+                                     .index_stride = p->index.strides[0],
                                      .dtype = p->x.dtype};
     return mst_op_code(worker, of_code.k <= SHORT ? &argmax_code[BY_THREADS] : &argmax_code[BY_BLOCKS], of_code.n, &of_code,
                        sizeof of_code);

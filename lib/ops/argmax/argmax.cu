@@ -21,8 +21,8 @@ template <typename C> struct argmax_combiner {
     inline argmax_best<C> operator()(argmax_best<C> a, argmax_best<C> b) const { return argmax_better(a, b); }
 };
 
-template <typename D> static inline argmax_best<typename D::computed> argmax_at(const typename D::stored *row, int64_t step, int64_t j) {
-    return {D::load(row[j * step]), j};
+template <typename D> static inline argmax_best<typename D::computed> argmax_at(const typename D::stored *row, int64_t stride, int64_t j) {
+    return {D::load(row[j * stride]), j};
 }
 
 template <typename D> static inline void argmax_threads(const mst_argmax_parameters &p) {
@@ -30,9 +30,9 @@ template <typename D> static inline void argmax_threads(const mst_argmax_paramet
     const typename D::stored *x = MST_ADDRESS(const typename D::stored, p.x);
     int64_t *index = MST_ADDRESS(int64_t, p.index);
     MST_EACH(row, p.n) {
-        best found = argmax_at<D>(x + row * p.down, p.across, 0);
-        for (int64_t j = 1; j < p.k; j++) found = argmax_better(found, argmax_at<D>(x + row * p.down, p.across, j));
-        index[row * p.index_step] = found.index;
+        best found = argmax_at<D>(x + row * p.row_stride, p.column_stride, 0);
+        for (int64_t j = 1; j < p.k; j++) found = argmax_better(found, argmax_at<D>(x + row * p.row_stride, p.column_stride, j));
+        index[row * p.index_stride] = found.index;
     }
 }
 
@@ -42,8 +42,9 @@ template <typename D> static inline void argmax_blocks(const mst_argmax_paramete
     int64_t *index = MST_ADDRESS(int64_t, p.index);
     MST_BLOCKS(row, p.n) {
         const best none = {0, -1};
-        MST_BLOCK_REDUCE(best, found, j, p.k, none, argmax_at<D>(x + row * p.down, p.across, j), argmax_combiner<typename D::computed>());
-        MST_ONE { index[row * p.index_step] = found.index; }
+        MST_BLOCK_REDUCE(best, found, j, p.k, none, argmax_at<D>(x + row * p.row_stride, p.column_stride, j),
+                         argmax_combiner<typename D::computed>());
+        MST_ONE { index[row * p.index_stride] = found.index; }
     }
 }
 

@@ -8,7 +8,7 @@
 typedef struct mst_argmax_parameters {
     void *x;
     int64_t *index;
-    int64_t n, k, down, across, index_step;
+    int64_t n, k, row_stride, column_stride, index_stride;
     int32_t dtype;
 } mst_argmax_parameters;
 

@@ -12,11 +12,11 @@ typedef struct bias_relu_parameters {
 
 static muster_status bias_relu_host(const void *parameters) {
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = bias_relu_##name,
-    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     const bias_relu_parameters *p = parameters;
-    mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
-    mst_walk_run(&walk, loops[p->y.dtype], NULL);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->x, &p->bias, &p->y});
+    mst_iterator_run(&iterator, loops[p->y.dtype], NULL);
     return MUSTER_OK;
 }
 

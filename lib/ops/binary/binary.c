@@ -15,15 +15,15 @@ typedef struct binary_parameters {
     [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
                        [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
 enum { OPERATIONS = MUSTER_MINIMUM + 1 };
-static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
+static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
 
 static const char *const names[] = {"", "add", "sub", "mul", "div", "maximum", "minimum", NULL};
 
 static muster_status binary_host(const void *parameters) {
     const binary_parameters *p = parameters;
-    mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
-    mst_walk_run(&walk, loops[p->y.dtype][p->op], NULL);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
+    mst_iterator_run(&iterator, loops[p->y.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

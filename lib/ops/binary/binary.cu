@@ -5,7 +5,7 @@
 template <typename D> static inline void binary_floats(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
-    mst_map<D, 2>(p.walk, p.count, [=](const C *v) -> C {
+    mst_map<D, 2>(p.iterator, p.count, [=](const C *v) -> C {
         C a = v[0], b = v[1];
         switch (op) {
         case MUSTER_ADD:
@@ -32,7 +32,7 @@ MST_OUTLINE uint64_t binary_quotient(uint64_t a, uint64_t b) { return b == 0 ? 0
 template <typename D, typename W> static inline void binary_integers(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
-    mst_map<D, 2>(p.walk, p.count, [=](const C *v) -> C {
+    mst_map<D, 2>(p.iterator, p.count, [=](const C *v) -> C {
         C a = v[0], b = v[1];
         switch (op) {
         case MUSTER_ADD:

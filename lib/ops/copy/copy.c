@@ -11,55 +11,55 @@ typedef struct copy_state {
     int64_t from_size, to_size;
 } copy_state;
 
-static void move_elements(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t size, int64_t n) {
-    if (to_step == size && from_step == size) {
+static void move_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t size, int64_t n) {
+    if (to_stride == size && from_stride == size) {
         memmove(to, from, (size_t)(n * size));
         return;
     }
     switch (size) {
     case 1:
-        for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];
+        for (int64_t i = 0; i < n; i++) to[i * to_stride] = from[i * from_stride];
         break;
     case 2:
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 2);
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, 2);
         break;
     case 4:
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 4);
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, 4);
         break;
     default:
-        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_step, from + i * from_step, 8);
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * to_stride, from + i * from_stride, 8);
         break;
     }
 }
 
-static void copy_same(void *context, char *const *at, const int64_t *step, int64_t n) {
+static void copy_same(void *context, char *const *at, const int64_t *stride, int64_t n) {
     const copy_state *state = context;
-    move_elements(at[1], step[1], at[0], step[0], state->from_size, n);
+    move_elements(at[1], stride[1], at[0], stride[0], state->from_size, n);
 }
 
 /* Strided rows are converted through a block on the stack. */
-static void copy_converted(void *context, char *const *at, const int64_t *step, int64_t n) {
+static void copy_converted(void *context, char *const *at, const int64_t *stride, int64_t n) {
     enum { BLOCK = 256 };
     const copy_state *state = context;
-    if (step[0] == state->from_size && step[1] == state->to_size) {
+    if (stride[0] == state->from_size && stride[1] == state->to_size) {
         mst_convert(state->to, at[1], state->from, at[0], n);
         return;
     }
     _Alignas(8) char before[BLOCK * 8], after[BLOCK * 8];
     for (int64_t i = 0; i < n; i += BLOCK) {
         int64_t count = n - i < BLOCK ? n - i : BLOCK;
-        move_elements(before, state->from_size, at[0] + i * step[0], step[0], state->from_size, count);
+        move_elements(before, state->from_size, at[0] + i * stride[0], stride[0], state->from_size, count);
         mst_convert(state->to, after, state->from, before, count);
-        move_elements(at[1] + i * step[1], step[1], after, state->to_size, state->to_size, count);
+        move_elements(at[1] + i * stride[1], stride[1], after, state->to_size, state->to_size, count);
     }
 }
 
 static muster_status copy_host(const void *parameters) {
     const copy_parameters *p = parameters;
     copy_state state = {p->x.dtype, p->y.dtype, muster_dtype_size(p->x.dtype), muster_dtype_size(p->y.dtype)};
-    mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
-    mst_walk_run(&walk, state.from == state.to ? copy_same : copy_converted, &state);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
+    mst_iterator_run(&iterator, state.from == state.to ? copy_same : copy_converted, &state);
     return MUSTER_OK;
 }
 

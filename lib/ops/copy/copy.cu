@@ -3,7 +3,7 @@
 
 template <typename D> static inline void copy_bits(const mst_element_parameters &p) {
     typedef typename D::computed C;
-    mst_map<D, 1>(p.walk, p.count, [](const C *v) -> C { return v[0]; });
+    mst_map<D, 1>(p.iterator, p.count, [](const C *v) -> C { return v[0]; });
 }
 
 /* Every source is loaded as one of four wide kinds that holds it exactly. What is stored is chosen
@@ -56,11 +56,11 @@ STORE(u64, uint64_t)
 #undef STORE
 
 template <typename D, typename WIDE> static inline void copy_converted(const mst_element_parameters &p) {
-    const char *x = MST_ADDRESS(char, p.walk.base[0]);
-    char *y = MST_ADDRESS(char, p.walk.base[1]);
+    const char *x = MST_ADDRESS(char, p.iterator.base[0]);
+    char *y = MST_ADDRESS(char, p.iterator.base[1]);
     MST_EACH(i, p.count) {
         int64_t offset[2];
-        mst_offsets<2>(p.walk, i, offset);
+        mst_offsets<2>(p.iterator, i, offset);
         copy_store(p.dtype, y + offset[1], (WIDE)D::load(*(const typename D::stored *)(x + offset[0])));
     }
 }

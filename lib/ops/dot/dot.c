@@ -34,7 +34,7 @@ static mst_code_kernel dot_code[] = {{.name = "mst_dot", .blocks = true}};
 static muster_status dot_issue(muster_worker *worker, const void *parameters) {
     enum { MOST_BLOCKS = 1024, BLOCK_ELEMENTS = 4096 };
     const dot_parameters *p = parameters;
-    mst_dot_parameters of_code = {.x_step = p->x.strides[0], .y_step = p->y.strides[0], .length = p->x.shape[0], .dtype = p->x.dtype};
+    mst_dot_parameters of_code = {.x_stride = p->x.strides[0], .y_stride = p->y.strides[0], .length = p->x.shape[0], .dtype = p->x.dtype};
     if (of_code.length > 0) of_code.x = muster_tensor_address(p->x), of_code.y = muster_tensor_address(p->y);
     of_code.chunks = mst_reduce_cut(of_code.length, BLOCK_ELEMENTS, MOST_BLOCKS, &of_code.chunk);
     void *partials;

@@ -10,8 +10,8 @@ template <typename T> static inline void dot_blocks(const mst_dot_parameters &p)
     double *partials = MST_ADDRESS(double, p.partials);
     MST_BLOCKS(b, p.chunks) {
         int64_t begin = b * p.chunk, left = p.length - begin;
-        const T *u = x + begin * p.x_step, *v = y + begin * p.y_step;
-        MST_BLOCK_REDUCE(double, sum, i, left < p.chunk ? left : p.chunk, 0.0, (double)u[i * p.x_step] * (double)v[i * p.y_step],
+        const T *u = x + begin * p.x_stride, *v = y + begin * p.y_stride;
+        MST_BLOCK_REDUCE(double, sum, i, left < p.chunk ? left : p.chunk, 0.0, (double)u[i * p.x_stride] * (double)v[i * p.y_stride],
                          dot_plus());
         MST_ONE { partials[b] = sum; }
     }

@@ -6,8 +6,8 @@
 
 typedef struct mst_dot_parameters {
     void *x, *y;
-    double *partials;                              /* one per chunk */
-    int64_t x_step, y_step, length, chunk, chunks; /* strides are in elements */
+    double *partials;                                  /* one per chunk */
+    int64_t x_stride, y_stride, length, chunk, chunks; /* strides are in elements */
     int32_t dtype;
 } mst_dot_parameters;
 

@@ -7,15 +7,15 @@ typedef struct fill_parameters {
     uint64_t element; /* the value in y's dtype, in its first bytes */
 } fill_parameters;
 
-#define DEFINE(bits)                                                                                     \
-    MST_CLONES static void fill_##bits(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        uint##bits##_t element;                                                                          \
-        memcpy(&element, context, sizeof element);                                                       \
-        if (step[0] == (int64_t)sizeof element) {                                                        \
-            uint##bits##_t *y = (void *)at[0];                                                           \
-            for (int64_t i = 0; i < n; i++) y[i] = element;                                              \
-        } else                                                                                           \
-            for (int64_t i = 0; i < n; i++) *(uint##bits##_t *)(void *)(at[0] + i * step[0]) = element;  \
+#define DEFINE(bits)                                                                                       \
+    MST_CLONES static void fill_##bits(void *context, char *const *at, const int64_t *stride, int64_t n) { \
+        uint##bits##_t element;                                                                            \
+        memcpy(&element, context, sizeof element);                                                         \
+        if (stride[0] == (int64_t)sizeof element) {                                                        \
+            uint##bits##_t *y = (void *)at[0];                                                             \
+            for (int64_t i = 0; i < n; i++) y[i] = element;                                                \
+        } else                                                                                             \
+            for (int64_t i = 0; i < n; i++) *(uint##bits##_t *)(void *)(at[0] + i * stride[0]) = element;  \
     }
 DEFINE(8)
 DEFINE(16)
@@ -25,9 +25,9 @@ DEFINE(64)
 static muster_status fill_host(const void *parameters) {
     fill_parameters p = *(const fill_parameters *)parameters;
     int64_t size = muster_dtype_size(p.y.dtype);
-    mst_walk walk;
-    mst_walk_make(&walk, p.y.ndim, p.y.shape, 1, (const muster_tensor *[]){&p.y});
-    mst_walk_run(&walk, size == 1 ? fill_8 : size == 2 ? fill_16 : size == 4 ? fill_32 : fill_64, &p.element);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p.y.ndim, p.y.shape, 1, (const muster_tensor *[]){&p.y});
+    mst_iterator_run(&iterator, size == 1 ? fill_8 : size == 2 ? fill_16 : size == 4 ? fill_32 : fill_64, &p.element);
     return MUSTER_OK;
 }
 

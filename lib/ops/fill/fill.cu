@@ -3,7 +3,7 @@
 template <typename D> static inline void fill_bits(const mst_element_parameters &p) {
     typedef typename D::computed C;
     C element = (C)p.element; /* its first bytes: devices and hosts are little-endian */
-    mst_map<D, 0>(p.walk, p.count, [=](const C *) { return element; });
+    mst_map<D, 0>(p.iterator, p.count, [=](const C *) { return element; });
 }
 
 MST_KERNEL(mst_fill, mst_element_parameters) {

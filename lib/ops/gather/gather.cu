@@ -3,7 +3,7 @@
 #include "tensor.cuh"
 
 struct alignas(16) gather_sixteen {
-    uint64_t of[2];
+    uint64_t words[2];
 };
 
 template <typename T> static inline void gather_rows(const mst_gather_parameters &p) {

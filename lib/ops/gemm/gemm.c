@@ -15,13 +15,13 @@ typedef struct operand {
 } operand;
 
 static bool blas_layout(const muster_tensor *matrix, int64_t *ld, int *transpose) {
-    int64_t rows = matrix->shape[0], columns = matrix->shape[1], down = matrix->strides[0], across = matrix->strides[1];
+    int64_t rows = matrix->shape[0], columns = matrix->shape[1], row_stride = matrix->strides[0], column_stride = matrix->strides[1];
     *transpose = NO_TRANSPOSE;
-    *ld = rows <= 1 ? columns : down;
-    if ((across == 1 || columns <= 1) && *ld >= columns && *ld >= 1 && *ld <= INT32_MAX) return true;
+    *ld = rows <= 1 ? columns : row_stride;
+    if ((column_stride == 1 || columns <= 1) && *ld >= columns && *ld >= 1 && *ld <= INT32_MAX) return true;
     *transpose = TRANSPOSE;
-    *ld = columns <= 1 ? rows : across;
-    return (down == 1 || rows <= 1) && *ld >= rows && *ld >= 1 && *ld <= INT32_MAX;
+    *ld = columns <= 1 ? rows : column_stride;
+    return (row_stride == 1 || rows <= 1) && *ld >= rows && *ld >= 1 && *ld <= INT32_MAX;
 }
 
 /* The rows of C must be contiguous, because BLAS transposes only its inputs. */
@@ -60,23 +60,23 @@ static void multiply(muster_dtype dtype, int m, int n, int k, double alpha, cons
                     (double *)at_c, ldc);
 }
 
-static int piece(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
+static int chunk_size(int64_t begin, int64_t end) { return (int)(end - begin < mst_gemm_limit ? end - begin : mst_gemm_limit); }
 
 /* BLAS sizes are int, so larger extents are computed in several calls. Those after the first along
  * k add to C. */
-static void multiply_in_pieces(const mst_gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
+static void multiply_in_chunks(const mst_gemm_parameters *p, const operand *a, const operand *b, const operand *c) {
     int64_t m = p->c.shape[0], n = p->c.shape[1], k = p->a.shape[1];
     for (int64_t i = 0; i < m; i += mst_gemm_limit)
         for (int64_t j = 0; j < n; j += mst_gemm_limit)
             for (int64_t l = 0; l < k; l += mst_gemm_limit)
-                multiply(p->c.dtype, piece(i, m), piece(j, n), piece(l, k), p->alpha, a, element(a, i, l), b, element(b, l, j),
-                         l == 0 ? p->beta : 1, c, element(c, i, j));
+                multiply(p->c.dtype, chunk_size(i, m), chunk_size(j, n), chunk_size(l, k), p->alpha, a, element(a, i, l), b,
+                         element(b, l, j), l == 0 ? p->beta : 1, c, element(c, i, j));
 }
 
 static muster_status gemm_host(const void *parameters) {
     const mst_gemm_parameters *p = parameters;
     operand a = operand_of(&p->a, p->pack_a, true), b = operand_of(&p->b, p->pack_b, true), c = operand_of(&p->c, p->pack_c, p->beta != 0);
-    multiply_in_pieces(p, &a, &b, &c);
+    multiply_in_chunks(p, &a, &b, &c);
     if (p->pack_c) mst_tensor_unpack(p->c, p->pack_c);
     return MUSTER_OK;
 }

@@ -4,26 +4,26 @@
 
 /* Are the rows or the columns contiguous? For C, which is the output, they must be the rows. */
 static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {
-    int64_t rows = matrix->shape[0], columns = matrix->shape[1], down = matrix->strides[0], across = matrix->strides[1];
+    int64_t rows = matrix->shape[0], columns = matrix->shape[1], row_stride = matrix->strides[0], column_stride = matrix->strides[1];
     *transpose = false;
-    *ld = rows == 1 ? columns : down;
-    if ((across == 1 || columns == 1) && *ld >= columns) return true;
+    *ld = rows == 1 ? columns : row_stride;
+    if ((column_stride == 1 || columns == 1) && *ld >= columns) return true;
     *transpose = true;
-    *ld = columns == 1 ? rows : across;
-    return !output && (down == 1 || rows == 1) && *ld >= rows;
+    *ld = columns == 1 ? rows : column_stride;
+    return !output && (row_stride == 1 || rows == 1) && *ld >= rows;
 }
 
-/* *as becomes the matrix itself, or a contiguous copy in scratch memory; the elements are copied
+/* *arranged becomes the matrix itself, or a contiguous copy in scratch memory; the elements are copied
  * only if `fill` is true. */
-static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *as, bool *transpose,
-                             int64_t *ld) {
-    *as = *matrix;
+static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *arranged,
+                             bool *transpose, int64_t *ld) {
+    *arranged = *matrix;
     if (fits(matrix, output, transpose, ld)) return MUSTER_OK;
-    *as = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
-    if (as->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
+    *arranged = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
+    if (arranged->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
     *transpose = false;
     *ld = matrix->shape[1];
-    return fill ? muster_copy(worker, *matrix, *as) : MUSTER_OK;
+    return fill ? muster_copy(worker, *matrix, *arranged) : MUSTER_OK;
 }
 
 muster_status mst_gemm_issue(muster_worker *worker, const void *parameters) {

@@ -82,15 +82,15 @@ static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
                                    .y = muster_tensor_address(p->y),
                                    .n = p->a.shape[0],
                                    .k = p->a.shape[1],
-                                   .down = p->a.strides[0],
-                                   .across = p->a.strides[1],
-                                   .x_step = p->x.strides[0],
-                                   .y_step = p->y.strides[0],
+                                   .row_stride = p->a.strides[0],
+                                   .column_stride = p->a.strides[1],
+                                   .x_stride = p->x.strides[0],
+                                   .y_stride = p->y.strides[0],
                                    .alpha = p->alpha,
                                    .beta = p->beta,
                                    .dtype = p->a.dtype};
-    if (of_code.k == 0) of_code.a = of_code.x = NULL, of_code.down = 0; /* they may have no memory */
-    bool by_threads = of_code.k <= SHORT || (of_code.down == 1 && of_code.across != 1 && of_code.n >= MANY);
+    if (of_code.k == 0) of_code.a = of_code.x = NULL, of_code.row_stride = 0; /* they may have no memory */
+    bool by_threads = of_code.k <= SHORT || (of_code.row_stride == 1 && of_code.column_stride != 1 && of_code.n >= MANY);
     return mst_op_code(worker, by_threads ? &gemv_code[BY_THREADS] : &gemv_code[BY_BLOCKS], of_code.n, &of_code, sizeof of_code);
 }
 

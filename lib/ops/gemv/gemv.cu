@@ -7,7 +7,7 @@ template <typename T> struct gemv_plus {
 };
 
 template <typename T> static inline void gemv_store(const mst_gemv_parameters &p, T *y, int64_t row, T sum) {
-    T *to = y + row * p.y_step;
+    T *to = y + row * p.y_stride;
     *to = p.beta == 0 ? (T)p.alpha * sum : (T)p.alpha * sum + (T)p.beta * *to;
 }
 
@@ -15,9 +15,9 @@ template <typename T> static inline void gemv_threads(const mst_gemv_parameters 
     const T *a = MST_ADDRESS(const T, p.a), *x = MST_ADDRESS(const T, p.x);
     T *y = MST_ADDRESS(T, p.y);
     MST_EACH(row, p.n) {
-        const T *from = a + row * p.down;
+        const T *from = a + row * p.row_stride;
         T sum = 0;
-        for (int64_t j = 0; j < p.k; j++) sum += from[j * p.across] * x[j * p.x_step];
+        for (int64_t j = 0; j < p.k; j++) sum += from[j * p.column_stride] * x[j * p.x_stride];
         gemv_store(p, y, row, sum);
     }
 }
@@ -26,8 +26,8 @@ template <typename T> static inline void gemv_blocks(const mst_gemv_parameters &
     const T *a = MST_ADDRESS(const T, p.a), *x = MST_ADDRESS(const T, p.x);
     T *y = MST_ADDRESS(T, p.y);
     MST_BLOCKS(row, p.n) {
-        const T *from = a + row * p.down;
-        MST_BLOCK_REDUCE(T, sum, j, p.k, (T)0, from[j * p.across] * x[j * p.x_step], gemv_plus<T>());
+        const T *from = a + row * p.row_stride;
+        MST_BLOCK_REDUCE(T, sum, j, p.k, (T)0, from[j * p.column_stride] * x[j * p.x_stride], gemv_plus<T>());
         MST_ONE { gemv_store(p, y, row, sum); }
     }
 }

@@ -7,7 +7,7 @@
 /* Strides are in elements. */
 typedef struct mst_gemv_parameters {
     void *a, *x, *y;
-    int64_t n, k, down, across, x_step, y_step;
+    int64_t n, k, row_stride, column_stride, x_stride, y_stride;
     double alpha, beta;
     int32_t dtype;
 } mst_gemv_parameters;

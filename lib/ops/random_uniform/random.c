@@ -7,7 +7,7 @@
 
 void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]) {
     const mst_random_lanes lanes = mst_philox(counter, key);
-    for (int i = 0; i < 4; i++) out[i] = lanes.of[i];
+    for (int i = 0; i < 4; i++) out[i] = lanes.words[i];
 }
 
 /* A stream of numbers, with the block that was used last. */
@@ -37,16 +37,16 @@ static double uniform_f64(stream *s, uint64_t i) {
 
 /* Box-Muller: normal numbers 2 j and 2 j + 1 come from the uniform numbers u and v with the same
  * indices; 1 - u is in (0, 1]. */
-#define DEFINE(name, T)                                                                                    \
-    static T value_##name(stream *s, uint64_t i) {                                                         \
-        if (!s->p->normal) return (T)uniform_##name(s, i);                                                 \
-        double u = uniform_##name(s, i & ~(uint64_t)1), v = uniform_##name(s, i | 1);                      \
-        double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;                                       \
-        return (T)(s->p->mean + s->p->deviation * radius * (i % 2 ? sin(angle) : cos(angle)));             \
-    }                                                                                                      \
-    static void fill_##name(void *context, char *const *at, const int64_t *step, int64_t n) {              \
-        stream *s = context;                                                                               \
-        for (int64_t i = 0; i < n; i++) *(T *)(void *)(at[0] + i * step[0]) = value_##name(s, s->index++); \
+#define DEFINE(name, T)                                                                                      \
+    static T value_##name(stream *s, uint64_t i) {                                                           \
+        if (!s->p->normal) return (T)uniform_##name(s, i);                                                   \
+        double u = uniform_##name(s, i & ~(uint64_t)1), v = uniform_##name(s, i | 1);                        \
+        double radius = sqrt(-2 * log(1 - u)), angle = 2 * M_PI * v;                                         \
+        return (T)(s->p->mean + s->p->deviation * radius * (i % 2 ? sin(angle) : cos(angle)));               \
+    }                                                                                                        \
+    static void fill_##name(void *context, char *const *at, const int64_t *stride, int64_t n) {              \
+        stream *s = context;                                                                                 \
+        for (int64_t i = 0; i < n; i++) *(T *)(void *)(at[0] + i * stride[0]) = value_##name(s, s->index++); \
     }
 DEFINE(f32, float)
 DEFINE(f64, double)
@@ -54,9 +54,9 @@ DEFINE(f64, double)
 muster_status mst_random_host(const void *parameters) {
     const mst_random_request *p = parameters;
     stream s = {.p = p, .index = p->first};
-    mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
-    mst_walk_run(&walk, p->y.dtype == MUSTER_F32 ? fill_f32 : fill_f64, &s);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
+    mst_iterator_run(&iterator, p->y.dtype == MUSTER_F32 ? fill_f32 : fill_f64, &s);
     return MUSTER_OK;
 }
 
@@ -72,6 +72,6 @@ muster_status mst_random_issue(muster_worker *worker, const void *parameters) {
                                      .dtype = p->y.dtype,
                                      .normal = p->normal};
     if (of_code.count == 0) return MUSTER_OK;
-    mst_walk_make(&of_code.walk, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
+    mst_iterator_make(&of_code.iterator, p->y.ndim, p->y.shape, 1, (const muster_tensor *[]){&p->y});
     return mst_op_code(worker, mst_random_code, of_code.count, &of_code, sizeof of_code);
 }

@@ -2,10 +2,10 @@
 #ifndef MST_RANDOM_PARAMETERS_IMPL_H
 #define MST_RANDOM_PARAMETERS_IMPL_H
 
-#include "walk_impl.h"
+#include "iterator_impl.h"
 
 typedef struct mst_random_parameters {
-    mst_walk walk; /* y */
+    mst_iterator iterator; /* y */
     int64_t count;
     uint64_t seed, first;
     double mean, deviation;
@@ -13,7 +13,7 @@ typedef struct mst_random_parameters {
 } mst_random_parameters;
 
 typedef struct mst_random_lanes {
-    uint32_t of[4];
+    uint32_t words[4];
 } mst_random_lanes;
 
 /* Philox 4x32-10. */

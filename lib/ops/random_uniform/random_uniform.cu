@@ -11,12 +11,12 @@ static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
 template <typename T> struct random_kind;
 template <> struct random_kind<float> {
     enum { NUMBERS = 4 };
-    static inline double uniform(const mst_random_lanes &lanes, int i) { return (double)(lanes.of[i] >> 8) * 0x1p-24; }
+    static inline double uniform(const mst_random_lanes &lanes, int i) { return (double)(lanes.words[i] >> 8) * 0x1p-24; }
 };
 template <> struct random_kind<double> {
     enum { NUMBERS = 2 };
     static inline double uniform(const mst_random_lanes &lanes, int i) {
-        return (double)(((uint64_t)lanes.of[2 * i + 1] << 32 | lanes.of[2 * i]) >> 11) * 0x1p-53;
+        return (double)(((uint64_t)lanes.words[2 * i + 1] << 32 | lanes.words[2 * i]) >> 11) * 0x1p-53;
     }
 };
 
@@ -35,9 +35,9 @@ template <typename T> static inline T random_number(const mst_random_parameters 
 /* Side by side: each thread has a whole block of numbers. Else one number each. */
 template <typename T> static inline void random_fill(const mst_random_parameters &p) {
     enum { NUMBERS = random_kind<T>::NUMBERS };
-    char *y = MST_ADDRESS(char, p.walk.base[0]);
+    char *y = MST_ADDRESS(char, p.iterator.base[0]);
     uint64_t last = p.first + (uint64_t)p.count - 1, begin = p.first / NUMBERS;
-    if (p.walk.ndim == 1 && p.walk.steps[0][0] == (int64_t)sizeof(T) && last >= p.first) {
+    if (p.iterator.ndim == 1 && p.iterator.strides[0][0] == (int64_t)sizeof(T) && last >= p.first) {
         MST_EACH(b, (int64_t)(last / NUMBERS - begin + 1)) {
             mst_random_lanes lanes = random_block(p.seed, begin + (uint64_t)b);
             for (int i = 0; i < NUMBERS; i++) {
@@ -50,7 +50,7 @@ template <typename T> static inline void random_fill(const mst_random_parameters
     MST_EACH(i, p.count) {
         int64_t offset[1];
         uint64_t number = p.first + (uint64_t)i;
-        mst_offsets<1>(p.walk, i, offset);
+        mst_offsets<1>(p.iterator, i, offset);
         *(T *)(y + offset[0]) = random_number<T>(p, random_block(p.seed, number / NUMBERS), (int)(number % NUMBERS));
     }
 }

@@ -42,7 +42,7 @@ typedef struct reduce_parameters {
                        [MUSTER_PROD] = prod_##name, \
                        [MUSTER_MAX] = max_##name,   \
                        [MUSTER_MIN] = min_##name},
-static const mst_walk_inner loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
+static const mst_iterator_loop loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
     MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW)
         MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = {[MUSTER_PROD] = and_bool, [MUSTER_MAX] = or_bool, [MUSTER_MIN] = and_bool}};
 
@@ -57,23 +57,23 @@ static const mst_walk_inner loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
 #undef SUFFIX
 #undef T
 
-static void sum_run_f32(void *context, char *const *at, const int64_t *step, int64_t n) {
-    if (step[0] != sizeof(float) || step[1] != 0) {
-        sum_f32(context, at, step, n);
+static void sum_run_f32(void *context, char *const *at, const int64_t *stride, int64_t n) {
+    if (stride[0] != sizeof(float) || stride[1] != 0) {
+        sum_f32(context, at, stride, n);
         return;
     }
     *(double *)(void *)at[1] += contiguous_f32((const float *)(void *)at[0], n);
 }
 
-static void sum_run_f64(void *context, char *const *at, const int64_t *step, int64_t n) {
-    if (step[0] != sizeof(double) || step[1] != 0) {
-        sum_f64(context, at, step, n);
+static void sum_run_f64(void *context, char *const *at, const int64_t *stride, int64_t n) {
+    if (stride[0] != sizeof(double) || stride[1] != 0) {
+        sum_f64(context, at, stride, n);
         return;
     }
     *(double *)(void *)at[1] += contiguous_f64((const double *)(void *)at[0], n);
 }
 
-static mst_walk_inner loop_of(muster_reduction op, muster_dtype dtype) {
+static mst_iterator_loop loop_of(muster_reduction op, muster_dtype dtype) {
     bool sums = op == MUSTER_SUM || op == MUSTER_AVG;
     if (sums && dtype == MUSTER_F32) return sum_run_f32;
     if (sums && dtype == MUSTER_F64) return sum_run_f64;
@@ -115,9 +115,9 @@ typedef struct store_state {
     double divisor;
 } store_state;
 
-static void store_all(void *context, char *const *at, const int64_t *step, int64_t n) {
+static void store_all(void *context, char *const *at, const int64_t *stride, int64_t n) {
     const store_state *state = context;
-    for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * step[1], at[0] + i * step[0], state->divisor);
+    for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * stride[1], at[0] + i * stride[0], state->divisor);
 }
 
 static muster_status reduce_host(const void *parameters) {
@@ -126,14 +126,14 @@ static muster_status reduce_host(const void *parameters) {
     void *sums = p->sums ? p->sums : &single;
     muster_tensor to = muster_tensor_make(accumulator_dtype(p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
     along.dtype = to.dtype, along.data = sums, along.byte_offset = 0;
-    for (int32_t d = 0, own = 0; d < p->x.ndim; d++) along.strides[d] = p->axis < 0 || d == p->axis ? 0 : to.strides[own++];
+    for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axis < 0 || d == p->axis ? 0 : to.strides[y_axis++];
     mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
-    mst_walk walk;
-    mst_walk_make(&walk, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
-    mst_walk_run(&walk, loop_of(p->op, p->x.dtype), NULL);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
+    mst_iterator_run(&iterator, loop_of(p->op, p->x.dtype), NULL);
     store_state state = {p->y.dtype, p->op == MUSTER_AVG ? (double)p->length : 1};
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
-    mst_walk_run(&walk, store_all, &state);
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
+    mst_iterator_run(&iterator, store_all, &state);
     return MUSTER_OK;
 }
 

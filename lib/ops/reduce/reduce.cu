@@ -76,10 +76,10 @@ template <typename D, typename A> static inline void reduce_store(const mst_redu
 template <typename D, typename A> struct reduce_source {
     const mst_reduce_parameters &p;
     const char *x;
-    int64_t step;
+    int64_t stride;
     bool flat;
     inline reduce_source(const mst_reduce_parameters &parameters)
-        : p(parameters), x(MST_ADDRESS(char, p.outer.base[0])), step(p.inner.steps[0][0]), flat(p.inner.ndim == 1) {}
+        : p(parameters), x(MST_ADDRESS(char, p.outer.base[0])), stride(p.inner.strides[0][0]), flat(p.inner.ndim == 1) {}
     inline const char *row(int64_t result) const {
         if (!x) return x; /* nothing to reduce */
         int64_t offset[2];
@@ -87,7 +87,7 @@ template <typename D, typename A> struct reduce_source {
         return x + offset[0];
     }
     inline A at(const char *from, int64_t i) const {
-        int64_t offset[1] = {i * step};
+        int64_t offset[1] = {i * stride};
         if (!flat) mst_offsets<1>(p.inner, i, offset);
         return (A)D::load(*(const typename D::stored *)(from + offset[0]));
     }

@@ -36,8 +36,8 @@ static void split(const muster_tensor *x, int32_t axis, muster_tensor *outer, mu
 /* Do neighbouring results lie closer to each other than neighbouring elements of one result? Then
  * neighbouring threads read neighbouring addresses. */
 static bool side_by_side(const mst_reduce_parameters *p) {
-    int64_t across = p->outer.steps[0][p->outer.ndim - 1], along = p->inner.steps[0][p->inner.ndim - 1];
-    return p->results >= FEWEST_THREADS && llabs(across) < llabs(along);
+    int64_t result_stride = p->outer.strides[0][p->outer.ndim - 1], element_stride = p->inner.strides[0][p->inner.ndim - 1];
+    return p->results >= FEWEST_THREADS && llabs(result_stride) < llabs(element_stride);
 }
 
 muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
@@ -49,8 +49,8 @@ muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const
                                .divisor = op == MUSTER_AVG ? (double)length : 1,
                                .dtype = x->dtype,
                                .op = op};
-    mst_walk_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){&outer, y});
-    mst_walk_make(&p.inner, inner.ndim, inner.shape, 1, (const muster_tensor *[]){&inner});
+    mst_iterator_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){&outer, y});
+    mst_iterator_make(&p.inner, inner.ndim, inner.shape, 1, (const muster_tensor *[]){&inner});
     if (length == 0) p.outer.base[0] = NULL; /* nothing is read, and the tensor may have no memory */
     bool threads = length > 0 && (side_by_side(&p) || length <= FEWEST_THREADS);
     int64_t most = (threads ? MOST_THREADS : MOST_BLOCKS) / p.results;
@@ -70,6 +70,6 @@ muster_status mst_reduce_sum_partials(muster_worker *worker, void *partials, int
                                .divisor = 1,
                                .dtype = y->dtype,
                                .op = MUSTER_SUM};
-    mst_walk_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){y, y});
+    mst_iterator_make(&p.outer, y->ndim, y->shape, 2, (const muster_tensor *[]){y, y});
     return mst_op_code(worker, &mst_reduce_code[PARTIALS], 1, &p, sizeof p);
 }

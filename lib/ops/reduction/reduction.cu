@@ -93,12 +93,12 @@ template <typename D> static inline void update_floats(const mst_update_paramete
     const C *sum = MST_ADDRESS(const C, p.sum);
     C alpha = (C)p.alpha, beta = (C)p.beta;
     MST_EACH(i, p.count) {
-        C step = alpha * sum[i];
+        C change = alpha * sum[i];
         if (velocity) {
-            velocity[i] = D::store(beta * D::load(velocity[i]) + step);
-            step = D::load(velocity[i]);
+            velocity[i] = D::store(beta * D::load(velocity[i]) + change);
+            change = D::load(velocity[i]);
         }
-        x[i] = D::store(D::load(parameter[i]) + step);
+        x[i] = D::store(D::load(parameter[i]) + change);
     }
 }
 

@@ -12,11 +12,11 @@ typedef struct relu_gradient_parameters {
 
 static muster_status relu_gradient_host(const void *parameters) {
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = relu_gradient_##name,
-    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     const relu_gradient_parameters *p = parameters;
-    mst_walk walk;
-    mst_walk_make(&walk, p->dx.ndim, p->dx.shape, 3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
-    mst_walk_run(&walk, loops[p->dx.dtype], NULL);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->dx.ndim, p->dx.shape, 3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
+    mst_iterator_run(&iterator, loops[p->dx.dtype], NULL);
     return MUSTER_OK;
 }
 

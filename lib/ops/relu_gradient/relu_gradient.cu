@@ -2,10 +2,10 @@
 
 MST_KERNEL(mst_relu_gradient, mst_element_parameters) {
     switch (p.dtype) {
-#define CASE(NAME, name)                                                                                   \
-    case MUSTER_##NAME: {                                                                                  \
-        typedef mst_##name::computed C;                                                                    \
-        return mst_map<mst_##name, 2>(p.walk, p.count, [](const C *v) { return v[0] > 0 ? v[1] : (C)0; }); \
+#define CASE(NAME, name)                                                                                       \
+    case MUSTER_##NAME: {                                                                                      \
+        typedef mst_##name::computed C;                                                                        \
+        return mst_map<mst_##name, 2>(p.iterator, p.count, [](const C *v) { return v[0] > 0 ? v[1] : (C)0; }); \
     }
         MST_EACH_FLOAT_TYPE(CASE)
 #undef CASE

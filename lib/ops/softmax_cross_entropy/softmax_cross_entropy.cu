@@ -7,7 +7,7 @@ static inline float softmax_exp(float v) { return expf(v); }
 static inline double softmax_exp(double v) { return exp(v); }
 
 static inline int64_t softmax_label(const mst_softmax_parameters &p, const void *labels, int64_t row) {
-    int64_t at = row * p.label_step;
+    int64_t at = row * p.label_stride;
     if (p.label_dtype == MUSTER_U8) return ((const uint8_t *)labels)[at];
     return p.label_dtype == MUSTER_I32 ? ((const int32_t *)labels)[at] : ((const int64_t *)labels)[at];
 }
@@ -46,19 +46,19 @@ template <typename T> static inline void softmax_threads(const mst_softmax_param
             hits[row] = -1;
             continue;
         }
-        const T *z = logits + row * p.down;
+        const T *z = logits + row * p.row_stride;
         for (int64_t j = 1; j < p.k; j++)
-            if (z[j * p.across] > z[largest * p.across]) largest = j;
-        T top = z[largest * p.across], own = z[label * p.across] - top;
+            if (z[j * p.column_stride] > z[largest * p.column_stride]) largest = j;
+        T top = z[largest * p.column_stride], label_logit = z[label * p.column_stride] - top;
         double sum = 0;
-        for (int64_t j = 0; j < p.k; j++) sum += (double)softmax_exp(z[j * p.across] - top);
-        losses[row] = log(sum) - (double)own;
+        for (int64_t j = 0; j < p.k; j++) sum += (double)softmax_exp(z[j * p.column_stride] - top);
+        losses[row] = log(sum) - (double)label_logit;
         hits[row] = largest == label;
         if (gradient) {
-            T scale = (T)p.scale, factor = (T)((double)scale / sum), *g = gradient + row * p.gradient_down;
+            T scale = (T)p.scale, factor = (T)((double)scale / sum), *g = gradient + row * p.gradient_row_stride;
             for (int64_t j = 0; j < p.k; j++) {
-                T e = softmax_exp(z[j * p.across] - top) * factor;
-                g[j * p.gradient_across] = j == label ? e - scale : e;
+                T e = softmax_exp(z[j * p.column_stride] - top) * factor;
+                g[j * p.gradient_column_stride] = j == label ? e - scale : e;
             }
         }
     }
@@ -72,24 +72,24 @@ template <typename T> static inline void softmax_blocks(const mst_softmax_parame
     double *losses = MST_ADDRESS(double, p.losses);
     int64_t *hits = MST_ADDRESS(int64_t, p.hits);
     MST_BLOCKS(row, p.n) {
-        const T *z = logits + row * p.down;
+        const T *z = logits + row * p.row_stride;
         int64_t label = softmax_label(p, labels, row);
         bool good = label >= 0 && label < p.k;
         const best none = {0, -1};
-        auto at = [=](int64_t j) -> best { return {z[j * p.across], j}; };
+        auto at = [=](int64_t j) -> best { return {z[j * p.column_stride], j}; };
         MST_BLOCK_REDUCE(best, largest, j, p.k, none, at(j), softmax_higher<T>());
         /* read before the gradient may lie there */
-        T top = largest.value, own = good ? z[label * p.across] - top : (T)0;
-        MST_BLOCK_REDUCE(double, sum, j, p.k, 0.0, (double)softmax_exp(z[j * p.across] - top), softmax_plus<double>());
+        T top = largest.value, label_logit = good ? z[label * p.column_stride] - top : (T)0;
+        MST_BLOCK_REDUCE(double, sum, j, p.k, 0.0, (double)softmax_exp(z[j * p.column_stride] - top), softmax_plus<double>());
         MST_ONE {
-            losses[row] = good ? log(sum) - (double)own : 0;
+            losses[row] = good ? log(sum) - (double)label_logit : 0;
             hits[row] = good ? largest.index == label : -1;
         }
         if (gradient && good) {
-            T scale = (T)p.scale, factor = (T)((double)scale / sum), *g = gradient + row * p.gradient_down;
+            T scale = (T)p.scale, factor = (T)((double)scale / sum), *g = gradient + row * p.gradient_row_stride;
             MST_BLOCK_EACH(j, p.k) {
-                T e = softmax_exp(z[j * p.across] - top) * factor;
-                g[j * p.gradient_across] = j == label ? e - scale : e;
+                T e = softmax_exp(z[j * p.column_stride] - top) * factor;
+                g[j * p.gradient_column_stride] = j == label ? e - scale : e;
             }
         }
     }

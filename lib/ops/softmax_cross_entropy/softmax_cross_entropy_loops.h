@@ -6,7 +6,7 @@ static double MST_JOIN(row_, SUFFIX)(const T *z, int64_t stride, int64_t k, int6
     int64_t largest = 0;
     for (int64_t j = 1; j < k; j++)
         if (z[j * stride] > z[largest * stride]) largest = j;
-    T top = z[largest * stride], guess = z[label * stride] - top;
+    T top = z[largest * stride], label_logit = z[label * stride] - top;
     double sum = 0;
     for (int64_t j = 0; j < k; j++) {
         T e = EXP(z[j * stride] - top);
@@ -19,7 +19,7 @@ static double MST_JOIN(row_, SUFFIX)(const T *z, int64_t stride, int64_t k, int6
         g[label * g_stride] -= scale;
     }
     *hit = largest == label;
-    return log(sum) - (double)guess;
+    return log(sum) - (double)label_logit;
 }
 
 static void MST_JOIN(rows_, SUFFIX)(const softmax_parameters *p) {

@@ -12,7 +12,7 @@ typedef struct mst_softmax_parameters {
     int64_t *correct;
     double *losses;
     int64_t *hits, *bad;
-    int64_t n, k, down, across, label_step, gradient_down, gradient_across;
+    int64_t n, k, row_stride, column_stride, label_stride, gradient_row_stride, gradient_column_stride;
     double scale;
     int32_t dtype, label_dtype;
 } mst_softmax_parameters;

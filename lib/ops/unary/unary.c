@@ -25,17 +25,17 @@ typedef struct unary_parameters {
 #define UNSIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 enum { OPERATIONS = MUSTER_RECIPROCAL + 1 };
-static const mst_walk_inner loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
-                                                                      MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
+static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
+                                                                         MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
 static const char *const names[] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal", NULL};
 
 static bool unary_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
 
 static muster_status unary_host(const void *parameters) {
     const unary_parameters *p = parameters;
-    mst_walk walk;
-    mst_walk_make(&walk, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
-    mst_walk_run(&walk, loops[p->y.dtype][p->op], NULL);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
+    mst_iterator_run(&iterator, loops[p->y.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 

@@ -38,7 +38,7 @@ MST_OUTLINE double unary_function(int32_t op, double v) {
 template <typename D> static inline void unary_floats(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
-    mst_map<D, 1>(p.walk, p.count, [=](const C *in) -> C {
+    mst_map<D, 1>(p.iterator, p.count, [=](const C *in) -> C {
         C v = in[0];
         switch (op) {
         case MUSTER_NEG:
@@ -60,7 +60,7 @@ template <typename D> static inline void unary_floats(const mst_element_paramete
 template <typename D, bool SIGNED> static inline void unary_integers(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
-    mst_map<D, 1>(p.walk, p.count, [=](const C *in) -> C {
+    mst_map<D, 1>(p.iterator, p.count, [=](const C *in) -> C {
         uint64_t v = (uint64_t)in[0];
         bool negative = SIGNED && (int64_t)v < 0;
         switch (op) {

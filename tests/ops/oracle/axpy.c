@@ -7,7 +7,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     double alpha = (double)ops_random(5) - 2;
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), x = ops_random(4) ? ops_input(w, dtype, s) : y;
-    FOR_EVERY(y, OF(y) + alpha * OF(x));
+    FOR_EVERY(y, ELEMENT(y) + alpha * ELEMENT(x));
     assert_ok(ops_apply(w, o, VALUES({.number = alpha}), PAIRS(&x, &y)));
     ops_check(w, o, &y, ops_results);
 }

@@ -9,7 +9,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     int64_t n = ops_random_size(9), k = ops_random_size(40);
     ops_pair y = ops_matrix(w, dtype, n, k, false), x = ops_random(4) ? ops_matrix(w, dtype, n, k, true) : y,
              bias = ops_vector(w, dtype, k, true);
-    FOR_EVERY(y, fmax(OF(x) + OF(bias), 0));
+    FOR_EVERY(y, fmax(ELEMENT(x) + ELEMENT(bias), 0));
     assert_ok(ops_apply(w, o, NULL, PAIRS(&x, &bias, &y)));
     ops_check(w, o, &y, ops_results);
 }

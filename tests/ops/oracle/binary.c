@@ -27,7 +27,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), a = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y,
              b = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
-    FOR_EVERY(y, plain_binary(op, !mst_dtype_is_float(dtype), OF(a), OF(b)));
+    FOR_EVERY(y, plain_binary(op, !mst_dtype_is_float(dtype), ELEMENT(a), ELEMENT(b)));
     assert_ok(ops_apply(w, o, VALUES({.integer = op}), PAIRS(&a, &b, &y)));
     ops_check(w, o, &y, ops_results);
 }

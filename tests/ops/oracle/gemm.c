@@ -9,7 +9,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_pair a = ops_matrix(w, dtype, m, k, true), b = ops_matrix(w, dtype, k, n, true), y = ops_matrix(w, dtype, m, n, false);
     mst_gemm_limit = ops_random(2) ? INT32_MAX : 2 + ops_random(5);
     if (beta == 0) ops_fill_with_nan(w, &y);
-    FOR_EVERY(y, ops_scaled(alpha, ops_dot_of(&a, index[0], &b, index[1]), beta, OF(y)));
+    FOR_EVERY(y, ops_scaled(alpha, ops_dot_of(&a, index[0], &b, index[1]), beta, ELEMENT(y)));
     const muster_status status = ops_apply(w, o, VALUES({.number = alpha}, {.number = beta}), PAIRS(&a, &b, &y));
     if (mst_blas_get()->sgemm || mst_op_by_code(w)) {
         assert_ok(status);

@@ -9,7 +9,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     double alpha = (double)ops_random(5) - 2, beta = (double)ops_random(3);
     ops_pair a = ops_matrix(w, dtype, n, k, true), x = ops_vector(w, dtype, k, true), y = ops_vector(w, dtype, n, false);
     if (beta == 0) ops_fill_with_nan(w, &y);
-    FOR_EVERY(y, ops_scaled(alpha, ops_dot_of(&a, index[0], &x, 0), beta, OF(y)));
+    FOR_EVERY(y, ops_scaled(alpha, ops_dot_of(&a, index[0], &x, 0), beta, ELEMENT(y)));
     assert_ok(ops_apply(w, o, VALUES({.number = alpha}, {.number = beta}), PAIRS(&a, &x, &y)));
     ops_check(w, o, &y, ops_results);
 }

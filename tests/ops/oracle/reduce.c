@@ -7,7 +7,7 @@
 /* Integers in 64 bits, of which the low ones are kept; floats in double. */
 static double plain_reduce(muster_reduction op, const ops_pair *x, int32_t axis, const int64_t *result) {
     int64_t index[MUSTER_MAX_DIMS] = {0}, length = 0;
-    uint64_t whole = op == MUSTER_PROD;
+    uint64_t wrapped = op == MUSTER_PROD;
     double sum = op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? -INFINITY : op == MUSTER_MIN ? INFINITY : 0;
     for (int32_t d = 0; d < x->host.ndim; d++)
         if (axis >= 0 && d != axis) index[d] = result[d < axis ? d : d - 1];
@@ -15,7 +15,7 @@ static double plain_reduce(muster_reduction op, const ops_pair *x, int32_t axis,
     do {
         double value = ops_element(x->host, x->host.ndim, index);
         uint64_t bits = (uint64_t)(int64_t)value;
-        whole = op == MUSTER_PROD ? whole * bits : whole + bits;
+        wrapped = op == MUSTER_PROD ? wrapped * bits : wrapped + bits;
         sum = op == MUSTER_PROD ? sum * value : op == MUSTER_MAX ? fmax(sum, value) : op == MUSTER_MIN ? fmin(sum, value) : sum + value;
         length++;
     } while (axis >= 0 ? ++index[axis] < x->host.shape[axis] : ops_next(x->host.ndim, x->host.shape, index));
@@ -23,8 +23,8 @@ static double plain_reduce(muster_reduction op, const ops_pair *x, int32_t axis,
     bool wraps = (op == MUSTER_SUM || op == MUSTER_PROD) && !mst_dtype_is_float(x->host.dtype) && x->host.dtype != MUSTER_BOOL;
     if (!wraps) return sum;
     int64_t size = muster_dtype_size(x->host.dtype);
-    if (size == 8) return ops_is_unsigned(x->host.dtype) ? (double)whole : (double)(int64_t)whole;
-    return (double)(whole % ((uint64_t)1 << 8 * size));
+    if (size == 8) return ops_is_unsigned(x->host.dtype) ? (double)wrapped : (double)(int64_t)wrapped;
+    return (double)(wrapped % ((uint64_t)1 << 8 * size));
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {

@@ -8,7 +8,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), x = ops_random(4) ? ops_input(w, dtype, s) : y;
     if (beta == 0 && x.host.data != y.host.data) ops_fill_with_nan(w, &y);
-    FOR_EVERY(y, ops_scaled(alpha, OF(x), beta, OF(y)));
+    FOR_EVERY(y, ops_scaled(alpha, ELEMENT(x), beta, ELEMENT(y)));
     assert_ok(ops_apply(w, o, VALUES({.number = alpha}, {.number = beta}), PAIRS(&x, &y)));
     ops_check(w, o, &y, ops_results);
 }

@@ -43,7 +43,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
         assert_refused(muster_unary_op(w, op, x.device, y.device), MUSTER_UNSUPPORTED, "muster_unary_op: x: expected");
         return;
     }
-    FOR_EVERY(y, plain_unary(op, OF(x)));
+    FOR_EVERY(y, plain_unary(op, ELEMENT(x)));
     assert_ok(ops_apply(w, o, VALUES({.integer = op}), PAIRS(&x, &y)));
     ops_check(w, o, &y, ops_results);
 }

@@ -6,23 +6,23 @@ typedef struct leaky_relu_parameters {
     double slope;
 } leaky_relu_parameters;
 
-#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                  \
-    MST_CLONES static void leaky_relu_##name(void *context, char *const *at, const int64_t *step, int64_t n) { \
-        const C slope = (C) * (const double *)context;                                                         \
-        for (int64_t i = 0; i < n; i++) {                                                                      \
-            const C v = LOAD(*(const T *)(void *)(at[0] + i * step[0]));                                       \
-            *(T *)(void *)(at[1] + i * step[1]) = STORE(v < 0 ? slope * v : v);                                \
-        }                                                                                                      \
+#define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                    \
+    MST_CLONES static void leaky_relu_##name(void *context, char *const *at, const int64_t *stride, int64_t n) { \
+        const C slope = (C) * (const double *)context;                                                           \
+        for (int64_t i = 0; i < n; i++) {                                                                        \
+            const C v = LOAD(*(const T *)(void *)(at[0] + i * stride[0]));                                       \
+            *(T *)(void *)(at[1] + i * stride[1]) = STORE(v < 0 ? slope * v : v);                                \
+        }                                                                                                        \
     }
 MST_EACH_FLOAT(DEFINE)
 
 static muster_status leaky_relu_host(const void *parameters) {
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = leaky_relu_##name,
-    static const mst_walk_inner loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+    static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
     leaky_relu_parameters p = *(const leaky_relu_parameters *)parameters;
-    mst_walk walk;
-    mst_walk_make(&walk, p.y.ndim, p.y.shape, 2, (const muster_tensor *[]){&p.x, &p.y});
-    mst_walk_run(&walk, loops[p.y.dtype], &p.slope);
+    mst_iterator iterator;
+    mst_iterator_make(&iterator, p.y.ndim, p.y.shape, 2, (const muster_tensor *[]){&p.x, &p.y});
+    mst_iterator_run(&iterator, loops[p.y.dtype], &p.slope);
     return MUSTER_OK;
 }
 

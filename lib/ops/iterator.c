@@ -1,0 +1,56 @@
+#include "op_impl.h"
+
+static int64_t stride_of(const muster_tensor *tensor, int32_t ndim, int32_t axis, int64_t extent, int64_t size) {
+    int32_t tensor_axis = axis - (ndim - tensor->ndim);
+    if (tensor_axis < 0 || (tensor->shape[tensor_axis] == 1 && extent != 1)) return 0;
+    return tensor->strides[tensor_axis] * size;
+}
+
+void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors) {
+    int64_t sizes[MST_ITERATOR_OPERANDS];
+    iterator->operands = operands;
+    for (int32_t i = 0; i < operands; i++) {
+        sizes[i] = muster_dtype_size(tensors[i]->dtype);
+        iterator->base[i] = muster_tensor_address(*tensors[i]);
+    }
+    int32_t last = -1;
+    for (int32_t d = 0; d < ndim; d++) {
+        if (shape[d] == 1) continue;
+        int64_t strides[MST_ITERATOR_OPERANDS];
+        bool joins = last >= 0;
+        for (int32_t i = 0; i < operands; i++) {
+            strides[i] = stride_of(tensors[i], ndim, d, shape[d], sizes[i]);
+            joins = joins && iterator->strides[i][last] == strides[i] * shape[d];
+        }
+        if (!joins) iterator->shape[++last] = 1;
+        iterator->shape[last] *= shape[d];
+        for (int32_t i = 0; i < operands; i++) iterator->strides[i][last] = strides[i];
+    }
+    if (last < 0) { /* a single element */
+        iterator->shape[++last] = 1;
+        for (int32_t i = 0; i < operands; i++) iterator->strides[i][0] = sizes[i];
+    }
+    iterator->ndim = last + 1;
+}
+
+void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context) {
+    char *at[MST_ITERATOR_OPERANDS];
+    int64_t stride[MST_ITERATOR_OPERANDS], index[MUSTER_MAX_DIMS] = {0};
+    int32_t last = iterator->ndim - 1;
+    for (int32_t d = 0; d <= last; d++)
+        if (iterator->shape[d] == 0) return;
+    for (int32_t i = 0; i < iterator->operands; i++) {
+        at[i] = iterator->base[i];
+        stride[i] = iterator->strides[i][last];
+    }
+    for (;;) {
+        inner(context, at, stride, iterator->shape[last]);
+        int32_t d = last - 1;
+        while (d >= 0 && ++index[d] == iterator->shape[d]) {
+            for (int32_t i = 0; i < iterator->operands; i++) at[i] -= iterator->strides[i][d] * (iterator->shape[d] - 1);
+            index[d--] = 0;
+        }
+        if (d < 0) return;
+        for (int32_t i = 0; i < iterator->operands; i++) at[i] += iterator->strides[i][d];
+    }
+}
