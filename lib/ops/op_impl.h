@@ -116,8 +116,8 @@ static inline bool mst_op_by_code(const muster_worker *worker) {
 #define MST_TENSORS(...) ((const muster_tensor *const[]){__VA_ARGS__})
 #define MST_ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* The iterator's inner loop over n elements. Operand i begins at at[i] and has a stride of stride[i]
- * bytes. */
+/* The iterator's inner loop over n elements. Operand i begins at at[i] and has a stride of
+ * stride[i] bytes. */
 typedef void (*mst_iterator_loop)(void *context, char *const *at, const int64_t *stride, int64_t n);
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);

@@ -1,5 +1,5 @@
-/* The loops for elements of type T in vectors of LANES elements, which SUM_FOUR adds up; MASK_LANE is
- * an integer of the size of T. SUFFIX is the name of the dtype. */
+/* The loops for elements of type T in vectors of LANES elements, which SUM_FOUR adds up; MASK_LANE
+ * is an integer of the size of T. SUFFIX is the name of the dtype. */
 #define VECTOR MST_JOIN(vector_, SUFFIX)
 #define UNALIGNED MST_JOIN(unaligned_, SUFFIX)
 #define MASK MST_JOIN(mask_, SUFFIX)
@@ -7,7 +7,8 @@
 typedef T VECTOR __attribute__((vector_size(LANES * sizeof(T))));
 typedef T UNALIGNED __attribute__((vector_size(LANES * sizeof(T)), aligned(_Alignof(T)), may_alias));
 typedef MASK_LANE MASK __attribute__((vector_size(LANES * sizeof(T))));
-/* sums[r] = row r . x for four rows. The last LANES elements overlap earlier ones, which the mask excludes. */
+/* sums[r] = row r . x for four rows. The last LANES elements overlap earlier ones, which the mask
+ * excludes. */
 static inline void MST_JOIN(four_, SUFFIX)(const T *a, int64_t ld, const T *x, int64_t k, const MASK *mask, T sums[4]) {
     VECTOR s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0};
     int64_t j = 0;

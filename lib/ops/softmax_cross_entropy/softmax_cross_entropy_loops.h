@@ -1,7 +1,8 @@
 /* The loops for elements of type T, whose exponential function is EXP. SUFFIX is the name of the
  * dtype. */
 
-/* Returns the row's loss, writes its gradient to g (may be z), and sets *hit to 1 if the label is the largest. */
+/* Returns the row's loss, writes its gradient to g (may be z), and sets *hit to 1 if the label is
+ * the largest. */
 static double MST_JOIN(row_, SUFFIX)(const T *z, int64_t stride, int64_t k, int64_t label, T scale, T *g, int64_t g_stride, int64_t *hit) {
     int64_t largest = 0;
     for (int64_t j = 1; j < k; j++)
