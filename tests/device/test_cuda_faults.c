@@ -76,7 +76,7 @@ static void play(scene *s) {
         if (step == STEPS)
             check_pattern(s->out, BYTES, 1);
         else
-            (void)went_well(table->synchronize(s->device)); /* as whoever calls would: what follows relies on what failed */
+            (void)went_well(table->synchronize(s->device)); /* as a caller would: what follows relies on what failed */
     }
     if (went_well(table->host_memory->allocate(s->device, 100, &s->pinned))) table->host_memory->release(s->device, s->pinned);
     if (went_well(table->host_memory->pin(s->device, s->in, BYTES))) table->host_memory->unpin(s->device, s->in);

@@ -373,7 +373,7 @@ static uint64_t perform_change(thread *t, const operation *o) {
     if (teaches(o) && acquires(o->order)) t->unknown &= *released(o->address);
     if (o->kind == EXPLORE_COMPARE_EXCHANGE && before != o->expected) return before;
     store_memory(o, changed(o, before));
-    /* Whoever acquires it acquires the releases before it, too. */
+    /* A thread that acquires it acquires the releases before it, too. */
     if (teaches(o) && releases(o->order)) *released(o->address) &= t->unknown;
     return before;
 }

@@ -54,7 +54,7 @@ static bool happened(sim_event *event, uint64_t number) {
     return atomic_load_explicit(&event->marks[number % SIM_MARKS].done, memory_order_acquire) >= number;
 }
 
-/* Also without having run: whoever waits for the record of a lost device must go on. */
+/* Also without having run: a thread that waits for the record of a lost device must go on. */
 static void drop_record(void *data) {
     mark *record = data;
     atomic_fetch_sub_explicit(&record->event->queued, 1, memory_order_relaxed);

@@ -125,7 +125,7 @@ static bool is_sticky(int code) {
 }
 
 static unsigned carry_out(const sim_symbol *symbol, const trap *sprung, int device) {
-    unsigned since = sim_releases(); /* before the count: whoever has seen that can end the stall */
+    unsigned since = sim_releases(); /* before the count: a thread that has seen the count can end the stall */
     if (device < 0) device = sim_current_device();
     atomic_fetch_add_explicit(&injected, 1, memory_order_relaxed);
     switch (sprung->kind) {

@@ -107,7 +107,7 @@ typedef struct sim_node sim_node;
 struct CUstream_st {
     atomic_int life;
     atomic_bool used;             /* its thread has not ended yet */
-    sim_context *_Atomic context; /* atomic, as the two below: read by whoever looks through all streams */
+    sim_context *_Atomic context; /* atomic, as the two below: read by threads that look through all streams */
     atomic_int device;
     atomic_bool blocking;
     pthread_mutex_t issue; /* among issuing threads */
@@ -131,7 +131,7 @@ int sim_streams_of(int device);   /* alive, but for default streams */
 int sim_streams_destroy_all(int device);
 /* As sim_stream_push, with counts of users (already raised) to be lowered when it is done. */
 sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count);
-SIM_EXPORT void sim_wake_all(void); /* whoever waits looks again */
+SIM_EXPORT void sim_wake_all(void); /* every thread that waits checks again */
 /* inject.c: stands still until so much time has passed (0: no end), until a release after the one
  * that `since` counts, or until the stream's end. */
 void sim_stall(uint32_t milliseconds, unsigned since, const sim_stream *stream);
@@ -172,7 +172,7 @@ struct CUmod_st {
 };
 struct CUfunc_st {
     atomic_int life;
-    /* atomic, as the contexts of events and modules: read by whoever looks through all of them */
+    /* atomic, as the contexts of events and modules: read by threads that look through all */
     sim_module *_Atomic module;
     const char *name;
     const struct mst_shim_entry *kernel; /* one of the two */

@@ -297,8 +297,8 @@ sim_result sim_stream_push(sim_stream *stream, const sim_entry *entry) {
 }
 
 /* ---- waiting in the host ---- */
-/* Whoever has seen the record at the end of the queue happen finds the queue empty: for the rest of
- * that entry it waits. */
+/* A thread that has seen the record at the end of the queue happen finds the queue empty: it waits
+ * for the rest of that entry. */
 bool sim_stream_idle(const sim_stream *stream) {
     uint64_t issued = atomic_load_explicit(&stream->issued, memory_order_relaxed);
     bool done;

@@ -151,7 +151,7 @@ static void barriers_that_do_not_meet_end_the_launch(void **state) {
     assert_hazard("wait at different barriers");
 }
 
-/* Whoever has ended does not count. */
+/* A thread that has ended does not count. */
 static void a_block_of_the_largest_size_meets(void **state) {
     int to = 0;
     (void)state;

@@ -318,7 +318,7 @@ mst_nccl_result nccl_finalize(struct ncclComm *comm) {
     return nccl_progress(comm, comm->blocking);
 }
 
-/* Whoever still starts with a rank that has been aborted waits for it until it is aborted, too. */
+/* A rank that still starts waits for a peer that has been aborted, until it is aborted, too. */
 static void abort_rank(struct ncclComm *comm) {
     atomic_store_explicit(&comm->aborted, true, memory_order_relaxed);
     pthread_mutex_lock(&nccl_lock);

@@ -1,4 +1,4 @@
-/* The kernels that the shim made of the kernel texts, for C. Whoever links them provides
+/* The kernels that the shim made of the kernel sources, for C. A program that links them provides
  * mst_shim_address. */
 #ifndef MST_SHIM_H
 #define MST_SHIM_H
