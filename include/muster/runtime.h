@@ -40,7 +40,8 @@ typedef struct muster_runtime_options {
      * restored at close. */
     int32_t keep_blas_threads;
     int32_t no_pinning; /* 1: do not pin worker threads to cores */
-    /* Receives warnings and reports; NULL: they go to standard error. Any thread may call it. */
+    /* Receives warnings and reports, until the runtime has closed; NULL: they go to standard error.
+     * Any thread may call it. */
     void (*log)(void *user, const char *line);
     void *log_user;
     /* Reproducible mode: the number of logical shards. A call gives bit for bit the results of that
@@ -76,8 +77,8 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * Threads: any. */
 MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 /* Waits for calls in progress, stops the workers, and destroys everything of the runtime that is
- * left. Accepts NULL. Errors: BAD_STATE inside a body or a rule of a server, since close would wait
- * for it. Threads: any, but no other thread may use the runtime at the same time or later. */
+ * left. No thread may use the runtime afterwards. Accepts NULL. Errors: BAD_STATE inside a body or
+ * a rule of a server, since close would wait for it. Threads: any. */
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 
 /* The number of devices; -1 for NULL. Threads: any. */

@@ -25,8 +25,9 @@
  * (options.progress), these apply all operations that are begun with a handle.
  *
  * Errors. Every function that returns a status returns INVALID_ARGUMENT for NULL where an object is
- * needed. BAD_STATE: create, destroy and the functions of clients and requests after fork and, but
- * for muster_client_open, inside a rule. What a function adds to these is said there. */
+ * needed. After fork, create, destroy, add_rule and the functions of clients and requests return
+ * BAD_STATE. Inside a rule, these do so as well, but for add_rule and muster_client_open. What a
+ * function adds to these is said there. */
 #ifndef MUSTER_SERVER_H
 #define MUSTER_SERVER_H
 

@@ -32,7 +32,7 @@ typedef struct muster_tensor {
  * resulting tensor with that reason. Threads: any. */
 MUSTER_API muster_tensor muster_tensor_make(muster_dtype dtype, void *data, int32_t ndim, const int64_t *shape);
 
-/* "No tensor". As an output it means that the call need not compute it. */
+/* "No tensor". As an output it means that the call need not compute it. Threads: any. */
 MUSTER_API muster_tensor muster_tensor_none(void);
 
 /* The number of elements (1 for ndim 0). Threads: any. */
