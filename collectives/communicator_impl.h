@@ -42,6 +42,15 @@ typedef struct mst_group {
     uint8_t *winners; /* [MST_GROUP_REQUESTS] the transport that serves each request; in the same allocation */
 } mst_group;
 
+/* What the collectives keep for each worker of the pool, in the worker's slot MST_SLOT_COLLECTIVES.
+ * Only that worker accesses it during a run. */
+typedef struct mst_worker_collectives {
+    _Alignas(MST_CACHE_LINE) muster_communicator *world; /* of all workers */
+    uint64_t group_epoch;                                /* the run that open_groups counts */
+    int32_t open_groups;                                 /* groups begun and not ended in that run */
+    bool per_shard;                                      /* see mst_worker_set_per_shard */
+} mst_worker_collectives;
+
 /* Per-member state. Only the member writes it; other members read rank, momentum and messages. */
 typedef struct mst_member {
     _Alignas(MST_CACHE_LINE) int32_t rank; /* in the pool */
@@ -81,13 +90,24 @@ struct muster_communicator {
     muster_communicator *world, *next;
     _Atomic int32_t users; /* members that have not released it */
     /* the world only */
-    bool fixed_order;     /* combine floats in rank order only */
-    bool recovers;        /* some open transport has a recover function */
-    pthread_mutex_t lock; /* protects the list of parts */
+    mst_worker_collectives *workers; /* [size] */
+    bool fixed_order;                /* combine floats in rank order only */
+    bool recovers;                   /* some open transport has a recover function */
+    pthread_mutex_t lock;            /* protects the list of parts */
     muster_communicator *parts;
     void *open[MST_TRANSPORT_COUNT];    /* per transport: the state that all communicators of this world share; NULL: not open */
     char *reasons[MST_TRANSPORT_COUNT]; /* why a transport is not open; NULL: none given */
 };
+
+static inline mst_worker_collectives *mst_collectives_of(const muster_worker *worker) { return worker->slots[MST_SLOT_COLLECTIVES]; }
+/* Has the worker begun a group in this run that it has not ended? */
+static inline bool mst_worker_has_open_group(const muster_worker *worker) {
+    const mst_worker_collectives *own = mst_collectives_of(worker);
+    return own->open_groups > 0 && own->group_epoch == worker->epoch;
+}
+/* True while the body runs once for each logical shard of the worker. The public collectives are
+ * refused in such a body, because the number of its runs depends on the number of devices. */
+static inline void mst_worker_set_per_shard(muster_worker *worker, bool per_shard) { mst_collectives_of(worker)->per_shard = per_shard; }
 
 static inline int32_t mst_communicator_rank(const muster_communicator *communicator, const muster_worker *worker) {
     return communicator->rank_of[worker->rank];
@@ -110,8 +130,8 @@ typedef struct mst_communicator_options {
     bool fixed_order;
 } mst_communicator_options;
 
-/* Creates the communicator of all workers of a pool and sets worker->communicator. options may be
- * NULL. Destroy it between runs; that also destroys the parts that have not been released. */
+/* Creates the communicator of all workers of a pool and sets their slots. options may be NULL.
+ * Destroy it between runs; that also destroys the parts that have not been released. */
 muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_options *options, muster_communicator **communicator);
 void mst_communicator_destroy(muster_communicator *communicator);
 /* Call it between mst_pool_enter and each run, before the deadlines of the run are set. Recovers

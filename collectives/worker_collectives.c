@@ -107,7 +107,7 @@ static muster_status check_whole(const entrance *e, const mst_request *r) {
 }
 
 static muster_status check_not_per_shard(const entrance *e) {
-    if (e->worker->shard_runs == 0) return MUSTER_OK;
+    if (!mst_collectives_of(e->worker)->per_shard) return MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE,
                      "%s: the body runs once per logical shard, so its workers cannot meet; use muster_function_set_shards_together and "
                      "muster_worker_all_reduce_shards",
@@ -425,7 +425,7 @@ muster_status muster_worker_release(muster_worker *worker, muster_communicator *
     entrance e;
     if (!part) return MUSTER_OK; /* the rank joined no part */
     MUSTER_TRY(enter(&e, "muster_worker_release", worker, part));
-    muster_communicator *world = worker->communicator;
+    const muster_communicator *world = mst_collectives_of(worker)->world;
     if (part == world || part == world->alone)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: part: expected one made by muster_worker_split, received that of all workers",
                          e.where);

@@ -8,11 +8,18 @@
 
 static const mst_worker_state *peer_of(const mst_peer_wait *m) { return &m->worker->pool->states[m->peer]; }
 
+static bool done_with_run(const mst_peer_wait *m, int32_t rank) {
+    return atomic_load(&m->worker->pool->states[rank].done_with) >= m->worker->epoch;
+}
+
+/* Is only the last rendezvous of the run left for the waiting worker? */
+static bool in_last_rendezvous(const mst_peer_wait *m) { return done_with_run(m, m->worker->rank); }
+
 /* ---- what ends a wait ---- */
 
 static bool peer_returned(const mst_peer_wait *m) {
     if (atomic_load(&peer_of(m)->finished) >= m->worker->epoch) return true;
-    return !m->worker->last_rendezvous && !m->reading && atomic_load(&peer_of(m)->done_with) >= m->worker->epoch;
+    return !m->reading && done_with_run(m, m->peer) && !in_last_rendezvous(m);
 }
 
 static bool peer_reads(const mst_peer_wait *m) { return m->reading && atomic_load(m->reading) == m->target; }
@@ -115,7 +122,7 @@ static int64_t slice_ns(int64_t warn_left, int64_t fail_after) {
 static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
     mst_pool *pool = m->worker->pool;
     mst_eventcount *eventcount = &pool->states[m->peer].eventcount;
-    const int64_t fail_after_ns = m->worker->last_rendezvous ? -1 : pool->fail_after_ns;
+    const int64_t fail_after_ns = in_last_rendezvous(m) ? -1 : pool->fail_after_ns;
     int64_t begin = mst_now_ns(), warn_left = pool->warn_after_ns;
     progress seen = {.at_ns = begin, .looked_ns = begin};
     look_at_progress(m, &seen, begin);

@@ -73,7 +73,6 @@ static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, voi
     muster_worker *worker = &state->worker;
     worker->epoch = epoch;
     worker->sequence = 0;
-    worker->last_rendezvous = false;
     worker->scratch_status = MUSTER_OK;
     current_worker = worker;
     if (mst_device_is_host(worker->device)) {
@@ -91,7 +90,6 @@ static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, voi
 
 void mst_worker_last_rendezvous(muster_worker *worker) {
     mst_worker_state *state = &worker->pool->states[worker->rank];
-    worker->last_rendezvous = true;
     atomic_store(&state->done_with, worker->epoch);
     mst_eventcount_notify(&state->eventcount);
 }
@@ -314,11 +312,6 @@ static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
     worker->size = pool->size;
     worker->device = device;
     worker->pool = pool;
-    worker->first_row = rank;
-    worker->rows = 1;
-    worker->total_rows = pool->size;
-    worker->slices = 1;
-    worker->weight = 1;
     mst_device_watch(&pool->states[rank]);
     if (!mst_device_is_host(device)) pool->watches = true;
 }

@@ -36,7 +36,11 @@ typedef struct mst_exit_hook {
     struct mst_exit_hook *next;
 } mst_exit_hook;
 
-/* One worker. The fields below "share" belong to the function module. */
+/* The modules that keep data of their own for each worker. The owner of a slot sets it and clears
+ * it. The scheduler makes workers whose slots are all NULL, and never reads or writes a slot
+ * afterwards: what a slot holds stays from run to run. */
+typedef enum { MST_SLOT_COLLECTIVES, MST_SLOT_FUNCTION, MST_WORKER_SLOTS } mst_worker_slot;
+
 struct muster_worker {
     _Alignas(MST_CACHE_LINE) int32_t rank;
     int32_t size;
@@ -46,21 +50,9 @@ struct muster_worker {
     uint64_t sequence; /* collectives entered in this run */
     mst_scratch_block *scratch;
     int64_t scratch_count, scratch_capacity;
-    muster_status scratch_status; /* of a failed scratch request, for the operations that get "no tensor" */
-    /* share */
-    int64_t first_row, rows, total_rows, slice, slices;
-    double weight;
-    /* reproducible mode only, else 0: the shard being run (or the first of those run together), of
-     * how many, how many this run of the body computes; and how often the body runs on this worker
-     * for one shard at a time (collectives that depend on N are refused in it) */
-    int32_t shard, shards, shards_here, shard_runs;
-    /* only the last rendezvous of the run is left for this worker: see
-     * mst_worker_last_rendezvous */
-    bool last_rendezvous;
-    int32_t open_groups;       /* collectives room: groups begun and not ended in this run */
-    void *call;                /* function room: the call in progress */
-    void *communicator;        /* collectives room: the communicator of all workers, set once by the runtime */
-    mst_exit_hook *exit_hooks; /* of this run, the newest first */
+    muster_status scratch_status;  /* of a failed scratch request, for the operations that get "no tensor" */
+    mst_exit_hook *exit_hooks;     /* of this run, the newest first */
+    void *slots[MST_WORKER_SLOTS]; /* each belongs to one module */
     mst_recorder recorder;
 };
 

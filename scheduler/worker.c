@@ -5,7 +5,6 @@
 #include "tensor_impl.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
@@ -13,43 +12,7 @@ enum { SCRATCH_ALIGNMENT = 64, SCRATCH_BLOCK = 64 * 1024 };
 int32_t muster_worker_rank(const muster_worker *worker) { return worker ? worker->rank : -1; }
 int32_t muster_worker_size(const muster_worker *worker) { return worker ? worker->size : -1; }
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
-int64_t muster_worker_first_row(const muster_worker *worker) { return worker ? worker->first_row : -1; }
-int64_t muster_worker_rows(const muster_worker *worker) { return worker ? worker->rows : -1; }
-int64_t muster_worker_total_rows(const muster_worker *worker) { return worker ? worker->total_rows : -1; }
-int64_t muster_worker_slice(const muster_worker *worker) { return worker ? worker->slice : -1; }
-int64_t muster_worker_slices(const muster_worker *worker) { return worker ? worker->slices : -1; }
-int32_t muster_worker_shard(const muster_worker *worker) { return worker && worker->shards ? worker->shard : muster_worker_rank(worker); }
-int32_t muster_worker_shards(const muster_worker *worker) { return worker && worker->shards ? worker->shards : muster_worker_size(worker); }
-int32_t muster_worker_shards_here(const muster_worker *worker) { return worker && worker->shards ? worker->shards_here : worker ? 1 : -1; }
-double muster_worker_weight(const muster_worker *worker) { return worker ? worker->weight : 0; }
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
-
-muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
-    if (!worker) return mst_error_null("muster_worker_set_weight", "worker", "the worker of the running function");
-    if (!isfinite(weight) || weight < 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_worker_set_weight: weight: expected a finite number that is not negative, received %g", weight);
-    worker->weight = weight;
-    return MUSTER_OK;
-}
-
-/* Rows begin where shards do: the rule of all edges. */
-static int64_t shard_edge(const muster_worker *worker, int32_t shard) {
-    return (int64_t)((__int128)worker->total_rows * shard / worker->shards);
-}
-
-muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows) {
-    const char *where = "muster_worker_shard_rows";
-    const int32_t here = muster_worker_shards_here(worker);
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
-    if (!first_row || !rows) return mst_error_null(where, first_row ? "rows" : "first_row", "the address of a number");
-    if (shard_in_rank < 0 || shard_in_rank >= here)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1,
-                         shard_in_rank);
-    *first_row = here == 1 ? 0 : shard_edge(worker, worker->shard + shard_in_rank) - worker->first_row;
-    *rows = here == 1 ? worker->rows : shard_edge(worker, worker->shard + shard_in_rank + 1) - worker->first_row - *first_row;
-    return MUSTER_OK;
-}
 
 /* ---- scratch ---- */
 

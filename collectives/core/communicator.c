@@ -74,6 +74,7 @@ void mst_communicator_free(muster_communicator *communicator) {
         mst_communicator_free(part);
     }
     mst_transport_destroy_all(communicator);
+    mst_free(communicator->workers);
     for (int32_t r = 0; communicator->members && r < communicator->size; r++) free_member(&communicator->members[r]);
     mst_team_destroy(communicator->team);
     mst_free(communicator->members);
@@ -105,7 +106,19 @@ static muster_status make_alone(muster_communicator *world) {
     return MUSTER_OK;
 }
 
+static muster_status set_slots(muster_communicator *world) {
+    const size_t bytes = (size_t)world->size * sizeof *world->workers;
+    world->workers = mst_alloc(bytes);
+    if (!world->workers) return mst_out_of_memory(opening, (int64_t)bytes);
+    for (int32_t r = 0; r < world->size; r++) {
+        world->workers[r].world = world;
+        mst_pool_worker(world->pool, r)->slots[MST_SLOT_COLLECTIVES] = &world->workers[r];
+    }
+    return MUSTER_OK;
+}
+
 static muster_status open_world(muster_communicator *world) {
+    MUSTER_TRY(set_slots(world));
     MUSTER_TRY(mst_transport_open_all(world));
     MUSTER_TRY(mst_transport_create_all(opening, world, NULL));
     MUSTER_TRY(mst_transport_check_forced(world));
@@ -113,6 +126,7 @@ static muster_status open_world(muster_communicator *world) {
 }
 
 static void close_world(muster_communicator *world) {
+    for (int32_t r = 0; r < world->size; r++) mst_pool_worker(world->pool, r)->slots[MST_SLOT_COLLECTIVES] = NULL;
     mst_transport_close_all(world);
     if (world->alone != world) mst_communicator_free(world->alone);
     mst_communicator_free(world);
@@ -131,14 +145,12 @@ muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_opt
         close_world(world);
         return mst_error_restore(status, message);
     }
-    for (int32_t r = 0; r < world->size; r++) mst_pool_worker(pool, r)->communicator = world;
     *communicator = world;
     return MUSTER_OK;
 }
 
 void mst_communicator_destroy(muster_communicator *communicator) {
     if (!communicator) return;
-    for (int32_t r = 0; r < communicator->size; r++) mst_pool_worker(communicator->pool, r)->communicator = NULL;
     close_world(communicator);
 }
 
@@ -152,7 +164,7 @@ void mst_communicator_ready(muster_communicator *communicator) {
 /* ---- what its members do ---- */
 
 muster_communicator *mst_worker_communicator(const muster_worker *worker) {
-    muster_communicator *world = worker->communicator;
+    muster_communicator *world = mst_collectives_of(worker)->world;
     return worker->size == 1 ? world->alone : world;
 }
 

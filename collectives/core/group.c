@@ -14,14 +14,17 @@ muster_status mst_group_begin(muster_communicator *communicator, muster_worker *
     }
     group->count = 0;
     group->epoch = worker->epoch;
-    worker->open_groups++;
+    mst_worker_collectives *own = mst_collectives_of(worker);
+    if (own->group_epoch != worker->epoch) own->open_groups = 0; /* those of an aborted run were never ended */
+    own->group_epoch = worker->epoch;
+    own->open_groups++;
     return MUSTER_OK;
 }
 
 muster_status mst_group_end(muster_communicator *communicator, muster_worker *worker) {
     mst_group *group = &communicator->members[mst_communicator_rank(communicator, worker)].group;
     group->epoch = 0;
-    worker->open_groups--;
+    mst_collectives_of(worker)->open_groups--;
     return group->count == 0 ? MUSTER_OK : mst_communicator_run(communicator, worker, group->requests, group->count);
 }
 

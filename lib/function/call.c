@@ -43,17 +43,17 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     const int64_t begin = mst_slice_edge(shard->rows, plan->slices, slice), end = mst_slice_edge(shard->rows, plan->slices, slice + 1);
     if (begin == end && !function->runs_without_rows) return MUSTER_OK;
     if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
-    worker->first_row = shard->first_row + begin;
-    worker->rows = end - begin;
-    worker->slice = slice;
-    worker->weight = (double)(end - begin);
+    rank->body.first_row = shard->first_row + begin;
+    rank->body.rows = end - begin;
+    rank->body.slice = slice;
+    rank->body.weight = (double)(end - begin);
     MUSTER_TRY(mst_stage(call, worker, slice, begin, end));
     MUSTER_TRY(mst_outputs_prepare(call, worker, begin, end));
     mst_updates_prepare(call, worker);
     const uint64_t errors = mst_error_count();
     muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
     if (status) return body_failed(call, status, errors);
-    if (worker->open_groups) {
+    if (mst_worker_has_open_group(worker)) {
         return mst_error(
             MUSTER_BAD_STATE,
             "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
@@ -71,8 +71,9 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
 
 static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {
     const mst_plan *plan = &call->function->plan;
-    mst_call_rank(call, worker)->shard = shard;
-    worker->shard = mst_call_shard_number(call, shard) * call->shards_each;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->shard = shard;
+    rank->body.shard = mst_call_shard_number(call, shard) * call->shards_each;
     mst_outputs_reset(call, worker);
     for (int64_t slice = 0; shard->runs && slice < plan->slices; slice++) MUSTER_TRY(call_run_slice(call, worker, slice));
     return mst_outputs_finish(call, worker);
@@ -81,12 +82,14 @@ static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_l
 static muster_status call_run_shards(mst_call *call, muster_worker *worker) {
     const int32_t count = mst_call_shards_per_rank(call);
     mst_logical_shard *shards_here = &call->shards[worker->rank * count];
-    worker->shards = call->shard_count * call->shards_each;
-    worker->shards_here = call->shards_each;
-    worker->shard_runs = call->shards_each && !call->function->shards_together ? count : 0;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->body.shards = call->shard_count * call->shards_each;
+    rank->body.shards_here = call->shards_each;
+    const bool one_at_a_time = call->shards_each && !call->function->shards_together;
+    if (one_at_a_time) mst_worker_set_per_shard(worker, true);
     muster_status status = MUSTER_OK;
     for (int32_t i = 0; i < count && !status; i++) status = call_run_shard(call, worker, &shards_here[i]);
-    worker->shard_runs = 0;
+    if (one_at_a_time) mst_worker_set_per_shard(worker, false);
     return status;
 }
 
@@ -96,10 +99,10 @@ static muster_status call_run_rank(mst_call *call, muster_worker *worker) {
     rank->broadcast_staged = false;
     rank->chunks = 0;
     rank->ahead = -1;
-    worker->call = call;
-    worker->open_groups = 0;
-    worker->total_rows = plan->count;
-    worker->slices = plan->slices;
+    rank->call = call;
+    rank->body.total_rows = plan->count;
+    rank->body.slices = plan->slices;
+    worker->slots[MST_SLOT_FUNCTION] = rank;
     mst_updates_reset(call, worker);
     MUSTER_TRY(call_run_shards(call, worker));
     MUSTER_TRY(mst_updates_finish(call, worker));
@@ -110,7 +113,7 @@ static muster_status call_task(muster_worker *worker, void *argument) {
     mst_call *call = argument;
     const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, mst_function_name(call->function), worker->epoch, 0);
     const muster_status status = call_run_rank(call, worker);
-    worker->call = NULL;
+    worker->slots[MST_SLOT_FUNCTION] = NULL;
     mst_record_end(&worker->recorder, event);
     return status;
 }

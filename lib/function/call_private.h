@@ -19,6 +19,8 @@
  * that each input has two chunks of device memory, which alternate. */
 enum { MST_CHUNKS = 2 };
 
+typedef struct mst_call mst_call;
+
 /* The rows for which the body runs once, and its results. */
 typedef struct mst_logical_shard {
     _Alignas(MST_CACHE_LINE) int64_t first_row;
@@ -27,19 +29,33 @@ typedef struct mst_logical_shard {
     mst_part *parts;        /* [outputs] */
 } mst_logical_shard;
 
-/* The state of a rank that changes in every call. Only the rank's own worker accesses it. */
+/* What a body can ask about its rows: see muster/worker.h. The last three are 0 outside the
+ * reproducible mode: the shard that is being run (or the first of those that are run together), the
+ * number of shards of the call, and the number of shards in this run of the body. */
+typedef struct mst_body_rows {
+    int64_t first_row, rows, total_rows, slice, slices;
+    double weight;
+    int32_t shard, shards, shards_here;
+} mst_body_rows;
+
+/* The state of a rank that changes in every call. It is in the worker's slot MST_SLOT_FUNCTION
+ * while a call runs; outside a call the slot is NULL. Only the rank's own worker accesses it, but
+ * the caller's thread reads `updates` after the run: the fields from there on are not written in
+ * every call, and have cache lines of their own. */
 typedef struct mst_rank {
-    _Alignas(MST_CACHE_LINE) mst_logical_shard *shard; /* the shard that is being run */
+    _Alignas(MST_CACHE_LINE) mst_call *call; /* the call in progress */
+    mst_logical_shard *shard;                /* the shard that is being run */
+    mst_body_rows body;
     muster_tensor *in, *out;
     /* [MST_CHUNKS * inputs] copies on the device, and packed rows in pinned host memory. Chunk c of
      * input i has index MST_CHUNKS * i + c; broadcast inputs use chunk 0. */
     mst_store *staged, *pinned_bounce;
-    bool broadcast_staged;            /* the broadcast inputs are on the device in this call */
-    int64_t chunks;                   /* chunks copied to the device so far in this run, overlapped with its computing */
-    int64_t ahead;                    /* the slice of the shard whose rows are being copied already; -1: none */
-    mst_part *updates;                /* [uses] */
-    mst_store *gathered_rows, *lists; /* [uses] the rows that replica_batch selects, and their indices, on the device */
-    muster_tensor *views;             /* [uses] the view of the variable in this slice */
+    bool broadcast_staged;                      /* the broadcast inputs are on the device in this call */
+    int64_t chunks;                             /* chunks copied to the device so far in this run, overlapped with its computing */
+    int64_t ahead;                              /* the slice of the shard whose rows are being copied already; -1: none */
+    _Alignas(MST_CACHE_LINE) mst_part *updates; /* [uses] */
+    mst_store *gathered_rows, *lists;           /* [uses] the rows that replica_batch selects, and their indices, on the device */
+    muster_tensor *views;                       /* [uses] the view of the variable in this slice */
     /* Two events for each chunk: `come` is recorded when its rows have been copied, `used` when the
      * work that reads them has been issued. NULL until a call copies rows while the device
      * computes. */
@@ -48,13 +64,13 @@ typedef struct mst_rank {
 
 /* The argument of a run of the pool. It is constant from call to call, so that its cache line stays
  * in every worker's cache. */
-typedef struct mst_call {
+struct mst_call {
     muster_function *function;
     int32_t size;        /* ranks */
     int32_t shard_count; /* a multiple of size */
     int32_t shards_each; /* the runtime's logical shards per shard of this call; 0 without the reproducible mode */
     mst_logical_shard *shards;
-} mst_call;
+};
 
 struct muster_function {
     mst_object object; /* must be the first member */
@@ -101,6 +117,8 @@ muster_status mst_stage_used(mst_call *call, muster_worker *worker, int64_t next
 /* Does the device copy rows of one slice of this call while it computes another? */
 bool mst_stage_overlaps(const mst_call *call, const mst_device *device);
 
+/* NULL outside a call. */
+static inline mst_rank *mst_worker_rank(const muster_worker *worker) { return worker->slots[MST_SLOT_FUNCTION]; }
 static inline mst_rank *mst_call_rank(const mst_call *call, const muster_worker *worker) { return &call->function->ranks[worker->rank]; }
 static inline mst_logical_shard *mst_call_shard(const mst_call *call, const muster_worker *worker) {
     return mst_call_rank(call, worker)->shard;

@@ -50,7 +50,7 @@ static muster_status prepare_unused(muster_worker *worker, muster_tensor like, m
 static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_rank *rank, int64_t i) {
     muster_tensor view = call->function->plan.outputs[i];
     mst_part *part = &rank->shard->parts[i];
-    if (worker->rows == 0) return prepare_unused(worker, view, &rank->out[i]);
+    if (rank->body.rows == 0) return prepare_unused(worker, view, &rank->out[i]);
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;
@@ -79,18 +79,18 @@ muster_status mst_outputs_prepare(mst_call *call, muster_worker *worker, int64_t
 
 /* mean = (weight / total) * mean + (worker's weight / total) * value */
 static muster_status accumulate_mean(muster_worker *worker, mst_part *part, muster_dtype dtype, int64_t count) {
-    const double total = part->weight + worker->weight;
+    const double weight = mst_worker_rank(worker)->body.weight, total = part->weight + weight;
     const muster_dtype compute = mst_dtype_compute(dtype);
     void *mean = part->sum.address;
     if (!isfinite(total)) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_function_call: the sum of the slices' weights overflows");
     if (part->begun) MUSTER_TRY(mst_worker_accumulate(worker, MUSTER_AVG, compute, mean, mean, count, part->weight / total, true));
-    MUSTER_TRY(mst_worker_accumulate(worker, MUSTER_AVG, dtype, mean, part->value.address, count, worker->weight / total, !part->begun));
+    MUSTER_TRY(mst_worker_accumulate(worker, MUSTER_AVG, dtype, mean, part->value.address, count, weight / total, !part->begun));
     part->weight = total;
     return MUSTER_OK;
 }
 
 muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_collect_mode mode, muster_dtype dtype, int64_t count) {
-    if (mode == MUSTER_AVG && worker->weight == 0) return MUSTER_OK; /* a slice of weight 0 may hold anything */
+    if (mode == MUSTER_AVG && mst_worker_rank(worker)->body.weight == 0) return MUSTER_OK; /* a slice of weight 0 may hold anything */
     /* A master output keeps the last slice's value, which is in part->value. */
     if (mode != MUSTER_MASTER) {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->sum, count * muster_dtype_size(mst_dtype_compute(dtype))));
@@ -105,7 +105,8 @@ muster_status mst_part_accumulate(muster_worker *worker, mst_part *part, muster_
 
 muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
     muster_function *function = call->function;
-    mst_logical_shard *shard = mst_call_shard(call, worker);
+    const mst_rank *rank = mst_call_rank(call, worker);
+    mst_logical_shard *shard = rank->shard;
     const bool single_slice = function->plan.slices == 1;
     for (int64_t i = 0; i < function->output_count; i++) {
         mst_part *part = &shard->parts[i];
@@ -113,7 +114,7 @@ muster_status mst_outputs_accumulate(mst_call *call, muster_worker *worker) {
         if (function->outputs[i].mode == MUSTER_GATHER)
             part->rows += part->pending;
         else if (single_slice)
-            MST_SET(part->weight, worker->weight);
+            MST_SET(part->weight, rank->body.weight);
         else
             MUSTER_TRY(mst_part_accumulate(worker, part, function->outputs[i].mode, function->outputs[i].dtype,
                                            muster_tensor_count(function->plan.outputs[i])));

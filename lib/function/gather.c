@@ -103,9 +103,10 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
 
 muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output) {
     const char *where = "muster_worker_output_rows";
-    if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
+    if (!worker || !mst_worker_rank(worker))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
     if (!output) return mst_error_null(where, "output", "the address of a tensor");
-    return output_rows(worker->call, worker, index, rows, output);
+    return output_rows(mst_worker_rank(worker)->call, worker, index, rows, output);
 }
 
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i) {

@@ -174,7 +174,7 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     const load l = {worker, rank, input, overlapped ? rank->chunks - 1 : -1};
     if (!overlapped) {
         /* A copy for the previous shard may still read the packed rows. */
-        if (worker->slices > 1 || mst_call_shards_per_rank(call) > 1) MUSTER_TRY(mst_worker_sync(worker));
+        if (call->function->plan.slices > 1 || mst_call_shards_per_rank(call) > 1) MUSTER_TRY(mst_worker_sync(worker));
         MUSTER_TRY(load_rows(&l, source, selection, begin, end));
     }
     rank->in[input] = device_view(view, stage_chunk_memory(&l)->address, worker->rank);

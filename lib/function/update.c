@@ -35,9 +35,10 @@ static muster_tensor update_refuse(muster_worker *worker, muster_status status) 
 }
 
 static muster_status find_declared(muster_worker *worker, const muster_variable *variable, const char *where, int64_t *use) {
-    if (!worker || !worker->call) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
+    if (!worker || !mst_worker_rank(worker))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
     if (!variable) return mst_error_null(where, "variable", "a variable");
-    const muster_function *function = ((mst_call *)worker->call)->function;
+    const muster_function *function = mst_worker_rank(worker)->call->function;
     *use = update_find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where,
@@ -47,28 +48,29 @@ static muster_status find_declared(muster_worker *worker, const muster_variable 
 muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {
     int64_t use;
     muster_status status = find_declared(worker, variable, "muster_worker_variable", &use);
-    return status ? update_refuse(worker, status) : mst_call_rank(worker->call, worker)->views[use];
+    return status ? update_refuse(worker, status) : mst_worker_rank(worker)->views[use];
 }
 
 /* Has another shard of this rank given the MUSTER_MASTER update? The first one gives it, so that
  * the value in rank 0's replica is shard 0's for every number of ranks. */
-static bool update_is_taken(const muster_worker *worker, const mst_use *use, const mst_part *part) {
-    return use->mode == MUSTER_MASTER && part->begun && part->owner != worker->shard;
+static bool update_is_taken(const mst_rank *rank, const mst_use *use, const mst_part *part) {
+    return use->mode == MUSTER_MASTER && part->begun && part->owner != rank->body.shard;
 }
 
 static muster_status prepare_update(muster_worker *worker, muster_variable *variable, muster_tensor *view) {
     const char *where = "muster_worker_update";
     int64_t use;
     MUSTER_TRY(find_declared(worker, variable, where, &use));
-    const muster_function *function = ((mst_call *)worker->call)->function;
+    const mst_rank *rank = mst_worker_rank(worker);
+    const muster_function *function = rank->call->function;
     if (!function->uses[use].updated)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' reads variable '%s' but has declared no update of it", where,
                          mst_function_name(function), variable->object.name);
-    mst_part *part = &mst_call_rank(worker->call, worker)->updates[use];
+    mst_part *part = &rank->updates[use];
     const muster_tensor current = mst_variable_tensor(variable, worker->rank);
     void *address;
     /* The value is ignored, and must not overwrite that of an earlier slice. */
-    if (worker->rows == 0 || update_is_taken(worker, &function->uses[use], part)) {
+    if (rank->body.rows == 0 || update_is_taken(rank, &function->uses[use], part)) {
         MUSTER_TRY(mst_worker_scratch_bytes(worker, mst_tensor_bytes(current), &address));
     } else {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(current)));
@@ -92,10 +94,10 @@ muster_status mst_updates_accumulate(mst_call *call, muster_worker *worker) {
     for (int64_t u = 0; u < function->use_count; u++) {
         mst_part *part = &rank->updates[u];
         const mst_use *use = &function->uses[u];
-        if (!part->touched || update_is_taken(worker, use, part)) continue;
-        part->owner = worker->shard;
+        if (!part->touched || update_is_taken(rank, use, part)) continue;
+        part->owner = rank->body.shard;
         if (mst_updates_need_no_sum(call))
-            part->begun = use->mode != MUSTER_AVG || worker->weight > 0;
+            part->begun = use->mode != MUSTER_AVG || rank->body.weight > 0;
         else
             MUSTER_TRY(mst_part_accumulate(worker, part, use->mode, use->variable->dtype, replica_count(use->variable, worker->rank)));
     }

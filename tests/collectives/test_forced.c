@@ -10,7 +10,7 @@ enum { RANKS = 3, COUNT = 1000 };
 
 static muster_status forced_task(muster_worker *w, void *argument) {
     const char *name = argument;
-    const mst_member *member = &((muster_communicator *)w->communicator)->members[w->rank];
+    const mst_member *member = &mst_worker_communicator(w)->members[w->rank];
     muster_tensor x = values_make(w, COUNT, w->rank, 1);
     MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
     MUSTER_TRY(values_expect(w, x, RANKS * (RANKS - 1) / 2, RANKS));

@@ -1,7 +1,6 @@
 /* What a task can ask of its worker. */
 #include "scheduler_device.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -20,35 +19,16 @@ static void run_alone(single_task task, void *argument, muster_status expected) 
 
 static muster_status view_task(muster_worker *worker, void *argument) {
     (void)argument;
-    bool right = muster_worker_size(worker) == 3 && muster_worker_first_row(worker) == muster_worker_rank(worker) &&
-                 muster_worker_rows(worker) == 1 && muster_worker_total_rows(worker) == 3 && muster_worker_slice(worker) == 0 &&
-                 muster_worker_slices(worker) == 1 && muster_worker_cancelled(worker) == 0 &&
+    bool right = muster_worker_size(worker) == 3 && muster_worker_rank(worker) == worker->rank && muster_worker_cancelled(worker) == 0 &&
                  strcmp(muster_worker_backend(worker), "plain") == 0;
     return right ? MUSTER_OK : muster_fail(MUSTER_USER, "wrong view");
 }
 
-static void a_worker_without_scattered_rows_has_one_row(void **state) {
+static void a_worker_knows_its_place_and_its_backend(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(3, 0, -1, -1);
     assert_int_equal(mst_pool_run(pool, view_task, NULL), MUSTER_OK);
     mst_pool_destroy(pool);
-}
-
-static muster_status weight_task(muster_worker *worker, void *argument) {
-    double weight = *(double *)argument;
-    MUSTER_TRY(muster_worker_set_weight(worker, weight));
-    return muster_worker_weight(worker) == weight ? MUSTER_OK : muster_fail(MUSTER_USER, "not kept");
-}
-
-static void weights_are_finite_and_not_negative(void **state) {
-    (void)state;
-    double good[] = {0, 2.5}, bad[] = {-1, NAN, INFINITY, -INFINITY};
-    for (size_t i = 0; i < 2; i++) run_alone(weight_task, &good[i], MUSTER_OK);
-    for (size_t i = 0; i < 4; i++) {
-        run_alone(weight_task, &bad[i], MUSTER_INVALID_ARGUMENT);
-        assert_non_null(strstr(muster_last_error(), "muster_worker_set_weight: weight: expected a finite number"));
-    }
-    assert_int_equal(muster_worker_set_weight(NULL, 1), MUSTER_INVALID_ARGUMENT);
 }
 
 static muster_status scratch_task(muster_worker *worker, void *argument) {
@@ -217,8 +197,7 @@ static void every_exit_hook_of_a_run_runs_once_after_its_task(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_worker_without_scattered_rows_has_one_row),
-        cmocka_unit_test(weights_are_finite_and_not_negative),
+        cmocka_unit_test(a_worker_knows_its_place_and_its_backend),
         cmocka_unit_test(a_repeated_run_allocates_no_scratch),
         cmocka_unit_test(a_failed_request_fails_what_uses_it),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
