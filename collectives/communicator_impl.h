@@ -5,6 +5,7 @@
 #define MST_COMMUNICATOR_IMPL_H
 
 #include "core/request_impl.h"
+#include "pool_impl.h"
 
 #include <pthread.h>
 

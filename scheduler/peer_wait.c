@@ -1,6 +1,6 @@
 /* One wait of one worker for a word of another. It ends with the word, with the abort of the run,
  * with the peer's return from its task, or with a deadline; the waiter itself checks all four. */
-#include "pool_state_private.h"
+#include "peer_wait_private.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a
  * thread of its own; the others wait for the epoch of the next run. */
 #include "pool_state_private.h"
+#include "topology_impl.h"
 
 #include <errno.h>
 #include <inttypes.h>

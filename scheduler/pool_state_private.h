@@ -1,4 +1,4 @@
-/* The inside of the pool, shared by the files of this room only. */
+/* The inside of the pool, shared by the files of this module only. */
 #ifndef MST_POOL_STATE_PRIVATE_H
 #define MST_POOL_STATE_PRIVATE_H
 
@@ -153,31 +153,10 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
 /* The headline and what each worker did last, in one piece. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
-/* pool.c. ready: may this thread enter? (not inside a task, not after fork). ring_all: wakes
+/* pool.c. ready: may this thread enter? (not inside a task, not after fork). notify_all: wakes
  * everyone who waits for any worker. */
 muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 void mst_pool_notify_all(mst_pool *pool);
-
-/* peer_wait.c: one wait of one worker for one word of another. */
-typedef struct mst_peer_wait {
-    muster_worker *worker;
-    const mst_team *team;         /* of which both are members: for messages */
-    const char *what;             /* the operation, a literal */
-    const char *action;           /* what the peer has yet to do, for messages: "entering it", "receiving it" ... */
-    int64_t message_tag;          /* of a message; negative: none */
-    int32_t peer;                 /* rank in the pool of the worker that writes the word */
-    const _Atomic uint64_t *word; /* wait until it is >= target */
-    uint64_t target;
-    /* leaving: in an aborted run, wait also while this is `target`; NULL: not leaving */
-    const _Atomic uint64_t *reading;
-    bool timed_out; /* out: this wait has aborted the run */
-} mst_peer_wait;
-muster_status mst_peer_wait_run(mst_peer_wait *rendezvous);
-/* sets the error of a wait in an aborted run */
-muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what);
-/* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run;
- * *epoch: of the last tag. */
-uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
 
 /* worker.c: gives all scratch of this worker back; several blocks become one of the same total.
  * release: to the device. */

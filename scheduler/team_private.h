@@ -2,7 +2,7 @@
 #ifndef MST_TEAM_PRIVATE_H
 #define MST_TEAM_PRIVATE_H
 
-#include "pool_state_private.h"
+#include "peer_wait_private.h"
 
 /* From one member to one other. What the sender writes and what the receiver writes are on lines of
  * their own. */

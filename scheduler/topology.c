@@ -3,7 +3,7 @@
  * once in the process; affinity and quota are read each time, as they may change. */
 #include "topology_private.h"
 
-#include "pool_impl.h"
+#include "topology_impl.h"
 
 #include <dlfcn.h>
 #include <math.h>

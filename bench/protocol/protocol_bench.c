@@ -5,6 +5,7 @@
  *
  * protocol_bench [rounds]    (default 60) */
 #include "pool_impl.h"
+#include "topology_impl.h"
 
 #include <pthread.h>
 #include <sched.h>

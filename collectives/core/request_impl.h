@@ -4,6 +4,7 @@
 
 #include "muster/communicator.h"
 #include "ops_impl.h"
+#include "team_impl.h"
 
 typedef enum {
     MST_ALL_REDUCE = 1,

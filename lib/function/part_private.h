@@ -4,8 +4,8 @@
 #define MST_PART_PRIVATE_H
 
 #include "muster/function.h"
-#include "pool_impl.h"
 #include "tensor_impl.h"
+#include "worker_impl.h"
 
 /* Memory that only grows, on the rank's device or on the host. */
 typedef struct mst_store {

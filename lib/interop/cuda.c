@@ -2,8 +2,8 @@
 #include "muster/cuda.h"
 
 #include "cuda/cuda_impl.h"
-#include "pool_impl.h"
 #include "tensor_impl.h"
+#include "worker_impl.h"
 
 /* The worker's device; NULL if it is not a GPU. */
 static const mst_device *cuda_device(const muster_worker *worker) {

@@ -4,8 +4,8 @@
 
 #include "code_impl.h"
 #include "muster/ops.h"
-#include "pool_impl.h"
 #include "tensor_impl.h"
+#include "worker_impl.h"
 
 /* Is `op` defined on `dtype`? The only table of dtype x reduction. The error is "<where>: avg of
  * i32 is refused: ..." */

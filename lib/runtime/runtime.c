@@ -3,6 +3,7 @@
 #include "ops_impl.h"
 #include "options_impl.h"
 #include "runtime_impl.h"
+#include "topology_impl.h"
 
 #include <errno.h>
 #include <stdio.h>

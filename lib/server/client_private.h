@@ -4,7 +4,7 @@
 #define MST_CLIENT_PRIVATE_H
 
 #include "muster/server.h"
-#include "pool_impl.h"
+#include "worker_impl.h"
 
 /* Operations that ended without a failure, and the bytes of their tensors. */
 typedef struct mst_counts {

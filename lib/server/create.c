@@ -1,6 +1,7 @@
 /* Creating servers: the checks of the arguments, and what is made in which order. */
 #include "options_impl.h"
 #include "server_private.h"
+#include "topology_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>

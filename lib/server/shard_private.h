@@ -12,7 +12,7 @@
 #define MST_SHARD_PRIVATE_H
 
 #include "muster/server.h"
-#include "pool_impl.h"
+#include "worker_impl.h"
 
 #include <pthread.h>
 

@@ -3,6 +3,7 @@
  * does what its header says. */
 #include "explorer.h"
 #include "pool_state_private.h"
+#include "topology_impl.h"
 
 #include <stdlib.h>
 

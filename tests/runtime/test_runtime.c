@@ -4,6 +4,7 @@
 #include "base_skip.h"
 #include "device_discrete.h"
 #include "runtime_impl.h"
+#include "topology_impl.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Deadlines: a wait warns, then fails, and says for whom it waited. */
 #include "base_pace.h"
 #include "scheduler_device.h"
+#include "team_impl.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
 /* The pool: every worker runs every task, errors come back, and the next run is right. */
 #include "scheduler_device.h"
+#include "topology_impl.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 /* Topology: lists, quotas and cores, from text and folders that the tests write. */
 #include "topology_private.h"
 
-#include "pool_impl.h"
+#include "topology_impl.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

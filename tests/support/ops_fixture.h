@@ -4,6 +4,7 @@
 #define OPS_FIXTURE_H
 
 #include "ops_impl.h"
+#include "pool_impl.h"
 
 /* A tensor on the device and its mirror on the host, with the same storage and strides. */
 typedef struct ops_pair {

@@ -1,0 +1,29 @@
+/* The waits of one worker for another (peer_wait.c), of which teams and mailboxes are made. */
+#ifndef MST_PEER_WAIT_PRIVATE_H
+#define MST_PEER_WAIT_PRIVATE_H
+
+#include "pool_state_private.h"
+#include "team_impl.h"
+
+/* One wait of one worker for one word of another. */
+typedef struct mst_peer_wait {
+    muster_worker *worker;
+    const mst_team *team;         /* of which both are members: for messages */
+    const char *what;             /* the operation, a literal */
+    const char *action;           /* what the peer has yet to do, for messages: "entering it", "receiving it" ... */
+    int64_t message_tag;          /* of a message; negative: none */
+    int32_t peer;                 /* rank in the pool of the worker that writes the word */
+    const _Atomic uint64_t *word; /* wait until it is >= target */
+    uint64_t target;
+    /* leaving: in an aborted run, wait also while this is `target`; NULL: not leaving */
+    const _Atomic uint64_t *reading;
+    bool timed_out; /* out: this wait has aborted the run */
+} mst_peer_wait;
+muster_status mst_peer_wait_run(mst_peer_wait *wait);
+/* sets the error of a wait in an aborted run */
+muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team, const char *what);
+/* epoch << MST_SEQUENCE_BITS | ++*sequence, where *sequence counts from the beginning of the run;
+ * *epoch: of the last tag. */
+uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence);
+
+#endif
