@@ -1,4 +1,4 @@
-/* The public constants and struct sizes by name. This is the rightmost room, so that it sees every
+/* The public constants and struct sizes by name. This is the rightmost module, so that it sees every
  * public header; tests/abi proves that nothing is missing. */
 #include "muster/muster.h"
 

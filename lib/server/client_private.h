@@ -21,15 +21,15 @@ struct muster_client {
     mst_exit_hook end_of_run;
     muster_request *free, *made; /* touched by the client's thread only */
     uint64_t sequence;
-    mst_counts counts;              /* operations that its calls finished; written by its thread only */
-    muster_client *previous, *next; /* in the list of host threads' clients, under the server's lock */
-    struct mst_staging *staging;    /* of a worker whose device has memory of its own */
+    mst_counts counts;                  /* operations that its calls finished; written by its thread only */
+    muster_client *previous, *next;     /* in the list of host threads' clients, under the server's lock */
+    struct mst_client_staging *staging; /* of a worker whose device has memory of its own */
 };
 
 /* enter: the calling thread is inside until it leaves. Refused while another thread is inside,
- * while the server is being destroyed, and for a worker's client outside its body. where: the
- * public
- * function. mst_client_enter_wait (server_impl.h) does not look at the end of the server. */
+ * while the server is being destroyed, and for a worker's client outside its body. `where` names
+ * the public function. mst_client_enter_wait (server_impl.h) does not look at the end of the
+ * server. */
 muster_status mst_client_enter(muster_client *client, const char *where);
 static inline void mst_client_leave(muster_client *client) { atomic_store_explicit(&client->inside, 0, memory_order_release); }
 void mst_client_free(muster_client *client); /* its requests and copies; not itself */

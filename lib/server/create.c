@@ -142,7 +142,7 @@ static muster_status server_open_workers(const creation *c) {
         client->server = server;
         client->worker = mst_pool_worker(c->runtime->pool, r);
         client->first_shard = r % server->shards;
-        MUSTER_TRY(mst_staging_open(client));
+        MUSTER_TRY(mst_client_staging_open(client));
     }
     return MUSTER_OK;
 }
@@ -195,7 +195,7 @@ static muster_status server_fill_and_list(creation *c) {
 static void server_dismantle(muster_server *server) {
     mst_progress_stop(server);
     if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {
-        mst_staging_close_all(server);
+        mst_client_staging_close_all(server);
         mst_pool_leave(server->runtime->pool);
     }
     mst_server_close_shards(server);

@@ -53,7 +53,7 @@ static void server_list_destroy(mst_object *object) {
         muster_server *server = list->servers;
         list->servers = server->next;
         server_end(server, "muster_runtime_close", -1);
-        mst_staging_close_all(server);
+        mst_client_staging_close_all(server);
         mst_server_drop(server);
     }
     pthread_mutex_destroy(&list->lock);
@@ -99,7 +99,7 @@ void mst_server_sweep(mst_server_list *list) {
         muster_server *server = *link;
         if (server_has_ended(server)) {
             *link = server->next;
-            mst_staging_close_all(server);
+            mst_client_staging_close_all(server);
             mst_server_drop(server);
         } else {
             link = &server->next;

@@ -48,7 +48,7 @@ struct muster_server {
     muster_server *next; /* in the list */
 };
 
-/* The servers of a runtime: the one object of this room that the runtime knows. */
+/* The servers of a runtime: the one object of this module that the runtime knows. */
 typedef struct mst_server_list {
     mst_object object; /* first */
     pthread_mutex_t lock;

@@ -20,12 +20,12 @@ typedef struct mst_slot {
     uint64_t copy;        /* the number of its last copy */
 } mst_slot;
 
-typedef struct mst_staging {
+typedef struct mst_client_staging {
     mst_lane out, in;
     mst_slot *slots;              /* [2 * count]: of sends, of receives */
     muster_request *first, *last; /* that wait for their copy, or for others' */
     bool locked;                  /* page-locked memory, the device's own; else plain */
-} mst_staging;
+} mst_client_staging;
 
 /* ---- memory ---- */
 
@@ -37,11 +37,11 @@ static muster_status slot_allocate(mst_device *device, bool locked, int64_t byte
     return *memory ? MUSTER_OK : mst_out_of_memory("muster_server_create", bytes);
 }
 
-muster_status mst_staging_open(muster_client *client) {
+muster_status mst_client_staging_open(muster_client *client) {
     mst_device *device = client->worker->device;
     muster_server *server = client->server;
     if (mst_device_is_host(device)) return MUSTER_OK;
-    mst_staging *staging = client->staging = mst_alloc(sizeof *staging);
+    mst_client_staging *staging = client->staging = mst_alloc(sizeof *staging);
     if (!staging) return mst_out_of_memory("muster_server_create", sizeof *staging);
     if (device->queue) {
         MUSTER_TRY(mst_device_event_create(device, &staging->out.event));
@@ -56,7 +56,7 @@ muster_status mst_staging_open(muster_client *client) {
 }
 
 static void staging_close(muster_client *client) {
-    mst_staging *staging = client->staging;
+    mst_client_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     for (int32_t i = 0; staging->slots && i < 2 * client->server->count; i++) {
         if (staging->locked && staging->slots[i].memory) device->host_memory->release(device, staging->slots[i].memory);
@@ -69,7 +69,7 @@ static void staging_close(muster_client *client) {
     client->staging = NULL;
 }
 
-void mst_staging_close_all(muster_server *server) {
+void mst_client_staging_close_all(muster_server *server) {
     for (int32_t r = 0; server->workers && r < server->runtime_size; r++) {
         if (server->workers[r].staging) staging_close(&server->workers[r]);
     }
@@ -127,7 +127,7 @@ static muster_status slot_clear(muster_client *client, mst_slot *slot, mst_lane 
 
 muster_status mst_stage_attach(muster_request *request, const char *where, void *device_address) {
     muster_client *client = request->client;
-    mst_staging *staging = client->staging;
+    mst_client_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     const mst_value *value = request->operation.value;
     const bool send = request->operation.rule != NULL;
@@ -155,13 +155,13 @@ void mst_stage_detach(muster_request *request) {
 
 /* ---- the order of what waits ---- */
 
-static bool stage_may_begin(const mst_staging *staging, const muster_request *request) {
+static bool stage_may_begin(const mst_client_staging *staging, const muster_request *request) {
     return !request->slot || !request->operation.rule || request->slot->copy <= staging->out.done;
 }
 
 void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
     muster_client *client = request->client;
-    mst_staging *staging = client->staging;
+    mst_client_staging *staging = client->staging;
     mst_stage_advance(client, NULL);
     if (request->slot) mst_request_count_begun(request);
     if (!staging->first && stage_may_begin(staging, request)) {
@@ -180,7 +180,7 @@ void mst_stage_begin(muster_request *request, const char *from, bool lazily) {
     staging->last = request;
 }
 
-static void stage_unlink(mst_staging *staging, muster_request *request) {
+static void stage_unlink(mst_client_staging *staging, muster_request *request) {
     muster_request *before = NULL;
     for (muster_request *at = staging->first; at != request; at = at->next_waiting) before = at;
     if (before)
@@ -199,7 +199,7 @@ void mst_stage_cancel(muster_request *request) {
 /* ---- looking ---- */
 
 static void stage_copy_in(muster_client *client, muster_request *request) {
-    mst_staging *staging = client->staging;
+    mst_client_staging *staging = client->staging;
     mst_device *device = client->worker->device;
     const int64_t bytes = value_bytes(request->operation.value);
     muster_status status = atomic_load(&request->status);
@@ -213,7 +213,7 @@ static void stage_copy_in(muster_client *client, muster_request *request) {
 }
 
 void mst_stage_advance(muster_client *client, muster_request *request) {
-    mst_staging *staging = client->staging;
+    mst_client_staging *staging = client->staging;
     if (!staging) return;
     if (staging->first) {
         const muster_status status = lane_poll(&staging->out);

@@ -6,8 +6,8 @@
 #include "request_private.h"
 
 /* Between mst_pool_enter and leave. */
-muster_status mst_staging_open(muster_client *client);
-void mst_staging_close_all(muster_server *server);
+muster_status mst_client_staging_open(muster_client *client);
+void mst_client_staging_close_all(muster_server *server);
 bool mst_server_stages(const muster_server *server); /* some client has slots */
 
 /* attach: operation.memory of a request for a tensor on the device becomes its slot, and the copy
