@@ -1,5 +1,5 @@
-/* The public constants and struct sizes by name. This is the rightmost module, so that it sees every
- * public header; tests/abi proves that nothing is missing. */
+/* The public constants and struct sizes by name. This is the rightmost module, so that it sees
+ * every public header; tests/abi proves that nothing is missing. */
 #include "muster/muster.h"
 
 #include <string.h>
