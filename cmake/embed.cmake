@@ -1,7 +1,6 @@
 # Texts of device code as arrays of a room's library: mst_<room>_code, see lib/device/code_impl.h.
 #
 #   muster_room_texts(file...)            in the room's CMakeLists.txt; a text is known by its file's name, or by NAME where it is written NAME=FILE
-#   muster_simulated_texts(target)        compiles all kernel texts as C++ for the host, through the shim of the tests, into `target`
 #
 # As a script (at build time): cmake -DROOM=.. -DOUTPUT=.. -DTEXTS=name=file,... -P embed.cmake
 
@@ -80,37 +79,4 @@ function(muster_room_texts)
   add_dependencies(muster_room_${MUSTER_ROOM} muster_texts_${MUSTER_ROOM})
   set_source_files_properties(${output} TARGET_DIRECTORY muster_room_${MUSTER_ROOM} PROPERTIES GENERATED TRUE)
   muster_room_sources(${output})
-endfunction()
-
-# The texts see each other by file name alone, as under NVRTC; muster/*.h by the folder that holds muster/. Compiled once for all who use them; with little
-# optimisation under a sanitizer, where much takes minutes.
-function(muster_simulated_texts target)
-  get_property(folders GLOBAL PROPERTY muster_text_folders)
-  list(FILTER folders EXCLUDE REGEX "/lib/device/code/nvrtc$")
-  list(REMOVE_DUPLICATES folders)
-  set(shim ${PROJECT_SOURCE_DIR}/tests/sim/shim)
-  set(include ${shim} ${folders} ${PROJECT_SOURCE_DIR}/include)
-  if(NOT TARGET muster_simulated_kernels)
-    get_property(kernels GLOBAL PROPERTY muster_kernel_texts)
-    get_property(others GLOBAL PROPERTY muster_other_texts)
-    set(main ${PROJECT_BINARY_DIR}/muster_simulated_kernels.cc)
-    set(includes "")
-    foreach(kernel IN LISTS kernels)
-      string(APPEND includes "#include \"${kernel}\"\n")
-    endforeach()
-    file(GENERATE OUTPUT ${main} CONTENT "${includes}")
-    add_library(muster_simulated_kernels OBJECT ${main} ${shim}/mst_shim.cc)
-    set_source_files_properties(${main} PROPERTIES OBJECT_DEPENDS "${kernels};${others};${shim}/mst_shim.hh;${shim}/mst_shim.h")
-    target_compile_definitions(muster_simulated_kernels PRIVATE MST_SIMULATED)
-    set(level -O2)
-    if(MUSTER_SANITIZE)
-      set(level -O1)
-    endif()
-    target_compile_options(muster_simulated_kernels PRIVATE -ffp-contract=off -fno-exceptions -fno-rtti ${level})
-    target_include_directories(muster_simulated_kernels PRIVATE ${include})
-    set_target_properties(muster_simulated_kernels PROPERTIES CXX_VISIBILITY_PRESET hidden) # kernels have plain names
-  endif()
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:muster_simulated_kernels>)
-  target_include_directories(${target} PRIVATE ${include})
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
 endfunction()

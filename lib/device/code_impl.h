@@ -60,6 +60,9 @@ typedef struct mst_code_image {
 } mst_code_image;
 void mst_code_release(mst_code_image *image); /* mst_free of data and log */
 
+/* The largest parameters of a built-in kernel, in bytes. */
+enum { MST_CODE_PARAMETERS_MAX = 2048 };
+
 enum { MST_CODE_VERSION_SIZE = 128, MST_CODE_OPTIONS = 16 };
 
 typedef struct mst_code_target mst_code_target;

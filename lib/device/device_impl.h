@@ -60,10 +60,6 @@ typedef struct mst_gemm {
     void *c;
 } mst_gemm;
 
-/* A kernel for devices whose processor is a host thread. It receives its own copy of the
- * parameters, in which every address is readable. Errors: set with mst_error. */
-typedef muster_status (*mst_host_kernel)(const void *parameters);
-
 /* Memory of the device, and copies through COMPUTE. */
 typedef struct mst_device_memory_table {
     /* The address is 64-byte aligned. bytes may be 0. */
@@ -102,8 +98,9 @@ typedef struct mst_device_queue_table {
 
 /* Devices that run the built-in kernels (code_impl.h). */
 typedef struct mst_device_code_table {
-    /* Runs the kernel on `work` elements or blocks; `work` may be 0. The parameters are copied.
-     * Addresses in them are device addresses and stay unchanged. */
+    /* Runs the kernel on `work` elements or blocks; `work` may be 0. The parameters are copied;
+     * they have at most MST_CODE_PARAMETERS_MAX bytes. Addresses in them are device addresses and
+     * stay unchanged. */
     muster_status (*launch)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
     muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
     /* Between calls, because the first question enables the access. Sets *access to whether code of
@@ -179,11 +176,6 @@ typedef struct mst_device_table {
     void (*close)(mst_device *device);
     /* Waits until all work issued so far is complete. */
     muster_status (*synchronize)(mst_device *device);
-    /* Runs the kernel on a copy of the parameters. `offsets` lists where the parameters hold device
-     * addresses, which may be NULL. parameter_bytes is at most MST_LAUNCH_MAX. This entry is NULL
-     * if the device's processor is not a host thread. */
-    muster_status (*launch)(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
-                            const int32_t *offsets, int32_t offset_count);
     const mst_device_memory_table *memory; /* never NULL */
     const mst_device_queue_table *queue;
     const mst_device_code_table *code;
@@ -191,8 +183,6 @@ typedef struct mst_device_table {
     const mst_device_host_memory_table *host_memory;
     const mst_device_hardware_table *hardware;
 } mst_device_table;
-
-enum { MST_LAUNCH_MAX = 2048 };
 
 /* The head of every backend's own device struct. mst_device_head fills it. */
 struct mst_device {

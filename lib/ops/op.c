@@ -89,10 +89,7 @@ muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_
     return mst_op_code(worker, code, parameters->count, parameters, sizeof *parameters);
 }
 
-muster_status mst_op_launch_discrete(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
-                                     const int32_t *offsets, int32_t count) {
-    const mst_device_table *table = worker->device->table;
-    if (table->launch) return table->launch(worker->device, kernel->host, parameters, bytes, offsets, count);
+muster_status mst_op_issue(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes) {
     if (kernel->issue) return kernel->issue(worker, parameters);
     return mst_op_code(worker, kernel->code, kernel->work ? kernel->work(parameters) : 0, parameters, bytes);
 }

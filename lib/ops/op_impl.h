@@ -86,18 +86,15 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
 muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype);
 muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype);
 
-/* Runs the kernel on the worker's device. If host code can read the device's memory, runs it at
- * once, on the parameters themselves. `offsets` are the offsets of the addresses in the
- * parameters. */
-muster_status mst_op_launch_discrete(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
-                                     const int32_t *offsets, int32_t count);
-static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes,
-                                          const int32_t *offsets, int32_t count) {
+/* Runs the kernel on the worker's device: on the host at once, elsewhere as device code in the
+ * device's queue. */
+muster_status mst_op_issue(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes);
+static inline muster_status mst_op_launch(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes) {
     if (__builtin_expect(mst_device_is_host(worker->device), 1)) {
         MUSTER_TRY(mst_worker_drain(worker));
         return kernel->host(parameters);
     }
-    return mst_op_launch_discrete(worker, kernel, parameters, bytes, offsets, count);
+    return mst_op_issue(worker, kernel, parameters, bytes);
 }
 /* For `issue` functions. mst_op_code launches a kernel of the device code over `work` elements or
  * blocks; it does nothing if work is 0. mst_op_elements launches an elementwise kernel; it sets the
@@ -105,12 +102,6 @@ static inline muster_status mst_op_launch(muster_worker *worker, const mst_kerne
 muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes);
 muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_element_parameters *parameters, int32_t operands,
                               const muster_tensor *const *tensors);
-/* Does the worker's device run device code, not host code? */
-static inline bool mst_op_by_code(const muster_worker *worker) {
-    return !mst_device_is_host(worker->device) && !worker->device->table->launch;
-}
-/* The offset of a tensor's address in the parameters. */
-#define MST_AT(type, tensor) ((int32_t)offsetof(type, tensor.data))
 
 /* An array of the operands' addresses, for `check`; the compiler removes it again by inlining. */
 #define MST_TENSORS(...) ((const muster_tensor *const[]){__VA_ARGS__})

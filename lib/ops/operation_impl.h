@@ -51,6 +51,10 @@ typedef union mst_op_value {
     int64_t integer;
 } mst_op_value;
 
+/* The code of an operation on the host. The parameters are the structure that the operation's
+ * public function has filled. Errors: set with mst_error. */
+typedef muster_status (*mst_host_kernel)(const void *parameters);
+
 /* The code of an operation for each kind of device. `host` reads host addresses. On other devices
  * `issue` launches device code; if it is NULL, `code` is launched over `work(parameters)` elements
  * with the parameters unchanged. */

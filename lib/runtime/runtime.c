@@ -134,7 +134,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < count; runtime->size++) {
         MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
-        host |= runtime->devices[runtime->size]->table->launch != NULL; /* its processor is a host thread */
+        host |= mst_device_is_host(runtime->devices[runtime->size]);
     }
     log_notices(options);
     if (!host) return MUSTER_OK;

@@ -2,6 +2,7 @@
  * machine, the suite runs on its GPUs instead, and where MUSTER_TEST_BACKEND names a backend, on
  * devices of that one. */
 #include "base_check.h"
+#include "device_contract.h"
 #include "device_discrete.h"
 
 #include <stdio.h>
@@ -121,108 +122,85 @@ static void copies_of_nothing_are_legal(void **state) {
     assert_ok(device->table->synchronize(device));
 }
 
-typedef struct add_parameters {
-    int64_t count;
-    const int32_t *x;
-    int32_t *y;
-    const int32_t *unused; /* NULL: left alone */
-    int32_t constant;
-} add_parameters;
-
-static muster_status add_kernel(const void *parameters) {
-    const add_parameters *p = parameters;
-    if (p->unused) return mst_error(MUSTER_INTERNAL, "NULL became an address");
-    for (int64_t i = 0; i < p->count; i++) p->y[i] += p->x[i] + p->constant;
-    return MUSTER_OK;
-}
-
-static const int32_t add_offsets[] = {offsetof(add_parameters, x), offsetof(add_parameters, y), offsetof(add_parameters, unused)};
-
-static muster_status launch_add(mst_device *device, const int32_t *x, int32_t *y, int32_t constant) {
-    add_parameters parameters = {COUNT, x, y, NULL, constant};
-    muster_status status = device->table->launch(device, add_kernel, &parameters, sizeof parameters, add_offsets, 3);
-    memset(&parameters, 0xff, sizeof parameters); /* the kernel must have its own copy */
-    return status;
-}
-
+/* y = 2 x, y = 3 y, and so on: the results depend on the order. */
 static void kernels_run_in_the_order_of_issue(void **state) {
     mst_device *device = *state;
-    int32_t host[COUNT];
-    for (int i = 0; i < COUNT; i++) host[i] = i;
-    int32_t *x = allocate(device, sizeof host), *y = allocate(device, sizeof host);
+    float host[COUNT];
+    for (int i = 0; i < COUNT; i++) host[i] = (float)i;
+    float *x = allocate(device, sizeof host), *y = allocate(device, sizeof host);
     assert_ok(device->memory->copy_in(device, x, host, sizeof host));
-    assert_ok(device->memory->copy(device, y, x, sizeof host));
-    assert_ok(launch_add(device, x, y, 5));
+    assert_ok(contract_launch_scale(device, y, x, COUNT, 2));
     assert_ok(device->memory->copy(device, x, y, sizeof host));
-    assert_ok(launch_add(device, x, y, -1));
+    assert_ok(contract_launch_scale(device, y, y, COUNT, 3));
+    assert_ok(contract_launch_scale(device, x, x, COUNT, 0.5f));
+    assert_ok(device->memory->copy(device, y, x, sizeof *x));
     assert_ok(device->memory->copy_out(device, host, y, sizeof host));
     assert_ok(device->table->synchronize(device));
-    for (int i = 0; i < COUNT; i++) assert_int_equal(host[i], 4 * i + 9);
+    assert_true(host[0] == 0);
+    for (int i = 1; i < COUNT; i++) assert_true(host[i] == 6 * (float)i);
+    assert_ok(device->memory->copy_out(device, host, x, sizeof host));
+    assert_ok(device->table->synchronize(device));
+    for (int i = 0; i < COUNT; i++) assert_true(host[i] == (float)i);
     device->memory->release(device, x);
     device->memory->release(device, y);
 }
 
 static void kernels_take_addresses_inside_a_block(void **state) {
     mst_device *device = *state;
-    int32_t host[2 * COUNT] = {0};
+    float host[2 * COUNT] = {0};
     host[COUNT] = 7;
-    int32_t *block = allocate(device, sizeof host);
+    float *block = allocate(device, sizeof host);
     assert_ok(device->memory->copy_in(device, block, host, sizeof host));
-    assert_ok(launch_add(device, block + COUNT, block, 0));
+    assert_ok(contract_launch_scale(device, block, block + COUNT, COUNT, 1));
     assert_ok(device->memory->copy_out(device, host, block, sizeof host));
     assert_ok(device->table->synchronize(device));
-    assert_int_equal(host[0], 7);
-    assert_int_equal(host[1], 0);
+    assert_true(host[0] == 7);
+    assert_true(host[1] == 0);
     device->memory->release(device, block);
+}
+
+static void kernels_take_blocks_of_threads(void **state) {
+    mst_device *device = *state;
+    enum { ROWS = 50, ELEMENTS = 1000 };
+    static float host[ROWS * ELEMENTS];
+    float sums[ROWS];
+    for (int i = 0; i < ROWS * ELEMENTS; i++) host[i] = (float)(i / ELEMENTS);
+    void *from = allocate(device, sizeof host), *to = allocate(device, sizeof sums);
+    contract_parameters parameters = {.count = ROWS, .from = from, .to = to, .factor = 2};
+    assert_ok(device->memory->copy_in(device, from, host, sizeof host));
+    assert_ok(device->code->launch(device, &contract_row_sums_kernel, ROWS, &parameters, sizeof parameters));
+    assert_ok(device->memory->copy_out(device, sums, to, sizeof sums));
+    assert_ok(device->table->synchronize(device));
+    for (int i = 0; i < ROWS; i++) assert_true(sums[i] == (float)(2 * i * ELEMENTS));
+    device->memory->release(device, from);
+    device->memory->release(device, to);
 }
 
 static void more_work_than_any_queue_holds(void **state) {
     mst_device *device = *state;
-    int32_t zeros[COUNT] = {0}, out[COUNT];
-    int32_t *x = allocate(device, sizeof zeros), *y = allocate(device, sizeof zeros);
-    assert_ok(device->memory->copy_in(device, x, zeros, sizeof zeros));
-    assert_ok(device->memory->copy_in(device, y, zeros, sizeof zeros));
-    for (int i = 0; i < 300; i++) assert_ok(launch_add(device, x, y, 1));
-    assert_ok(device->memory->copy_out(device, out, y, sizeof out));
+    float ones[COUNT], out[COUNT];
+    for (int i = 0; i < COUNT; i++) ones[i] = 1;
+    float *x = allocate(device, sizeof ones);
+    assert_ok(device->memory->copy_in(device, x, ones, sizeof ones));
+    /* every third launch doubles, the others multiply by 4 and by 1/4 */
+    for (int i = 0; i < 300; i++) assert_ok(contract_launch_scale(device, x, x, COUNT, i % 3 == 0 ? 2 : i % 3 == 1 ? 4 : 0.25f));
+    assert_ok(device->memory->copy_out(device, out, x, sizeof out));
     assert_ok(device->table->synchronize(device));
-    assert_int_equal(out[0], 300);
-    assert_int_equal(out[COUNT - 1], 300);
+    for (int i = 0; i < COUNT; i++) assert_true(out[i] == 0x1p100f);
     device->memory->release(device, x);
-    device->memory->release(device, y);
 }
 
-static muster_status refusing_kernel(const void *parameters) {
-    return mst_error(MUSTER_USER, "the kernel refused %d", *(const int *)parameters);
-}
-
-/* At once on the host, at the next sync elsewhere: the first failure, with its message, in the
- * issuing thread, and only once. */
-static void the_first_failure_is_told_once(void **state) {
+static void work_of_no_elements_is_legal(void **state) {
     mst_device *device = *state;
-    mst_error(MUSTER_OK, "stale");
-    int first = 41, second = 42;
-    muster_status status = device->table->launch(device, refusing_kernel, &first, sizeof first, NULL, 0);
-    if (!mst_device_is_host(device)) {
-        assert_int_equal(status, MUSTER_OK);
-        assert_ok(device->table->launch(device, refusing_kernel, &second, sizeof second, NULL, 0));
-        status = device->table->synchronize(device);
-    }
-    assert_int_equal(status, MUSTER_USER);
-    assert_string_equal(muster_last_error(), "the kernel refused 41");
+    assert_ok(contract_launch_scale(device, NULL, NULL, 0, 1));
     assert_ok(device->table->synchronize(device));
 }
 
-static void it_works_again_after_a_failure(void **state) {
+static void parameters_that_are_too_long_are_refused(void **state) {
     mst_device *device = *state;
-    int number = 1, in = 77, out = 0;
-    (void)device->table->launch(device, refusing_kernel, &number, sizeof number, NULL, 0);
-    (void)device->table->synchronize(device);
-    int *block = allocate(device, sizeof in);
-    assert_ok(device->memory->copy_in(device, block, &in, sizeof in));
-    assert_ok(device->memory->copy_out(device, &out, block, sizeof out));
-    assert_ok(device->table->synchronize(device));
-    assert_int_equal(out, 77);
-    device->memory->release(device, block);
+    static char parameters[MST_CODE_PARAMETERS_MAX + 1];
+    assert_refused(device->code->launch(device, &contract_scale_kernel, 1, parameters, sizeof parameters), MUSTER_INTERNAL,
+                   "at most 2048 bytes of parameters, received 2049");
 }
 
 static void steady_work_allocates_nothing(void **state) {
@@ -319,26 +297,30 @@ static int run_events(const char *name, CMFixtureFunction open_function) {
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
-/* Kernels that are functions of the program. */
+/* Kernels of the device code. */
 static int run_launches(const char *name, CMFixtureFunction open_function) {
     const struct CMUnitTest tests[] = {
-        CASE(kernels_run_in_the_order_of_issue), CASE(kernels_take_addresses_inside_a_block), CASE(more_work_than_any_queue_holds),
-        CASE(the_first_failure_is_told_once),    CASE(it_works_again_after_a_failure),
+        CASE(kernels_run_in_the_order_of_issue), CASE(kernels_take_addresses_inside_a_block),
+        CASE(kernels_take_blocks_of_threads),    CASE(more_work_than_any_queue_holds),
+        CASE(work_of_no_elements_is_legal),      CASE(parameters_that_are_too_long_are_refused),
     };
     return cmocka_run_group_tests_name(name, tests, NULL, NULL);
 }
 
 int main(void) {
     const char *backend = getenv("MUSTER_TEST_BACKEND"); /* "cuda": of the libraries that the machine has */
+    contract_add();
     if (getenv("MUSTER_CUDA_LIBRARIES") || (backend && strcmp(backend, "cuda") == 0)) {
         first_id = second_id = "0";
-        return run_suite("cuda", open_cuda) + run_events("cuda", open_cuda);
+        return run_suite("cuda", open_cuda) + run_events("cuda", open_cuda) + run_launches("cuda", open_cuda);
     }
     if (backend && *backend) {
         const mst_device_table *table = mst_device_find(backend);
-        return run_suite(backend, open_named) + (table && table->queue ? run_events(backend, open_named) : 0);
+        return run_suite(backend, open_named) + (table && table->queue ? run_events(backend, open_named) : 0) +
+               (table && table->code ? run_launches(backend, open_named) : 0);
     }
-    int failed = run_suite("host", open_host) + run_launches("host", open_host);
+    int failed = run_suite("host", open_host);
     failed += run_suite("discrete", open_discrete) + run_events("discrete", open_discrete) + run_launches("discrete", open_discrete);
+    if (mst_discrete_launches("contract_scale") == 0 || mst_discrete_launches("contract_row_sums") == 0) failed++;
     return failed;
 }

@@ -1,45 +1,16 @@
 /* Kernels of the device code, and matrix products. */
 #include "cuda/cublas_api_private.h"
 #include "cuda_fixture.h"
-
-#include "../sim/contract_parameters.h"
-#include "code_impl.h"
-
-/* The kernel sources of the simulated machine's own contract. CMake says where they lie: __FILE__
- * may be relative, to a folder other than that of the test. */
-static char *read_text(const char *name) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s", MUSTER_SIM_SOURCES, name);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    char *text = calloc(1, 1 << 16);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 16) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
-static mst_code_text texts[] = {{"contract.cu", NULL}, {"contract_parameters.h", NULL}};
-static const char *const kernels[] = {"contract_scale", "contract_row_sums"};
-static const mst_code_texts contract = {"contract", texts, 2, kernels, 2};
+#include "device_contract.h"
 
 static int add_contract(void **state) {
     (void)state;
-    for (int i = 0; i < 2; i++) texts[i].text = read_text(texts[i].name);
-    setenv("MUSTER_CACHE_DIR", "off", 1);
-    assert_ok(mst_code_add(&contract));
-    assert_ok(mst_code_add(&contract));
+    contract_add();
+    contract_add();
     return 0;
 }
 
-static int free_contract(void **state) {
-    (void)state;
-    for (int i = 0; i < 2; i++) free((void *)texts[i].text);
-    return 0;
-}
-
-static mst_code_kernel scale = {.name = "contract_scale"}, row_sums = {.name = "contract_row_sums", .blocks = true},
-                       none = {.name = "contract_nothing"};
+static mst_code_kernel none = {.name = "contract_nothing"};
 
 /* ---- kernels ---- */
 
@@ -50,7 +21,7 @@ static void scale_and_check(mst_device *device, int32_t count) {
     void *from = allocated(device, count * 4), *to = allocated(device, count * 4);
     contract_parameters parameters = {.count = count, .from = from, .to = to, .factor = 3};
     assert_ok(device->memory->copy_in(device, from, host, count * 4));
-    assert_ok(device->code->launch(device, &scale, count, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &contract_scale_kernel, count, &parameters, sizeof parameters));
     memset(&parameters, 0xff, sizeof parameters); /* the kernel has its own copy */
     assert_ok(device->memory->copy_out(device, host, to, count * 4));
     assert_ok(device->table->synchronize(device));
@@ -75,7 +46,7 @@ static void a_kernel_runs_over_every_block(void **state) {
     void *from = allocated(device, ROWS * ELEMENTS * 4), *to = allocated(device, ROWS * 4);
     contract_parameters parameters = {.count = ROWS, .from = from, .to = to, .factor = 1};
     assert_ok(device->memory->copy_in(device, from, host, ROWS * ELEMENTS * 4));
-    assert_ok(device->code->launch(device, &row_sums, ROWS, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &contract_row_sums_kernel, ROWS, &parameters, sizeof parameters));
     assert_ok(device->memory->copy_out(device, sums, to, sizeof sums));
     assert_ok(device->table->synchronize(device));
     for (int i = 0; i < ROWS; i++) assert_true(sums[i] == (float)(i * ELEMENTS));
@@ -88,7 +59,7 @@ static void no_work_launches_nothing(void **state) {
     mst_device *device = *state;
     contract_parameters parameters = {0};
     uint64_t before = muster_sim_calls("cuLaunchKernel");
-    assert_ok(device->code->launch(device, &scale, 0, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &contract_scale_kernel, 0, &parameters, sizeof parameters));
     assert_int_equal(muster_sim_calls("cuLaunchKernel"), before);
 }
 
@@ -98,7 +69,7 @@ static void a_launch_asks_the_driver_for_nothing_else(void **state) {
     contract_parameters parameters = {.count = 1, .from = place, .to = place, .factor = 1};
     assert_ok(device->queue->enter(device));
     uint64_t before = muster_sim_calls(NULL);
-    assert_ok(device->code->launch(device, &scale, 1, &parameters, sizeof parameters));
+    assert_ok(device->code->launch(device, &contract_scale_kernel, 1, &parameters, sizeof parameters));
     assert_int_equal(muster_sim_calls(NULL), before + 2); /* whose context is current, and the launch */
     device->queue->leave(device);
     assert_ok(device->table->synchronize(device));
@@ -110,7 +81,7 @@ static void an_unknown_kernel_and_too_many_parameters_are_refused(void **state) 
     contract_parameters parameters = {.count = 1};
     assert_refused(device->code->launch(device, &none, 1, &parameters, sizeof parameters), MUSTER_INTERNAL,
                    "the kernel contract_nothing: expected one that was there");
-    assert_refused(device->code->launch(device, &scale, 1, &parameters, MST_LAUNCH_MAX + 1), MUSTER_INTERNAL,
+    assert_refused(device->code->launch(device, &contract_scale_kernel, 1, &parameters, MST_CODE_PARAMETERS_MAX + 1), MUSTER_INTERNAL,
                    "at most 2048 bytes of parameters, received 2049");
 }
 
@@ -118,7 +89,7 @@ static void a_failed_launch_names_itself(void **state) {
     mst_device *device = *state;
     contract_parameters parameters = {.count = 1};
     muster_sim_inject("cuLaunchKernel", 1, MST_CU_LAUNCH_OUT_OF_RESOURCES);
-    assert_refused(device->code->launch(device, &scale, 1, &parameters, sizeof parameters), MUSTER_SYSTEM,
+    assert_refused(device->code->launch(device, &contract_scale_kernel, 1, &parameters, sizeof parameters), MUSTER_SYSTEM,
                    "cuda:0: CUDA: cuLaunchKernel: expected success");
 }
 
@@ -318,5 +289,5 @@ int main(void) {
         CASE(a_product_of_another_type_is_refused),
         CASE(a_failed_product_says_what_cublas_said),
     };
-    return cmocka_run_group_tests(tests, add_contract, free_contract);
+    return cmocka_run_group_tests(tests, add_contract, NULL);
 }

@@ -1,6 +1,7 @@
-/* What makes the device discrete: the traps that it sets for code that treats every device as the
- * host. */
+/* The discrete device: the traps that it sets for code that treats every device as the host, and
+ * its failures. */
 #include "base_check.h"
+#include "device_contract.h"
 #include "device_discrete.h"
 
 #include <pthread.h>
@@ -81,8 +82,8 @@ typedef struct gate {
     bool open;
 } gate;
 
-static muster_status wait_at_gate(const void *parameters) {
-    gate *g = *(gate *const *)parameters;
+static muster_status wait_at_gate(void *user) {
+    gate *g = user;
     pthread_mutex_lock(&g->lock);
     while (!g->open) pthread_cond_wait(&g->changed, &g->lock);
     pthread_mutex_unlock(&g->lock);
@@ -98,10 +99,10 @@ static void open_gate(gate *g) {
 
 static void copy_in_reads_host_memory_later(void **state) {
     mst_device *device = *state;
-    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}, *pointer = &g;
+    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     int value = 1, result = 0;
     int *block = allocate(device, sizeof value);
-    assert_ok(device->table->launch(device, wait_at_gate, &pointer, sizeof pointer, NULL, 0));
+    assert_ok(mst_discrete_call(device, wait_at_gate, &g));
     assert_ok(device->memory->copy_in(device, block, &value, sizeof value));
     assert_ok(device->memory->copy_out(device, &result, block, sizeof result));
     value = 2; /* too early on any device with a queue: here it shows */
@@ -132,40 +133,102 @@ static void new_memory_is_poisoned(void **state) {
     device->memory->release(device, again);
 }
 
-/* A kernel that was given one block and reads the one beside it, which is released. */
-static muster_status read_released(const void *parameters) {
-    const unsigned char *kept = *(const unsigned char *const *)parameters;
-    return kept[128] == 0xDD ? MUSTER_OK : mst_error(MUSTER_USER, "the byte is %d", kept[128]);
-}
-
+/* A kernel that was given one block and reads on into the next one, which is released. */
 static void released_memory_is_poisoned(void **state) {
     mst_device *device = *state;
-    void *kept = allocate(device, 64), *gone = allocate(device, 64);
-    const int32_t offset = 0;
-    assert_int_equal((char *)gone - (char *)kept, 128);
+    enum { FLOATS = 33, LAST = 32 };
+    float copies[FLOATS];
+    unsigned char stale[sizeof(float)];
+    void *copy = allocate(device, sizeof copies), *kept = allocate(device, 64), *gone = allocate(device, 64);
+    assert_int_equal((char *)gone - (char *)kept, LAST * (int)sizeof(float));
     device->memory->release(device, gone);
-    assert_ok(device->table->launch(device, read_released, &kept, sizeof kept, &offset, 1));
+    assert_ok(contract_launch_scale(device, copy, kept, FLOATS, 1));
+    assert_ok(device->memory->copy_out(device, copies, copy, sizeof copies));
     assert_ok(device->table->synchronize(device));
+    memset(stale, 0xDD, sizeof stale);
+    assert_memory_equal(&copies[LAST], stale, sizeof stale);
     device->memory->release(device, kept);
+    device->memory->release(device, copy);
 }
 
 static void addresses_that_are_not_its_own_are_refused(void **state) {
     mst_device *device = *state;
     char host[128];
-    void *block = allocate(device, 100), *foreign = host;
-    const int32_t offset = 0, outside = 4;
+    void *block = allocate(device, 100);
     assert_refused(device->memory->copy_in(device, host, host, 1), MUSTER_INTERNAL, "inside an allocated block");
     assert_refused(device->memory->copy_out(device, host, block, 101), MUSTER_INTERNAL, "101 bytes");
     assert_refused(device->memory->copy(device, block, host, 1), MUSTER_INTERNAL, "inside an allocated block");
-    assert_refused(device->table->launch(device, read_released, &foreign, sizeof foreign, &offset, 1), MUSTER_INTERNAL, "address");
-    assert_refused(device->table->launch(device, read_released, &block, sizeof block, &outside, 1), MUSTER_INTERNAL, "offset 4");
     device->memory->release(device, block);
 }
 
-static void parameters_that_are_too_long_are_refused(void **state) {
+/* Like a GPU's, its kernels use an address only when they run. */
+static void a_kernel_that_uses_a_wrong_address_fails(void **state) {
     mst_device *device = *state;
-    static char parameters[MST_LAUNCH_MAX + 1];
-    assert_refused(device->table->launch(device, read_released, parameters, sizeof parameters, NULL, 0), MUSTER_INTERNAL, "2049");
+    char host[128];
+    char *block = allocate(device, 100), *released = allocate(device, 100);
+    device->memory->release(device, released);
+    void *const wrong[] = {host, released, block + 100, block + 120};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_ok(contract_launch_scale(device, wrong[i], block, 1, 1));
+        assert_refused(device->table->synchronize(device), MUSTER_INTERNAL,
+                       "discrete 0: the kernel contract_scale: address: expected one inside an allocated block of this device");
+        assert_ok(contract_launch_scale(device, block, wrong[i], 1, 1));
+        assert_refused(device->table->synchronize(device), MUSTER_INTERNAL, "the kernel contract_scale: address");
+    }
+    assert_ok(contract_launch_scale(device, block, block + 96, 1, 1));
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, block);
+}
+
+static void a_matrix_product_outside_its_memory_is_refused(void **state) {
+    mst_device *device = *state;
+    void *block = allocate(device, 6 * sizeof(float));
+    mst_gemm gemm = {.dtype = MUSTER_F32, .m = 2, .n = 3, .k = 1, .lda = 1, .ldb = 3, .ldc = 3, .alpha = 1, .a = block, .b = block};
+    gemm.c = block;
+    assert_ok(device->code->gemm(device, &gemm));
+    gemm.ldc = 4;
+    assert_refused(device->code->gemm(device, &gemm), MUSTER_INTERNAL, "expected 28 bytes inside an allocated block");
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, block);
+}
+
+static mst_code_kernel unknown = {.name = "contract_nothing"};
+
+static void a_kernel_of_no_source_is_refused(void **state) {
+    mst_device *device = *state;
+    char parameters[8] = {0};
+    assert_refused(device->code->launch(device, &unknown, 1, parameters, sizeof parameters), MUSTER_INTERNAL,
+                   "the kernel contract_nothing: expected one that was there when the device opened, received one of no source");
+}
+
+/* ---- failures ---- */
+
+static muster_status refuse(void *user) { return mst_error(MUSTER_USER, "the function refused %d", *(const int *)user); }
+
+/* At the next synchronize: the first failure, with its message, in the issuing thread, and only
+ * once. */
+static void the_first_failure_is_told_once(void **state) {
+    mst_device *device = *state;
+    mst_error(MUSTER_OK, "stale");
+    int first = 41, second = 42;
+    assert_ok(mst_discrete_call(device, refuse, &first));
+    assert_ok(mst_discrete_call(device, refuse, &second));
+    assert_int_equal(device->table->synchronize(device), MUSTER_USER);
+    assert_string_equal(muster_last_error(), "the function refused 41");
+    assert_ok(device->table->synchronize(device));
+}
+
+static void it_works_again_after_a_failure(void **state) {
+    mst_device *device = *state;
+    int number = 1, in = 77, out = 0;
+    assert_ok(mst_discrete_call(device, refuse, &number));
+    assert_int_equal(device->table->synchronize(device), MUSTER_USER);
+    int *block = allocate(device, sizeof in);
+    assert_ok(device->memory->copy_in(device, block, &in, sizeof in));
+    assert_ok(device->memory->copy_out(device, &out, block, sizeof out));
+    assert_ok(device->table->synchronize(device));
+    assert_int_equal(out, 77);
+    device->memory->release(device, block);
 }
 
 static void its_memory_has_an_end(void **state) {
@@ -176,18 +239,12 @@ static void its_memory_has_an_end(void **state) {
 }
 
 #if !defined(__SANITIZE_THREAD__) /* ThreadSanitizer allows no new threads in a forked child */
-static muster_status write_behind(const void *parameters) {
-    (*(char *const *)parameters)[100] = 1;
-    return MUSTER_OK;
-}
-
 static void overrun(mst_device *device, void *block) {
-    const int32_t offset = 0;
     mst_device *own = NULL;
     /* the parent's device has no thread in this process */
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
     if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
-    if (own->table->launch(own, write_behind, &block, sizeof block, &offset, 1) != MUSTER_OK) _exit(3);
+    if (contract_launch_scale(own, block, block, 26, 0) != MUSTER_OK) _exit(3); /* 104 bytes */
     if (own->table->synchronize(own) != MUSTER_OK) _exit(3);
     own->memory->release(own, block);
 }
@@ -200,11 +257,11 @@ static void leak(mst_device *device, void *block) {
 }
 
 static void release_early(mst_device *device, void *block) {
-    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}, *pointer = &g;
+    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     mst_device *own = NULL;
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
     if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
-    if (own->table->launch(own, wait_at_gate, &pointer, sizeof pointer, NULL, 0) != MUSTER_OK) _exit(3);
+    if (mst_discrete_call(own, wait_at_gate, &g) != MUSTER_OK) _exit(3);
     own->memory->release(own, block);
 }
 
@@ -215,20 +272,27 @@ static void *sync_elsewhere(void *argument) {
 }
 
 static void issue_from_two_threads(mst_device *device, void *block) {
-    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false}, *pointer = &g;
+    gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
     mst_device *own = NULL;
     (void)block;
     pthread_t thread;
     if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->table->launch(own, wait_at_gate, &pointer, sizeof pointer, NULL, 0) != MUSTER_OK) _exit(3);
+    if (mst_discrete_call(own, wait_at_gate, &g) != MUSTER_OK) _exit(3);
     if (pthread_create(&thread, NULL, sync_elsewhere, own) != 0) _exit(3);
     (void)own->table->synchronize(own); /* whichever thread comes second aborts: the first never returns */
+}
+
+static void parameters_of_another_kernel(mst_device *device, void *block) {
+    mst_device *own = NULL;
+    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
+    (void)own->code->launch(own, &contract_scale_kernel, 1, &block, sizeof block);
 }
 
 static void misuse_aborts(void **state) {
     mst_device *device = *state;
     assert_int_equal(signal_of(overrun, device, NULL), SIGABRT);
     assert_int_equal(signal_of(leak, device, NULL), SIGABRT);
+    assert_int_equal(signal_of(parameters_of_another_kernel, device, NULL), SIGABRT);
     assert_int_equal(signal_of(release_early, device, NULL), SIGABRT);
     assert_int_equal(signal_of(issue_from_two_threads, device, NULL), SIGABRT);
 }
@@ -236,6 +300,7 @@ static void misuse_aborts(void **state) {
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, open_discrete, close_discrete)
 int main(void) {
+    contract_add();
     const struct CMUnitTest tests[] = {
         CASE(host_code_cannot_touch_its_memory),
         CASE(a_wrong_release_aborts),
@@ -243,7 +308,11 @@ int main(void) {
         CASE(new_memory_is_poisoned),
         CASE(released_memory_is_poisoned),
         CASE(addresses_that_are_not_its_own_are_refused),
-        CASE(parameters_that_are_too_long_are_refused),
+        CASE(a_kernel_that_uses_a_wrong_address_fails),
+        CASE(a_matrix_product_outside_its_memory_is_refused),
+        CASE(a_kernel_of_no_source_is_refused),
+        CASE(the_first_failure_is_told_once),
+        CASE(it_works_again_after_a_failure),
         CASE(its_memory_has_an_end),
 #if !defined(__SANITIZE_THREAD__)
         CASE(misuse_aborts),

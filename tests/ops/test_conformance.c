@@ -10,8 +10,7 @@
 /* ---- the rows of the registry ---- */
 
 static uint32_t dtypes_on(const muster_worker *w, const mst_op_row *o) {
-    const bool code = o->code_dtypes && (o->id == MST_OPERATION_gemm ? ops_on_cuda(w) : mst_op_by_code(w));
-    return code ? o->code_dtypes : o->dtypes;
+    return o->code_dtypes && !mst_device_is_host(w->device) ? o->code_dtypes : o->dtypes;
 }
 
 static muster_status run_cases(muster_worker *w, void *row) {
@@ -44,7 +43,7 @@ static bool has_kernel(const mst_op_row *o, const char *name) {
 }
 
 /* That they compile and know the dtypes of the row is what the rows above show, on devices that run
- * them: this suite as device_text/test_conformance and ops/test_conformance@cuda. */
+ * them: the discrete one, and GPUs in ops/test_conformance@cuda. */
 static void test_every_row_has_its_kernels(void **state) {
     (void)state;
     assert_ok(mst_code_add(&mst_ops_code));
@@ -208,7 +207,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
 static muster_status no_blas(muster_worker *w, void *argument) {
     (void)argument;
     ops_pair a = ops_laid_out(w, MUSTER_F32, 2, 3, 3, 0), c = ops_laid_out(w, MUSTER_F32, 2, 3, 3, 0);
-    if (mst_blas_get()->sgemm || mst_op_by_code(w)) return MUSTER_OK; /* device code has a product of its own */
+    if (mst_blas_get()->sgemm || !mst_device_is_host(w->device)) return MUSTER_OK; /* device code has a product of its own */
     assert_refused(muster_gemm(w, 1, a.device, a.device, 0, c.device), MUSTER_UNAVAILABLE, "libopenblas0-pthread");
     return MUSTER_OK;
 }

@@ -47,7 +47,7 @@ static bool find_calls(void) {
 }
 
 static bool lacks_blas(const muster_worker *w, const mst_op_row *o) {
-    return o == &mst_operation_gemm && !mst_op_by_code(w) && !mst_blas_get()->sgemm;
+    return o == &mst_operation_gemm && mst_device_is_host(w->device) && !mst_blas_get()->sgemm;
 }
 
 /* f32 where the operand may be f32. */
@@ -189,7 +189,7 @@ static muster_status fail_once(muster_worker *w, void *argument) {
     muster_status status = h->call(w, t);
     mst_memory_fail_at(0);
     a->over = mst_memory_count() - before < a->k;
-    a->by_code = mst_op_by_code(w);
+    a->by_code = !mst_device_is_host(w->device);
     if (!a->over) assert_refused(status, MUSTER_OUT_OF_MEMORY, "out of memory");
     assert_ok(h->call(w, t));
     assert_result(w, h, t[h->result]);

@@ -15,7 +15,7 @@ typedef struct repetition {
 
 static muster_status repeat(muster_worker *w, void *argument) {
     repetition *r = argument;
-    r->by_code = mst_op_by_code(w);
+    r->by_code = !mst_device_is_host(w->device);
     for (int i = 0; i < r->rounds; i++) r->oracle->draw(w, r->operation);
     return MUSTER_OK;
 }

@@ -51,7 +51,6 @@ bool ops_refused(muster_reduction op, muster_dtype dtype);
 double ops_precision(muster_dtype dtype);
 /* The same for results that even halves hold exactly, such as small integers. */
 double ops_tightest(muster_dtype dtype);
-bool ops_on_cuda(const muster_worker *worker);
 void ops_assert_near(double value, double expected, double tolerance);
 
 #endif

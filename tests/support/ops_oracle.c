@@ -143,7 +143,7 @@ static void assert_wrong(muster_worker *w, const mst_op_row *o, const mst_op_val
 
 /* An axis too many, another dtype than the others have, a dtype that the row does not list. */
 static void assert_refusals(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors) {
-    const uint32_t dtypes = mst_op_by_code(w) && o->code_dtypes ? o->code_dtypes : o->dtypes;
+    const uint32_t dtypes = !mst_device_is_host(w->device) && o->code_dtypes ? o->code_dtypes : o->dtypes;
     const int32_t first = leader(o);
     for (int32_t i = 0; o->operands[i].name; i++) {
         muster_tensor wrong[MST_OPERANDS];

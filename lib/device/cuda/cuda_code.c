@@ -61,9 +61,9 @@ static muster_status launch(mst_cuda *cuda, mst_cu_function function, bool block
 muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (work <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_say_lost(cuda) : MUSTER_OK;
-    if (parameter_bytes < 0 || parameter_bytes > MST_LAUNCH_MAX)
+    if (parameter_bytes < 0 || parameter_bytes > MST_CODE_PARAMETERS_MAX)
         return mst_error(MUSTER_INTERNAL, "%s: the kernel %s: expected at most %d bytes of parameters, received %lld", cuda->label,
-                         kernel->name, MST_LAUNCH_MAX, (long long)parameter_bytes);
+                         kernel->name, MST_CODE_PARAMETERS_MAX, (long long)parameter_bytes);
     int32_t place = mst_code_kernel_place(kernel);
     if (place < 0 || place >= cuda->function_count)
         return mst_error(MUSTER_INTERNAL, "%s: the kernel %s: expected one that was there when the device opened, received %s", cuda->label,

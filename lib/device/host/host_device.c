@@ -88,15 +88,6 @@ static muster_status host_copy(mst_device *device, void *to, const void *from, i
     return MUSTER_OK;
 }
 
-/* The addresses are readable as they are, and the kernel ends before this function returns, so the
- * parameters need no copy. */
-static muster_status host_launch(mst_device *device, mst_host_kernel kernel, const void *parameters, int64_t parameter_bytes,
-                                 const int32_t *offsets, int32_t offset_count) {
-    (void)parameter_bytes, (void)offsets, (void)offset_count;
-    if (__builtin_expect(device->queued, 0)) MUSTER_TRY(host_synchronize(device));
-    return kernel(parameters);
-}
-
 /* Only a program's failure is still unknown here: all other functions return their failures
  * directly. */
 static muster_status host_synchronize(mst_device *device) {
@@ -158,7 +149,6 @@ const mst_device_table mst_host_device_table = {
     .open = host_open,
     .close = host_close,
     .synchronize = host_synchronize,
-    .launch = host_launch,
     .memory = &memory,
     .program = &program,
 };

@@ -90,6 +90,5 @@ muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tenso
     MST_OP_WORKER(worker);
     MUSTER_TRY(argmax_check(worker, MST_TENSORS(&x, &index), NULL, __func__));
     argmax_parameters p = {x, index};
-    static const int32_t offsets[] = {MST_AT(argmax_parameters, x), MST_AT(argmax_parameters, index)};
-    return mst_op_launch(worker, &argmax_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &argmax_kernel, &p, sizeof p);
 }

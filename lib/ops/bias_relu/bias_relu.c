@@ -66,6 +66,5 @@ muster_status muster_bias_relu(muster_worker *worker, muster_tensor x, muster_te
     MST_OP_WORKER(worker);
     MUSTER_TRY(bias_relu_check(worker, MST_TENSORS(&x, &bias, &y), NULL, __func__));
     bias_relu_parameters p = {x, bias, y};
-    static const int32_t offsets[] = {MST_AT(bias_relu_parameters, x), MST_AT(bias_relu_parameters, bias), MST_AT(bias_relu_parameters, y)};
-    return mst_op_launch(worker, &bias_relu_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &bias_relu_kernel, &p, sizeof p);
 }

@@ -74,6 +74,5 @@ muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_t
     MST_OP_WORKER(worker);
     MUSTER_TRY(binary_check(worker, MST_TENSORS(&a, &b, &y), (const mst_op_value[]){{.integer = op}}, __func__));
     binary_parameters p = {a, b, y, op};
-    static const int32_t offsets[] = {MST_AT(binary_parameters, a), MST_AT(binary_parameters, b), MST_AT(binary_parameters, y)};
-    return mst_op_launch(worker, &binary_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &binary_kernel, &p, sizeof p);
 }

@@ -105,6 +105,5 @@ muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor 
     MST_OP_WORKER(worker);
     MUSTER_TRY(copy_check(worker, MST_TENSORS(&x, &y), NULL, __func__));
     copy_parameters p = {x, y};
-    static const int32_t offsets[] = {MST_AT(copy_parameters, x), MST_AT(copy_parameters, y)};
-    return mst_op_launch(worker, &copy_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &copy_kernel, &p, sizeof p);
 }

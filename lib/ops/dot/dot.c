@@ -82,6 +82,5 @@ muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y
     MST_OP_WORKER(worker);
     MUSTER_TRY(dot_check(worker, MST_TENSORS(&x, &y, &result), NULL, __func__));
     dot_parameters p = {x, y, result};
-    static const int32_t offsets[] = {MST_AT(dot_parameters, x), MST_AT(dot_parameters, y), MST_AT(dot_parameters, result)};
-    return mst_op_launch(worker, &dot_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &dot_kernel, &p, sizeof p);
 }

@@ -70,6 +70,5 @@ muster_status muster_fill(muster_worker *worker, double value, muster_tensor y) 
     MUSTER_TRY(fill_check(worker, MST_TENSORS(&y), NULL, __func__));
     fill_parameters p = {.y = y};
     mst_convert(y.dtype, &p.element, MUSTER_F64, &value, 1);
-    static const int32_t offsets[] = {MST_AT(fill_parameters, y)};
-    return mst_op_launch(worker, &fill_kernel, &p, sizeof p, offsets, 1);
+    return mst_op_launch(worker, &fill_kernel, &p, sizeof p);
 }

@@ -23,7 +23,5 @@ muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void
     if (count == 0 || row_bytes == 0) return MUSTER_OK;
     uint64_t bits = (uint64_t)(uintptr_t)to | (uint64_t)(uintptr_t)from | (uint64_t)row_bytes | 16;
     mst_gather_parameters p = {to, (void *)from, (int64_t *)indices, row_bytes, count, (int64_t)(bits & (0 - bits))};
-    static const int32_t offsets[] = {offsetof(mst_gather_parameters, to), offsetof(mst_gather_parameters, from),
-                                      offsetof(mst_gather_parameters, indices)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &kernel, &p, sizeof p);
 }

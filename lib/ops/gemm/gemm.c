@@ -100,7 +100,7 @@ static muster_status gemm_check(const muster_worker *worker, const muster_tensor
     MUSTER_TRY(mst_op_check(worker, a, where, "a"));
     MUSTER_TRY(mst_op_check(worker, b, where, "b"));
     MUSTER_TRY(mst_op_check(worker, c, where, "c"));
-    MUSTER_TRY(mst_op_by_code(worker) ? mst_op_float_dtype(where, "a", a->dtype) : mst_op_blas_dtype(where, "a", a->dtype));
+    MUSTER_TRY(mst_device_is_host(worker->device) ? mst_op_blas_dtype(where, "a", a->dtype) : mst_op_float_dtype(where, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "c", c->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
@@ -130,7 +130,7 @@ const mst_op_row mst_operation_gemm = {
 muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(gemm_check(worker, MST_TENSORS(&a, &b, &c), NULL, __func__));
-    if (!mst_op_by_code(worker) && (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm))
+    if (mst_device_is_host(worker->device) && (!mst_blas_get()->sgemm || !mst_blas_get()->dgemm))
         return mst_error(MUSTER_UNAVAILABLE,
                          "%s: worker: expected a BLAS library, received none (%s); install the Debian package libopenblas0-pthread",
                          __func__, mst_blas_get()->description ? mst_blas_get()->description : "not opened");
@@ -139,13 +139,10 @@ muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, 
         return beta == 0 ? muster_fill(worker, 0, c)
                          : mst_scale_add_launch(worker, &(mst_scale_add_parameters){.x = c, .y = c, .alpha = beta, .beta = 0});
     mst_gemm_parameters p = {.a = a, .b = b, .c = c, .alpha = alpha, .beta = beta};
-    if (!mst_op_by_code(worker)) {
+    if (mst_device_is_host(worker->device)) {
         MUSTER_TRY(pack_space(worker, &a, false, &p.pack_a));
         MUSTER_TRY(pack_space(worker, &b, false, &p.pack_b));
         MUSTER_TRY(pack_space(worker, &c, true, &p.pack_c));
     }
-    static const int32_t offsets[] = {MST_AT(mst_gemm_parameters, a),        MST_AT(mst_gemm_parameters, b),
-                                      MST_AT(mst_gemm_parameters, c),        offsetof(mst_gemm_parameters, pack_a),
-                                      offsetof(mst_gemm_parameters, pack_b), offsetof(mst_gemm_parameters, pack_c)};
-    return mst_op_launch(worker, &gemm_kernel, &p, sizeof p, offsets, 6);
+    return mst_op_launch(worker, &gemm_kernel, &p, sizeof p);
 }

@@ -132,6 +132,5 @@ muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, 
     MST_OP_WORKER(worker);
     MUSTER_TRY(gemv_check(worker, MST_TENSORS(&a, &x, &y), NULL, __func__));
     gemv_parameters p = {a, x, y, alpha, beta};
-    static const int32_t offsets[] = {MST_AT(gemv_parameters, a), MST_AT(gemv_parameters, x), MST_AT(gemv_parameters, y)};
-    return mst_op_launch(worker, &gemv_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &gemv_kernel, &p, sizeof p);
 }

@@ -16,8 +16,7 @@ extern mst_code_kernel mst_random_code[1];
 muster_status mst_random_host(const void *request);
 muster_status mst_random_issue(muster_worker *worker, const void *request);
 static inline muster_status mst_random_launch(muster_worker *worker, const mst_kernel *kernel, const mst_random_request *request) {
-    static const int32_t offsets[] = {MST_AT(mst_random_request, y)};
-    return mst_op_launch(worker, kernel, request, sizeof *request, offsets, 1);
+    return mst_op_launch(worker, kernel, request, sizeof *request);
 }
 
 #endif

@@ -237,9 +237,8 @@ static muster_status reduce(muster_worker *worker, muster_reduction op, const mu
     reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axis = axis};
     int64_t results = muster_tensor_count(*y);
     if (results == 0) return MUSTER_OK;
-    if (results > 1 && !mst_op_by_code(worker)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
-    static const int32_t offsets[] = {MST_AT(reduce_parameters, x), MST_AT(reduce_parameters, y), offsetof(reduce_parameters, sums)};
-    return mst_op_launch(worker, &reduce_kernel, &p, sizeof p, offsets, 3);
+    if (results > 1 && mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
+    return mst_op_launch(worker, &reduce_kernel, &p, sizeof p);
 }
 
 muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {

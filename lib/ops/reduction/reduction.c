@@ -166,8 +166,7 @@ muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, 
     MUSTER_TRY(mst_reduction_check(op, dtype, "mst_worker_accumulate"));
     if (count == 0) return MUSTER_OK;
     mst_accumulate_parameters p = {accumulator, (void *)values, count, scale, op, dtype, first};
-    static const int32_t offsets[] = {offsetof(mst_accumulate_parameters, accumulator), offsetof(mst_accumulate_parameters, values)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p);
 }
 
 static muster_status update_kernel(const void *parameters) {
@@ -187,9 +186,7 @@ muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void 
     static const mst_kernel kernel = {.host = update_kernel, .code = &code, .work = update_work};
     if (count == 0) return MUSTER_OK;
     mst_update_parameters p = {x, (void *)parameter, velocity, (void *)sum, count, alpha, beta, dtype};
-    static const int32_t offsets[] = {offsetof(mst_update_parameters, x), offsetof(mst_update_parameters, parameter),
-                                      offsetof(mst_update_parameters, velocity), offsetof(mst_update_parameters, sum)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 4);
+    return mst_op_launch(worker, &kernel, &p, sizeof p);
 }
 
 typedef struct convert_parameters {
@@ -222,6 +219,5 @@ muster_status mst_worker_convert(muster_worker *worker, muster_dtype dtype, void
     static const mst_kernel kernel = {.host = convert_kernel, .issue = convert_issue};
     if (count == 0) return MUSTER_OK;
     convert_parameters p = {to, (void *)from, count, dtype, from_dtype};
-    static const int32_t offsets[] = {offsetof(convert_parameters, to), offsetof(convert_parameters, from)};
-    return mst_op_launch(worker, &kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &kernel, &p, sizeof p);
 }

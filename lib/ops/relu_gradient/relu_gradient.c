@@ -64,7 +64,5 @@ muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muste
     MST_OP_WORKER(worker);
     MUSTER_TRY(relu_gradient_check(worker, MST_TENSORS(&y, &dy, &dx), NULL, __func__));
     relu_gradient_parameters p = {y, dy, dx};
-    static const int32_t offsets[] = {MST_AT(relu_gradient_parameters, y), MST_AT(relu_gradient_parameters, dy),
-                                      MST_AT(relu_gradient_parameters, dx)};
-    return mst_op_launch(worker, &relu_gradient_kernel, &p, sizeof p, offsets, 3);
+    return mst_op_launch(worker, &relu_gradient_kernel, &p, sizeof p);
 }

@@ -26,8 +26,7 @@ static muster_status scale_add_issue(muster_worker *worker, const void *paramete
 static const mst_kernel scale_add_kernel = {.host = scale_add_host, .issue = scale_add_issue};
 
 muster_status mst_scale_add_launch(muster_worker *worker, const mst_scale_add_parameters *parameters) {
-    static const int32_t offsets[] = {MST_AT(mst_scale_add_parameters, x), MST_AT(mst_scale_add_parameters, y)};
-    return mst_op_launch(worker, &scale_add_kernel, parameters, sizeof *parameters, offsets, 2);
+    return mst_op_launch(worker, &scale_add_kernel, parameters, sizeof *parameters);
 }
 
 static MST_ALWAYS_INLINE muster_status scale_add_check(const muster_worker *worker, const muster_tensor *const *t,

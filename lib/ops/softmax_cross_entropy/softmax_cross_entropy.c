@@ -167,8 +167,5 @@ muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor 
     MST_OP_WORKER(worker);
     MUSTER_TRY(softmax_cross_entropy_check(worker, MST_TENSORS(&logits, &labels, &loss, &gradient, &correct), NULL, __func__));
     softmax_parameters p = {logits, labels, loss, gradient, correct, scale};
-    static const int32_t offsets[] = {MST_AT(softmax_parameters, logits), MST_AT(softmax_parameters, labels),
-                                      MST_AT(softmax_parameters, loss), MST_AT(softmax_parameters, gradient),
-                                      MST_AT(softmax_parameters, correct)};
-    return mst_op_launch(worker, &softmax_cross_entropy_kernel, &p, sizeof p, offsets, 5);
+    return mst_op_launch(worker, &softmax_cross_entropy_kernel, &p, sizeof p);
 }

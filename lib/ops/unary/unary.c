@@ -89,6 +89,5 @@ muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_ten
     MST_OP_WORKER(worker);
     MUSTER_TRY(unary_check(worker, MST_TENSORS(&x, &y), (const mst_op_value[]){{.integer = op}}, __func__));
     unary_parameters p = {x, y, op};
-    static const int32_t offsets[] = {MST_AT(unary_parameters, x), MST_AT(unary_parameters, y)};
-    return mst_op_launch(worker, &unary_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &unary_kernel, &p, sizeof p);
 }

@@ -1,5 +1,5 @@
 /* The real NVRTC compiles every kernel text of the tests and samples: nvrtc_texts ARCHITECTURE (90:
- * sm_90). Found as tests/device_text finds it. */
+ * sm_90). Found as tests/device_code finds it. */
 #include "base_check.h"
 #include "kernel_private.h"
 #include "kernel_texts.h"

@@ -11,7 +11,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
     if (beta == 0) ops_fill_with_nan(w, &y);
     FOR_EVERY(y, ops_scaled(alpha, ops_dot_of(&a, index[0], &b, index[1]), beta, ELEMENT(y)));
     const muster_status status = ops_apply(w, o, VALUES({.number = alpha}, {.number = beta}), PAIRS(&a, &b, &y));
-    if (mst_blas_get()->sgemm || mst_op_by_code(w)) {
+    if (mst_blas_get()->sgemm || !mst_device_is_host(w->device)) {
         assert_ok(status);
         ops_check(w, o, &y, ops_results);
     } else {
@@ -38,9 +38,9 @@ static void one_product(muster_worker *w, const mst_op_row *o, muster_dtype dtyp
     ops_count_case(o, dtype);
 }
 
-/* The halves are for GPUs, which sum them in f32. */
+/* The halves are for device code, which sums them in f32. */
 static void products_of_halves(muster_worker *w, const mst_op_row *o) {
-    for (int layouts = 0; layouts < 27 && ops_on_cuda(w); layouts++) {
+    for (int layouts = 0; layouts < 27 && !mst_device_is_host(w->device); layouts++) {
         one_product(w, o, MUSTER_F16, 5, 3, 4, layouts, 0);
         one_product(w, o, MUSTER_BF16, 3, 2, 7, layouts, -1);
     }

@@ -1,5 +1,4 @@
-/* The kernels that the shim made of the kernel sources, for C. A program that links them provides
- * mst_shim_address. */
+/* The kernels that the shim made of the kernel sources, for C. */
 #ifndef MST_SHIM_H
 #define MST_SHIM_H
 
@@ -22,10 +21,11 @@ typedef struct mst_shim_entry {
 const mst_shim_entry *mst_shim_kernels(void);
 const mst_shim_entry *mst_shim_find(const char *name);
 
-/* Provided by the user: where the calling thread reads and writes what lies at the device address
- * (never NULL). Called in the thread that runs the kernel, once for each address among the
- * parameters and each block. */
-void *mst_shim_address(const void *device_address);
+/* Provided by the program or library that links the kernels: where the calling thread reads and
+ * writes what lies at the device address (never NULL). Called in the thread that runs the kernel,
+ * once for each address among the parameters and each block. Hidden, because a program and a
+ * library in it may both hold the kernels. */
+__attribute__((visibility("hidden"))) void *mst_shim_address(const void *device_address);
 
 #ifdef __cplusplus
 }

@@ -67,6 +67,5 @@ muster_status muster_leaky_relu(muster_worker *worker, double slope, muster_tens
     MST_OP_WORKER(worker);
     MUSTER_TRY(leaky_relu_check(worker, MST_TENSORS(&x, &y), NULL, __func__));
     leaky_relu_parameters p = {x, y, slope};
-    static const int32_t offsets[] = {MST_AT(leaky_relu_parameters, x), MST_AT(leaky_relu_parameters, y)};
-    return mst_op_launch(worker, &leaky_relu_kernel, &p, sizeof p, offsets, 2);
+    return mst_op_launch(worker, &leaky_relu_kernel, &p, sizeof p);
 }
