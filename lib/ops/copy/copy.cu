@@ -8,52 +8,26 @@ template <typename D> static inline void copy_bits(const mst_element_parameters 
 
 /* Every source is loaded as one of four wide kinds that holds it exactly. What is stored is chosen
  * inside the loop: 144 loops would take minutes to compile. */
-#define STORE(wide, wide_type)                                              \
-    MST_OUTLINE void copy_store(int32_t dtype, char *to, wide_type value) { \
-        switch (dtype) {                                                    \
-        case MUSTER_F16:                                                    \
-            *(uint16_t *)to = mst_F16_of_##wide(value);                     \
-            break;                                                          \
-        case MUSTER_BF16:                                                   \
-            *(uint16_t *)to = mst_BF16_of_##wide(value);                    \
-            break;                                                          \
-        case MUSTER_F32:                                                    \
-            *(float *)to = mst_F32_of_##wide(value);                        \
-            break;                                                          \
-        case MUSTER_F64:                                                    \
-            *(double *)to = mst_F64_of_##wide(value);                       \
-            break;                                                          \
-        case MUSTER_I8:                                                     \
-            *(int8_t *)to = mst_I8_of_##wide(value);                        \
-            break;                                                          \
-        case MUSTER_U8:                                                     \
-            *(uint8_t *)to = mst_U8_of_##wide(value);                       \
-            break;                                                          \
-        case MUSTER_I16:                                                    \
-            *(int16_t *)to = mst_I16_of_##wide(value);                      \
-            break;                                                          \
-        case MUSTER_I32:                                                    \
-            *(int32_t *)to = mst_I32_of_##wide(value);                      \
-            break;                                                          \
-        case MUSTER_I64:                                                    \
-            *(int64_t *)to = mst_I64_of_##wide(value);                      \
-            break;                                                          \
-        case MUSTER_U32:                                                    \
-            *(uint32_t *)to = mst_U32_of_##wide(value);                     \
-            break;                                                          \
-        case MUSTER_U64:                                                    \
-            *(uint64_t *)to = mst_U64_of_##wide(value);                     \
-            break;                                                          \
-        default:                                                            \
-            *(uint8_t *)to = mst_BOOL_of_##wide(value);                     \
-            break;                                                          \
-        }                                                                   \
+#define CASE(NAME, type, wide)                       \
+    case MUSTER_##NAME:                              \
+        *(type *)to = mst_##NAME##_of_##wide(value); \
+        break;
+#define FLOAT_CASES(wide) CASE(F16, uint16_t, wide) CASE(BF16, uint16_t, wide) CASE(F32, float, wide) CASE(F64, double, wide)
+#define SIGNED_CASES(wide) CASE(I8, int8_t, wide) CASE(I16, int16_t, wide) CASE(I32, int32_t, wide) CASE(I64, int64_t, wide)
+#define UNSIGNED_CASES(wide) CASE(U8, uint8_t, wide) CASE(U32, uint32_t, wide) CASE(U64, uint64_t, wide)
+#define STORE(wide, wide_type)                                                                                 \
+    MST_OUTLINE void copy_store(int32_t dtype, char *to, wide_type value) {                                    \
+        switch (dtype) { FLOAT_CASES(wide) SIGNED_CASES(wide) UNSIGNED_CASES(wide) CASE(BOOL, uint8_t, wide) } \
     }
 STORE(f32, float)
 STORE(f64, double)
 STORE(i64, int64_t)
 STORE(u64, uint64_t)
 #undef STORE
+#undef FLOAT_CASES
+#undef SIGNED_CASES
+#undef UNSIGNED_CASES
+#undef CASE
 
 template <typename D, typename WIDE> static inline void copy_converted(const mst_element_parameters &p) {
     const char *x = MST_ADDRESS(char, p.iterator.base[0]);
