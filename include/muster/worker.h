@@ -47,7 +47,7 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
 
 /* The weight of this worker (and slice) in averages: its number of rows, unless the body sets
  * another. A weight must be finite and >= 0. If all weights are 0, collecting an averaged output
- * fails. Errors of set_weight: INVALID_ARGUMENT. */
+ * fails. Errors of set_weight: INVALID_ARGUMENT, BAD_STATE (outside a call). */
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
 MUSTER_API muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
