@@ -47,7 +47,10 @@ muster_status mst_transport_find(const char *name, mst_forced *forced) {
     }
     char names[400];
     list_names(names, sizeof names);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: collective algorithm: expected %s, received \"%s\"", names, name);
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "muster_runtime_open: collective_algorithm, or the environment's MUSTER_COLLECTIVE_ALGORITHM: expected %s, received \"%s\"", names,
+        name);
 }
 
 /* ---- opening ---- */
@@ -77,7 +80,8 @@ muster_status mst_transport_check_forced(const muster_communicator *world) {
     if (!forced || world->forced.algorithm || world->state[forced->number]) return MUSTER_OK;
     const char *reason = world->reasons[forced->number];
     return mst_error(MUSTER_UNAVAILABLE,
-                     "muster_runtime_open: collective algorithm: expected one that these devices have, received \"%s\": %.600s",
+                     "muster_runtime_open: collective_algorithm, or the environment's MUSTER_COLLECTIVE_ALGORITHM: expected one that these "
+                     "devices have, received \"%s\": %.600s",
                      forced->name, reason ? reason : "no reason is known");
 }
 

@@ -148,14 +148,9 @@ static muster_status launch_infer(const mst_kernel_launch *launch, int32_t *rank
                               : 0; /* the launch refuses other counts */
     for (int32_t i = 0; i < count; i++)
         tensors[i] = launch->arguments[i].type == MUSTER_BUFFER ? launch->arguments[i].tensor : muster_tensor_none();
-    muster_status status = muster_runtime_infer_device(launch->kernel->object.runtime, tensors, count, rank);
-    if (status != MUSTER_OK) {
-        static const char prefix[] = "muster_runtime_infer_device: tensors";
-        char message[MST_MESSAGE_SIZE];
-        mst_error_save(message);
-        return mst_error(status, "%s: kernel '%.100s': arguments%s", launch->where, launch->kernel->name,
-                         strncmp(message, prefix, strlen(prefix)) ? message : message + strlen(prefix));
-    }
+    char where[256];
+    snprintf(where, sizeof where, "%s: kernel '%.100s'", launch->where, launch->kernel->name);
+    MUSTER_TRY(mst_runtime_infer_device(launch->kernel->object.runtime, tensors, count, where, "arguments", rank));
     for (int32_t i = 0; i < count; i++) {
         char what[160];
         snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)i, launch->kernel->name);

@@ -199,33 +199,40 @@ muster_status muster_runtime_set_default_device(muster_runtime *runtime, const c
 
 /* ---- inferring ---- */
 
-static muster_status refuse_two(const muster_runtime *runtime, const char *where, int32_t first, int32_t first_rank, int32_t second,
-                                int32_t second_rank) {
+static muster_status refuse_two(const muster_runtime *runtime, const char *where, const char *what, int32_t first, int32_t first_rank,
+                                int32_t second, int32_t second_rank) {
     char first_text[MST_DEVICE_TEXT], second_text[MST_DEVICE_TEXT];
     (void)describe(runtime, first_rank, first_text, sizeof first_text, 0);
     (void)describe(runtime, second_rank, second_text, sizeof second_text, 0);
     return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "%s: tensors[%d]: expected one on device %s, where tensors[%d] is, received one on device %s; "
+                     "%s: %s[%d]: expected one on device %s, where %s[%d] is, received one on device %s; "
                      "muster_runtime_tensor_copy copies it to a tensor there",
-                     where, (int)second, first_text, (int)first, second_text);
+                     where, what, (int)second, first_text, what, (int)first, second_text);
 }
 
-static muster_status infer(const muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where, int32_t *rank) {
+static muster_status infer(const muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where, const char *what,
+                           int32_t *rank) {
     int32_t first = -1;
     for (int32_t i = 0; i < count; i++) {
         const int32_t device = tensors[i].device;
         if (tensors[i].dtype == MUSTER_DTYPE_NONE || device == MUSTER_DEVICE_HOST) continue;
         if (device < 0 || device >= runtime->size)
             return mst_error(MUSTER_INVALID_ARGUMENT,
-                             "%s: tensors[%d]: expected memory of the host or of a device from 0 to %d, received device %d", where, (int)i,
+                             "%s: %s[%d]: expected memory of the host or of a device from 0 to %d, received device %d", where, what, (int)i,
                              (int)runtime->size - 1, (int)device);
         if (first < 0)
             first = i;
         else if (device != tensors[first].device)
-            return refuse_two(runtime, where, first, tensors[first].device, i, device);
+            return refuse_two(runtime, where, what, first, tensors[first].device, i, device);
     }
     *rank = first < 0 ? runtime->default_device : tensors[first].device;
     return MUSTER_OK;
+}
+
+muster_status mst_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where,
+                                       const char *what, int32_t *rank) {
+    MUSTER_TRY(begin(runtime, where));
+    return end(runtime, infer(runtime, tensors, count, where, what, rank));
 }
 
 muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, int32_t *rank) {
@@ -234,6 +241,5 @@ muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
     if (count > 0 && !tensors)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensors: expected %d tensors, received NULL", where, (int)count);
-    MUSTER_TRY(begin(runtime, where));
-    return end(runtime, infer(runtime, tensors, count, where, rank));
+    return mst_runtime_infer_device(runtime, tensors, count, where, "tensors", rank);
 }

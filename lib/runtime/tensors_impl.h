@@ -13,6 +13,10 @@ typedef struct mst_on_device {
 /* Between mst_pool_enter and mst_pool_leave. Runs the task and synchronizes the device. */
 muster_status mst_runtime_run_on(muster_runtime *runtime, mst_on_device on);
 
+/* muster_runtime_infer_device for the function `where`, which calls the tensors `what`. */
+muster_status mst_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where,
+                                       const char *what, int32_t *rank);
+
 /* Fails unless the tensor is well-formed and, if it is on a device, lies entirely within the memory
  * of one tensor of muster_runtime_tensor_create. */
 muster_status mst_runtime_check_placed(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what);

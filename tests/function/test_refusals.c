@@ -97,11 +97,13 @@ static void wrong_counts_are_refused(void **unused) {
     (void)unused;
     world t;
     open_world(&t, "host");
-    assert_refused(muster_function_call(t.f, t.in, 1, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "inputs: function 'f' takes 2, received 1");
-    assert_refused(muster_function_call(t.f, NULL, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "received NULL for 2");
+    assert_refused(muster_function_call(t.f, t.in, 1, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
+                   "inputs: expected the 2 of function 'f', received 1");
+    assert_refused(muster_function_call(t.f, NULL, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "received NULL as 2");
     assert_refused(muster_function_call(NULL, t.in, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "function: expected a function, received NULL");
-    expect_refusal(&t, muster_function_call(t.f, t.in, 2, t.out, 0, NULL), MUSTER_INVALID_ARGUMENT, "outputs: function 'f' gives 1");
+    expect_refusal(&t, muster_function_call(t.f, t.in, 2, t.out, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                   "outputs: expected the 1 of function 'f', received 0");
 }
 
 static void lengths_that_differ_are_refused(void **unused) {

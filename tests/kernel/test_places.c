@@ -38,6 +38,7 @@ static void a_call_runs_where_its_tensors_are(void **state) {
                    MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: kernel 'add_u32': arguments[2]: ");
     assert_non_null(strstr(muster_last_error(), "'left'"));
     assert_non_null(strstr(muster_last_error(), "'right'"));
+    assert_non_null(strstr(muster_last_error(), "where arguments[0] is"));
     assert_non_null(strstr(muster_last_error(), "muster_runtime_tensor_copy"));
     kernel_drop(&a);
     kernel_drop(&b);
