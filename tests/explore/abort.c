@@ -1,6 +1,6 @@
 /* Aborted runs: a rank fails, or stays away, or is late. Every rank is told, nobody is
  * left asleep, nobody gets its memory back while it is read, and the next run goes well. */
-#include "meet.h"
+#include "rendezvous.h"
 
 enum { FAILS_AND_COMPUTES = 100 };
 
@@ -12,7 +12,7 @@ static muster_status computing(muster_worker *worker, const run_plan *plan) {
         mst_counter_wait(&s->heard, 1, &wait);
         return worker->rank == plan->failing ? MUSTER_USER : MUSTER_ABORTED;
     }
-    muster_status status = meet_inline(worker, plan);
+    muster_status status = rendezvous_inline(worker, plan);
     mst_counter_publish(&s->heard, 1);
     return status;
 }
@@ -50,27 +50,27 @@ static muster_status sections(muster_worker *worker, const run_plan *plan) {
 #define ONE_RUN(name, n, function, times, who, way, ...) \
     static const rank_scenario name = {.size = n, .runs = {{.body = function, .rounds = times, .failing = who, .how = way, __VA_ARGS__}}}
 
-TWO_RUNS(inline_before, 2, meet_inline, 2, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
-TWO_RUNS(inline_before_0, 2, meet_inline, 1, 0, FAILS_BEFORE, FAILED, ALL_ABORTED);
-TWO_RUNS(inline_arrived, 2, meet_inline, 1, 1, FAILS_ARRIVED, FAILED, SOME_ABORTED);
-TWO_RUNS(inline_away, 2, meet_inline, 2, 1, STAYS_AWAY, ABSENT);
-TWO_RUNS(inline_late, 2, meet_inline, 1, 0, 0, LATE);
-TWO_RUNS(address_before, 2, meet_by_address, 1, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
-TWO_RUNS(address_arrived, 2, meet_by_address, 1, 1, FAILS_ARRIVED, FAILED, ALL_ABORTED);
-TWO_RUNS(address_arrived_0, 2, meet_by_address, 1, 0, FAILS_ARRIVED, FAILED, ALL_ABORTED);
-TWO_RUNS(address_reading, 2, meet_by_address, 1, 1, FAILS_READING, FAILED, SOME_ABORTED);
-TWO_RUNS(address_reading_0, 2, meet_by_address, 1, 0, FAILS_READING, FAILED, SOME_ABORTED);
-TWO_RUNS(address_skips, 2, meet_by_address, 1, 1, SKIPS_SECTION, FAILED, ALL_ABORTED);
-TWO_RUNS(address_away, 2, meet_by_address, 1, 0, STAYS_AWAY, ABSENT);
-TWO_RUNS(address_late, 2, meet_by_address, 1, 0, 0, LATE);
+TWO_RUNS(inline_before, 2, rendezvous_inline, 2, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
+TWO_RUNS(inline_before_0, 2, rendezvous_inline, 1, 0, FAILS_BEFORE, FAILED, ALL_ABORTED);
+TWO_RUNS(inline_arrived, 2, rendezvous_inline, 1, 1, FAILS_ARRIVED, FAILED, SOME_ABORTED);
+TWO_RUNS(inline_away, 2, rendezvous_inline, 2, 1, STAYS_AWAY, ABSENT);
+TWO_RUNS(inline_late, 2, rendezvous_inline, 1, 0, 0, LATE);
+TWO_RUNS(address_before, 2, rendezvous_by_address, 1, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
+TWO_RUNS(address_arrived, 2, rendezvous_by_address, 1, 1, FAILS_ARRIVED, FAILED, ALL_ABORTED);
+TWO_RUNS(address_arrived_0, 2, rendezvous_by_address, 1, 0, FAILS_ARRIVED, FAILED, ALL_ABORTED);
+TWO_RUNS(address_reading, 2, rendezvous_by_address, 1, 1, FAILS_READING, FAILED, SOME_ABORTED);
+TWO_RUNS(address_reading_0, 2, rendezvous_by_address, 1, 0, FAILS_READING, FAILED, SOME_ABORTED);
+TWO_RUNS(address_skips, 2, rendezvous_by_address, 1, 1, SKIPS_SECTION, FAILED, ALL_ABORTED);
+TWO_RUNS(address_away, 2, rendezvous_by_address, 1, 0, STAYS_AWAY, ABSENT);
+TWO_RUNS(address_late, 2, rendezvous_by_address, 1, 0, 0, LATE);
 ONE_RUN(two_compute, 2, computing, 1, 1, FAILS_AND_COMPUTES, FAILED, ALL_ABORTED);
 ONE_RUN(three_compute, 3, computing, 1, 2, FAILS_AND_COMPUTES, FAILED, ALL_ABORTED);
-ONE_RUN(three_before, 3, meet_inline, 1, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
-ONE_RUN(three_away, 3, meet_inline, 1, 2, STAYS_AWAY, ABSENT);
+ONE_RUN(three_before, 3, rendezvous_inline, 1, 1, FAILS_BEFORE, FAILED, ALL_ABORTED);
+ONE_RUN(three_away, 3, rendezvous_inline, 1, 2, STAYS_AWAY, ABSENT);
 ONE_RUN(three_sections, 3, sections, 1, 2, FAILS_BEFORE, FAILED, ALL_ABORTED);
-ONE_RUN(three_arrived, 3, meet_by_address, 1, 1, FAILS_ARRIVED, FAILED, ALL_ABORTED);
-ONE_RUN(three_reading, 3, meet_by_address, 1, 2, FAILS_READING, FAILED, SOME_ABORTED);
-ONE_RUN(three_late, 3, meet_inline, 1, 0, 0, LATE);
+ONE_RUN(three_arrived, 3, rendezvous_by_address, 1, 1, FAILS_ARRIVED, FAILED, ALL_ABORTED);
+ONE_RUN(three_reading, 3, rendezvous_by_address, 1, 2, FAILS_READING, FAILED, SOME_ABORTED);
+ONE_RUN(three_late, 3, rendezvous_inline, 1, 0, 0, LATE);
 
 const explore_scenario explore_lost_scenarios[] = {
     RANK_SCENARIO("abort/inline_fails_before", inline_before),

@@ -13,21 +13,21 @@ typedef struct board {
 } board;
 static board *b;
 
-static void name_bell(const mst_eventcount *eventcount, const char *of) {
-    explore_name(&eventcount->sleepers, sizeof(eventcount->sleepers), "%s.sleepers", of);
-    explore_name(&eventcount->generation, sizeof(eventcount->generation), "%s.turn", of);
+static void name_eventcount(const mst_eventcount *eventcount, const char *name) {
+    explore_name(&eventcount->sleepers, sizeof(eventcount->sleepers), "%s.sleepers", name);
+    explore_name(&eventcount->generation, sizeof(eventcount->generation), "%s.generation", name);
 }
 
 static void make_board(void) {
-    static const char *const counters[] = {"gate 0", "gate 1"};
+    static const char *const counters[] = {"counter 0", "counter 1"};
     b = explore_alloc(sizeof(*b));
     for (int32_t i = 0; i < 2; i++) {
         explore_name(&b->counters[i].value, sizeof(uint64_t), "%s.value", counters[i]);
-        name_bell(&b->counters[i].eventcount, counters[i]);
+        name_eventcount(&b->counters[i].eventcount, counters[i]);
         explore_name(&b->words[i], sizeof(uint64_t), "word %d", i);
     }
     for (int32_t i = 0; i < 3; i++) explore_name(&b->data[i], sizeof(int64_t), "data %d", i);
-    name_bell(&b->eventcount, "bell");
+    name_eventcount(&b->eventcount, "eventcount");
     explore_name(&b->lost, sizeof(b->lost), "lost");
 }
 
@@ -41,7 +41,7 @@ static void finish_board(const void *context) {
     nobody_sleeps(&b->eventcount);
 }
 
-static void wait_gate(int32_t counter, uint64_t target, const mst_wait *wait) {
+static void wait_counter(int32_t counter, uint64_t target, const mst_wait *wait) {
     mst_wait_result result = mst_counter_wait(&b->counters[counter], target, wait);
     EXPLORE_CHECK(result == MST_REACHED, "a wait without an end but its number ended with %d", (int)result);
 }
@@ -54,16 +54,16 @@ static void *ping(void *wait) {
     for (uint64_t i = 1; i <= 3; i++) {
         explore_write(&b->data[0], (int64_t)i);
         mst_counter_publish(&b->counters[0], i);
-        wait_gate(1, i, wait);
-        EXPLORE_CHECK(explore_read(&b->data[1]) == (int64_t)(10 * i), "the answer of another turn");
+        wait_counter(1, i, wait);
+        EXPLORE_CHECK(explore_read(&b->data[1]) == (int64_t)(10 * i), "the answer of another round");
     }
     return NULL;
 }
 
 static void *pong(void *wait) {
     for (uint64_t i = 1; i <= 3; i++) {
-        wait_gate(0, i, wait);
-        EXPLORE_CHECK(explore_read(&b->data[0]) == (int64_t)i, "the number of another turn");
+        wait_counter(0, i, wait);
+        EXPLORE_CHECK(explore_read(&b->data[0]) == (int64_t)i, "the number of another round");
         explore_write(&b->data[1], (int64_t)(10 * i));
         mst_counter_publish(&b->counters[1], i);
     }
@@ -90,7 +90,7 @@ static void *publish_two(void *argument) {
 static void *wait_two(void *argument) {
     (void)argument;
     for (uint64_t i = 1; i <= 2; i++) {
-        wait_gate(0, i, &asleep);
+        wait_counter(0, i, &asleep);
         EXPLORE_CHECK(explore_read(&b->data[i]) == (int64_t)i, "what came before the number is missing");
     }
     return NULL;
@@ -247,7 +247,7 @@ static void *wait_timed(void *argument) {
     b->results[0] = mst_counter_wait(&b->counters[0], 1, &wait);
     EXPLORE_CHECK(b->results[0] != MST_STOPPED, "stopped for no reason");
     if (b->results[0] == MST_REACHED) EXPLORE_CHECK(explore_read(&b->data[1]) == 1, "reached what nobody wrote");
-    wait_gate(0, 2, &asleep);
+    wait_counter(0, 2, &asleep);
     return NULL;
 }
 

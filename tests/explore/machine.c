@@ -175,13 +175,13 @@ void explore_name(const void *address, size_t bytes, const char *format, ...) {
 
 static const char *name_of(const void *address) {
     static char unknown[2][32];
-    static int32_t turn;
+    static int32_t next;
     for (int32_t i = 0; i < name_count; i++) {
         if ((const char *)address >= names[i].from && (const char *)address < names[i].from + names[i].bytes) return names[i].text;
     }
-    turn = !turn;
-    snprintf(unknown[turn], sizeof(unknown[0]), "%p", address);
-    return unknown[turn];
+    next = !next;
+    snprintf(unknown[next], sizeof(unknown[0]), "%p", address);
+    return unknown[next];
 }
 
 static void keep(char *from, char *to) {

@@ -34,26 +34,26 @@ static void name_word(const void *word, size_t bytes, const char *what, int32_t 
     explore_name(word, bytes, "%s of rank %d", what, (int)rank);
 }
 
-static void name_bell(const mst_eventcount *eventcount, const char *what, int32_t rank) {
+static void name_eventcount(const mst_eventcount *eventcount, const char *what, int32_t rank) {
     explore_name(&eventcount->sleepers, sizeof(eventcount->sleepers), "sleepers of %s %d", what, (int)rank);
-    explore_name(&eventcount->generation, sizeof(eventcount->generation), "turn of %s %d", what, (int)rank);
+    explore_name(&eventcount->generation, sizeof(eventcount->generation), "generation of %s %d", what, (int)rank);
     explore_counter(&eventcount->generation, &eventcount->sleepers);
 }
 
 static void name_pool(mst_pool *pool) {
     explore_name(&pool->dispatch.value, 8, "epoch");
-    name_bell(&pool->dispatch.eventcount, "dispatch", 0);
+    name_eventcount(&pool->dispatch.eventcount, "dispatch", 0);
     explore_name(&pool->master.value, 8, "master");
-    name_bell(&pool->master.eventcount, "master", 0);
+    name_eventcount(&pool->master.eventcount, "master", 0);
     explore_name(&pool->done.value, 8, "done");
-    name_bell(&pool->done.eventcount, "done", 0);
+    name_eventcount(&pool->done.eventcount, "done", 0);
     explore_name(&pool->failure, 8, "failure");
     explore_name(&pool->least_epoch, 8, "least_epoch");
     explore_name(&s->heard.value, 8, "heard");
-    name_bell(&s->heard.eventcount, "heard", 0);
+    name_eventcount(&s->heard.eventcount, "heard", 0);
     for (int32_t rank = 0; rank < pool->size; rank++) {
         mst_worker_state *state = &pool->states[rank];
-        name_bell(&state->eventcount, "rank", rank);
+        name_eventcount(&state->eventcount, "rank", rank);
         name_word(&state->finished, 8, "finished", rank);
         name_word(state->message, sizeof(state->message), "message", rank);
         explore_ignore(&state->worker.recorder, sizeof(state->worker.recorder));

@@ -1,12 +1,13 @@
 /* Meetings that go well. */
-#include "meet.h"
+#include "rendezvous.h"
 
-static const rank_scenario inline_two = {.size = 2, .runs = {{.body = meet_inline, .rounds = 4}}};
-static const rank_scenario inline_spinning = {.size = 2, .spin_ns = 1, .runs = {{.body = meet_inline, .rounds = 2}}};
-static const rank_scenario inline_pair = {.size = 3, .members = {2, 1}, .member_count = 2, .runs = {{.body = meet_inline, .rounds = 1}}};
-static const rank_scenario inline_three = {.size = 3, .runs = {{.body = meet_inline, .rounds = 2}}};
-static const rank_scenario address_two = {.size = 2, .runs = {{.body = meet_by_address, .rounds = 2}}};
-static const rank_scenario address_three = {.size = 3, .runs = {{.body = meet_by_address, .rounds = 1}}};
+static const rank_scenario inline_two = {.size = 2, .runs = {{.body = rendezvous_inline, .rounds = 4}}};
+static const rank_scenario inline_spinning = {.size = 2, .spin_ns = 1, .runs = {{.body = rendezvous_inline, .rounds = 2}}};
+static const rank_scenario inline_pair = {
+    .size = 3, .members = {2, 1}, .member_count = 2, .runs = {{.body = rendezvous_inline, .rounds = 1}}};
+static const rank_scenario inline_three = {.size = 3, .runs = {{.body = rendezvous_inline, .rounds = 2}}};
+static const rank_scenario address_two = {.size = 2, .runs = {{.body = rendezvous_by_address, .rounds = 2}}};
+static const rank_scenario address_three = {.size = 3, .runs = {{.body = rendezvous_by_address, .rounds = 1}}};
 
 const explore_scenario explore_party_scenarios[] = {
     RANK_SCENARIO("team/inline_2_ranks_4_rounds", inline_two),

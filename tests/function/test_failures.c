@@ -13,7 +13,7 @@
 typedef struct plan {
     int failing_rank; /* -1: none */
     bool silent;      /* fails without a message */
-    bool meets;       /* the others wait for it in a barrier */
+    bool barrier;     /* the others wait for it in a barrier */
     muster_variable *variable;
 } plan;
 
@@ -22,7 +22,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     if (p->variable) MUSTER_TRY(muster_fill(w, 9, muster_worker_update(w, p->variable)));
     if (muster_worker_rank(w) == p->failing_rank)
         return p->silent ? MUSTER_USER : muster_fail(MUSTER_OUT_OF_RANGE, "the cat sat on the keys");
-    if (p->meets) MUSTER_TRY(muster_worker_barrier(w, NULL));
+    if (p->barrier) MUSTER_TRY(muster_worker_barrier(w, NULL));
     return muster_sum(w, in[0], out[0]);
 }
 
@@ -53,12 +53,12 @@ static void the_failure_of_any_rank_reaches_the_caller_with_its_message(void **u
         plan p = {.failing_rank = -1};
         muster_runtime *runtime = fixture_open(backend, 4);
         muster_function *f = make(runtime, &p);
-        for (int meets = 0; meets < 2; meets++) {
+        for (int barrier = 0; barrier < 2; barrier++) {
             for (int rank = 0; rank < 4; rank++) {
                 char expected[64];
                 float y;
                 p.failing_rank = rank;
-                p.meets = meets;
+                p.barrier = barrier;
                 snprintf(expected, sizeof expected, "function 'f': the cat sat on the keys (rank %d)", rank);
                 assert_refused(call(f, &y), MUSTER_OUT_OF_RANGE, expected);
                 check_next_call(f, &p);
@@ -174,7 +174,7 @@ static void every_allocation_may_fail(void **unused) {
 static void a_repeated_call_allocates_nothing(void **unused) {
     (void)unused;
     for_each_backend(backend) {
-        plan p = {.failing_rank = -1, .meets = true};
+        plan p = {.failing_rank = -1, .barrier = true};
         muster_runtime *runtime = fixture_open(backend, 3);
         float y, start = 0;
         assert_ok(muster_variable_create(runtime, "v", muster_f32(&start), &p.variable));

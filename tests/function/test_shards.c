@@ -184,9 +184,9 @@ static void check_dtype(const char *backend, int shards, muster_dtype dtype) {
 
 /* On simulated GPUs, where this is a minute, a number of shards for each dtype. */
 static void check_counts(const char *backend, muster_dtype dtype) {
-    const bool whole = !on_gpus() || fixture_rounds(0, 1);
+    const bool full = !on_gpus() || fixture_rounds(0, 1);
     for (int s = 0; s < 3; s++)
-        if (whole || s == dtype % 3) check_dtype(backend, counts_of_shards[s], dtype);
+        if (full || s == dtype % 3) check_dtype(backend, counts_of_shards[s], dtype);
 }
 
 #define TEST(DTYPE)                                                                           \

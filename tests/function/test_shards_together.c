@@ -1,5 +1,5 @@
-/* Bodies that meet: with logical shards they run once per device, with all its shards, and combine
- * one value per shard in the order of the shards. */
+/* Bodies with collectives: with logical shards they run once per device, with all its shards, and
+ * combine one value per shard in the order of the shards. */
 #include "function_fixture.h"
 #include "muster/communicator.h"
 #include "tensor_impl.h"
@@ -20,7 +20,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     setting *s = user;
     const int32_t here = muster_worker_shards_here(w);
     const int64_t row[] = {COLUMNS}, shape[] = {here, COLUMNS};
-    muster_tensor parts = muster_worker_scratch(w, in[0].dtype, 2, shape), whole = muster_worker_scratch(w, in[0].dtype, 1, row);
+    muster_tensor parts = muster_worker_scratch(w, in[0].dtype, 2, shape), combined = muster_worker_scratch(w, in[0].dtype, 1, row);
     __atomic_fetch_add(&s->runs, 1, __ATOMIC_SEQ_CST);
     for (int32_t k = 0; k < here; k++) {
         int64_t first, rows;
@@ -33,10 +33,10 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         else
             MUSTER_TRY(muster_fill(w, s->op == MUSTER_PROD ? 1 : 0, part));
     }
-    MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, s->op, parts, whole));
-    if (s->total) MUSTER_TRY(muster_axpy(w, 1, whole, muster_worker_variable(w, s->total)));
+    MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, s->op, parts, combined));
+    if (s->total) MUSTER_TRY(muster_axpy(w, 1, combined, muster_worker_variable(w, s->total)));
     MUSTER_TRY(muster_copy(w, in[0], out[1]));
-    return muster_copy(w, whole, out[0]);
+    return muster_copy(w, combined, out[0]);
 }
 
 static muster_function *make(muster_runtime *runtime, muster_dtype dtype, setting *s) {
@@ -180,9 +180,9 @@ static void without_scattered_inputs_the_shards_are_the_rows(void **unused) {
     }
 }
 
-/* ---- bodies that run once per shard must not meet ---- */
+/* ---- bodies that run once per shard have no collectives ---- */
 
-static muster_status meeting_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+static muster_status barrier_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)user;
     muster_tensor one = muster_worker_scratch(w, MUSTER_F32, 0, NULL);
     MUSTER_TRY(muster_fill(w, 1, one));
@@ -196,9 +196,9 @@ static void a_body_that_runs_once_per_shard_cannot_reduce(void **unused) {
         muster_function *apart, *together;
         float y = 0;
         const muster_tensor out = muster_f32(&y);
-        assert_ok(muster_function_create(runtime, "apart", meeting_body, NULL, &apart));
+        assert_ok(muster_function_create(runtime, "apart", barrier_body, NULL, &apart));
         assert_ok(muster_function_output(apart, "y", MUSTER_F32, 0, MUSTER_MAX));
-        assert_ok(muster_function_create(runtime, "together", meeting_body, NULL, &together));
+        assert_ok(muster_function_create(runtime, "together", barrier_body, NULL, &together));
         assert_ok(muster_function_output(together, "y", MUSTER_F32, 0, MUSTER_MAX));
         assert_ok(muster_function_set_shards_together(together, 1));
         assert_refused(muster_function_call(apart, NULL, 0, &out, 1, NULL), MUSTER_BAD_STATE, "the body runs once per logical shard");

@@ -55,13 +55,13 @@ static muster_status late_task(muster_worker *worker, void *argument) {
     return mst_team_wait_all(m->team, worker, tag, "all_reduce");
 }
 
-static mst_pool *open_meeting(rendezvous *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
+static mst_pool *open_rendezvous(rendezvous *m, int32_t size, int64_t warn_ns, int64_t fail_ns) {
     mst_pool *pool = plain_pool(size, 1000, warn_ns, fail_ns);
     assert_int_equal(mst_team_create(pool, NULL, 0, &m->team), MUSTER_OK);
     return pool;
 }
 
-static void close_meeting(mst_pool *pool, rendezvous *m) {
+static void close_rendezvous(mst_pool *pool, rendezvous *m) {
     mst_team_destroy(m->team);
     mst_pool_destroy(pool);
 }
@@ -70,7 +70,7 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
     (void)state;
     for (int32_t late = 0; late < 3; late++) {
         rendezvous m = {.late = late};
-        mst_pool *pool = open_meeting(&m, 3, -1, test_patience(40 * MILLISECOND));
+        mst_pool *pool = open_rendezvous(&m, 3, -1, test_patience(40 * MILLISECOND));
         assert_int_equal(mst_pool_run(pool, never_task, &m), MUSTER_TIMEOUT);
         char expected[64];
         snprintf(expected, sizeof(expected), "for rank %d, which made no progress", (int)late);
@@ -81,7 +81,7 @@ static void a_rank_that_stands_still_fails_the_run_by_name(void **state) {
         m.late = -1;
         mst_pool_set_deadlines(pool, -1, -1); /* now nobody is late but for a busy machine */
         assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
-        close_meeting(pool, &m);
+        close_rendezvous(pool, &m);
     }
 }
 
@@ -91,9 +91,9 @@ static void must_be_given_time(bool computing) {
     muster_status status = MUSTER_TIMEOUT;
     for (int64_t deadline = 100 * MILLISECOND; status == MUSTER_TIMEOUT && deadline <= test_patience(3200LL * MILLISECOND); deadline *= 2) {
         rendezvous m = {.late = 1, .events = computing ? 0 : deadline / MILLISECOND, .busy_ns = computing ? 2 * deadline : 0};
-        mst_pool *pool = open_meeting(&m, 2, -1, deadline);
+        mst_pool *pool = open_rendezvous(&m, 2, -1, deadline);
         status = mst_pool_run(pool, late_task, &m);
-        close_meeting(pool, &m);
+        close_rendezvous(pool, &m);
     }
     assert_int_equal(status, MUSTER_OK);
 }
@@ -117,13 +117,13 @@ static int32_t count_lines(const char *text, const char *part) {
 static void a_long_wait_warns_once_with_what_everyone_did(void **state) {
     (void)state;
     rendezvous m = {.late = 1, .events = (int64_t)(40 * test_pace())};
-    mst_pool *pool = open_meeting(&m, 2, 5 * MILLISECOND, -1);
+    mst_pool *pool = open_rendezvous(&m, 2, 5 * MILLISECOND, -1);
     assert_int_equal(mst_pool_run(pool, late_task, &m), MUSTER_OK);
     assert_int_equal(count_lines(plain_log(), "rank 0 has waited"), 1);
     assert_non_null(strstr(plain_log(), "in all_reduce #1 for rank 1"));
     /* what it did last depends on how far it has come */
     assert_non_null(strstr(plain_log(), "muster:   worker 1 on plain: "));
-    close_meeting(pool, &m);
+    close_rendezvous(pool, &m);
 }
 
 static muster_status slow_task(muster_worker *worker, void *argument) {
@@ -161,10 +161,10 @@ static muster_status reading_task(muster_worker *worker, void *argument) {
 static void a_deadline_does_not_let_anyone_leave_a_reader(void **state) {
     (void)state;
     rendezvous m = {.late = -1};
-    mst_pool *pool = open_meeting(&m, 2, -1, 20 * MILLISECOND);
+    mst_pool *pool = open_rendezvous(&m, 2, -1, 20 * MILLISECOND);
     assert_int_equal(mst_pool_run(pool, reading_task, &m), MUSTER_TIMEOUT);
     assert_int_equal(m.events, 2);
-    close_meeting(pool, &m);
+    close_rendezvous(pool, &m);
 }
 
 int main(void) {

@@ -42,13 +42,13 @@ static muster_status ring_task(muster_worker *worker, void *argument) {
     MUSTER_TRY(mst_box_open(o->team, next));
     MUSTER_TRY(mst_box_open(o->team, worker->rank));
     if (worker->rank == o->failing) return mst_error(MUSTER_USER, "rank %d fails", worker->rank);
-    for (int64_t turn = 0; turn < MESSAGES; turn++) {
-        int64_t number = turn;
+    for (int64_t round = 0; round < MESSAGES; round++) {
+        int64_t number = round;
         if (worker->rank == 0) {
             MUSTER_TRY(send_number(o, worker, next, &number));
             MUSTER_TRY(receive_number(o, worker, before, &number));
-            if (number != turn + worker->size - 1)
-                return mst_error(MUSTER_INTERNAL, "turn %lld: received %lld", (long long)turn, (long long)number);
+            if (number != round + worker->size - 1)
+                return mst_error(MUSTER_INTERNAL, "round %lld: received %lld", (long long)round, (long long)number);
         } else {
             MUSTER_TRY(receive_number(o, worker, before, &number));
             number++;

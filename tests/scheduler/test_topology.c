@@ -29,11 +29,11 @@ static int remove_root(void **state) {
 }
 
 static void write_file(const char *path, const char *text) {
-    char whole[512], command[700];
-    snprintf(whole, sizeof(whole), "%s/%s", root, path);
-    snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s')\"", whole);
+    char file_path[512], command[700];
+    snprintf(file_path, sizeof(file_path), "%s/%s", root, path);
+    snprintf(command, sizeof(command), "mkdir -p \"$(dirname '%s')\"", file_path);
     assert_int_equal(system(command), 0);
-    FILE *file = fopen(whole, "w");
+    FILE *file = fopen(file_path, "w");
     assert_non_null(file);
     fputs(text, file);
     fclose(file);

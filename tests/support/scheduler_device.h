@@ -19,7 +19,7 @@ void plain_fail_allocations(bool fail);
  * lines kept for plain_log. Asserts success. */
 mst_pool *plain_pool(int32_t count, int64_t spin_ns, int64_t warn_ns, int64_t fail_ns);
 const char *plain_log(void); /* all lines since the last plain_pool, each ended by a newline */
-/* A gate hook: random short delays, yields and sleeps before waits. */
+/* A hook for waits: random short delays, yields and sleeps before waits. */
 void plain_random_hook(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* Collectives as the collectives room builds them on a team. */
-#ifndef EXPLORE_MEET_H
-#define EXPLORE_MEET_H
+/* Collectives as the collectives module builds them on a team. */
+#ifndef EXPLORE_RENDEZVOUS_H
+#define EXPLORE_RENDEZVOUS_H
 
 #include "rank.h"
 
@@ -14,8 +14,8 @@ enum {
 };
 
 /* Values in the lines: no second rendezvous. */
-muster_status meet_inline(muster_worker *worker, const run_plan *plan);
+muster_status rendezvous_inline(muster_worker *worker, const run_plan *plan);
 /* Memory offered by address: a section and a leave. */
-muster_status meet_by_address(muster_worker *worker, const run_plan *plan);
+muster_status rendezvous_by_address(muster_worker *worker, const run_plan *plan);
 
 #endif

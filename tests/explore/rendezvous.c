@@ -1,4 +1,4 @@
-#include "meet.h"
+#include "rendezvous.h"
 
 /* false: the body is to return `status`. */
 static bool may_enter(const muster_worker *worker, const run_plan *plan, int32_t round, muster_status *status) {
@@ -18,7 +18,7 @@ static void check_payloads(uint64_t tag, int32_t round) {
     }
 }
 
-static muster_status meet_inline_once(muster_worker *worker, const run_plan *plan, int32_t round) {
+static muster_status rendezvous_inline_once(muster_worker *worker, const run_plan *plan, int32_t round) {
     uint64_t tag = mst_team_tag(s->team, worker);
     explore_write(mst_team_flag_line(s->team, mst_team_member_of(s->team, worker), tag)->payload, rank_value(round, worker->rank));
     mst_team_arrive(s->team, worker, tag);
@@ -28,12 +28,12 @@ static muster_status meet_inline_once(muster_worker *worker, const run_plan *pla
     return MUSTER_OK;
 }
 
-muster_status meet_inline(muster_worker *worker, const run_plan *plan) {
+muster_status rendezvous_inline(muster_worker *worker, const run_plan *plan) {
     muster_status status;
     if (mst_team_member_of(s->team, worker) < 0) return MUSTER_OK;
     for (int32_t round = 0; round < plan->rounds; round++) {
         if (!may_enter(worker, plan, round, &status)) return status;
-        MUSTER_TRY(meet_inline_once(worker, plan, round));
+        MUSTER_TRY(rendezvous_inline_once(worker, plan, round));
     }
     return MUSTER_OK;
 }
@@ -68,7 +68,7 @@ static muster_status arrived_by_address(muster_worker *worker, const run_plan *p
     return read_all(worker, plan, round, tag);
 }
 
-static muster_status meet_by_address_once(muster_worker *worker, const run_plan *plan, int32_t round) {
+static muster_status rendezvous_by_address_once(muster_worker *worker, const run_plan *plan, int32_t round) {
     uint64_t tag = mst_team_tag(s->team, worker);
     explore_write(&s->offered[worker->rank], rank_value(round, worker->rank));
     mst_team_arrive(s->team, worker, tag);
@@ -79,11 +79,11 @@ static muster_status meet_by_address_once(muster_worker *worker, const run_plan 
     return status == MUSTER_OK ? left : status;
 }
 
-muster_status meet_by_address(muster_worker *worker, const run_plan *plan) {
+muster_status rendezvous_by_address(muster_worker *worker, const run_plan *plan) {
     muster_status status;
     for (int32_t round = 0; round < plan->rounds; round++) {
         if (!may_enter(worker, plan, round, &status)) return status;
-        MUSTER_TRY(meet_by_address_once(worker, plan, round));
+        MUSTER_TRY(rendezvous_by_address_once(worker, plan, round));
     }
     return MUSTER_OK;
 }
