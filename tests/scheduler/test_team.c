@@ -52,7 +52,7 @@ static muster_status sum_task(muster_worker *worker, void *argument) {
     return MUSTER_OK;
 }
 
-static void meet_many_times(int32_t size, int64_t spin_ns) {
+static void rendezvous_many_times(int32_t size, int64_t spin_ns) {
     mst_pool *pool = plain_pool(size, spin_ns, -1, -1);
     exchange x = {.failing = -1};
     assert_int_equal(mst_team_create(pool, NULL, 0, &x.team), MUSTER_OK);
@@ -67,17 +67,17 @@ static void meet_many_times(int32_t size, int64_t spin_ns) {
 static void ranks_see_each_others_values(void **state) {
     (void)state;
     for (int32_t size = 1; size <= 4; size++) {
-        meet_many_times(size, 0);
-        meet_many_times(size, 1);
-        meet_many_times(size, 50000);
+        rendezvous_many_times(size, 0);
+        rendezvous_many_times(size, 1);
+        rendezvous_many_times(size, 50000);
     }
 }
 
 static void ranks_see_each_others_values_with_random_delays(void **state) {
     (void)state;
     mst_wait_test_hook = plain_random_hook;
-    meet_many_times(2, 1000);
-    meet_many_times(4, 0);
+    rendezvous_many_times(2, 1000);
+    rendezvous_many_times(4, 0);
     mst_wait_test_hook = NULL;
 }
 
@@ -110,12 +110,14 @@ static void a_failure_ends_every_wait_and_the_next_run_is_right(void **state) {
     mst_wait_test_hook = NULL;
 }
 
+/* The number of threads that sleep until this worker does what they wait for, or are about to. */
+static uint32_t sleepers_of(const muster_worker *worker) { return atomic_load(&worker->pool->states[worker->rank].eventcount.sleepers); }
+
 static muster_status wait_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     uint64_t tag = mst_team_tag(x->team, worker);
     if (worker->rank == x->failing) {
-        /* every other rank is asleep, or about to be */
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        while (sleepers_of(worker) + 1 < (uint32_t)worker->size) sched_yield();
         return muster_fail(MUSTER_USER, "late failure");
     }
     mst_team_arrive(x->team, worker, tag);
@@ -173,13 +175,14 @@ static muster_status slow_reader_task(muster_worker *worker, void *argument) {
         MUSTER_TRY(mst_team_read_begin(x->team, worker, tag));
         atomic_store(&x->inside, 1);
         while (!mst_pool_aborted(worker)) sched_yield();
-        nanosleep(&(struct timespec){0, 3000000}, NULL);
-        atomic_store(&x->inside, 2);
+        /* until rank 1 waits in its leave, or has come out too early */
+        while (sleepers_of(worker) == 0 && atomic_load(&x->inside) == 1) sched_yield();
+        atomic_compare_exchange_strong(&x->inside, &(int32_t){1}, 2);
         mst_team_read_end(x->team, worker, tag);
         return mst_team_leave(x->team, worker, tag, "copy");
     }
     while (atomic_load(&x->inside) == 0) sched_yield();
-    muster_fail(MUSTER_USER, "poisoned");
+    muster_fail(MUSTER_USER, "aborted by rank 1");
     mst_pool_abort(worker, MUSTER_USER);
     muster_status status = mst_team_leave(x->team, worker, tag, "copy");
     if (atomic_load(&x->inside) != 2) atomic_store(&x->inside, 3);
@@ -271,9 +274,9 @@ static muster_status pair_task(muster_worker *worker, void *argument) {
     exchange *x = argument;
     int32_t member = mst_team_member_of(x->team, worker);
     if (member < 0) return MUSTER_OK;
-    for (int32_t turn = 0; turn < 100; turn++) {
+    for (int32_t round = 0; round < 100; round++) {
         uint64_t tag = mst_team_tag(x->team, worker);
-        int64_t value = worker->rank * 1000 + turn, sum = 0;
+        int64_t value = worker->rank * 1000 + round, sum = 0;
         memcpy(mst_team_flag_line(x->team, member, tag)->payload, &value, sizeof value);
         mst_team_arrive(x->team, worker, tag);
         MUSTER_TRY(mst_team_wait_all(x->team, worker, tag, "pair"));
@@ -281,7 +284,7 @@ static muster_status pair_task(muster_worker *worker, void *argument) {
             memcpy(&value, mst_team_flag_line(x->team, peer, tag)->payload, sizeof value);
             sum += value;
         }
-        if (sum != 3000 + 2 * turn) return mst_error(MUSTER_INTERNAL, "turn %d: %lld", turn, (long long)sum);
+        if (sum != 3000 + 2 * round) return mst_error(MUSTER_INTERNAL, "round %d: %lld", round, (long long)sum);
     }
     return MUSTER_OK;
 }
