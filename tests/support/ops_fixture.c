@@ -162,7 +162,6 @@ bool ops_refused(muster_reduction op, muster_dtype dtype) {
 
 double ops_tightest(muster_dtype dtype) { return dtype == MUSTER_F64 ? 1e-12 : 1e-6; }
 
-
 double ops_precision(muster_dtype dtype) {
     return dtype == MUSTER_BF16 ? 1e-2 : dtype == MUSTER_F16 ? 2e-3 : dtype == MUSTER_F32 ? 1e-6 : 1e-12;
 }

@@ -13,8 +13,8 @@ static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int6
     return !output && (row_stride == 1 || rows == 1) && *ld >= rows;
 }
 
-/* *arranged becomes the matrix itself, or a contiguous copy in scratch memory; the elements are copied
- * only if `fill` is true. */
+/* *arranged becomes the matrix itself, or a contiguous copy in scratch memory; the elements are
+ * copied only if `fill` is true. */
 static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *arranged,
                              bool *transpose, int64_t *ld) {
     *arranged = *matrix;

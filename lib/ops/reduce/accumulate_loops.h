@@ -1,6 +1,6 @@
 /* The loop FUNCTION of an iterator, whose at[0] points to the values and at[1] to the accumulators,
- * of type A: the accumulator a becomes RESULT, an expression of a and the value v. The stride of the
- * accumulators is nearly always 0 (all values go to one accumulator) or 8 (the accumulators are
+ * of type A: the accumulator a becomes RESULT, an expression of a and the value v. The stride of
+ * the accumulators is nearly always 0 (all values go to one accumulator) or 8 (the accumulators are
  * contiguous). Other parameters: T, LOAD, as in each_float_loops.h. */
 MST_CLONES static void FUNCTION(void *context, char *const *at, const int64_t *stride, int64_t n) {
     (void)context;

@@ -1,5 +1,6 @@
 /* The statements of scale_add_loops.h for one kind of beta. RESULT is an expression of the elements
- * a of x and b of y. Contiguous operands have a loop of their own, which the compiler vectorises. */
+ * a of x and b of y. Contiguous operands have a loop of their own, which the compiler
+ * vectorises. */
 if (stride[0] == (int64_t)sizeof(T) && stride[1] == (int64_t)sizeof(T)) {
     const T *x = (const T *)(void *)at[0];
     T *y = (T *)(void *)at[1];
