@@ -1,4 +1,4 @@
-/* What kernel sources over tensors share: element types, and the iterator over strided operands. */
+/* Element types, and the iterator over strided operands, for the kernel sources of operations. */
 #ifndef MST_TENSOR_CUH
 #define MST_TENSOR_CUH
 
@@ -7,7 +7,8 @@
 #include "mst_device.cuh"
 #include "muster/ops.h"
 
-/* f16 by the processor's own conversions, which agree with half_impl.h in everything but NaN. */
+/* f16 is converted by instructions of the processor, which agree with half_impl.h except for
+ * NaN. */
 #if defined(__CUDA_ARCH__)
 static inline float mst_load_f16(uint16_t half) {
     float value;
@@ -27,7 +28,7 @@ static inline float mst_load_f16(uint16_t half) { return mst_f16_to_f32(half); }
 static inline uint16_t mst_store_f16(float value) { return mst_f32_to_f16(value); }
 #endif
 
-/* An element type: as it is stored, as it is computed, and the way between the two. */
+/* An element type: the type that is stored, the type that is computed, and their conversions. */
 #define MST_TYPE(NAME, stored_type, computed_type, load_expression, store_expression) \
     struct mst_##NAME {                                                               \
         typedef stored_type stored;                                                   \
@@ -47,19 +48,19 @@ MST_TYPE(i64, int64_t, int64_t, value, value)
 MST_TYPE(u32, uint32_t, uint32_t, value, value)
 MST_TYPE(u64, uint64_t, uint64_t, value, value)
 MST_TYPE(bool, uint8_t, uint8_t, value != 0, value)
-/* Bytes that are only moved. */
+/* Elements that are moved but not computed. */
 MST_TYPE(bits8, uint8_t, uint8_t, value, value)
 MST_TYPE(bits16, uint16_t, uint16_t, value, value)
 MST_TYPE(bits32, uint32_t, uint32_t, value, value)
 MST_TYPE(bits64, uint64_t, uint64_t, value, value)
 #undef MST_TYPE
 
-/* X(NAME, name): cases of a switch around a loop. */
+/* X(NAME, name) for each dtype, for example the cases of a switch. */
 #define MST_EACH_FLOAT_TYPE(X) X(F16, f16) X(BF16, bf16) X(F32, f32) X(F64, f64)
 #define MST_EACH_SIGNED_TYPE(X) X(I8, i8) X(I16, i16) X(I32, i32) X(I64, i64)
 #define MST_EACH_UNSIGNED_TYPE(X) X(U8, u8) X(U32, u32) X(U64, u64)
 
-/* offset[k]: in bytes, of element i of operand k. */
+/* offset[k] becomes the offset in bytes of element i of operand k. */
 template <int N> MST_OUTLINE void mst_offsets(const mst_iterator &iterator, int64_t i, int64_t *offset) {
     for (int k = 0; k < N; k++) offset[k] = 0;
     for (int32_t d = iterator.ndim - 1; d > 0; d--) {
@@ -75,13 +76,13 @@ template <int N> MST_OUTLINE void mst_offsets(const mst_iterator &iterator, int6
     for (int k = 0; k < N; k++) offset[k] += i * iterator.strides[k][0];
 }
 
-/* Four elements, or sixteen bytes, moved at once. */
+/* Elements that are loaded and stored at once: four, or two of 8 bytes. */
 template <typename T> struct mst_pack_width {
     enum { ELEMENTS = sizeof(T) == 8 ? 2 : 4 };
 };
 template <typename T> struct alignas(mst_pack_width<T>::ELEMENTS * sizeof(T)) mst_pack { T elements[mst_pack_width<T>::ELEMENTS]; };
 
-/* Operand N of the iterator = f(values of operands 0 to N - 1), all of one type. */
+/* Operand N of the iterator becomes f(values of operands 0 to N - 1). All have one type. */
 template <typename D, int N, typename F> static inline void mst_map(const mst_iterator &iterator, int64_t count, F f) {
     typedef typename D::stored T;
     typedef typename D::computed C;

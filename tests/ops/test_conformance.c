@@ -42,8 +42,8 @@ static bool has_kernel(const mst_op_row *o, const char *name) {
     return false;
 }
 
-/* That they compile and know the dtypes of the row is what the rows above show, on devices that run
- * them: the discrete one, and GPUs in ops/test_conformance@cuda. */
+/* The cases of the rows above show that the kernels compile and support the dtypes of the row: on
+ * the discrete test device, and on GPUs in ops/test_conformance@cuda. */
 static void test_every_row_has_its_kernels(void **state) {
     (void)state;
     assert_ok(mst_code_add(&mst_ops_code));

@@ -1,4 +1,4 @@
-/* Memory of operations: of which device it must be, and what happens when it runs out. */
+/* The memory that operations accept, and what they do when scratch memory runs out. */
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
@@ -28,8 +28,8 @@ static muster_status sum(muster_worker *w, const muster_tensor *t, const mst_op_
     return muster_sum(w, t[0], t[1]);
 }
 
-/* Every row, with the attributes of its oracle, and the functions of muster/ops.h that run the row
- * of another. */
+/* Finds every row, with the attributes of its oracle, and the functions of muster/ops.h that run
+ * the row of another function. */
 static bool find_calls(void) {
     for (int32_t i = 0; i < MST_OPERATIONS; i++) {
         const ops_oracle *oracle = ops_oracle_find(i);
@@ -50,13 +50,13 @@ static bool lacks_blas(const muster_worker *w, const mst_op_row *o) {
     return o == &mst_operation_gemm && mst_device_is_host(w->device) && !mst_blas_get()->sgemm;
 }
 
-/* f32 where the operand may be f32. */
+/* f32 if the operand supports it, else the first dtype that it supports. */
 static muster_dtype dtype_of(const mst_operand *operand) {
     const uint32_t f32 = MST_DTYPE_BIT(MUSTER_F32);
     return operand->dtypes == 0 || (operand->dtypes & f32) ? MUSTER_F32 : (muster_dtype)__builtin_ctz(operand->dtypes);
 }
 
-/* Contiguous, on the device, 0 everywhere, every axis of SIDE elements. */
+/* Contiguous tensors on the device that hold zeros; every axis has SIDE elements. */
 static void make_arguments(muster_worker *w, const call *c, muster_tensor t[MST_OPERANDS]) {
     const int64_t shape[] = {SIDE, SIDE};
     const mst_op_row *o = c->operation;
@@ -130,8 +130,8 @@ static void test_host_memory_is_good_on_the_host_backend(void **state) {
 static muster_status gemm(muster_worker *w, const muster_tensor *t) { return muster_gemm(w, 1, t[0], t[1], 0, t[2]); }
 static muster_status reduce(muster_worker *w, const muster_tensor *t) { return muster_reduce(w, MUSTER_SUM, t[0], 0, t[1]); }
 
-/* Each lets an operation ask for more scratch memory than there is, and reads one number of the
- * result, whose value is `expected`. Every operand holds 1. */
+/* A call that needs scratch memory. Every element of the operands is 1, and every element of the
+ * result is `expected`. */
 enum { LONG = 150 };
 typedef struct hungry {
     muster_status (*call)(muster_worker *w, const muster_tensor *t);

@@ -1,5 +1,5 @@
-/* Every row of the registry on random shapes and random layouts, strides 0 and broadcasting
- * included, against its oracle. What lies between the elements of a result keeps what it held. */
+/* Every row of the registry on random shapes and layouts, with strides of 0 and broadcasting,
+ * against its oracle. The bytes between the elements of a result must not change. */
 #include "base_check.h"
 #include "device_discrete.h"
 #include "ops_oracle.h"

@@ -1,4 +1,4 @@
-/* Kernel texts against the host's operations, bit for bit, where both promise the same bits:
+/* Kernel sources against the host's operations, bit for bit, where both promise the same bits:
  * conversions, stores, roundings, random numbers. */
 #include "base_check.h"
 #include "device_discrete.h"
@@ -15,7 +15,8 @@ static muster_tensor on_device(muster_worker *w, muster_dtype dtype, const void 
     return tensor;
 }
 
-/* Which NaN comes of two is the compiler's choice, which may exchange the operands. */
+/* The compiler may exchange the operands of an operation, so it decides which of two NaN
+ * results. */
 static bool both_nan(muster_dtype dtype, const void *a, const void *b) {
     double x, y;
     mst_convert(MUSTER_F64, &x, dtype, a, 1);
@@ -37,8 +38,8 @@ static void same_bits(muster_worker *w, muster_tensor device, const void *expect
     same(w, device, expected, false, what, number);
 }
 
-/* Whatever bits: NaN with payloads, infinities, subnormals; in wide types also values around the
- * limits of narrow ones. */
+/* Random bits, among them NaN with payloads, infinities and subnormal numbers, and, in wide types,
+ * values around the limits of narrow types. */
 static void any_bits(muster_dtype dtype, void *values, int64_t count) {
     int64_t size = muster_dtype_size(dtype);
     for (int64_t i = 0; i < count; i++) {
@@ -186,7 +187,8 @@ static void test_rows_are_gathered_by_an_index_list(void **state) {
     assert_ok(ops_run_on("discrete", gather, NULL));
 }
 
-/* Long enough for many chunks: exact sums, and the same twice. */
+/* The tensors are so long that they are cut into many chunks. The sums are exact, and a second run
+ * gives the same bits. */
 static muster_status sum_long(muster_worker *w, void *argument) {
     (void)argument;
     enum { ROWS = 1000, COLUMNS = 65 };

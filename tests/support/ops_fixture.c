@@ -80,9 +80,9 @@ static void shuffle(int32_t *order, int32_t count) {
     }
 }
 
-/* Innermost axis first; an axis begins where those inside it end, so that no two elements share a
- * place unless it `repeats`. A stride along a single element means nothing and may be any
- * number. */
+/* Chooses strides from the innermost axis to the outermost one. The stride of an axis is at least
+ * the extent of the axes inside it, so that no two elements share an address unless `repeats` is
+ * true. The stride of an axis with one element has no effect and may be any number. */
 ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape, bool repeats) {
     int64_t strides[MUSTER_MAX_DIMS], extent = 1, first = ops_random(4);
     int32_t order[MUSTER_MAX_DIMS];
@@ -92,7 +92,7 @@ ops_pair ops_view(muster_worker *worker, muster_dtype dtype, int32_t ndim, const
         int32_t axis = plain ? ndim - 1 - i : order[i];
         int64_t stride = plain ? extent : extent * (1 + ops_random(2)) + ops_random(2);
         strides[axis] = !plain && ops_random(3) == 0 ? -stride : stride;
-        /* windows that overlap */
+        /* rows that overlap */
         if (!plain && repeats && ops_random(6) == 0) strides[axis] = stride = 1 + ops_random(extent);
         if (!plain && repeats && ops_random(4) == 0) strides[axis] = 0;
         if (!plain && shape[axis] == 1) strides[axis] = ops_random(2001) - 1000;
@@ -152,7 +152,7 @@ bool ops_next(int32_t ndim, const int64_t *shape, int64_t *index) {
     return false;
 }
 
-/* ---- what results must be ---- */
+/* ---- expected results ---- */
 
 bool ops_is_unsigned(muster_dtype dtype) { return dtype == MUSTER_U8 || dtype == MUSTER_U32 || dtype == MUSTER_U64; }
 

@@ -1,4 +1,4 @@
-/* What tests of operations share: a worker without a runtime, tensors on its device with mirrors on
+/* Helpers for tests of operations: a worker without a runtime, tensors on its device with copies on
  * the host, and random layouts. */
 #ifndef OPS_FIXTURE_H
 #define OPS_FIXTURE_H
@@ -37,17 +37,16 @@ ops_pair ops_laid_out(muster_worker *worker, muster_dtype dtype, int32_t ndim, i
 void ops_send(muster_worker *worker, const ops_pair *pair);
 void ops_fetch(muster_worker *worker, const ops_pair *pair);
 
-/* The element at `index` of a host tensor, where a tensor of `ndim` axes has it: aligned right,
- * size 1 repeats. */
+/* The element of a host tensor that broadcasting assigns to `index`, which has `ndim` axes. */
 double ops_element(muster_tensor tensor, int32_t ndim, const int64_t *index);
-/* The next index in row-major order; false after the last. Begin with zeros, on a shape without a
- * 0. */
+/* Advances to the next index in row-major order; false after the last one. The first index is all
+ * zeros. No size of the shape may be 0. */
 bool ops_next(int32_t ndim, const int64_t *shape, int64_t *index);
 
 bool ops_is_unsigned(muster_dtype dtype);
 /* Is the reduction refused for the dtype? */
 bool ops_refused(muster_reduction op, muster_dtype dtype);
-/* How far from the exact value a result of the dtype may lie, relative to 1 + its size. */
+/* The largest |result - exact| / (1 + |exact|) for a result of the dtype. */
 double ops_precision(muster_dtype dtype);
 /* The same for results that even halves hold exactly, such as small integers. */
 double ops_tightest(muster_dtype dtype);

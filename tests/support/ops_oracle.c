@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Weak: a missing oracle is found by the suite, which names it, and not by the linker. */
+/* The symbols are weak, so that the suite finds a missing oracle and names it; otherwise the
+ * program would not link. */
 #define MST_OPERATION(name) extern const ops_oracle ops_oracle_##name __attribute__((weak, visibility("hidden")));
 #include "operations.def"
 #undef MST_OPERATION
@@ -106,7 +107,8 @@ static int32_t leader(const mst_op_row *o) {
     return o->operands[i].name ? i : 0;
 }
 
-/* What is written may be larger than what repeats into it. */
+/* Asserts that the shape rule gives the dtypes and shapes of the results. With broadcasting a
+ * result may be larger than the inferred shape. */
 static void assert_inferred(const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors) {
     muster_tensor inferred[MST_OPERANDS];
     bool inputs = false, repeated = false;
@@ -141,7 +143,8 @@ static void assert_wrong(muster_worker *w, const mst_op_row *o, const mst_op_val
         fail_msg("%s: the shape rule takes %s of %s", o->name, what, o->operands[at].name);
 }
 
-/* An axis too many, another dtype than the others have, a dtype that the row does not list. */
+/* Asserts that check and shape rule refuse an additional axis, a dtype that differs from the other
+ * operands, and a dtype that the row does not list. */
 static void assert_refusals(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors) {
     const uint32_t dtypes = !mst_device_is_host(w->device) && o->code_dtypes ? o->code_dtypes : o->dtypes;
     const int32_t first = leader(o);
@@ -183,8 +186,8 @@ muster_status ops_apply(muster_worker *w, const mst_op_row *o, const mst_op_valu
 
 double ops_results[ORACLE_MOST * 64];
 
-/* `value` as the dtype holds it; integers keep their low bits. Those of 64 bits only wrap below 0:
- * what is beyond 2^53 has lost its low bits already. */
+/* `value` rounded to the dtype; integers keep their low bits. 64-bit integers wrap only below 0,
+ * because a double beyond 2^53 has lost its low bits. */
 static double held(muster_dtype dtype, double value) {
     if (mst_dtype_is_float(dtype) || dtype == MUSTER_BOOL) {
         uint64_t bits = 0;

@@ -29,14 +29,14 @@ typedef struct ops_shape {
 } ops_shape;
 
 int64_t ops_random_size(int64_t below);
-/* Up to 4 axes of up to 5; now and then a single long one. */
+/* Up to 4 axes of up to 5 elements; some shapes have a single long axis. */
 ops_shape ops_random_shape(void);
-/* A shape that repeats into `s`. */
+/* A shape that broadcasts to `s`. */
 ops_shape ops_random_repeated(const ops_shape *s);
 /* One of the dtypes of the operation. */
 muster_dtype ops_random_dtype(const mst_op_row *o);
 
-/* What is only read, and so may repeat elements; what is written. */
+/* An input, which is only read and so may repeat elements; an output, which is written. */
 ops_pair ops_input(muster_worker *w, muster_dtype dtype, ops_shape s);
 ops_pair ops_output(muster_worker *w, muster_dtype dtype, ops_shape s);
 ops_pair ops_vector(muster_worker *w, muster_dtype dtype, int64_t n, bool repeats);
@@ -45,25 +45,25 @@ ops_pair ops_scalar(muster_worker *w, muster_dtype dtype);
 double ops_at(const ops_pair *p, int64_t i, int64_t j);
 /* The address of an element of a host tensor. */
 void *ops_place_of(muster_tensor tensor, const int64_t *index);
-/* An operation that does not read its result must not mind what lies there. */
+/* For a result that the operation must not read. */
 void ops_fill_with_nan(muster_worker *w, ops_pair *p);
 
 /* ---- calls and results ---- */
 
-/* Runs the row on the pairs (NULL: no tensor), one per operand, after having asked its shape rule
- * and its check, and having seen both refuse a wrong shape and a wrong dtype. Returns what `run`
- * returned. */
+/* Runs the row on the pairs, one per operand (NULL: no tensor), and returns the status of `run`.
+ * Before, it asserts that the shape rule and the check accept the operands, and that both refuse a
+ * wrong shape and a wrong dtype. */
 muster_status ops_apply(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const ops_pair *const *pairs);
-/* The set of dtypes that ops_apply has seen since the last question. */
+/* The set of dtypes that ops_apply has run since the last call. */
 uint32_t ops_applied(int32_t id);
 
-/* The cases counted since the last question, and the set of their dtypes. Dtypes that only device
+/* The cases counted since the last call, and the set of their dtypes. Dtypes that only device
  * code supports are in the set, but their cases are not counted. */
 void ops_count_case(const mst_op_row *o, muster_dtype dtype);
 int64_t ops_counted_cases(int32_t id, uint32_t *dtypes);
 
-/* The result on the device is `expected`, in row-major order, within the error of the row, and
- * nothing else in its storage has changed. */
+/* Asserts that the result on the device is `expected`, in row-major order, within the error of the
+ * row, and that nothing else in its storage has changed. */
 void ops_check(muster_worker *w, const mst_op_row *o, const ops_pair *y, const double *expected);
 
 extern double ops_results[ORACLE_MOST * 64];
@@ -81,11 +81,11 @@ extern double ops_results[ORACLE_MOST * 64];
 #define VALUES(...) ((const mst_op_value[MST_ATTRIBUTES]){__VA_ARGS__})
 #define PAIRS(...) ((const ops_pair *const[MST_OPERANDS]){__VA_ARGS__})
 
-/* alpha x + beta y, of which y is not read where beta is 0. */
+/* alpha x + beta y; with beta 0, y is not used. */
 double ops_scaled(double alpha, double x, double beta, double y);
 /* Number `number` of the stream of random numbers, by the definition in muster/ops.h. */
 double ops_uniform(uint64_t seed, muster_dtype dtype, uint64_t number);
-/* Row i of a . column j of b. */
+/* The dot product of row i of a and column j of b. */
 double ops_dot_of(const ops_pair *a, int64_t i, const ops_pair *b, int64_t j);
 
 #endif

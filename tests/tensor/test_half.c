@@ -35,7 +35,7 @@ static void every_bf16_has_its_value(void **state) {
     }
 }
 
-/* A NaN comes back quiet, with its payload; everything else as it was. */
+/* A conversion and its inverse keep every value. NaN becomes quiet and keeps its payload. */
 static void every_f16_survives_f32(void **state) {
     (void)state;
     for (uint32_t bits = 0; bits < 65536; bits++) {
@@ -52,7 +52,7 @@ static void every_bf16_survives_f32(void **state) {
     }
 }
 
-/* Between every two neighbours: below, at and above the middle. */
+/* Values below, at and above the middle of every two neighbours. */
 static void check_neighbours(uint16_t (*round)(float), float (*widen)(uint16_t), uint32_t infinity) {
     for (uint32_t bits = 0; bits + 1 < infinity; bits++) {
         double low = widen((uint16_t)bits), high = widen((uint16_t)(bits + 1));

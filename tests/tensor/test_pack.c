@@ -24,8 +24,8 @@ static int64_t offset_of(muster_tensor tensor, int64_t linear) {
     return tensor.byte_offset + elements * muster_dtype_size(tensor.dtype);
 }
 
-/* A random view of the middle of `space` with strides of any sign, 0 included where `repeats` says
- * so. */
+/* A random view of the middle of `space` with strides of any sign; some are 0 if `repeats` is
+ * true. */
 static muster_tensor random_view(char *space, bool repeats) {
     static const muster_dtype dtypes[] = {MUSTER_U8, MUSTER_F16, MUSTER_F32, MUSTER_I64};
     int64_t shape[MUSTER_MAX_DIMS], stride = 1;

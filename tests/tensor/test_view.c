@@ -39,7 +39,7 @@ static void no_elements_need_no_data(void **state) {
     assert_int_equal(muster_tensor_count(x), 0);
     assert_int_equal(muster_tensor_rows(x), 0);
     assert_true(mst_tensor_contiguous(x));
-    /* a size 0 makes everything 0, however large the others */
+    /* with a size of 0 the count is 0, even if the product of the others overflows */
     int64_t shape[] = {INT64_MAX, INT64_MAX, 0, INT64_MAX};
     x = muster_tensor_make(MUSTER_F64, NULL, 4, shape);
     assert_ok(mst_tensor_check(x, "test", "x"));

@@ -1,4 +1,4 @@
-/* Each row by one thread (short rows) or by one block. */
+/* One thread searches a short row, one block a long one. */
 #include "argmax_parameters_private.h"
 #include "tensor.cuh"
 
@@ -7,7 +7,7 @@ template <typename C> struct argmax_best {
     int64_t index; /* -1: nothing yet */
 };
 
-/* The first of the largest; the first NaN is larger than all. */
+/* The first of the largest elements wins; NaN counts as larger than all numbers. */
 template <typename C> static inline argmax_best<C> argmax_better(argmax_best<C> a, argmax_best<C> b) {
     if (a.index < 0) return b;
     if (b.index < 0) return a;

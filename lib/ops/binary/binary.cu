@@ -1,5 +1,5 @@
-/* The operation is chosen inside the loop: a loop of its own for each would take many times as long
- * to compile, and memory is what it waits for. */
+/* The loop chooses the operation for each element. A separate loop for each operation would take
+ * many times as long to compile and run no faster, because the loop waits for memory. */
 #include "tensor.cuh"
 
 template <typename D> static inline void binary_floats(const mst_element_parameters &p) {
@@ -24,11 +24,11 @@ template <typename D> static inline void binary_floats(const mst_element_paramet
     });
 }
 
-/* Towards zero; by 0: 0; the most negative by -1 wraps. */
+/* Rounds towards zero. Division by 0 gives 0; the most negative number divided by -1 wraps. */
 MST_OUTLINE int64_t binary_quotient(int64_t a, int64_t b) { return b == 0 ? 0 : b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b; }
 MST_OUTLINE uint64_t binary_quotient(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
 
-/* Integers wrap: computed as W, 64 bits, of which the low ones are kept. */
+/* Integers wrap: they are computed as W, which has 64 bits, and the low bits are kept. */
 template <typename D, typename W> static inline void binary_integers(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;

@@ -6,8 +6,8 @@ template <typename D> static inline void copy_bits(const mst_element_parameters 
     mst_map<D, 1>(p.iterator, p.count, [](const C *v) -> C { return v[0]; });
 }
 
-/* Every source is loaded as one of four wide kinds that holds it exactly. What is stored is chosen
- * inside the loop: 144 loops would take minutes to compile. */
+/* A source element is loaded as one of four wide types that holds it exactly. The loop chooses the
+ * type that is stored, because 144 loops would take minutes to compile. */
 #define CASE(NAME, type, wide)                       \
     case MUSTER_##NAME:                              \
         *(type *)to = mst_##NAME##_of_##wide(value); \

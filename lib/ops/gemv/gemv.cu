@@ -1,4 +1,5 @@
-/* Each row by one thread (short rows, and columns that lie behind each other) or by one block. */
+/* One thread computes a row if the row is short or the columns are contiguous; otherwise one block
+ * does. */
 #include "gemv_parameters_private.h"
 #include "tensor.cuh"
 

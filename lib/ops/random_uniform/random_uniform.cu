@@ -7,7 +7,7 @@ static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
     return mst_philox(counter, key);
 }
 
-/* Numbers per block, and number i of a block in [0, 1). */
+/* The count of numbers in a block, and number i of a block, in [0, 1). */
 template <typename T> struct random_kind;
 template <> struct random_kind<float> {
     enum { NUMBERS = 4 };
@@ -20,7 +20,7 @@ template <> struct random_kind<double> {
     }
 };
 
-/* Box-Muller: numbers 2 j and 2 j + 1 from the uniform pair of the same places. */
+/* Box-Muller makes numbers 2 j and 2 j + 1 from the uniform numbers 2 j and 2 j + 1. */
 MST_OUTLINE double random_normal(double u, double v, bool odd, double mean, double deviation) {
     double radius = sqrt(-2 * log(1 - u)), angle = 2 * 3.14159265358979323846 * v;
     return mean + deviation * radius * (odd ? sin(angle) : cos(angle));
@@ -32,7 +32,7 @@ template <typename T> static inline T random_number(const mst_random_parameters 
     return (T)random_normal(kind::uniform(lanes, i & ~1), kind::uniform(lanes, i | 1), i & 1, p.mean, p.deviation);
 }
 
-/* Side by side: each thread has a whole block of numbers. Else one number each. */
+/* If the elements are contiguous, a thread stores all numbers of a block; otherwise one number. */
 template <typename T> static inline void random_fill(const mst_random_parameters &p) {
     enum { NUMBERS = random_kind<T>::NUMBERS };
     char *y = MST_ADDRESS(char, p.iterator.base[0]);

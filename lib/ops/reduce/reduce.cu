@@ -1,6 +1,7 @@
-/* Reductions: each chunk of each result by one thread (results that lie side by side) or by one
- * block, into partials, which another kernel combines. Floats accumulate in double, integers in 64
- * bits, which wrap to the same result; bool as 0 and 1, of which min is and, max is or. */
+/* Reductions. One thread (if the results are contiguous) or one block accumulates one chunk of the
+ * elements of one result into a partial result; another kernel combines the partial results. Floats
+ * accumulate in double, and integers in 64 bits, which wrap to the same result. bool is accumulated
+ * as 0 and 1, for which min is "and" and max is "or". */
 #include "reduce_parameters_private.h"
 #include "tensor.cuh"
 

@@ -1,6 +1,6 @@
 #include "tensor.cuh"
 
-/* Operands: x, y, y; or x, y where beta is 0 and y is not read. */
+/* The operands are x, y, y; with beta 0, y is not read and the operands are x, y. */
 template <typename D> static inline void scale_add(const mst_element_parameters &p) {
     typedef typename D::computed C;
     C alpha = (C)p.alpha, beta = (C)p.beta;

@@ -1,5 +1,5 @@
-/* The loss of each row by one thread (few classes) or by one block; then their sum, by one block in
- * a fixed order. */
+/* One thread (with few classes) or one block computes the loss of a row. Then one block sums the
+ * losses in a fixed order. */
 #include "softmax_parameters_private.h"
 #include "tensor.cuh"
 
@@ -17,7 +17,7 @@ template <typename T> struct softmax_top {
     int64_t index; /* -1: nothing yet */
 };
 
-/* The first of the largest. */
+/* The first of the largest elements wins. */
 template <typename T> struct softmax_higher {
     inline softmax_top<T> operator()(softmax_top<T> a, softmax_top<T> b) const {
         if (a.index < 0) return b;
@@ -78,7 +78,7 @@ template <typename T> static inline void softmax_blocks(const mst_softmax_parame
         const best none = {0, -1};
         auto at = [=](int64_t j) -> best { return {z[j * p.column_stride], j}; };
         MST_BLOCK_REDUCE(best, largest, j, p.k, none, at(j), softmax_higher<T>());
-        /* read before the gradient may lie there */
+        /* read first, because the gradient may overwrite the logits */
         T top = largest.value, label_logit = good ? z[label * p.column_stride] - top : (T)0;
         MST_BLOCK_REDUCE(double, sum, j, p.k, 0.0, (double)softmax_exp(z[j * p.column_stride] - top), softmax_plus<double>());
         MST_ONE {

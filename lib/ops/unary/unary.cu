@@ -1,7 +1,7 @@
-/* The operation is chosen inside the loop, as in binary.cu. */
+/* The loop chooses the operation for each element, as in binary.cu. */
 #include "tensor.cuh"
 
-/* The longer ones, once per type. */
+/* The longer operations are compiled once per type. */
 MST_OUTLINE float unary_function(int32_t op, float v) {
     switch (op) {
     case MUSTER_EXP:
@@ -55,8 +55,8 @@ template <typename D> static inline void unary_floats(const mst_element_paramete
     });
 }
 
-/* Integers wrap: computed as uint64_t, of which the low bits are kept. neg is not asked of unsigned
- * ones. */
+/* Integers wrap: they are computed as uint64_t, and the low bits are kept. neg exists for signed
+ * integers only. */
 template <typename D, bool SIGNED> static inline void unary_integers(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;

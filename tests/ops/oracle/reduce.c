@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* Integers in 64 bits, of which the low ones are kept; floats in double. */
+/* Integers are computed in 64 bits, and their low bits are kept; floats are computed in double. */
 static double plain_reduce(muster_reduction op, const ops_pair *x, int32_t axis, const int64_t *result) {
     int64_t index[MUSTER_MAX_DIMS] = {0}, length = 0;
     uint64_t wrapped = op == MUSTER_PROD;
