@@ -287,7 +287,7 @@ static void pin_worker(mst_pool *pool, mst_worker_state *state) {
 static muster_status start_thread(mst_pool *pool, int32_t rank) {
     mst_worker_state *state = &pool->states[rank];
     int error = mst_memory_refuse() ? EAGAIN : pthread_create(&state->thread, NULL, worker_main, state);
-    if (error) return mst_error(MUSTER_SYSTEM, "mst_pool_create: starting the thread of rank %" PRId32 ": %s", rank, strerror(error));
+    if (error) return mst_error(MUSTER_SYSTEM, "muster_runtime_open: starting the thread of rank %" PRId32 ": %s", rank, strerror(error));
     pool->threads++;
     char name[16];
     snprintf(name, sizeof(name), "muster-%d", (int)(rank % 100000));
@@ -319,12 +319,12 @@ static void init_state(mst_pool *pool, int32_t rank, mst_device *device) {
 
 static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t count) {
     pool->states = mst_alloc((size_t)count * sizeof(mst_worker_state));
-    if (!pool->states) return mst_out_of_memory("the workers", (int64_t)count * (int64_t)sizeof(mst_worker_state));
+    if (!pool->states) return mst_out_of_memory("muster_runtime_open: the workers", (int64_t)count * (int64_t)sizeof(mst_worker_state));
     pool->size = count;
     for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
     pool->dedicated_rank0 = pool->options.dedicated_rank0;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
-    if (!pool->worker_cpus) return mst_out_of_memory("the CPUs of the workers", sizeof(cpu_set_t));
+    if (!pool->worker_cpus) return mst_out_of_memory("muster_runtime_open: the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();
     if (count > mst_topology_allowed() && !real_time) pool->yields = YIELDS;
     if (count > mst_topology_allowed() || real_time) pool->options.spin_ns = 0;
@@ -343,11 +343,11 @@ static void end_threads(mst_pool *pool) {
 
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool) {
     if (count < 1 || count > MST_MAX_WORKERS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "mst_pool_create: count: expected 1 to %d devices, received %" PRId32, MST_MAX_WORKERS,
-                         count);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected 1 to %d devices, received %" PRId32,
+                         MST_MAX_WORKERS, count);
     pthread_once(&fork_once, watch_forks);
     mst_pool *made = mst_alloc(sizeof(*made));
-    if (!made) return mst_out_of_memory("the pool", sizeof(*made));
+    if (!made) return mst_out_of_memory("muster_runtime_open: the pool", sizeof(*made));
     made->options = *options;
     made->warn_after_ns = options->warn_after_ns;
     made->fail_after_ns = options->fail_after_ns;

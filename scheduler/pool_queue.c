@@ -9,10 +9,10 @@
 
 muster_status mst_call_queue_open(mst_call_queue *queue) {
     if (mst_memory_refuse() || pthread_mutex_init(&queue->lock, NULL) != 0)
-        return mst_out_of_memory("the queue's lock", sizeof(pthread_mutex_t));
+        return mst_out_of_memory("muster_runtime_open: the queue's lock", sizeof(pthread_mutex_t));
     if (pthread_cond_init(&queue->changed, NULL) != 0) {
         pthread_mutex_destroy(&queue->lock);
-        return mst_out_of_memory("the queue's condition", sizeof(pthread_cond_t));
+        return mst_out_of_memory("muster_runtime_open: the queue's condition", sizeof(pthread_cond_t));
     }
     queue->open = true;
     return MUSTER_OK;

@@ -9,7 +9,7 @@ enum { FREE, HELD, QUEUED };
 
 muster_status mst_ticket_lock_open(mst_ticket_lock *tickets) {
     if (mst_memory_refuse() || pthread_mutex_init(&tickets->lock, NULL) != 0)
-        return mst_out_of_memory("the pool's lock", sizeof(pthread_mutex_t));
+        return mst_out_of_memory("muster_runtime_open: the pool's lock", sizeof(pthread_mutex_t));
     return MUSTER_OK;
 }
 

@@ -16,6 +16,8 @@ int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? m
 
 /* ---- scratch ---- */
 
+static const char scratch_name[] = "muster_worker_scratch"; /* in messages */
+
 static muster_status add_block(muster_worker *worker, int64_t bytes) {
     MUSTER_TRY(mst_grow((void **)&worker->scratch, &worker->scratch_capacity, worker->scratch_count + 1, sizeof(mst_scratch_block),
                         "the list of scratch blocks"));
@@ -26,9 +28,8 @@ static muster_status add_block(muster_worker *worker, int64_t bytes) {
 }
 
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address) {
-    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: bytes: expected 0 or more, received %" PRId64, bytes);
-    if (bytes > INT64_MAX - SCRATCH_ALIGNMENT)
-        return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: bytes: %" PRId64 " overflows", bytes);
+    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected 0 or more, received %" PRId64, scratch_name, bytes);
+    if (bytes > INT64_MAX - SCRATCH_ALIGNMENT) return mst_error(MUSTER_OVERFLOW, "%s: bytes: %" PRId64 " overflows", scratch_name, bytes);
     int64_t rounded = bytes == 0 ? SCRATCH_ALIGNMENT : (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
     int64_t i = 0;
     while (i < worker->scratch_count && worker->scratch[i].bytes - worker->scratch[i].used < rounded) i++;
@@ -69,22 +70,21 @@ void mst_worker_scratch_release(muster_worker *worker) {
 static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_t *shape, int64_t *bytes) {
     *bytes = muster_dtype_size(dtype);
     if (*bytes == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: dtype: expected an element type, received %" PRId32, dtype);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected an element type, received %" PRId32, scratch_name, dtype);
     if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: ndim: expected 0 to %d, received %" PRId32, MUSTER_MAX_DIMS,
-                         ndim);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim: expected 0 to %d, received %" PRId32, scratch_name, MUSTER_MAX_DIMS, ndim);
     if (ndim > 0 && !shape)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape: expected %" PRId32 " sizes, received NULL", ndim);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shape: expected %" PRId32 " sizes, received NULL", scratch_name, ndim);
     bool empty = false;
     for (int32_t i = 0; i < ndim; i++) {
         if (shape[i] < 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "muster_worker_scratch: shape[%" PRId32 "]: expected 0 or more, received %" PRId64, i,
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shape[%" PRId32 "]: expected 0 or more, received %" PRId64, scratch_name, i,
                              shape[i]);
         empty = empty || shape[i] == 0;
     }
     for (int32_t i = 0; i < ndim && !empty; i++) {
         if (!mst_multiply(*bytes, shape[i], bytes))
-            return mst_error(MUSTER_OVERFLOW, "muster_worker_scratch: shape: the size in bytes overflows 64 bits");
+            return mst_error(MUSTER_OVERFLOW, "%s: shape: the size in bytes overflows 64 bits", scratch_name);
     }
     if (empty) *bytes = 0;
     return MUSTER_OK;
@@ -94,7 +94,7 @@ muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, i
     int64_t bytes;
     void *address = NULL;
     if (!worker) {
-        mst_error_null("muster_worker_scratch", "worker", "the worker of the running function");
+        mst_error_null(scratch_name, "worker", "the worker of the running function");
         return muster_tensor_none();
     }
     muster_status status = scratch_size(dtype, ndim, shape, &bytes);
