@@ -1,8 +1,8 @@
-# Texts of device code as arrays of a room's library: mst_<room>_code, see lib/device/code_impl.h.
+# Texts of device code as arrays of a module's library: mst_<module>_code, see lib/device/code_impl.h.
 #
-#   muster_room_texts(file...)            in the room's CMakeLists.txt; a text is known by its file's name, or by NAME where it is written NAME=FILE
+#   muster_module_texts(file...)            in the module's CMakeLists.txt; a text is known by its file's name, or by NAME where it is written NAME=FILE
 #
-# As a script (at build time): cmake -DROOM=.. -DOUTPUT=.. -DTEXTS=name=file,... -P embed.cmake
+# As a script (at build time): cmake -DMODULE=.. -DOUTPUT=.. -DTEXTS=name=file,... -P embed.cmake
 
 if(CMAKE_SCRIPT_MODE_FILE)
   string(REPLACE "," ";" texts "${TEXTS}")
@@ -42,7 +42,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
 ${arrays}
 static const mst_code_text texts[] = {\n${rows}};
 static const char *const kernels[] = {${kernels}NULL};
-const mst_code_texts mst_${ROOM}_code = {\"${ROOM}\", texts, sizeof texts / sizeof *texts, kernels, sizeof kernels / sizeof *kernels - 1};
+const mst_code_texts mst_${MODULE}_code = {\"${MODULE}\", texts, sizeof texts / sizeof *texts, kernels, sizeof kernels / sizeof *kernels - 1};
 ")
   file(RENAME ${OUTPUT}.new ${OUTPUT})
   return()
@@ -50,7 +50,7 @@ endif()
 
 set(MUSTER_EMBED ${CMAKE_CURRENT_LIST_FILE})
 
-function(muster_room_texts)
+function(muster_module_texts)
   set(pairs "")
   set(files "")
   foreach(text IN LISTS ARGV)
@@ -71,12 +71,12 @@ function(muster_room_texts)
     endif()
   endforeach()
   string(REPLACE ";" "," pairs "${pairs}")
-  set(output ${CMAKE_CURRENT_BINARY_DIR}/${MUSTER_ROOM}_code.c)
-  add_custom_command(OUTPUT ${output} COMMAND ${CMAKE_COMMAND} -DROOM=${MUSTER_ROOM} -DOUTPUT=${output} -DTEXTS=${pairs} -P ${MUSTER_EMBED}
-    DEPENDS ${files} ${MUSTER_EMBED} VERBATIM COMMENT "Embedding the device code of ${MUSTER_ROOM}")
-  # The room's target belongs to another folder, where CMake knows nothing of this command.
-  add_custom_target(muster_texts_${MUSTER_ROOM} DEPENDS ${output})
-  add_dependencies(muster_room_${MUSTER_ROOM} muster_texts_${MUSTER_ROOM})
-  set_source_files_properties(${output} TARGET_DIRECTORY muster_room_${MUSTER_ROOM} PROPERTIES GENERATED TRUE)
-  muster_room_sources(${output})
+  set(output ${CMAKE_CURRENT_BINARY_DIR}/${MUSTER_MODULE}_code.c)
+  add_custom_command(OUTPUT ${output} COMMAND ${CMAKE_COMMAND} -DMODULE=${MUSTER_MODULE} -DOUTPUT=${output} -DTEXTS=${pairs} -P ${MUSTER_EMBED}
+    DEPENDS ${files} ${MUSTER_EMBED} VERBATIM COMMENT "Embedding the device code of ${MUSTER_MODULE}")
+  # The module's target belongs to another folder, where CMake knows nothing of this command.
+  add_custom_target(muster_texts_${MUSTER_MODULE} DEPENDS ${output})
+  add_dependencies(muster_module_${MUSTER_MODULE} muster_texts_${MUSTER_MODULE})
+  set_source_files_properties(${output} TARGET_DIRECTORY muster_module_${MUSTER_MODULE} PROPERTIES GENERATED TRUE)
+  muster_module_sources(${output})
 endfunction()

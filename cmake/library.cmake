@@ -1,4 +1,4 @@
-# The shared library made of all rooms, and what `cmake --install` puts where.
+# The shared library made of all modules, and what `cmake --install` puts where.
 include(cmake/symbols.cmake)
 set(map ${PROJECT_BINARY_DIR}/muster.map)
 muster_version_script(${PROJECT_SOURCE_DIR}/lib/muster.abi ${map})
@@ -8,8 +8,8 @@ if(soversion EQUAL 0)
   set(soversion 0.${PROJECT_VERSION_MINOR})
 endif()
 add_library(muster SHARED)
-foreach(room IN LISTS MUSTER_ROOMS)
-  target_sources(muster PRIVATE $<TARGET_OBJECTS:muster_room_${room}>)
+foreach(module IN LISTS MUSTER_MODULES)
+  target_sources(muster PRIVATE $<TARGET_OBJECTS:muster_module_${module}>)
 endforeach()
 add_library(Muster::muster ALIAS muster)
 target_link_libraries(muster PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)

@@ -17,7 +17,7 @@ import time
 import xml.etree.ElementTree as xml
 
 
-NOT_RANDOM = tuple(f"{folder}/" for folder in "abi bench explore format package readme rooms words".split())  # these say the same every time
+NOT_RANDOM = tuple(f"{folder}/" for folder in "abi bench explore format package readme modules words".split())  # these say the same every time
 
 
 class Soak:

@@ -2,7 +2,7 @@
 """tables.py SOURCE: the tables of the READMEs agree with the tree.
 
 - Tables of files and folders: what they name exists, and no source file of the README's folder is missing.
-- README.md: every room is in the table of folders, every program of script/ in that of commands, and every option of script/test;
+- README.md: every module is in the table of folders, every program of script/ in that of commands, and every option of script/test;
   the table of variables has those that the library reads, and no others.
 - tests/README.md: the suites that its tables name exist."""
 import fnmatch
@@ -57,12 +57,12 @@ class Check:
             if path.suffix in SOURCES and not path.name.startswith("test_") and not covered & {path.resolve(), *path.resolve().parents}:
                 self.fail(f"{readme.relative_to(self.source)}: no table has {path.relative_to(folder)}")
 
-    def rooms(self, text):
+    def modules(self, text):
         named = {name.rstrip("/") for name in first_column(text, "folder")}
-        rooms = [path.parent for top in ("lib", "scheduler", "collectives") for path in pathlib.Path(self.source, top).rglob("CMakeLists.txt")]
-        for room in {str(path.relative_to(self.source)) for path in rooms if "muster_room_sources" in (path / "CMakeLists.txt").read_text()}:
-            if room not in named and room.count("/") < 2:
-                self.fail(f"README.md: the table of folders has no {room}")
+        modules = [path.parent for top in ("lib", "scheduler", "collectives") for path in pathlib.Path(self.source, top).rglob("CMakeLists.txt")]
+        for module in {str(path.relative_to(self.source)) for path in modules if "muster_module_sources" in (path / "CMakeLists.txt").read_text()}:
+            if module not in named and module.count("/") < 2:
+                self.fail(f"README.md: the table of folders has no {module}")
 
     def commands(self, text):
         commands = first_column(text, "command")
@@ -113,7 +113,7 @@ def main(source):
     for readme in readmes:
         check.files(readme)
     text = (source / "README.md").read_text()
-    check.rooms(text)
+    check.modules(text)
     check.commands(text)
     check.variables(text)
     check.suites((source / "tests/README.md").read_text())

@@ -1,49 +1,49 @@
 #!/usr/bin/env python3
-"""circles.py SOURCE ROOMS: reads the includes of the library and of its public headers.
+"""circles.py SOURCE MODULES: reads the includes of the library and of its public headers.
 
-1. No include leads upwards, to a room that is not to the left.
+1. No include leads upwards, to a module that is not to the left.
 2. There is no circle between files of different folders. A source file and the headers that bear its name (x.c, x_impl.h, x_private.h in one folder)
    count as one, because a circle that goes through the source file of a header is one, too.
 
-ROOMS: see check.py."""
+MODULES: see check.py."""
 import pathlib
 import re
 import sys
 
-from check import read_rooms
+from check import read_modules
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', flags=re.M)
 
 
-def includes(source, rooms):
-    """[(including file, its room, included file, its room)]: of this project's files, all paths real."""
-    room_of = {}
-    for room in rooms:
-        for header in room.exported:
-            room_of[(room.export / header).resolve()] = room
-        for file in list(room.folder.rglob("*.[ch]")) + list(room.folder.rglob("*.cu*")):
-            room_of[file.resolve()] = room
+def includes(source, modules):
+    """[(including file, its module, included file, its module)]: of this project's files, all paths real."""
+    module_of = {}
+    for module in modules:
+        for header in module.exported:
+            module_of[(module.export / header).resolve()] = module
+        for file in list(module.folder.rglob("*.[ch]")) + list(module.folder.rglob("*.cu*")):
+            module_of[file.resolve()] = module
     everywhere = {}
-    for file in room_of:
+    for file in module_of:
         everywhere.setdefault(file.name, []).append(file)
     edges = []
-    for file, room in room_of.items():
+    for file, module in module_of.items():
         for name in INCLUDE.findall(file.read_text()):
             texts = [file.parent] if file.suffix.startswith(".cu") else []
-            places = [file.parent, *map(pathlib.Path, room.path), pathlib.Path(source, "include"), *texts]
+            places = [file.parent, *map(pathlib.Path, module.path), pathlib.Path(source, "include"), *texts]
             target = next((path.resolve() for path in (place / name for place in places) if path.is_file()), None)
-            if target is None:  # not on the include path: a header of the system, a kernel text known by its name, or one of another room
+            if target is None:  # not on the include path: a header of the system, a kernel text known by its name, or one of another module
                 own = [other for other in everywhere.get(pathlib.Path(name).name, []) if "nvrtc" not in other.parts[:-1]]
                 target = own[0] if len(own) == 1 else None
-            if target in room_of:
-                edges.append((file, room, target, room_of[target]))
+            if target in module_of:
+                edges.append((file, module, target, module_of[target]))
     return edges
 
 
-def check_upwards(source, rooms, edges):
-    wrong = [edge for edge in edges if not edge[1].sees(edge[3], rooms)]
-    for file, room, target, other in wrong:
-        print(f"{file.relative_to(source)} of room {room.name} includes {target.relative_to(source)} of room {other.name}, which is not to its left")
+def check_upwards(source, modules, edges):
+    wrong = [edge for edge in edges if not edge[1].sees(edge[3], modules)]
+    for file, module, target, other in wrong:
+        print(f"{file.relative_to(source)} of module {module.name} includes {target.relative_to(source)} of module {other.name}, which is not to its left")
     return not wrong
 
 
@@ -105,7 +105,7 @@ def check_circles(source, edges):
 
 if __name__ == "__main__":
     source = pathlib.Path(sys.argv[1]).resolve()
-    rooms = read_rooms(sys.argv[2])
-    edges = includes(source, rooms)
-    checks = [check_finder(), check_upwards(source, rooms, edges), check_circles(source, edges)]
+    modules = read_modules(sys.argv[2])
+    edges = includes(source, modules)
+    checks = [check_finder(), check_upwards(source, modules, edges), check_circles(source, edges)]
     sys.exit(0 if all(checks) else 1)
