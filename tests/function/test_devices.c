@@ -239,17 +239,18 @@ static void a_device_that_does_not_come_back_is_named_and_not_used_again(void **
     mst_discrete_stall(-1);
 }
 
-static muster_status take_a_while(void *user) {
-    (void)user;
+/* Runs until rank 0 has failed, and while rank 1 notices that. */
+static muster_status outlast_the_run(void *user) {
+    const muster_worker *worker = user;
+    while (!muster_worker_cancelled(worker)) pass_time();
     for (int i = 0; i < 50; i++) pass_time();
     return MUSTER_OK;
 }
 
-/* Rank 1's kernel is probably still running when rank 0 fails: its device is waited for, not given
- * up. */
+/* Rank 1's device is still busy when rank 0 fails: it is waited for, not given up. */
 static muster_status fail_beside_a_slow_device(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out, (void)user;
-    return muster_worker_rank(w) == 1 ? mst_discrete_call(w->device, take_a_while, NULL) : muster_fail(MUSTER_USER, "rank 0 fails");
+    return muster_worker_rank(w) == 1 ? mst_discrete_call(w->device, outlast_the_run, w) : muster_fail(MUSTER_USER, "rank 0 fails");
 }
 
 static void a_failure_elsewhere_leaves_a_busy_device_usable(void **state) {
