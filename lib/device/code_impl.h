@@ -67,7 +67,7 @@ enum { MST_CODE_VERSION_SIZE = 128, MST_CODE_OPTIONS = 16 };
 
 typedef struct mst_code_target mst_code_target;
 typedef struct mst_code_compiler {
-    const char *name; /* "nvrtc" */
+    const char *name;
     /* Describes everything about the compiler that changes its output for a given source. Part of
      * the cache's key. */
     muster_status (*version)(const mst_code_target *target, char text[MST_CODE_VERSION_SIZE]);
@@ -80,7 +80,7 @@ typedef struct mst_code_compiler {
 struct mst_code_target {
     const mst_code_compiler *compiler;
     void *user;           /* for the compiler */
-    int32_t architecture; /* CUDA: 10 x major + minor of the compute capability, such as 90 */
+    int32_t architecture; /* of the device, in the compiler's own numbers; 0 for compilers that need none */
     /* options passed to the compiler after its own ones, up to the first NULL */
     const char *options[MST_CODE_OPTIONS];
 };
@@ -94,11 +94,6 @@ muster_status mst_code_build(const mst_code_target *target, const mst_code_progr
 /* Gets the reason why there is no cache, once per reason: returns true and a sentence for the log
  * if there is a new reason. */
 bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]);
-
-/* NVRTC (lib/device/cuda/nvrtc.c). target.user is the table of its functions. For a device newer
- * than this NVRTC it generates PTX for the highest architecture that it knows below the device's,
- * and the driver translates the PTX. */
-extern const mst_code_compiler mst_nvrtc_compiler;
 
 /* The cache (code_cache.c), for code.c and its test. The key is the SHA-256 of everything that the
  * image depends on. Cached code runs with the user's rights on the user's data, so it must not be

@@ -1,6 +1,7 @@
 /* Names of devices. They have a lock of their own, so that they can be looked up during calls and
  * from inside a body. */
 #include "runtime_impl.h"
+#include "tensors_impl.h"
 
 #include <stdio.h>
 #include <string.h>

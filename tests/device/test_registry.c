@@ -2,6 +2,8 @@
 #include "cuda/cuda_impl.h"
 #include "device_discrete.h"
 
+#include <stdio.h>
+
 static void the_host_is_always_there(void **state) {
     (void)state;
     assert_ptr_equal(mst_device_find("host"), &mst_host_device_table);
@@ -23,6 +25,20 @@ static void the_backends_of_the_list_come_first(void **state) {
     for (int i = 0; i < LISTED; i++) assert_string_equal(mst_device_backend(i)->backend, listed[i]);
     assert_null(mst_device_backend(LISTED));
     assert_null(mst_device_backend(-1));
+}
+
+/* The list of built-in backends is not checked when the library starts, but here: a copy of each
+ * passes what a registered table must pass. */
+static void the_tables_of_the_list_are_complete(void **state) {
+    (void)state;
+    static mst_device_table copies[LISTED];
+    static char names[LISTED][16];
+    for (int i = 0; i < LISTED; i++) {
+        snprintf(names[i], sizeof names[i], "copy%d", i);
+        copies[i] = *mst_device_backend(i);
+        copies[i].backend = names[i];
+        assert_ok(mst_device_register(&copies[i]));
+    }
 }
 
 static void an_unknown_backend_is_null(void **state) {
@@ -153,6 +169,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_host_is_always_there),
         cmocka_unit_test(the_backends_of_the_list_come_first),
+        cmocka_unit_test(the_tables_of_the_list_are_complete),
         cmocka_unit_test(an_unknown_backend_is_null),
         cmocka_unit_test(a_registered_backend_is_found_and_only_once),
         cmocka_unit_test(an_unusable_table_is_refused),

@@ -3,6 +3,7 @@
 #ifndef MST_NVRTC_API_PRIVATE_H
 #define MST_NVRTC_API_PRIVATE_H
 
+#include "code_impl.h"
 #include "foreign_impl.h"
 
 typedef unsigned int mst_nvrtc_result; /* an enum in nvrtc.h */
@@ -46,5 +47,11 @@ muster_status mst_nvrtc_api_get(const mst_nvrtc_api **api);
 /* Returns MUSTER_OK for success. Otherwise sets a message from the symbol's name, the error's text
  * and `what` was being done ("compiling for sm_90", or NULL), and returns the status. */
 muster_status mst_nvrtc_error(const mst_nvrtc_api *api, mst_nvrtc_result result, const char *symbol, const char *what);
+
+/* The compiler (nvrtc.c). target.user is the table of NVRTC's functions. target.architecture is
+ * 10 x major + minor of the compute capability, such as 90. For a device newer than this NVRTC it
+ * generates PTX for the highest architecture that it knows below the device's, and the driver
+ * translates the PTX. */
+extern const mst_code_compiler mst_nvrtc_compiler;
 
 #endif
