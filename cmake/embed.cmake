@@ -40,9 +40,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
 #include \"code_impl.h\"
 
 ${arrays}
-static const mst_code_text texts[] = {\n${rows}};
+static const mst_code_source sources[] = {\n${rows}};
 static const char *const kernels[] = {${kernels}NULL};
-const mst_code_texts mst_${MODULE}_code = {\"${MODULE}\", texts, sizeof texts / sizeof *texts, kernels, sizeof kernels / sizeof *kernels - 1};
+const mst_code_sources mst_${MODULE}_code = {\"${MODULE}\", sources, sizeof sources / sizeof *sources, kernels, sizeof kernels / sizeof *kernels - 1};
 ")
   file(RENAME ${OUTPUT}.new ${OUTPUT})
   return()

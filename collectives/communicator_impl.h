@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 /* The kernel sources of the collectives. */
-extern const mst_code_texts mst_collectives_code;
+extern const mst_code_sources mst_collectives_code;
 
 typedef struct mst_transport mst_transport;
 typedef struct mst_message_table mst_message_table;

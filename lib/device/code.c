@@ -6,25 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ROOMS = 16, NAME = 64 };
+enum { MODULES = 16, NAME = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
 
 /* ---- the sources ---- */
 
-static const mst_code_texts *rooms[ROOMS] = {&mst_device_code};
-static int32_t room_count = 1;
+static const mst_code_sources *modules[MODULES] = {&mst_device_code};
+static int32_t module_count = 1;
 
-muster_status mst_code_add(const mst_code_texts *texts) {
+muster_status mst_code_add(const mst_code_sources *sources) {
     muster_status status = MUSTER_OK;
     pthread_mutex_lock(&lock);
     int32_t at = 0;
-    while (at < room_count && rooms[at] != texts) at++;
-    if (at == ROOMS)
-        status = mst_error(MUSTER_INTERNAL, "mst_code_add: texts: expected at most %d rooms, received one more, %s", ROOMS, texts->room);
-    else if (at == room_count)
-        rooms[room_count++] = texts;
+    while (at < module_count && modules[at] != sources) at++;
+    if (at == MODULES)
+        status = mst_error(MUSTER_INTERNAL, "mst_code_add: sources: expected at most %d modules, received one more, %s", MODULES,
+                           sources->module);
+    else if (at == module_count)
+        modules[module_count++] = sources;
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -32,7 +33,7 @@ muster_status mst_code_add(const mst_code_texts *texts) {
 int32_t mst_code_kernel_count(void) {
     pthread_mutex_lock(&lock);
     int32_t count = 0;
-    for (int32_t i = 0; i < room_count; i++) count += rooms[i]->kernel_count;
+    for (int32_t i = 0; i < module_count; i++) count += modules[i]->kernel_count;
     pthread_mutex_unlock(&lock);
     return count;
 }
@@ -40,8 +41,8 @@ int32_t mst_code_kernel_count(void) {
 const char *mst_code_kernel_name(int32_t place) {
     const char *name = NULL;
     pthread_mutex_lock(&lock);
-    for (int32_t i = 0; i < room_count && !name; place -= rooms[i++]->kernel_count)
-        if (place >= 0 && place < rooms[i]->kernel_count) name = rooms[i]->kernels[place];
+    for (int32_t i = 0; i < module_count && !name; place -= modules[i++]->kernel_count)
+        if (place >= 0 && place < modules[i]->kernel_count) name = modules[i]->kernels[place];
     pthread_mutex_unlock(&lock);
     return name;
 }
@@ -62,21 +63,21 @@ static bool is_kernel_text(const char *name) {
  * include. Free it with free_built_in. */
 static muster_status make_built_in(mst_code_program *program) {
     pthread_mutex_lock(&lock);
-    int32_t count = 0, known = room_count;
-    for (int32_t i = 0; i < known; i++) count += rooms[i]->count;
+    int32_t count = 0, known = module_count;
+    for (int32_t i = 0; i < known; i++) count += modules[i]->count;
     pthread_mutex_unlock(&lock);
     int64_t bytes = 1 + (int64_t)count * (NAME + 16), length = 0;
-    mst_code_text *texts = mst_alloc((size_t)count * sizeof *texts);
-    char *text = texts ? mst_alloc((size_t)bytes) : NULL;
+    mst_code_source *sources = mst_alloc((size_t)count * sizeof *sources);
+    char *text = sources ? mst_alloc((size_t)bytes) : NULL;
     if (!text) {
-        mst_free(texts);
-        return mst_out_of_memory("mst_code_build: texts", bytes);
+        mst_free(sources);
+        return mst_out_of_memory("mst_code_build: sources", bytes);
     }
-    *program = (mst_code_program){.name = "muster.cu", .text = text, .texts = texts};
+    *program = (mst_code_program){.name = "muster.cu", .text = text, .sources = sources};
     for (int32_t i = 0; i < known; i++)
-        for (int32_t j = 0; j < rooms[i]->count; j++) {
-            const mst_code_text *one = &rooms[i]->texts[j];
-            texts[program->count++] = *one;
+        for (int32_t j = 0; j < modules[i]->count; j++) {
+            const mst_code_source *one = &modules[i]->sources[j];
+            sources[program->count++] = *one;
             if (is_kernel_text(one->name))
                 length += snprintf(text + length, (size_t)(bytes - length), "#include \"%.*s\"\n", NAME, one->name);
         }
@@ -85,12 +86,12 @@ static muster_status make_built_in(mst_code_program *program) {
 
 static void free_built_in(const mst_code_program *program) {
     mst_free((void *)program->text);
-    mst_free((void *)program->texts);
+    mst_free((void *)program->sources);
 }
 
 /* ---- the key ---- */
 
-/* Hashes the text and its length, so that different lists of texts never give the same bytes. */
+/* Hashes the text and its length, so that different lists of sources never give the same bytes. */
 static void add_text(mst_sha256 *hash, const char *text) {
     int64_t length = (int64_t)strlen(text);
     mst_sha256_add(hash, &length, sizeof length);
@@ -110,8 +111,8 @@ static muster_status key_of(const mst_code_target *target, const mst_code_progra
     add_text(&hash, program->name);
     add_text(&hash, program->text);
     for (int32_t i = 0; i < program->count; i++) {
-        add_text(&hash, program->texts[i].name);
-        add_text(&hash, program->texts[i].text);
+        add_text(&hash, program->sources[i].name);
+        add_text(&hash, program->sources[i].text);
     }
     mst_sha256_end(&hash, key->bytes);
     return MUSTER_OK;

@@ -51,11 +51,11 @@ bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
 /* The path of the folder; false if the user wants no cache or no place for one is known.
  * secure_getenv ignores the environment in a program with raised privileges. */
 static bool folder_path(char path[PATH_SIZE]) {
-    const char *own = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+    const char *chosen = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int length = 0;
-    if (own && own[0]) {
-        if (strcmp(own, "off") == 0) return false;
-        length = snprintf(path, PATH_SIZE, "%s", own);
+    if (chosen && chosen[0]) {
+        if (strcmp(chosen, "off") == 0) return false;
+        length = snprintf(path, PATH_SIZE, "%s", chosen);
     } else if (caches && caches[0] == '/') /* the XDG base directory specification says to ignore relative paths */
         length = snprintf(path, PATH_SIZE, "%s/muster", caches);
     else if (home && home[0] == '/')

@@ -7,24 +7,24 @@
 
 /* One source file with the name under which others include it. cmake/embed.cmake generates these
  * structs and finds the kernels: MST_KERNEL(name, ...). */
-typedef struct mst_code_text {
+typedef struct mst_code_source {
     const char *name, *text;
-} mst_code_text;
-typedef struct mst_code_texts {
-    const char *room;
-    const mst_code_text *texts;
+} mst_code_source;
+typedef struct mst_code_sources {
+    const char *module;
+    const mst_code_source *sources;
     int32_t count;
     const char *const *kernels;
     int32_t kernel_count;
-} mst_code_texts;
+} mst_code_sources;
 
 /* The header that every kernel source includes. Always registered. */
-extern const mst_code_texts mst_device_code;
+extern const mst_code_sources mst_device_code;
 
 /* Adds the sources of a module to the one program of built-in kernels. Call it before devices open.
  * Adding the same sources again does nothing. They are kept by reference, not copied. Threads:
  * any. */
-muster_status mst_code_add(const mst_code_texts *texts);
+muster_status mst_code_add(const mst_code_sources *sources);
 
 /* The kernels of that program. A device looks all of them up when it opens. A kernel's place is
  * fixed once it has been added. */
@@ -45,7 +45,7 @@ static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
 /* A program: its main source, and the sources that it may include. */
 typedef struct mst_code_program {
     const char *name, *text;
-    const mst_code_text *texts;
+    const mst_code_source *sources;
     int32_t count;
 } mst_code_program;
 

@@ -81,8 +81,9 @@ static const char *find_missing(const void *part, const entry *entries, size_t c
     return NULL;
 }
 
-static muster_status check_part(const mst_device_table *table, const char *part, const void *of, const entry *entries, size_t count) {
-    const char *missing = find_missing(of, entries, count);
+static muster_status check_part(const mst_device_table *table, const char *part, const void *entries_of_part, const entry *entries,
+                                size_t count) {
+    const char *missing = find_missing(entries_of_part, entries, count);
     if (!missing) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "mst_device_register: table: expected every entry, received \"%s\" without %s%s",
                      table->backend, part, missing);

@@ -43,13 +43,13 @@ void mst_sha256_begin(mst_sha256 *hash) {
 void mst_sha256_add(mst_sha256 *hash, const void *data, int64_t bytes) {
     const uint8_t *from = data;
     while (bytes > 0) {
-        int64_t filled = (int64_t)(hash->bytes % sizeof hash->block), room = (int64_t)sizeof hash->block - filled,
-                count = bytes < room ? bytes : room;
+        int64_t filled = (int64_t)(hash->bytes % sizeof hash->block), space = (int64_t)sizeof hash->block - filled,
+                count = bytes < space ? bytes : space;
         memcpy(hash->block + filled, from, (size_t)count);
         hash->bytes += (uint64_t)count;
         from += count;
         bytes -= count;
-        if (count == room) compress(hash->state, hash->block);
+        if (count == space) compress(hash->state, hash->block);
     }
 }
 

@@ -44,12 +44,12 @@ static muster_status build_open_program(job *j, const char *source) {
     const mst_device_program_table *programs = j->device->program;
     mst_program_parameter parameters[MUSTER_KERNEL_PARAMETERS_MAX];
     int64_t threads[MUSTER_KERNEL_WARM_MAX + 1] = {MST_KERNEL_THREADS};
-    const mst_code_text dialect = {"cluda.h", mst_dialect(j->result->language)};
+    const mst_code_source dialect = {"cluda.h", mst_dialect(j->result->language)};
     const mst_program_kernel kernel = {.name = plan->name,
                                        .parameters = parameters,
                                        .parameter_count = plan->parameter_count,
                                        .local = mst_takes_shared(plan->source, plan->name)};
-    mst_program_request request = {.code = {.name = plan->name, .text = source, .texts = &dialect, .count = 1},
+    mst_program_request request = {.code = {.name = plan->name, .text = source, .sources = &dialect, .count = 1},
                                    .kernels = &kernel,
                                    .kernel_count = 1,
                                    .needs = plan->needs,

@@ -6,7 +6,7 @@
 const char *mst_dialect(mst_language language) {
     const char *name = language == MST_LANGUAGE_CUDA ? "cluda_cuda.cuh" : "cluda_opencl.cl";
     for (int32_t i = 0; i < mst_kernel_code.count; i++)
-        if (strcmp(mst_kernel_code.texts[i].name, name) == 0) return mst_kernel_code.texts[i].text;
+        if (strcmp(mst_kernel_code.sources[i].name, name) == 0) return mst_kernel_code.sources[i].text;
     return "";
 }
 

@@ -43,7 +43,7 @@ muster_status mst_kernels_build(muster_runtime *runtime, const char *where, cons
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where);
 
 /* dialect.c: cluda.h in a language; and whether the function `name` takes dynamic local memory. */
-extern const mst_code_texts mst_kernel_code;
+extern const mst_code_sources mst_kernel_code;
 const char *mst_dialect(mst_language language);
 bool mst_takes_shared(const char *source, const char *name);
 bool mst_has_word(const char *source, const char *word); /* outside of comments and strings */

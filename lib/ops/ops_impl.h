@@ -60,6 +60,6 @@ muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void
                                      int64_t count);
 
 /* The kernel sources of all operations. */
-extern const mst_code_texts mst_ops_code;
+extern const mst_code_sources mst_ops_code;
 
 #endif

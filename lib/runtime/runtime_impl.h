@@ -87,7 +87,7 @@ int64_t mst_runtime_tensor_extent(const muster_runtime *runtime, int32_t rank, c
 void mst_runtime_release_tensors(muster_runtime *runtime);
 /* The most bytes that a copy packs, or passes through host memory, at once; at least 8. Tests lower
  * it. */
-extern int64_t mst_tensor_copy_piece;
+extern int64_t mst_tensor_copy_chunk;
 
 /* trace.c. Opens the workers' recorders. Call it after the pool has been created. */
 muster_status mst_runtime_trace_open(muster_runtime *runtime);

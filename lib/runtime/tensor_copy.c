@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-int64_t mst_tensor_copy_piece = 8 << 20;
+int64_t mst_tensor_copy_chunk = 8 << 20;
 
 typedef struct copying {
     muster_runtime *runtime;
@@ -119,58 +119,58 @@ static muster_status pass(const copying *c, muster_tensor from, muster_tensor to
 /* ---- chunk by chunk ---- */
 
 /* A chunk covers `step` indices of this axis and all indices of the axes after it. */
-typedef struct pieces {
+typedef struct chunks {
     int32_t axis;
     int64_t step;
-} pieces;
+} chunks;
 
-static pieces cut(muster_tensor tensor, int64_t limit) {
+static chunks cut(muster_tensor tensor, int64_t limit) {
     int64_t inner = muster_dtype_size(tensor.dtype);
     int32_t axis = tensor.ndim - 1;
     /* skips the axes that fit into the limit as a whole */
     while (axis > 0 && inner * tensor.shape[axis] <= limit) inner *= tensor.shape[axis--];
-    return (pieces){axis, limit / inner > 0 ? limit / inner : 1};
+    return (chunks){axis, limit / inner > 0 ? limit / inner : 1};
 }
 
-static muster_tensor piece_of(muster_tensor tensor, const pieces *pieces, const int64_t *at) {
-    for (int32_t d = 0; d <= pieces->axis; d++) {
+static muster_tensor chunk_at(muster_tensor tensor, const chunks *chunks, const int64_t *at) {
+    for (int32_t d = 0; d <= chunks->axis; d++) {
         const int64_t left = tensor.shape[d] - at[d];
         tensor.byte_offset += at[d] * tensor.strides[d] * muster_dtype_size(tensor.dtype);
-        tensor.shape[d] = d < pieces->axis ? 1 : left < pieces->step ? left : pieces->step;
+        tensor.shape[d] = d < chunks->axis ? 1 : left < chunks->step ? left : chunks->step;
     }
     return tensor;
 }
 
 /* Moves to the next chunk; false: that was the last. */
-static bool advance(muster_tensor tensor, const pieces *pieces, int64_t *at) {
-    for (int32_t d = pieces->axis; d >= 0; d--) {
-        at[d] += d == pieces->axis ? pieces->step : 1;
+static bool advance(muster_tensor tensor, const chunks *chunks, int64_t *at) {
+    for (int32_t d = chunks->axis; d >= 0; d--) {
+        at[d] += d == chunks->axis ? chunks->step : 1;
         if (at[d] < tensor.shape[d]) return true;
         at[d] = 0;
     }
     return false;
 }
 
-static muster_status pass_pieces(copying *c, muster_tensor from, muster_tensor to) {
-    const pieces pieces = cut(to, mst_tensor_copy_piece);
+static muster_status pass_chunks(copying *c, muster_tensor from, muster_tensor to) {
+    const chunks chunks = cut(to, mst_tensor_copy_chunk);
     int64_t at[MUSTER_MAX_DIMS] = {0};
     muster_status status;
     do {
-        status = pass(c, piece_of(from, &pieces, at), piece_of(to, &pieces, at));
-    } while (status == MUSTER_OK && advance(to, &pieces, at));
+        status = pass(c, chunk_at(from, &chunks, at), chunk_at(to, &chunks, at));
+    } while (status == MUSTER_OK && advance(to, &chunks, at));
     return status;
 }
 
 static muster_status pass_all(copying *c, muster_tensor from, muster_tensor to) {
     const bool plain_from = is_plain_host(c->runtime, from), plain_to = is_plain_host(c->runtime, to);
-    const bool whole = (plain_from && mst_tensor_contiguous(to)) || (plain_to && mst_tensor_contiguous(from));
-    if (whole || (plain_from && copying_rank(c->runtime, to) < 0) || (plain_to && copying_rank(c->runtime, from) < 0))
+    const bool direct = (plain_from && mst_tensor_contiguous(to)) || (plain_to && mst_tensor_contiguous(from));
+    if (direct || (plain_from && copying_rank(c->runtime, to) < 0) || (plain_to && copying_rank(c->runtime, from) < 0))
         return pass(c, from, to);
-    if (plain_from || plain_to) return pass_pieces(c, from, to);
-    const int64_t all = mst_tensor_bytes(to), bytes = all < mst_tensor_copy_piece ? all : mst_tensor_copy_piece;
+    if (plain_from || plain_to) return pass_chunks(c, from, to);
+    const int64_t all = mst_tensor_bytes(to), bytes = all < mst_tensor_copy_chunk ? all : mst_tensor_copy_chunk;
     c->staging = mst_alloc_uninitialised((size_t)bytes);
     if (!c->staging) return mst_out_of_memory(c->where, bytes);
-    const muster_status status = pass_pieces(c, from, to);
+    const muster_status status = pass_chunks(c, from, to);
     mst_free(c->staging);
     return status;
 }

@@ -42,8 +42,8 @@ static muster_status fake_compile(const mst_code_target *target, const mst_code_
 }
 
 static const mst_code_compiler compiler = {.name = "fake", .version = fake_version, .compile = fake_compile};
-static const mst_code_text some_texts[] = {{"a.h", "text of a"}, {"b.h", "text of b"}};
-static const mst_code_program program = {.name = "p.cu", .text = "the program", .texts = some_texts, .count = 2};
+static const mst_code_source some_texts[] = {{"a.h", "text of a"}, {"b.h", "text of b"}};
+static const mst_code_program program = {.name = "p.cu", .text = "the program", .sources = some_texts, .count = 2};
 
 static mst_code_target target_of(fake *f) { return (mst_code_target){.compiler = &compiler, .user = f, .architecture = 90}; }
 
@@ -118,11 +118,11 @@ static void test_the_file_is_for_its_owner_alone(void **state) {
 static void test_whatever_the_image_depends_on_is_in_the_key(void **state) {
     (void)state;
     fake f = {0}, newer = {.version = "1.1"};
-    const mst_code_text other_texts[] = {{"a.h", "text of a"}, {"b.h", "text of c"}},
-                        other_names[] = {{"a.h", "text of a"}, {"c.h", "text of b"}};
-    mst_code_program texts = program, names = program, fewer = program;
-    texts.texts = other_texts;
-    names.texts = other_names;
+    const mst_code_source other_texts[] = {{"a.h", "text of a"}, {"b.h", "text of c"}},
+                          other_names[] = {{"a.h", "text of a"}, {"c.h", "text of b"}};
+    mst_code_program sources = program, names = program, fewer = program;
+    sources.sources = other_texts;
+    names.sources = other_names;
     fewer.count = 1;
     mst_code_target plain = target_of(&f), version = target_of(&newer), architecture = plain, options = plain;
     architecture.architecture = 80;
@@ -131,7 +131,7 @@ static void test_whatever_the_image_depends_on_is_in_the_key(void **state) {
         const mst_code_target *target;
         const mst_code_program *program;
     } builds[] = {{&plain, &program}, {&version, &program}, {&architecture, &program}, {&options, &program},
-                  {&plain, &texts},   {&plain, &names},     {&plain, &fewer}};
+                  {&plain, &sources}, {&plain, &names},     {&plain, &fewer}};
     for (size_t i = 0; i < sizeof builds / sizeof *builds; i++) {
         mst_code_image image;
         assert_ok(mst_code_build(builds[i].target, builds[i].program, &image));
@@ -409,11 +409,11 @@ static void test_sha256(void **state) {
 static void test_kernels_have_places_by_name(void **state) {
     (void)state;
     static const char *const names[] = {"first", "second"};
-    static const mst_code_texts room = {"test", some_texts, 2, names, 2};
+    static const mst_code_sources module = {"test", some_texts, 2, names, 2};
     static mst_code_kernel second = {.name = "second"}, none = {.name = "none"};
     int32_t before = mst_code_kernel_count();
-    assert_ok(mst_code_add(&room));
-    assert_ok(mst_code_add(&room));
+    assert_ok(mst_code_add(&module));
+    assert_ok(mst_code_add(&module));
     assert_int_equal(mst_code_kernel_count(), before + 2);
     assert_int_equal(mst_code_kernel_place(&second), before + 1);
     assert_int_equal(mst_code_kernel_place(&second), before + 1);

@@ -147,7 +147,7 @@ static void a_failed_growth_leaves_nothing(void **state) {
         if (k <= 2) assert_int_equal(muster_sim_memory_used(0), used);
     }
     mst_memory_fail_at(0);
-    assert_true(k > 2); /* the lists of segments and of pieces */
+    assert_true(k > 2); /* the lists of segments and of blocks */
     device->memory->release(device, address);
     muster_sim_inject("cuMemAlloc_v2", 1, MST_CU_OPERATING_SYSTEM);
     assert_refused(device->memory->allocate(device, 50 * MIB, &address), MUSTER_SYSTEM, "cuMemAlloc_v2");

@@ -216,13 +216,13 @@ static void the_language_is_cuda(void **state) {
 
 static void texts_may_be_included(void **state) {
     mst_device *device = *state;
-    const mst_code_text texts[] = {{"cluda.h", "#define KERNEL extern \"C\" __global__\n"}};
+    const mst_code_source sources[] = {{"cluda.h", "#define KERNEL extern \"C\" __global__\n"}};
     const mst_program_parameter parameters[] = {{BUFFER}};
     const mst_program_kernel kernels[] = {{"one", parameters, 1, false}, {"two", parameters, 1, false}};
     const mst_program_request request = {
         .code = {.name = "both",
                  .text = "#include \"cluda.h\"\nKERNEL void one(int *a) { a[0] = 1; }\nKERNEL void two(int *a) { a[1] = STEP; }\n",
-                 .texts = texts,
+                 .sources = sources,
                  .count = 1},
         .kernels = kernels,
         .kernel_count = 2,

@@ -79,7 +79,7 @@ static void a_failed_allocation_of_the_host_changes_nothing(void **state) {
     uint64_t address = 0;
     bool found = true;
     mst_memory_fail_at(1);
-    assert_refused(mst_slab_take(&slab, UNIT, &address, &found), MUSTER_OUT_OF_MEMORY, "pieces of device memory");
+    assert_refused(mst_slab_take(&slab, UNIT, &address, &found), MUSTER_OUT_OF_MEMORY, "blocks of device memory");
     mst_memory_fail_at(0);
     assert_int_equal(slab.used, 0);
     assert_int_equal(mst_slab_largest(&slab), 4 * UNIT);

@@ -328,8 +328,8 @@ static void a_text_for_gpus_is_refused(void **state) {
 
 /* ---- texts that include others ---- */
 
-static const mst_code_text header[] = {{"cluda.h", "#ifndef CLUDA\n#define CLUDA\n/* a\n comment */\n#define STEP 3\n#endif\n"},
-                                       {"other.h", "#include \"cluda.h\"\n"}};
+static const mst_code_source header[] = {{"cluda.h", "#ifndef CLUDA\n#define CLUDA\n/* a\n comment */\n#define STEP 3\n#endif\n"},
+                                         {"other.h", "#include \"cluda.h\"\n"}};
 
 static muster_status expand(const char *text, char **expanded) {
     const mst_code_program program = {"eye", text, header, 2};
@@ -380,7 +380,7 @@ static void after_a_quoted_comment_includes_are_seen(void **state) {
 
 static void texts_that_include_each_other_end(void **state) {
     (void)state;
-    const mst_code_text loop[] = {{"loop.h", "#include \"loop.h\"\n"}};
+    const mst_code_source loop[] = {{"loop.h", "#include \"loop.h\"\n"}};
     const mst_code_program program = {"eye", "#include \"loop.h\"\n", loop, 1};
     char *text = NULL;
     assert_refused(mst_opencl_expand(&program, &text), MUSTER_INVALID_ARGUMENT, "include each other");

@@ -49,7 +49,7 @@ static void test_every_kernel_compiles(void **state) {
     mst_code_release(&image);
 }
 
-static const mst_code_text simple_texts[] = {{"wrong.cuh", "static inline int wrong(int x) {\n    return x +;\n}\n"}};
+static const mst_code_source simple_texts[] = {{"wrong.cuh", "static inline int wrong(int x) {\n    return x +;\n}\n"}};
 
 static void test_a_newer_device_gets_ptx(void **state) {
     (void)state;
@@ -73,7 +73,7 @@ static void test_a_device_that_is_too_old_is_refused(void **state) {
 
 static void test_an_error_names_the_text_and_the_line(void **state) {
     (void)state;
-    const mst_code_program wrong = {.name = "main.cu", .text = "#include \"wrong.cuh\"\n", .texts = simple_texts, .count = 1};
+    const mst_code_program wrong = {.name = "main.cu", .text = "#include \"wrong.cuh\"\n", .sources = simple_texts, .count = 1};
     mst_code_target target = target_of(90);
     mst_code_image image;
     muster_status status = mst_code_build(&target, &wrong, &image);

@@ -204,27 +204,27 @@ static void pieces_of_every_size_make_the_whole(void **state) {
     (void)state;
     static const char *const places[] = {NULL, "0", "1"};
     static const int64_t sizes[] = {8, 36, 44, 280};
-    const int64_t usual = mst_tensor_copy_piece;
+    const int64_t usual = mst_tensor_copy_chunk;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        mst_tensor_copy_piece = sizes[i];
+        mst_tensor_copy_chunk = sizes[i];
         copy_between_all("discrete:2", places, 3);
     }
-    mst_tensor_copy_piece = usual;
+    mst_tensor_copy_chunk = usual;
 }
 
 static void a_transposed_view_copies_in_its_own_order(void **state) {
     (void)state;
-    const int64_t usual = mst_tensor_copy_piece;
+    const int64_t usual = mst_tensor_copy_chunk;
     muster_runtime *runtime = open_text("discrete:2");
     const muster_tensor one = make(runtime, "0", ROWS, COLUMNS), other = make(runtime, "1", COLUMNS, ROWS);
     int32_t cells[CELLS], turned[CELLS];
     count_up(cells, 0);
-    mst_tensor_copy_piece = 64;
+    mst_tensor_copy_chunk = 64;
     assert_ok(muster_runtime_tensor_copy(runtime, muster_i32(cells, ROWS, COLUMNS), one));
     assert_ok(muster_runtime_tensor_copy(runtime, muster_tensor_transpose(one), other));
     assert_ok(muster_runtime_tensor_copy(runtime, other, muster_i32(turned, COLUMNS, ROWS)));
     for (int32_t i = 0; i < CELLS; i++) assert_int_equal(turned[i], cells[i % ROWS * COLUMNS + i / ROWS]);
-    mst_tensor_copy_piece = usual;
+    mst_tensor_copy_chunk = usual;
     assert_ok(muster_runtime_close(runtime));
 }
 

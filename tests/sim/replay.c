@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-extern const mst_code_texts mst_simulated_code;
+extern const mst_code_sources mst_simulated_code;
 enum { DEVICES = 8, STREAM, EVENT, BLOCK, LINE = 1 << 14 };
 
 #define NEED(expression)                                                                   \
@@ -119,28 +119,28 @@ enum { CONTRACT, BUILT_IN };
 
 static char *compile(int device, int which) {
     static const char *const own[] = {"stdint.h", "stddef.h", "string.h", "initializer_list"};
-    const char *names[256], *texts[256];
+    const char *names[256], *sources[256];
     char *main_text = calloc(1, 1 << 16), option[64], path[256];
     int count = 0, major = 0, minor = 0;
     for (int i = 0; i < mst_simulated_code.count; i++) {
-        const mst_code_text *text = &mst_simulated_code.texts[i];
+        const mst_code_source *text = &mst_simulated_code.sources[i];
         bool kernels = strcmp(text->name + strlen(text->name) - 3, ".cu") == 0;
         if (kernels && (strcmp(text->name, "contract.cu") == 0) != (which == CONTRACT)) continue;
         names[count] = text->name;
-        texts[count++] = text->text;
+        sources[count++] = text->text;
         if (kernels) sprintf(main_text + strlen(main_text), "#include \"%s\"\n", text->name);
     }
     for (int i = 0; i < 4; i++) {
         snprintf(path, sizeof path, "lib/device/code/nvrtc/%s", own[i]);
         names[count] = own[i];
-        texts[count++] = contract_read(path);
+        sources[count++] = contract_read(path);
     }
     NEED(cu.cuDeviceGetAttribute(&major, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device));
     NEED(cu.cuDeviceGetAttribute(&minor, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device));
     snprintf(option, sizeof option, "--gpu-architecture=sm_%d%d", major, minor);
     mst_nvrtc_program program;
     size_t bytes = 0;
-    NEED(nvrtc.nvrtcCreateProgram(&program, main_text, "replay.cu", count, texts, names));
+    NEED(nvrtc.nvrtcCreateProgram(&program, main_text, "replay.cu", count, sources, names));
     mst_nvrtc_result result = nvrtc.nvrtcCompileProgram(
         program, 4, (const char *const[]){option, "--std=c++17", "--fmad=false", "--device-as-default-execution-space"});
     if (result) contract_show_log(program);
@@ -149,7 +149,7 @@ static char *compile(int device, int which) {
     char *cubin = calloc(1, bytes + 1);
     NEED(nvrtc.nvrtcGetCUBIN(program, cubin));
     NEED(nvrtc.nvrtcDestroyProgram(&program));
-    for (int i = count - 4; i < count; i++) free((void *)texts[i]);
+    for (int i = count - 4; i < count; i++) free((void *)sources[i]);
     free(main_text);
     return cubin;
 }

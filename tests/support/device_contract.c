@@ -11,9 +11,9 @@ mst_code_kernel contract_scale_kernel = {.name = "contract_scale"},
 
 enum { SOURCE = 1 << 12 };
 static char kernel_source[SOURCE], parameters_source[SOURCE];
-static const mst_code_text texts[] = {{"contract.cu", kernel_source}, {"contract_parameters.h", parameters_source}};
+static const mst_code_source sources[] = {{"contract.cu", kernel_source}, {"contract_parameters.h", parameters_source}};
 static const char *const kernels[] = {"contract_scale", "contract_row_sums"};
-static const mst_code_texts contract = {"contract", texts, 2, kernels, 2};
+static const mst_code_sources contract = {"contract", sources, 2, kernels, 2};
 
 /* CMake says where the sources lie: __FILE__ may be relative, to a folder other than that of the
  * test. */

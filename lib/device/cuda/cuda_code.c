@@ -60,7 +60,7 @@ static muster_status launch(mst_cuda *cuda, mst_cu_function function, bool block
 
 muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
-    if (work <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_say_lost(cuda) : MUSTER_OK;
+    if (work <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_report_lost(cuda) : MUSTER_OK;
     if (parameter_bytes < 0 || parameter_bytes > MST_CODE_PARAMETERS_MAX)
         return mst_error(MUSTER_INTERNAL, "%s: the kernel %s: expected at most %d bytes of parameters, received %lld", cuda->label,
                          kernel->name, MST_CODE_PARAMETERS_MAX, (long long)parameter_bytes);

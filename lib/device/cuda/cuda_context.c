@@ -31,7 +31,7 @@ void mst_cuda_leave_running(void) { atomic_fetch_add(&given_up, 1); }
 
 int32_t mst_cuda_given_up(void) { return atomic_load(&given_up); }
 
-muster_status mst_cuda_say_lost(const mst_cuda *cuda) {
+muster_status mst_cuda_report_lost(const mst_cuda *cuda) {
     return mst_error(MUSTER_DEVICE_LOST, "%s is lost until the process ends, because of: %.400s", cuda->label, cuda->physical->reason);
 }
 
@@ -52,7 +52,7 @@ muster_status mst_cuda_blas_failed(mst_cuda *cuda, mst_cublas_status result, con
 
 muster_status mst_cuda_begin(mst_cuda *cuda, mst_cuda_scope *scope) {
     *scope = (mst_cuda_scope){0};
-    if (__builtin_expect(mst_cuda_is_lost(cuda), 0)) return mst_cuda_say_lost(cuda);
+    if (__builtin_expect(mst_cuda_is_lost(cuda), 0)) return mst_cuda_report_lost(cuda);
     MUSTER_TRY(MST_CU(cuda, cuCtxGetCurrent, &scope->before));
     if (scope->before == cuda->context) return MUSTER_OK;
     MUSTER_TRY(MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context));
@@ -72,7 +72,7 @@ muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_s
 /* These two may be nested, so they always push and pop. */
 muster_status mst_cuda_enter(mst_device *device) {
     mst_cuda *cuda = mst_cuda_of(device);
-    if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
+    if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
     return MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context);
 }
 

@@ -21,13 +21,13 @@ static muster_status make_base(mst_cuda *cuda, char **base, int64_t bytes) {
 
 muster_status mst_cuda_open_staging(mst_cuda *cuda) {
     MUSTER_TRY(make_base(cuda, &cuda->in_base, (int64_t)MST_CUDA_CHUNKS * MST_CUDA_CHUNK));
-    MUSTER_TRY(make_base(cuda, &cuda->out_base, (int64_t)MST_CUDA_OUT_SLOTS * MST_CUDA_PIECE));
+    MUSTER_TRY(make_base(cuda, &cuda->out_base, (int64_t)MST_CUDA_OUT_SLOTS * MST_CUDA_COPY_MAX));
     for (int32_t i = 0; i < MST_CUDA_CHUNKS; i++) {
         cuda->chunks[i].base = cuda->in_base + (int64_t)i * MST_CUDA_CHUNK;
         for (int queue = 0; queue < 2; queue++) MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->chunks[i].done[queue]));
     }
     for (int32_t i = 0; i < MST_CUDA_OUT_SLOTS; i++) {
-        cuda->slots[i].base = cuda->out_base + (int64_t)i * MST_CUDA_PIECE;
+        cuda->slots[i].base = cuda->out_base + (int64_t)i * MST_CUDA_COPY_MAX;
         MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->slots[i].done));
     }
     return MUSTER_OK;
@@ -69,7 +69,7 @@ static muster_status stage_in(mst_cuda *cuda, mst_queue queue, mst_cu_address to
     while (bytes > 0) {
         if (cuda->chunks[cuda->chunk].filled == MST_CUDA_CHUNK) MUSTER_TRY(next_chunk(cuda));
         mst_cuda_chunk *chunk = &cuda->chunks[cuda->chunk];
-        int64_t part = smaller(smaller(bytes, MST_CUDA_PIECE), MST_CUDA_CHUNK - chunk->filled);
+        int64_t part = smaller(smaller(bytes, MST_CUDA_COPY_MAX), MST_CUDA_CHUNK - chunk->filled);
         char *staged = chunk->base + chunk->filled;
         memcpy(staged, from, (size_t)part);
         chunk->waits[queue] = true; /* even if the copy below fails: it may have started */
@@ -109,17 +109,17 @@ static muster_status wait_for_released(mst_cuda *cuda) {
     return MUSTER_OK;
 }
 
-static void remember_beside(mst_cuda *cuda, uint64_t begin, int64_t bytes) {
+static void remember_async(mst_cuda *cuda, uint64_t begin, int64_t bytes) {
     uint64_t end = begin + (uint64_t)bytes;
-    bool first = cuda->beside_end == 0;
-    if (first || begin < cuda->beside_begin) cuda->beside_begin = begin;
-    if (first || end > cuda->beside_end) cuda->beside_end = end;
-    cuda->beside_used = cuda->copy_busy = true;
+    bool first = cuda->async_end == 0;
+    if (first || begin < cuda->async_begin) cuda->async_begin = begin;
+    if (first || end > cuda->async_end) cuda->async_end = end;
+    cuda->async_used = cuda->copy_busy = true;
 }
 
-static muster_status copy_in_beside(mst_cuda *cuda, void *to_device, const void *from_host, int64_t bytes) {
+static muster_status copy_in_async(mst_cuda *cuda, void *to_device, const void *from_host, int64_t bytes) {
     MUSTER_TRY(wait_for_released(cuda));
-    remember_beside(cuda, address_of(to_device), bytes);
+    remember_async(cuda, address_of(to_device), bytes);
     return bring_in(cuda, MST_QUEUE_COPY, to_device, from_host, bytes);
 }
 
@@ -127,7 +127,7 @@ muster_status mst_cuda_copy_in_async(mst_device *device, void *to_device, const 
     mst_cuda *cuda = mst_cuda_of(device);
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in_beside(cuda, to_device, from_host, bytes) : MUSTER_OK);
+    return mst_cuda_end(cuda, &scope, bytes > 0 ? copy_in_async(cuda, to_device, from_host, bytes) : MUSTER_OK);
 }
 
 /* ---- copies out ---- */
@@ -165,15 +165,15 @@ static muster_status next_slot(mst_cuda *cuda) {
 
 static muster_status stage_out(mst_cuda *cuda, char *to, mst_cu_address from, int64_t bytes) {
     while (bytes > 0) {
-        if (cuda->slots[cuda->slot].filled == MST_CUDA_PIECE || cuda->slots[cuda->slot].count == MST_CUDA_OUT_PARTS)
+        if (cuda->slots[cuda->slot].filled == MST_CUDA_COPY_MAX || cuda->slots[cuda->slot].count == MST_CUDA_OUT_PARTS)
             MUSTER_TRY(next_slot(cuda));
         mst_cuda_slot *slot = &cuda->slots[cuda->slot];
-        int64_t part = smaller(bytes, MST_CUDA_PIECE - slot->filled);
+        int64_t part = smaller(bytes, MST_CUDA_COPY_MAX - slot->filled);
         MUSTER_TRY(MST_CU(cuda, cuMemcpyDtoHAsync_v2, slot->base + slot->filled, from, (size_t)part, cuda->compute));
         slot->parts[slot->count].to = to;
         slot->parts[slot->count].offset = slot->filled;
         slot->parts[slot->count++].bytes = part;
-        slot->filled = smaller(MST_CUDA_PIECE, (slot->filled + part + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE);
+        slot->filled = smaller(MST_CUDA_COPY_MAX, (slot->filled + part + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE);
         to += part;
         from += (mst_cu_address)part;
         bytes -= part;

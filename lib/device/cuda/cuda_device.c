@@ -81,7 +81,7 @@ static void free_host_parts(mst_cuda *cuda) {
     mst_free(cuda);
 }
 
-static void say_leak(const mst_cuda *cuda, const char *why) {
+static void report_leak(const mst_cuda *cuda, const char *why) {
     char text[MST_MESSAGE_SIZE];
     snprintf(text, sizeof text, "%s is closed, but %s: its memory and handles are kept until the process ends", cuda->label, why);
     mst_cuda_add_notice(text);
@@ -93,13 +93,13 @@ static void close_context(mst_cuda *cuda) {
     mst_cuda_scope scope;
     muster_status entered = MUSTER_INTERNAL;
     if (mst_cuda_is_lost(cuda) || mst_cuda_may_be_used(cuda)) {
-        say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "another device, which may still use its memory, does not end");
+        report_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "another device, which may still use its memory, does not end");
         return;
     }
     for (int i = 0; i < ATTEMPTS && entered != MUSTER_OK; i++) entered = mst_cuda_begin(cuda, &scope);
     if (entered != MUSTER_OK) {
-        if (cuda->own)
-            say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its context cannot be entered");
+        if (cuda->own_stream)
+            report_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its context cannot be entered");
         else
             (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
         return;
@@ -108,7 +108,7 @@ static void close_context(mst_cuda *cuda) {
     if (idle)
         close_parts(cuda);
     else
-        say_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its queues do not end");
+        report_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "its queues do not end");
     (void)mst_cuda_end(cuda, &scope, MUSTER_OK);
     if (idle) (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
 }
@@ -119,7 +119,7 @@ static void close_device(mst_cuda *cuda) {
 }
 
 static muster_status open_device(mst_cuda *cuda) {
-    if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
+    if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
     MUSTER_TRY(describe(cuda));
     MUSTER_TRY(MST_CU(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
     mst_cuda_scope scope;

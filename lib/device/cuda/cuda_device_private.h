@@ -11,7 +11,7 @@ enum {
     MST_CUDA_DEVICES = 64, /* the most GPUs that are used; the ordinals are below this */
     MST_CUDA_CHUNK = 4 << 20,
     /* the most bytes of one staged transfer: copying the next part into the chunk overlaps it */
-    MST_CUDA_PIECE = 1 << 20,
+    MST_CUDA_COPY_MAX = 1 << 20,
     MST_CUDA_CHUNKS = 2,
     MST_CUDA_OUT_SLOTS = 4,
     MST_CUDA_OUT_PARTS = 16,
@@ -63,8 +63,8 @@ typedef struct mst_cuda {
     mst_cu_device device;
     mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
 
-    mst_cu_stream own, compute, copy; /* compute is `own` or the adopted stream */
-    mst_cuda_event *events;           /* every event ever created (cuda_event.c) */
+    mst_cu_stream own_stream, compute, copy; /* compute is own_stream or the adopted stream */
+    mst_cuda_event *events;                  /* every event ever created (cuda_event.c) */
     /* finished: for synchronize. joined: orders one stream after another. */
     mst_cu_event finished, joined;
     bool copy_busy; /* work has been issued in COPY since the last synchronize */
@@ -75,11 +75,11 @@ typedef struct mst_cuda {
     mst_cu_event released;
     bool release_unrecorded; /* memory has been released since `released` was last recorded */
     bool release_recorded;   /* `released` is recorded, and COPY has not waited for it yet */
-    bool beside_used;        /* there has been an async copy; until then nothing is recorded */
+    bool async_used;         /* there has been an async copy; until then nothing is recorded */
     /* Address range that async copies have written since the last synchronize; empty if end is
      * 0. */
-    uint64_t beside_begin, beside_end;
-    bool released_beside; /* some memory of that range has been released */
+    uint64_t async_begin, async_end;
+    bool released_async; /* some memory of that range has been released */
 
     mst_cublas_handle blas;
     mst_cu_address blas_workspace;
@@ -111,7 +111,7 @@ static inline mst_cuda *mst_cuda_of(const mst_device *device) { return (mst_cuda
 /* Sets the message. A sticky error marks the device as lost. */
 muster_status mst_cuda_failed(mst_cuda *cuda, mst_cu_result result, const char *symbol);
 muster_status mst_cuda_blas_failed(mst_cuda *cuda, mst_cublas_status result, const char *symbol);
-muster_status mst_cuda_say_lost(const mst_cuda *cuda);
+muster_status mst_cuda_report_lost(const mst_cuda *cuda);
 
 static inline muster_status mst_cuda_check(mst_cuda *cuda, mst_cu_result result, const char *symbol) {
     return __builtin_expect(result == MST_CU_SUCCESS, 1) ? MUSTER_OK : mst_cuda_failed(cuda, result, symbol);
@@ -176,7 +176,7 @@ bool mst_cuda_drain(mst_cuda *cuda);
  * before anything is issued in COMPUTE. */
 muster_status mst_cuda_record_released(mst_cuda *cuda);
 static inline muster_status mst_cuda_before_compute(mst_cuda *cuda) {
-    return __builtin_expect(cuda->release_unrecorded && cuda->beside_used, 0) ? mst_cuda_record_released(cuda) : MUSTER_OK;
+    return __builtin_expect(cuda->release_unrecorded && cuda->async_used, 0) ? mst_cuda_record_released(cuda) : MUSTER_OK;
 }
 /* Work issued from now on in `later` starts after the work that is in `earlier` now. */
 muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream later);

@@ -89,7 +89,7 @@ muster_status mst_cuda_event_wait(mst_device *device, mst_queue queue, mst_devic
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
     muster_status status = mst_cuda_is_lost(other)
-                               ? mst_cuda_say_lost(other)
+                               ? mst_cuda_report_lost(other)
                                : MST_CU(cuda, cuStreamWaitEvent, mst_cuda_stream_of(cuda, queue), cuda_event_of(event)->handle, 0);
     return mst_cuda_end(cuda, &scope, status);
 }

@@ -10,7 +10,7 @@ enum {
     WORKSPACE = 4 << 20,
     WORKSPACE_HOPPER = 32 << 20, /* NVIDIA's recommendation for compute capability 9.0 */
     PLENTY = 1 << 30,            /* the free memory from which on that much is taken */
-    PIECE = 1 << 30,             /* the size of the parts of an extent that does not fit an int */
+    PART = 1 << 30,              /* the size of the parts of an extent that does not fit an int */
     WARM = 16,                   /* the extents of the first products */
     WARM_BYTES = WARM * WARM * 8,
 };
@@ -137,7 +137,7 @@ muster_status mst_cuda_open_blas(mst_cuda *cuda) {
 
 /* ---- products of any size ---- */
 
-static int64_t part_of(int64_t extent, int64_t begin) { return extent - begin < PIECE ? extent - begin : PIECE; }
+static int64_t part_of(int64_t extent, int64_t begin) { return extent - begin < PART ? extent - begin : PART; }
 
 static const void *behind(const void *base, int64_t elements, int64_t bytes) { return (const char *)base + elements * bytes; }
 
@@ -154,19 +154,19 @@ static mst_gemm block_of(const mst_gemm *g, int64_t i, int64_t j, int64_t p, int
     return block;
 }
 
-static muster_status multiply_in_pieces(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+static muster_status multiply_in_parts(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     if (g->lda > INT_MAX || g->ldb > INT_MAX || g->ldc > INT_MAX)
         return mst_error(
             MUSTER_UNSUPPORTED,
             "%s: gemm: expected rows at most %d elements apart with a cuBLAS that lacks cublasGemmEx_64, received %lld, %lld and %lld",
             cuda->label, INT_MAX, (long long)g->lda, (long long)g->ldb, (long long)g->ldc);
-    for (int64_t i = 0; i < g->m; i += PIECE) {
-        for (int64_t j = 0; j < g->n; j += PIECE) {
+    for (int64_t i = 0; i < g->m; i += PART) {
+        for (int64_t j = 0; j < g->n; j += PART) {
             int64_t p = 0;
             do { /* once even if k is 0: C is still scaled */
                 const mst_gemm block = block_of(g, i, j, p, muster_dtype_size(g->dtype));
                 MUSTER_TRY(multiply(cuda, &block, type));
-            } while ((p += PIECE) < g->k);
+            } while ((p += PART) < g->k);
         }
     }
     return MUSTER_OK;
@@ -175,7 +175,7 @@ static muster_status multiply_in_pieces(mst_cuda *cuda, const mst_gemm *g, const
 static muster_status issue(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     MUSTER_TRY(mst_cuda_before_compute(cuda));
     if (fits_int(g)) return multiply(cuda, g, type);
-    return cuda->blas_api->cublasGemmEx_64 ? multiply_long(cuda, g, type) : multiply_in_pieces(cuda, g, type);
+    return cuda->blas_api->cublasGemmEx_64 ? multiply_long(cuda, g, type) : multiply_in_parts(cuda, g, type);
 }
 
 /* cuBLAS requires the distance between rows to be at least their length, even for a single row or
@@ -192,7 +192,7 @@ muster_status mst_cuda_gemm(mst_device *device, const mst_gemm *gemm) {
     if (!find_type(cuda, gemm->dtype, &type))
         return mst_error(MUSTER_UNSUPPORTED, "%s: gemm: expected f16, bf16, f32 or f64, received the element type %d", cuda->label,
                          (int)gemm->dtype);
-    if (gemm->m <= 0 || gemm->n <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_say_lost(cuda) : MUSTER_OK;
+    if (gemm->m <= 0 || gemm->n <= 0) return mst_cuda_is_lost(cuda) ? mst_cuda_report_lost(cuda) : MUSTER_OK;
     mst_gemm g = *gemm;
     g.lda = g.transpose_a ? stride_of(g.lda, g.k, g.m) : stride_of(g.lda, g.m, g.k);
     g.ldb = g.transpose_b ? stride_of(g.ldb, g.n, g.k) : stride_of(g.ldb, g.k, g.n);

@@ -1,4 +1,4 @@
-/* The slab of a device: segments of the driver's memory, handed out in pieces. Work runs in the
+/* The slab of a device: segments of the driver's memory, handed out in blocks. Work runs in the
  * order of issue, so released memory may be reused at once. Only async copies need more than
  * that. */
 #include "cuda_device_private.h"
@@ -89,7 +89,7 @@ static muster_status grow(mst_cuda *cuda, int64_t needed) {
 
 muster_status mst_cuda_open_memory(mst_cuda *cuda) {
     int64_t bytes = 0;
-    snprintf(cuda->slab_what, sizeof cuda->slab_what, "%s: the list of the pieces of device memory", cuda->head.name);
+    snprintf(cuda->slab_what, sizeof cuda->slab_what, "%s: the list of the blocks of device memory", cuda->head.name);
     cuda->slab.what = cuda->slab_what;
     MUSTER_TRY(read_free(cuda, &cuda->free_seen));
     MUSTER_TRY(read_size(cuda, &bytes));
@@ -123,7 +123,7 @@ static muster_status order_behind_copies(mst_cuda *cuda) {
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
     MUSTER_TRY(mst_cuda_end(cuda, &scope, mst_cuda_join(cuda, cuda->copy, cuda->compute)));
-    cuda->released_beside = false;
+    cuda->released_async = false;
     return MUSTER_OK;
 }
 
@@ -135,8 +135,8 @@ muster_status mst_cuda_allocate(mst_device *device, int64_t bytes, void **addres
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: allocate: expected a size from 0 up, received %lld bytes", cuda->head.name,
                          (long long)bytes);
     if (rounded < 0) return no_room(cuda, bytes, cuda->free_seen, "");
-    if (mst_cuda_is_lost(cuda)) return mst_cuda_say_lost(cuda);
-    if (cuda->released_beside) MUSTER_TRY(order_behind_copies(cuda));
+    if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
+    if (cuda->released_async) MUSTER_TRY(order_behind_copies(cuda));
     uint64_t place = 0;
     MUSTER_TRY(take(cuda, rounded, &place));
     *address = (void *)(uintptr_t)place;
@@ -149,7 +149,7 @@ void mst_cuda_release(mst_device *device, void *address) {
     const int64_t bytes = address ? mst_slab_give(&cuda->slab, begin) : 0;
     if (bytes == 0) return;
     cuda->release_unrecorded = true;
-    if (begin < cuda->beside_end && begin + (uint64_t)bytes > cuda->beside_begin) cuda->released_beside = true;
+    if (begin < cuda->async_end && begin + (uint64_t)bytes > cuda->async_begin) cuda->released_async = true;
 }
 
 static muster_status make_room(mst_cuda *cuda, int64_t bytes) {

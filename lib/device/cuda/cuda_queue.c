@@ -31,8 +31,8 @@ void mst_cuda_end_event(mst_cuda *cuda, mst_cu_event *event) {
 }
 
 muster_status mst_cuda_open_queues(mst_cuda *cuda) {
-    MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->own, MST_CU_STREAM_NON_BLOCKING));
-    cuda->compute = cuda->own;
+    MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->own_stream, MST_CU_STREAM_NON_BLOCKING));
+    cuda->compute = cuda->own_stream;
     MUSTER_TRY(MST_CU(cuda, cuStreamCreate, &cuda->copy, MST_CU_STREAM_NON_BLOCKING));
     MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->finished));
     MUSTER_TRY(mst_cuda_make_event(cuda, &cuda->joined));
@@ -45,8 +45,8 @@ void mst_cuda_close_queues(mst_cuda *cuda) {
     mst_cuda_end_event(cuda, &cuda->joined);
     mst_cuda_end_event(cuda, &cuda->finished);
     if (cuda->copy) (void)cuda->api->cuStreamDestroy_v2(cuda->copy);
-    if (cuda->own) (void)cuda->api->cuStreamDestroy_v2(cuda->own);
-    cuda->own = cuda->compute = cuda->copy = NULL;
+    if (cuda->own_stream) (void)cuda->api->cuStreamDestroy_v2(cuda->own_stream);
+    cuda->own_stream = cuda->compute = cuda->copy = NULL;
 }
 
 /* ---- waiting ---- */
@@ -93,8 +93,8 @@ static muster_status finish(mst_cuda *cuda) {
 }
 
 static void all_is_done(mst_cuda *cuda) {
-    cuda->copy_busy = cuda->release_unrecorded = cuda->release_recorded = cuda->released_beside = false;
-    cuda->beside_begin = cuda->beside_end = 0;
+    cuda->copy_busy = cuda->release_unrecorded = cuda->release_recorded = cuda->released_async = false;
+    cuda->async_begin = cuda->async_end = 0;
 }
 
 /* After a failure the copies out that are not delivered yet are dropped: their destinations may be
@@ -170,7 +170,7 @@ muster_status mst_cuda_record_released(mst_cuda *cuda) {
 /* ---- a stream of the program's ---- */
 
 static muster_status adopt(mst_cuda *cuda, mst_cu_stream stream) {
-    if (stream != cuda->own) MUSTER_TRY(mst_cuda_check_stream(cuda, stream, "mst_cuda_adopt_stream"));
+    if (stream != cuda->own_stream) MUSTER_TRY(mst_cuda_check_stream(cuda, stream, "mst_cuda_adopt_stream"));
     MUSTER_TRY(mst_cuda_join(cuda, cuda->compute, stream));
     muster_status status = mst_cuda_bind_blas(cuda, stream);
     if (status != MUSTER_OK) {
@@ -185,7 +185,7 @@ static muster_status adopt(mst_cuda *cuda, mst_cu_stream stream) {
 
 muster_status mst_cuda_adopt_stream(mst_device *device, void *stream) {
     mst_cuda *cuda = mst_cuda_of(device);
-    mst_cu_stream wanted = stream ? stream : cuda->own;
+    mst_cu_stream wanted = stream ? stream : cuda->own_stream;
     if (cuda->head.in_flight)
         return mst_error(MUSTER_BAD_STATE, "mst_cuda_adopt_stream: %s: expected to be called between calls, received a call in flight",
                          cuda->label);

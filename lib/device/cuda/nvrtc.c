@@ -96,23 +96,23 @@ static muster_status compile_program(const mst_code_target *target, mst_nvrtc_pr
 
 static muster_status compile(const mst_code_target *target, const mst_code_program *source, mst_code_image *image) {
     const mst_nvrtc_api *api = target->user;
-    const char **texts = mst_alloc((size_t)source->count * sizeof *texts),
-               **names = texts ? mst_alloc((size_t)source->count * sizeof *names) : NULL;
+    const char **sources = mst_alloc((size_t)source->count * sizeof *sources),
+               **names = sources ? mst_alloc((size_t)source->count * sizeof *names) : NULL;
     if (!names) {
-        mst_free(texts);
-        return mst_out_of_memory("NVRTC: texts", (int64_t)source->count * (int64_t)sizeof *texts);
+        mst_free(sources);
+        return mst_out_of_memory("NVRTC: sources", (int64_t)source->count * (int64_t)sizeof *sources);
     }
     for (int32_t i = 0; i < source->count; i++) {
-        texts[i] = source->texts[i].text;
-        names[i] = source->texts[i].name;
+        sources[i] = source->sources[i].text;
+        names[i] = source->sources[i].name;
     }
     mst_nvrtc_program program = NULL;
-    mst_nvrtc_result result = api->nvrtcCreateProgram(&program, source->text, source->name, source->count, texts, names);
+    mst_nvrtc_result result = api->nvrtcCreateProgram(&program, source->text, source->name, source->count, sources, names);
     muster_status status =
         result == MST_NVRTC_SUCCESS ? compile_program(target, program, image) : mst_nvrtc_error(api, result, "nvrtcCreateProgram", NULL);
     if (program) (void)api->nvrtcDestroyProgram(&program);
     mst_free(names);
-    mst_free(texts);
+    mst_free(sources);
     return status;
 }
 

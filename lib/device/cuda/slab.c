@@ -7,12 +7,12 @@ int64_t mst_slab_round(int64_t bytes) {
     return bytes == 0 ? MST_SLAB_ALIGNMENT : (bytes + MST_SLAB_ALIGNMENT - 1) / MST_SLAB_ALIGNMENT * MST_SLAB_ALIGNMENT;
 }
 
-/* The first piece at or behind the address. */
+/* The first block at or behind the address. */
 static int64_t find(const mst_slab *slab, uint64_t address) {
     int64_t low = 0, high = slab->count;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (slab->pieces[middle].address < address)
+        if (slab->blocks[middle].address < address)
             low = middle + 1;
         else
             high = middle;
@@ -20,26 +20,26 @@ static int64_t find(const mst_slab *slab, uint64_t address) {
     return low;
 }
 
-/* The list has capacity for one more piece. */
-static void insert(mst_slab *slab, int64_t at, mst_slab_piece piece) {
-    memmove(&slab->pieces[at + 1], &slab->pieces[at], (size_t)(slab->count - at) * sizeof *slab->pieces);
-    slab->pieces[at] = piece;
+/* The list has capacity for one more block. */
+static void insert(mst_slab *slab, int64_t at, mst_slab_block block) {
+    memmove(&slab->blocks[at + 1], &slab->blocks[at], (size_t)(slab->count - at) * sizeof *slab->blocks);
+    slab->blocks[at] = block;
     slab->count++;
 }
 
 static void erase(mst_slab *slab, int64_t at) {
     slab->count--;
-    memmove(&slab->pieces[at], &slab->pieces[at + 1], (size_t)(slab->count - at) * sizeof *slab->pieces);
+    memmove(&slab->blocks[at], &slab->blocks[at + 1], (size_t)(slab->count - at) * sizeof *slab->blocks);
 }
 
 static muster_status grow(mst_slab *slab) {
-    return mst_grow((void **)&slab->pieces, &slab->capacity, slab->count + 1, sizeof *slab->pieces,
-                    slab->what ? slab->what : "the list of the pieces of device memory");
+    return mst_grow((void **)&slab->blocks, &slab->capacity, slab->count + 1, sizeof *slab->blocks,
+                    slab->what ? slab->what : "the list of the blocks of device memory");
 }
 
 muster_status mst_slab_add(mst_slab *slab, uint64_t address, int64_t bytes) {
     MUSTER_TRY(grow(slab));
-    insert(slab, find(slab, address), (mst_slab_piece){.address = address, .bytes = bytes, .first = true});
+    insert(slab, find(slab, address), (mst_slab_block){.address = address, .bytes = bytes, .first = true});
     slab->total += bytes;
     return MUSTER_OK;
 }
@@ -47,35 +47,35 @@ muster_status mst_slab_add(mst_slab *slab, uint64_t address, int64_t bytes) {
 muster_status mst_slab_take(mst_slab *slab, int64_t bytes, uint64_t *address, bool *found) {
     *found = false;
     int64_t at = 0;
-    while (at < slab->count && (slab->pieces[at].used || slab->pieces[at].bytes < bytes)) at++;
+    while (at < slab->count && (slab->blocks[at].used || slab->blocks[at].bytes < bytes)) at++;
     if (at == slab->count) return MUSTER_OK;
-    int64_t rest = slab->pieces[at].bytes - bytes;
+    int64_t rest = slab->blocks[at].bytes - bytes;
     if (rest > 0) {
         MUSTER_TRY(grow(slab));
-        insert(slab, at + 1, (mst_slab_piece){.address = slab->pieces[at].address + (uint64_t)bytes, .bytes = rest});
+        insert(slab, at + 1, (mst_slab_block){.address = slab->blocks[at].address + (uint64_t)bytes, .bytes = rest});
     }
-    slab->pieces[at].bytes = bytes;
-    slab->pieces[at].used = true;
+    slab->blocks[at].bytes = bytes;
+    slab->blocks[at].used = true;
     slab->used += bytes;
-    *address = slab->pieces[at].address;
+    *address = slab->blocks[at].address;
     *found = true;
     return MUSTER_OK;
 }
 
-/* Joins the piece with the next one if both are free and belong to one segment. */
+/* Joins the block with the next one if both are free and belong to one segment. */
 static void join(mst_slab *slab, int64_t at) {
     if (at < 0 || at + 1 >= slab->count) return;
-    mst_slab_piece *piece = &slab->pieces[at], *next = piece + 1;
-    if (piece->used || next->used || next->first) return;
-    piece->bytes += next->bytes;
+    mst_slab_block *block = &slab->blocks[at], *next = block + 1;
+    if (block->used || next->used || next->first) return;
+    block->bytes += next->bytes;
     erase(slab, at + 1);
 }
 
 int64_t mst_slab_give(mst_slab *slab, uint64_t address) {
     int64_t at = find(slab, address);
-    if (at == slab->count || slab->pieces[at].address != address || !slab->pieces[at].used) return 0;
-    int64_t bytes = slab->pieces[at].bytes;
-    slab->pieces[at].used = false;
+    if (at == slab->count || slab->blocks[at].address != address || !slab->blocks[at].used) return 0;
+    int64_t bytes = slab->blocks[at].bytes;
+    slab->blocks[at].used = false;
     slab->used -= bytes;
     join(slab, at);
     join(slab, at - 1);
@@ -85,12 +85,12 @@ int64_t mst_slab_give(mst_slab *slab, uint64_t address) {
 int64_t mst_slab_largest(const mst_slab *slab) {
     int64_t largest = 0;
     for (int64_t i = 0; i < slab->count; i++) {
-        if (!slab->pieces[i].used && slab->pieces[i].bytes > largest) largest = slab->pieces[i].bytes;
+        if (!slab->blocks[i].used && slab->blocks[i].bytes > largest) largest = slab->blocks[i].bytes;
     }
     return largest;
 }
 
 void mst_slab_end(mst_slab *slab) {
-    mst_free(slab->pieces);
+    mst_free(slab->blocks);
     *slab = (mst_slab){0};
 }

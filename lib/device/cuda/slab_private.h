@@ -7,14 +7,14 @@
 
 enum { MST_SLAB_ALIGNMENT = 256 };
 
-typedef struct mst_slab_piece {
+typedef struct mst_slab_block {
     uint64_t address;
     int64_t bytes;
-    bool used, first; /* first: the piece begins a segment and is never joined with the piece before it */
-} mst_slab_piece;
+    bool used, first; /* first: the block begins a segment and is never joined with the block before it */
+} mst_slab_block;
 
 typedef struct mst_slab {
-    mst_slab_piece *pieces; /* sorted by address; together they cover all segments without gaps */
+    mst_slab_block *blocks; /* sorted by address; together they cover all segments without gaps */
     int64_t count, capacity;
     int64_t total, used;
     const char *what; /* for messages: names the list that needs memory; borrowed */
@@ -27,13 +27,13 @@ int64_t mst_slab_round(int64_t bytes);
 /* Adds a segment. address and bytes are multiples of MST_SLAB_ALIGNMENT. Errors: OUT_OF_MEMORY of
  * the host; then nothing has changed. */
 muster_status mst_slab_add(mst_slab *slab, uint64_t address, int64_t bytes);
-/* Takes the first free piece of at least `bytes` bytes (already rounded). *found is false if there
+/* Takes the first free block of at least `bytes` bytes (already rounded). *found is false if there
  * is none. Errors: as mst_slab_add. */
 muster_status mst_slab_take(mst_slab *slab, int64_t bytes, uint64_t *address, bool *found);
-/* Releases an address that take returned, and joins the piece with its free neighbours. Returns the
- * size of the piece, or 0 if no such address is in use. Needs no memory. */
+/* Releases an address that take returned, and joins the block with its free neighbours. Returns the
+ * size of the block, or 0 if no such address is in use. Needs no memory. */
 int64_t mst_slab_give(mst_slab *slab, uint64_t address);
-int64_t mst_slab_largest(const mst_slab *slab); /* bytes of the largest free piece */
+int64_t mst_slab_largest(const mst_slab *slab); /* bytes of the largest free block */
 void mst_slab_end(mst_slab *slab);
 
 #endif

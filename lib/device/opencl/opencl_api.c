@@ -17,7 +17,7 @@ static const mst_foreign_library library = {"OpenCL", (const char *const[]){"lib
 
 #define MST_OPENCL_ADVICE "kernels on CPU cores need OpenCL: install the package pocl-opencl-icd"
 
-static muster_status say_absent(void) {
+static muster_status report_absent(void) {
     char reason[MST_MESSAGE_SIZE];
     mst_error_save(reason);
     return mst_error(MUSTER_UNAVAILABLE, "%s (%.300s)", MST_OPENCL_ADVICE, reason);
@@ -25,7 +25,7 @@ static muster_status say_absent(void) {
 
 static muster_status open_locked(const char *path) {
     if (ready) return MUSTER_OK;
-    if (mst_foreign_open_apart(&library, path, &functions) != MUSTER_OK) return say_absent();
+    if (mst_foreign_open_apart(&library, path, &functions) != MUSTER_OK) return report_absent();
     ready = true;
     return MUSTER_OK;
 }

@@ -79,7 +79,7 @@ enum { /* parameters of queries, and flags */
     X(mst_cl_buffer, clCreateBuffer, (mst_cl_context context, mst_cl_bits flags, size_t bytes, void *address, mst_cl_result *result))      \
     X(mst_cl_result, clReleaseMemObject, (mst_cl_buffer buffer))                                                                           \
     X(mst_cl_program, clCreateProgramWithSource,                                                                                           \
-      (mst_cl_context context, uint32_t count, const char **texts, const size_t *lengths, mst_cl_result *result))                          \
+      (mst_cl_context context, uint32_t count, const char **sources, const size_t *lengths, mst_cl_result *result))                        \
     X(mst_cl_program, clCreateProgramWithBinary,                                                                                           \
       (mst_cl_context context, uint32_t count, const mst_cl_device *devices, const size_t *lengths, const unsigned char **binaries,        \
        mst_cl_result *each, mst_cl_result *result))                                                                                        \

@@ -119,25 +119,25 @@ static muster_status read_limits(const opencl_program *program, opencl_kernel *k
     const mst_opencl *cl = program->device->cl;
     const mst_cl_device device = program->device->device;
     size_t threads = 0, multiple = 0, sizes[16] = {0};
-    uint64_t local = 0, own = 0;
+    uint64_t local = 0, used = 0;
     uint32_t units = 0;
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetKernelWorkGroupInfo, kernel->kernel, device, MST_CL_KERNEL_WORK_GROUP_SIZE, sizeof threads,
                       &threads, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetKernelWorkGroupInfo, kernel->kernel, device, MST_CL_KERNEL_PREFERRED_MULTIPLE, sizeof multiple,
                       &multiple, NULL));
     MUSTER_TRY(
-        MST_CL(cl, kernel->name, clGetKernelWorkGroupInfo, kernel->kernel, device, MST_CL_KERNEL_LOCAL_MEM_SIZE, sizeof own, &own, NULL));
+        MST_CL(cl, kernel->name, clGetKernelWorkGroupInfo, kernel->kernel, device, MST_CL_KERNEL_LOCAL_MEM_SIZE, sizeof used, &used, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof sizes, sizes, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL));
     MUSTER_TRY(MST_CL(cl, kernel->name, clGetDeviceInfo, device, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));
-    if (own > local)
+    if (used > local)
         return mst_error(MUSTER_UNAVAILABLE,
                          "kernel %s: expected at most the %llu bytes of local memory that the device has, received a text with %llu",
-                         kernel->name, (unsigned long long)local, (unsigned long long)own);
+                         kernel->name, (unsigned long long)local, (unsigned long long)used);
     kernel->limits = (mst_program_limits){.threads = (int64_t)threads,
                                           .preferred = multiple > 0 ? (int64_t)multiple : 1,
                                           .processors = units > 0 ? units : 1,
-                                          .local_bytes = (int64_t)(local - own)};
+                                          .local_bytes = (int64_t)(local - used)};
     for (int d = 0; d < MST_PROGRAM_DIMS; d++) {
         kernel->limits.threads_in[d] = (int64_t)sizes[d];
         kernel->limits.groups_in[d] = GROUPS_MAX;

@@ -13,7 +13,7 @@ static mst_opencl state;
 static bool ready;    /* guarded by the lock */
 static pid_t process; /* the process that made it: a child after fork does not have the implementation's threads */
 
-static muster_status say_no_device(const char *reason) {
+static muster_status report_no_device(const char *reason) {
     return mst_error(MUSTER_UNAVAILABLE, "kernels on CPU cores need an OpenCL device for them: install the package pocl-opencl-icd (%s)",
                      reason);
 }
@@ -43,7 +43,7 @@ static muster_status choose(mst_opencl *cl, mst_cl_device *chosen) {
     uint32_t count = 0;
     *chosen = NULL;
     const mst_cl_result result = cl->api->clGetPlatformIDs(PLATFORMS, platforms, &count);
-    if (result != MST_CL_SUCCESS || count == 0) return say_no_device("no OpenCL implementation is installed");
+    if (result != MST_CL_SUCCESS || count == 0) return report_no_device("no OpenCL implementation is installed");
     if (count > PLATFORMS) count = PLATFORMS;
     for (uint32_t i = 0; i < count; i++) {
         mst_cl_device device = device_of(cl, platforms[i]);
@@ -53,22 +53,22 @@ static muster_status choose(mst_opencl *cl, mst_cl_device *chosen) {
         if (cl->is_pocl) break;
     }
     if (*chosen) return MUSTER_OK;
-    return say_no_device(
+    return report_no_device(
         "no implementation offers one with a compiler; PoCL does so only where it can write its cache, POCL_CACHE_DIR or ~/.cache/pocl");
 }
 
 /* One sub-device per core, so that the kernels of one worker leave the cores of the others
  * alone. */
-static void partition(mst_opencl *cl, mst_cl_device whole) {
+static void partition(mst_opencl *cl, mst_cl_device root) {
     const mst_cl_property equally[] = {MST_CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     uint32_t count = 0, cores = 0;
-    if (cl->api->clGetDeviceInfo(whole, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof cores, &cores, NULL) == MST_CL_SUCCESS && cores > 1 &&
+    if (cl->api->clGetDeviceInfo(root, MST_CL_DEVICE_MAX_COMPUTE_UNITS, sizeof cores, &cores, NULL) == MST_CL_SUCCESS && cores > 1 &&
         cores <= MST_OPENCL_DEVICES &&
-        cl->api->clCreateSubDevices(whole, equally, MST_OPENCL_DEVICES, cl->devices, &count) == MST_CL_SUCCESS && count > 0) {
+        cl->api->clCreateSubDevices(root, equally, MST_OPENCL_DEVICES, cl->devices, &count) == MST_CL_SUCCESS && count > 0) {
         cl->count = (int32_t)count;
         return;
     }
-    cl->devices[0] = whole;
+    cl->devices[0] = root;
     cl->count = 1;
 }
 
@@ -84,16 +84,16 @@ static muster_status read_text(const mst_opencl *cl, mst_cl_device device, uint3
     return MST_CL(cl, "the device for CPU cores", clGetDeviceInfo, device, what, size - 1, text, NULL);
 }
 
-static muster_status describe(mst_opencl *cl, mst_cl_device whole, char *extensions) {
+static muster_status describe(mst_opencl *cl, mst_cl_device root, char *extensions) {
     char driver[64], version[160];
     uint64_t most = 0;
     uint8_t digest[32];
     mst_sha256 hash;
-    MUSTER_TRY(read_text(cl, whole, MST_CL_DEVICE_EXTENSIONS, extensions, EXTENSIONS_SIZE));
-    MUSTER_TRY(read_text(cl, whole, MST_CL_DRIVER_VERSION, driver, sizeof driver));
-    MUSTER_TRY(read_text(cl, whole, MST_CL_DEVICE_VERSION, version, sizeof version));
-    MUSTER_TRY(read_text(cl, whole, MST_CL_DEVICE_NAME, cl->name, sizeof cl->name));
-    MUSTER_TRY(MST_CL(cl, cl->name, clGetDeviceInfo, whole, MST_CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, NULL));
+    MUSTER_TRY(read_text(cl, root, MST_CL_DEVICE_EXTENSIONS, extensions, EXTENSIONS_SIZE));
+    MUSTER_TRY(read_text(cl, root, MST_CL_DRIVER_VERSION, driver, sizeof driver));
+    MUSTER_TRY(read_text(cl, root, MST_CL_DEVICE_VERSION, version, sizeof version));
+    MUSTER_TRY(read_text(cl, root, MST_CL_DEVICE_NAME, cl->name, sizeof cl->name));
+    MUSTER_TRY(MST_CL(cl, cl->name, clGetDeviceInfo, root, MST_CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, NULL));
     cl->most_bytes = most > INT64_MAX ? INT64_MAX : (int64_t)most;
     cl->has_double = has_word(extensions, "cl_khr_fp64");
     cl->has_small = has_word(extensions, "cl_khr_byte_addressable_store");
@@ -108,11 +108,11 @@ static muster_status describe(mst_opencl *cl, mst_cl_device whole, char *extensi
 }
 
 static muster_status open_with(mst_opencl *cl, char *extensions) {
-    mst_cl_device whole;
+    mst_cl_device root;
     mst_cl_result result = MST_CL_SUCCESS;
-    MUSTER_TRY(choose(cl, &whole));
-    MUSTER_TRY(describe(cl, whole, extensions));
-    partition(cl, whole);
+    MUSTER_TRY(choose(cl, &root));
+    MUSTER_TRY(describe(cl, root, extensions));
+    partition(cl, root);
     cl->context = cl->api->clCreateContext(NULL, (uint32_t)cl->count, cl->devices, NULL, NULL, &result);
     return mst_opencl_check(result, "clCreateContext", cl->name);
 }

@@ -87,9 +87,9 @@ static bool in_comment_after(const char *at, const char *end, bool comment) {
     return comment;
 }
 
-static const mst_code_text *find(const mst_code_program *program, const char *name) {
+static const mst_code_source *find(const mst_code_program *program, const char *name) {
     for (int32_t i = 0; i < program->count; i++)
-        if (strcmp(program->texts[i].name, name) == 0) return &program->texts[i];
+        if (strcmp(program->sources[i].name, name) == 0) return &program->sources[i];
     return NULL;
 }
 
@@ -104,7 +104,7 @@ static bool expand(output *out, const mst_code_program *program, const char *nam
         end = strchr(at, '\n');
         if (!end) end = at + strlen(at);
         const char *quoted = comment ? NULL : directive(at, "include"), *number = comment ? NULL : directive(at, "line");
-        const mst_code_text *other = quoted && read_quoted(quoted, included) ? find(program, included) : NULL;
+        const mst_code_source *other = quoted && read_quoted(quoted, included) ? find(program, included) : NULL;
         line++;
         if (other) {
             if (!expand(out, program, other->name, other->text, depth + 1)) return false;
@@ -134,6 +134,6 @@ muster_status mst_opencl_expand(const mst_code_program *program, char **text) {
     }
     mst_free(out.text);
     if (out.full) return mst_out_of_memory("OpenCL: text", out.capacity);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: expected texts that include each other at most %d deep, received more", program->name,
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: expected sources that include each other at most %d deep, received more", program->name,
                      DEPTH);
 }

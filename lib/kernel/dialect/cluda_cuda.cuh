@@ -167,11 +167,11 @@ static __device__ inline ga_bf16 ga_float2bf16(float value) {
 /* Atomics: atom_add_XY and atom_xchg_XY of the address and a value; X: i ga_int, I ga_uint, l
  * ga_long, L ga_ulong, f ga_float, d ga_double, e ga_half; Y: g global, l local memory. All return
  * the old value. */
-#define MUSTER_ATOM(X, type, as, add, xchg)                                                                                    \
-    static __device__ inline type atom_add_##X##g(type *address, type value) { return (type)add((as *)address, (as)value); }   \
-    static __device__ inline type atom_add_##X##l(type *address, type value) { return (type)add((as *)address, (as)value); }   \
-    static __device__ inline type atom_xchg_##X##g(type *address, type value) { return (type)xchg((as *)address, (as)value); } \
-    static __device__ inline type atom_xchg_##X##l(type *address, type value) { return (type)xchg((as *)address, (as)value); }
+#define MUSTER_ATOM(X, type, word, add, xchg)                                                                                      \
+    static __device__ inline type atom_add_##X##g(type *address, type value) { return (type)add((word *)address, (word)value); }   \
+    static __device__ inline type atom_add_##X##l(type *address, type value) { return (type)add((word *)address, (word)value); }   \
+    static __device__ inline type atom_xchg_##X##g(type *address, type value) { return (type)xchg((word *)address, (word)value); } \
+    static __device__ inline type atom_xchg_##X##l(type *address, type value) { return (type)xchg((word *)address, (word)value); }
 
 static __device__ inline double muster_xchg_double(double *address, double value) {
     union {

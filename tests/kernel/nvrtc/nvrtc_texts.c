@@ -30,9 +30,9 @@ static void find_library(void) {
 static void compile(const char *name, const char *source) {
     mst_string text = {0};
     mst_code_image image;
-    const mst_code_text dialect = {"cluda.h", mst_dialect(MST_LANGUAGE_CUDA)};
+    const mst_code_source dialect = {"cluda.h", mst_dialect(MST_LANGUAGE_CUDA)};
     assert_ok(mst_string_print(&text, "#include \"cluda.h\"\n%s", source));
-    const mst_code_program program = {.name = name, .text = text.data, .texts = &dialect, .count = 1};
+    const mst_code_program program = {.name = name, .text = text.data, .sources = &dialect, .count = 1};
     mst_code_target target = {.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = architecture};
     if (mst_code_build(&target, &program, &image) != MUSTER_OK)
         fail_msg("%s: %s\n%s", name, muster_last_error(), image.log ? image.log : "");
