@@ -226,14 +226,15 @@ static muster_status plan_fill(muster_function *function, const char *where, con
     return MUSTER_OK;
 }
 
-static muster_status plan_refuse_counts(const muster_function *function, const char *where, const char *what, int64_t expected,
-                                        const muster_tensor *tensors, int32_t received) {
+/* cold: so that the checks before it stay inline in every call. */
+static __attribute__((cold)) muster_status plan_refuse_counts(const muster_function *function, const char *where, const char *what,
+                                                              int64_t expected, const muster_tensor *tensors, int32_t received) {
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %lld of function '%s', received %s%d", where, what, (long long)expected,
                      mst_function_name(function), tensors || !received ? "" : "NULL as ", (int)received);
 }
 
-static muster_status plan_check_counts(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                       const muster_tensor *outputs, int32_t output_count) {
+static inline muster_status plan_check_counts(const muster_function *function, const char *where, const muster_tensor *inputs,
+                                              int32_t input_count, const muster_tensor *outputs, int32_t output_count) {
     if (input_count != function->input_count || (input_count && !inputs))
         return plan_refuse_counts(function, where, "inputs", function->input_count, inputs, input_count);
     if (output_count != function->output_count || (output_count && !outputs))
