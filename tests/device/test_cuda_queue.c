@@ -361,7 +361,7 @@ static void work_before_and_after_an_adoption_keeps_its_order(void **state) {
     mst_device *device = *state;
     unsigned char *in = patterned(BYTES, 8), out[BYTES];
     mst_cu_stream stream = new_stream(device);
-    void *own = mst_cuda_stream(device), *a = allocated(device, BYTES), *b = allocated(device, BYTES), *c = allocated(device, BYTES);
+    void *created = mst_cuda_stream(device), *a = allocated(device, BYTES), *b = allocated(device, BYTES), *c = allocated(device, BYTES);
     for (int round = 0; round < 20; round++) {
         in[0] = (unsigned char)round;
         assert_ok(device->memory->copy_in(device, a, in, BYTES));
@@ -369,7 +369,7 @@ static void work_before_and_after_an_adoption_keeps_its_order(void **state) {
         assert_ptr_equal(mst_cuda_stream(device), stream);
         assert_ok(device->memory->copy(device, b, a, BYTES));
         assert_ok(mst_cuda_adopt_stream(device, NULL));
-        assert_ptr_equal(mst_cuda_stream(device), own);
+        assert_ptr_equal(mst_cuda_stream(device), created);
         assert_ok(device->memory->copy(device, c, b, BYTES));
         assert_ok(device->memory->copy_out(device, out, c, BYTES));
         assert_ok(device->table->synchronize(device));
@@ -385,9 +385,9 @@ static void work_before_and_after_an_adoption_keeps_its_order(void **state) {
 static void a_stream_of_another_gpu_is_refused(void **state) {
     mst_device *device = *state, *other = opened("1");
     mst_cu_stream stream = new_stream(other);
-    void *own = mst_cuda_stream(device);
+    void *created = mst_cuda_stream(device);
     assert_refused(mst_cuda_adopt_stream(device, stream), MUSTER_INVALID_ARGUMENT, "expected one of the primary context of cuda:0");
-    assert_ptr_equal(mst_cuda_stream(device), own);
+    assert_ptr_equal(mst_cuda_stream(device), created);
     device->in_flight = true;
     assert_refused(mst_cuda_adopt_stream(device, stream), MUSTER_BAD_STATE, "between calls");
     device->in_flight = false;
@@ -398,13 +398,13 @@ static void a_stream_of_another_gpu_is_refused(void **state) {
 static void a_failed_adoption_changes_nothing(void **state) {
     mst_device *device = *state;
     mst_cu_stream stream = new_stream(device);
-    void *own = mst_cuda_stream(device);
+    void *created = mst_cuda_stream(device);
     static const char *const symbols[] = {"cuStreamGetCtx", "cuEventRecord", "cuStreamWaitEvent", "cublasSetStream_v2",
                                           "cublasSetWorkspace_v2"};
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
         muster_sim_inject(symbols[i], 1, i < 3 ? MST_CU_OPERATING_SYSTEM : 14);
         assert_refused(mst_cuda_adopt_stream(device, stream), MUSTER_SYSTEM, symbols[i]);
-        assert_ptr_equal(mst_cuda_stream(device), own);
+        assert_ptr_equal(mst_cuda_stream(device), created);
     }
     end_stream(device, stream);
 }

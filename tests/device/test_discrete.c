@@ -240,29 +240,29 @@ static void its_memory_has_an_end(void **state) {
 
 #if !defined(__SANITIZE_THREAD__) /* ThreadSanitizer allows no new threads in a forked child */
 static void overrun(mst_device *device, void *block) {
-    mst_device *own = NULL;
+    mst_device *opened = NULL;
     /* the parent's device has no thread in this process */
-    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
-    if (contract_launch_scale(own, block, block, 26, 0) != MUSTER_OK) _exit(3); /* 104 bytes */
-    if (own->table->synchronize(own) != MUSTER_OK) _exit(3);
-    own->memory->release(own, block);
+    if (device->table->open(device->table, "7", &opened) != MUSTER_OK) _exit(3);
+    if (opened->memory->allocate(opened, 100, &block) != MUSTER_OK) _exit(3);
+    if (contract_launch_scale(opened, block, block, 26, 0) != MUSTER_OK) _exit(3); /* 104 bytes */
+    if (opened->table->synchronize(opened) != MUSTER_OK) _exit(3);
+    opened->memory->release(opened, block);
 }
 
 static void leak(mst_device *device, void *block) {
-    mst_device *own = NULL;
-    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
-    own->table->close(own);
+    mst_device *opened = NULL;
+    if (device->table->open(device->table, "7", &opened) != MUSTER_OK) _exit(3);
+    if (opened->memory->allocate(opened, 100, &block) != MUSTER_OK) _exit(3);
+    opened->table->close(opened);
 }
 
 static void release_early(mst_device *device, void *block) {
     gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    mst_device *own = NULL;
-    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (own->memory->allocate(own, 100, &block) != MUSTER_OK) _exit(3);
-    if (mst_discrete_call(own, wait_at_gate, &g) != MUSTER_OK) _exit(3);
-    own->memory->release(own, block);
+    mst_device *opened = NULL;
+    if (device->table->open(device->table, "7", &opened) != MUSTER_OK) _exit(3);
+    if (opened->memory->allocate(opened, 100, &block) != MUSTER_OK) _exit(3);
+    if (mst_discrete_call(opened, wait_at_gate, &g) != MUSTER_OK) _exit(3);
+    opened->memory->release(opened, block);
 }
 
 static void *sync_elsewhere(void *argument) {
@@ -273,19 +273,19 @@ static void *sync_elsewhere(void *argument) {
 
 static void issue_from_two_threads(mst_device *device, void *block) {
     gate g = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    mst_device *own = NULL;
+    mst_device *opened = NULL;
     (void)block;
     pthread_t thread;
-    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    if (mst_discrete_call(own, wait_at_gate, &g) != MUSTER_OK) _exit(3);
-    if (pthread_create(&thread, NULL, sync_elsewhere, own) != 0) _exit(3);
-    (void)own->table->synchronize(own); /* whichever thread comes second aborts: the first never returns */
+    if (device->table->open(device->table, "7", &opened) != MUSTER_OK) _exit(3);
+    if (mst_discrete_call(opened, wait_at_gate, &g) != MUSTER_OK) _exit(3);
+    if (pthread_create(&thread, NULL, sync_elsewhere, opened) != 0) _exit(3);
+    (void)opened->table->synchronize(opened); /* whichever thread comes second aborts: the first never returns */
 }
 
 static void parameters_of_another_kernel(mst_device *device, void *block) {
-    mst_device *own = NULL;
-    if (device->table->open(device->table, "7", &own) != MUSTER_OK) _exit(3);
-    (void)own->code->launch(own, &contract_scale_kernel, 1, &block, sizeof block);
+    mst_device *opened = NULL;
+    if (device->table->open(device->table, "7", &opened) != MUSTER_OK) _exit(3);
+    (void)opened->code->launch(opened, &contract_scale_kernel, 1, &block, sizeof block);
 }
 
 static void misuse_aborts(void **state) {
