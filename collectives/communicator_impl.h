@@ -103,8 +103,8 @@ struct muster_communicator {
 static inline mst_worker_collectives *mst_collectives_of(const muster_worker *worker) { return worker->slots[MST_SLOT_COLLECTIVES]; }
 /* Has the worker begun a group in this run that it has not ended? */
 static inline bool mst_worker_has_open_group(const muster_worker *worker) {
-    const mst_worker_collectives *own = mst_collectives_of(worker);
-    return own->open_groups > 0 && own->group_epoch == worker->epoch;
+    const mst_worker_collectives *state = mst_collectives_of(worker);
+    return state->open_groups > 0 && state->group_epoch == worker->epoch;
 }
 /* True while the body runs once for each logical shard of the worker. The public collectives are
  * refused in such a body, because the number of its runs depends on the number of devices. */

@@ -14,10 +14,10 @@ muster_status mst_group_begin(muster_communicator *communicator, muster_worker *
     }
     group->count = 0;
     group->epoch = worker->epoch;
-    mst_worker_collectives *own = mst_collectives_of(worker);
-    if (own->group_epoch != worker->epoch) own->open_groups = 0; /* those of an aborted run were never ended */
-    own->group_epoch = worker->epoch;
-    own->open_groups++;
+    mst_worker_collectives *state = mst_collectives_of(worker);
+    if (state->group_epoch != worker->epoch) state->open_groups = 0; /* those of an aborted run were never ended */
+    state->group_epoch = worker->epoch;
+    state->open_groups++;
     return MUSTER_OK;
 }
 

@@ -56,7 +56,7 @@ static mst_pool_options pool_options(const muster_runtime *runtime, const muster
 static void log_missed(const muster_runtime_options *options, const char *plural, const char *reason) {
     static _Atomic bool said;
     if (atomic_exchange(&said, true)) return;
-    char line[MST_MESSAGE_SIZE + 64];
+    char line[MST_MESSAGE_SIZE + 128];
     snprintf(line, sizeof line, "this machine's %.32s are not used, its CPU cores are: %s", plural, reason);
     log_of(options)(options->log_user, line);
 }

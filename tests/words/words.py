@@ -70,19 +70,10 @@ def find_faults(source, rules, allowed):
     return faults, used, read
 
 
-def read_pending():
-    """Identifiers that are still to be renamed. Without the file there are none."""
-    path = HERE / "pending.txt"
-    return set(path.read_text().split()) if path.exists() else set()
-
-
 def main(source, listed):
     rules = read_rules((HERE / "retired.txt").read_text())
     allowed = read_allowed((HERE / "allowed.txt").read_text())
     faults, used, read = find_faults(source, rules, allowed)
-    pending = read_pending() & set(faults) if not listed else set()
-    for name in pending:
-        del faults[name]
     if listed:
         for name, places in sorted(faults.items(), key=lambda item: (item[1][0][2], item[0])):
             print(f"{places[0][2]:12} {name:32} {len(places):4}  {' '.join(sorted({place[0] for place in places})[:4])}")
@@ -93,7 +84,7 @@ def main(source, listed):
     unused = set(allowed) - used
     for pattern in sorted(unused):
         print(f"tests/words/allowed.txt: {pattern} is used nowhere")
-    print(f"{read} names read, {len(rules)} retired words, {len(allowed)} exceptions, {len(faults)} identifiers with a retired word, {len(pending)} still to be renamed")
+    print(f"{read} names read, {len(rules)} retired words, {len(allowed)} exceptions, {len(faults)} identifiers with a retired word")
     return 0 if not faults and not unused and read > 10000 else 1
 
 
