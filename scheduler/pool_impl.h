@@ -1,6 +1,6 @@
-/* The pool: one worker per device. Every run gives all workers the same task; the caller's thread
- * serves rank 0, unless dedicated_rank0 gives it a thread. It knows nothing of functions and
- * collectives. */
+/* The pool: one worker per device. A run gives all workers the same task. The caller's thread is
+ * the worker of rank 0, unless dedicated_rank0 gives that worker a thread of its own. The pool
+ * knows nothing of functions and collectives. */
 #ifndef MST_POOL_IMPL_H
 #define MST_POOL_IMPL_H
 
@@ -8,7 +8,8 @@
 #include "worker_impl.h"
 
 typedef struct mst_pool_options {
-    /* >= 0; the pool lowers it to 0 when workers exceed allowed CPUs or under a real-time policy */
+    /* 0 or more. The pool sets it to 0 if there are more workers than allowed CPUs, and under a
+     * real-time policy. */
     int64_t spin_ns;
     int64_t warn_after_ns; /* negative: never */
     int64_t fail_after_ns; /* negative: never */
@@ -20,54 +21,59 @@ typedef struct mst_pool_options {
 
 typedef muster_status (*mst_task)(muster_worker *worker, void *argument);
 
-/* devices: borrowed, `count` of them. Worker threads start here. On failure nothing is left.
- * destroy joins them (after fork: forgets them). */
+/* Creates the pool and starts its threads. The `count` devices stay the caller's. A failure leaves
+ * nothing. */
 muster_status mst_pool_create(const mst_pool_options *options, mst_device *const *devices, int32_t count, mst_pool **pool);
+/* Ends the threads and joins them. A child after fork has no such threads, and joins none. */
 void mst_pool_destroy(mst_pool *pool);
 int32_t mst_pool_size(const mst_pool *pool);
 muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank);
-const mst_pool_options *mst_pool_settings(const mst_pool *pool); /* as decided: spin_ns after the rules */
+/* The options in use: spin_ns is what the pool has decided. */
+const mst_pool_options *mst_pool_settings(const mst_pool *pool);
 
-/* enter: gives this thread the pool, in order of arrival; waits at most timeout_ns (<= 0: for
- * ever). Refuses inside a task of any pool (BAD_STATE), after fork (BAD_STATE), and with TIMEOUT.
- * where: the public function's name for messages. leave: gives the pool to the next thread. */
+/* Gives the pool to this thread. Threads get it in the order in which they ask, and wait at most
+ * timeout_ns (0 or less: for ever). `where` names the public function in messages. Errors:
+ * BAD_STATE (inside a task of any pool, or after fork), TIMEOUT. */
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns);
+/* Gives the pool to the next thread. */
 void mst_pool_leave(mst_pool *pool);
 
-/* Between enter and leave. run: task on every worker; returns when all have come back: the end of
- * the run is a rendezvous that every worker passes in every outcome. The first failure wins; its
- * message becomes the caller's, with " (rank R)" if size > 1. ABORTED never wins.
- * run_single: on rank 0 alone in this thread, worker->size 1. Scratch of every worker is given back
- * at the end, after a device sync. */
+/* Runs the task on every worker. The calling thread has entered the pool. Returns when the task has
+ * returned on every worker, whatever the outcome. The first failure decides the status and the
+ * caller's message, with " (rank R)" behind it if there are several workers; ABORTED never decides.
+ * At the end every worker waits for its device and gives its scratch back. */
 muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument);
+/* The same on rank 0 alone, whose worker->size is 1 meanwhile. */
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument);
 
-/* A call that no thread waits for. It queues in the order of enter, and a thread of the pool makes
- * it; the first such call starts that thread.
- * run: on that thread; status OK: the job has the pool and must leave it; TIMEOUT: the pool was not
- * free in time. When run begins the job is no longer the queue's. submit refuses what enter
- * refuses, a full queue (BAD_STATE), and a thread that cannot be started (SYSTEM). */
+/* Queues a job, a call for which no thread of the program waits. It gets the pool in the same order
+ * as the threads that enter. A thread of the pool runs the job; the first job starts that thread.
+ * Errors: those of mst_pool_enter but TIMEOUT, BAD_STATE (the queue is full), SYSTEM (the thread
+ * cannot be started). */
 enum { MST_QUEUE_LENGTH = 64 };
 typedef struct mst_job mst_job;
 muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, int64_t timeout_ns);
 
-/* For the next run only, between enter and run: 0: the pool's own; negative: never. */
+/* Sets the deadlines of the next run alone. Call it between enter and run. 0 means the pool's own
+ * deadline, a negative number none. */
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);
 
 /* A place in the queue of the ticket lock. */
 typedef struct mst_ticket {
     mst_counter counter; /* 1: the lock is held for this ticket */
     struct mst_ticket *previous, *next;
-    bool granted; /* under the lock */
+    bool granted; /* guarded by the lock */
 } mst_ticket;
 
-/* A job of mst_pool_submit. The rest is the queue's. */
+/* A job. The caller of mst_pool_submit sets `run`; the queue sets the rest. */
 struct mst_job {
+    /* Called on the thread of the queue, when the job has left the queue. With OK the job has the
+     * pool and must leave it. With TIMEOUT the pool was not free in time. */
     void (*run)(mst_job *job, muster_status status);
-    const char *where; /* a literal: the public function's name for messages */
+    const char *where; /* a literal: the name of the public function for messages */
     int64_t timeout_ns, queued_ns;
     mst_ticket waiter;
-    bool taken; /* the lock was free */
+    bool taken; /* the lock was free, so that the job has it without a wait */
     mst_job *next;
 };
 

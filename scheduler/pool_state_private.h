@@ -16,10 +16,10 @@ typedef struct mst_ticket_lock {
     mst_ticket *first, *last;
 } mst_ticket_lock;
 
-/* How long to spin: spins that end without what they waited for halve it, down to a 64th, others
- * double it, up to the pool's. A peer that shares its CPU with other programs comes milliseconds
- * late; to spin for it takes CPU time from it, and from the thread that is to run next. Every 32nd
- * failure tries the full length again. */
+/* How long a wait spins. A spin that ends in vain halves the length, down to a 64th of the pool's;
+ * a spin that ends in time doubles it, up to the pool's. A peer that shares its CPU with other
+ * programs may arrive milliseconds late: a thread that spins for it takes CPU time from the peer,
+ * and from the thread that is to run next. Every 32nd failure tries the full length again. */
 typedef struct mst_spin {
     int64_t shift; /* the pool's length is divided by 2 to the power of this */
     uint32_t failures;
@@ -39,40 +39,41 @@ static inline void mst_spin_report(mst_spin *spin, bool in_time) {
 /* A wait of this worker for its own device, which calls back from time to time (pool_device.c).
  * Touched by the worker's thread only. */
 typedef struct mst_device_wait {
-    uint64_t epoch;   /* of the run that this describes; host devices only, whose runs begin without it */
+    uint64_t epoch;   /* the run that this describes; for host devices alone, whose runs begin without setting it */
     bool in_run;      /* the thread runs a task: only then is there a deadline */
-    int64_t since_ns; /* 0: has not waited long enough to be asked */
-    uint64_t events;  /* of the recorder when it began */
+    int64_t since_ns; /* when the wait began, as its first call back saw it; 0: none yet */
+    uint64_t events;  /* the number of events in the recorder at that time */
     bool warned;
-    bool interrupted; /* in this run: the device may still have work that no sync has waited for */
-    bool draining;    /* the last wait of such a run */
-    bool given_up;    /* it was in vain */
+    bool interrupted; /* a wait of this run was interrupted: the device may still have work */
+    bool draining;    /* this is the wait for that work */
+    bool given_up;    /* the wait for that work was in vain */
 } mst_device_wait;
 
 /* What only the pool needs of a worker. */
 typedef struct mst_worker_state {
     _Alignas(MST_CACHE_LINE) muster_worker worker;
-    /* All that wait for this worker sleep here. Notified when it arrives, leaves, posts, takes or
-     * returns, and when a run is aborted. */
+    /* Every thread that waits for this worker sleeps here. It is notified when the worker arrives,
+     * leaves, posts, takes or returns, and when a run is aborted. */
     _Alignas(MST_CACHE_LINE) mst_eventcount eventcount;
     _Atomic uint64_t finished; /* the newest epoch whose task has returned here */
     /* the newest epoch in which this worker will enter only the last rendezvous of the run */
     _Atomic uint64_t done_with;
-    uint64_t seen;                  /* newest dispatched epoch that this thread has taken */
-    mst_spin spin;                  /* of this worker's waits for others in a run */
+    uint64_t seen;                  /* the newest dispatched epoch that this thread has taken */
+    mst_spin spin;                  /* the spins of this worker's waits for others in a run */
     pthread_t thread;               /* rank 0: the thread of the run in progress */
-    char message[MST_MESSAGE_SIZE]; /* of the failure that this rank has reported */
+    char message[MST_MESSAGE_SIZE]; /* the message of the failure that this rank has reported */
     mst_device_wait device_wait;
     /* bytes that the device could not give during this run, because its driver must not be called
      * then */
     int64_t refused;
 } mst_worker_state;
 
-/* The thread that makes calls for which no thread of the program waits (pool_queue.c). */
+/* The queue of jobs, and the thread that runs them (pool_queue.c). The lock guards the members
+ * below `changed`. */
 typedef struct mst_call_queue {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    mst_job *first, *last; /* the rest is under the lock */
+    mst_job *first, *last;
     int32_t count;
     bool open, started, closing;
     pthread_t thread;
@@ -90,26 +91,26 @@ struct mst_pool {
     /* The line of failure: epoch << 20 | rank << 8 | code. A word of an older epoch means
      * nothing. */
     _Alignas(MST_CACHE_LINE) _Atomic uint64_t failure;
-    _Atomic uint64_t least_epoch;         /* of the next run: above the tags that long runs have used up */
-    _Atomic bool refused;                 /* some worker has refused bytes */
-    int64_t warn_after_ns, fail_after_ns; /* of the run in progress */
+    _Atomic uint64_t least_epoch;         /* the next run's epoch is at least this: above the tags of long runs */
+    _Atomic bool refused;                 /* the device of some worker has refused bytes */
+    int64_t warn_after_ns, fail_after_ns; /* the deadlines of the run in progress */
     /* Written between runs only. */
     _Alignas(MST_CACHE_LINE) mst_worker_state *states;
     int32_t size;
-    int32_t threads;      /* started */
+    int32_t threads;      /* threads that were started */
     bool dedicated_rank0; /* rank 0 has a thread of its own, too */
     bool watches;         /* some device has queues of its own */
     _Atomic int32_t lost; /* devices that have not come back from a run */
-    int32_t yields;       /* of a wait, where there is no spinning */
+    int32_t yields;       /* how often a wait that does not spin gives its CPU away */
     mst_pool_options options;
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_ticket_lock tickets;
     mst_call_queue queue;
-    /* Rank 0's thread, where it has one, is woken apart from the others, so that a run of rank 0
-     * alone wakes nobody else. */
+    /* Rank 0's thread, if it has one, is woken by a counter of its own, so that a run of rank 0
+     * alone wakes no other thread. */
     _Alignas(MST_CACHE_LINE) mst_counter master; /* value: epoch */
-    /* of the callers' waits for the end of a run, where rank 0 has a thread of its own */
+    /* the spins of the callers' waits for the end of a run, if rank 0 has a thread of its own */
     mst_spin caller_spin;
     /* Written in every run, so apart from what the workers read in every run. */
     _Alignas(MST_CACHE_LINE) uint64_t epoch;
@@ -118,29 +119,34 @@ struct mst_pool {
 /* ticket_lock.c */
 muster_status mst_ticket_lock_open(mst_ticket_lock *tickets);
 void mst_ticket_lock_close(mst_ticket_lock *tickets);
-/* false: timed out. */
+/* Takes the lock. False at the timeout. */
 bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns);
 void mst_ticket_lock_release(mst_ticket_lock *tickets);
-/* The same in two steps. queue: true: the lock is taken at once; else `waiter` has its place in the
- * order and must stay until wait has returned. */
+/* The first step of taking the lock. True: the lock is taken. False: `waiter` has its place in the
+ * order, and its memory must stay until mst_ticket_lock_wait has returned. */
 bool mst_ticket_lock_queue(mst_ticket_lock *tickets, mst_ticket *waiter);
+/* The second step. False at the timeout. */
 bool mst_ticket_lock_wait(mst_ticket_lock *tickets, mst_ticket *waiter, int64_t timeout_ns);
 
-/* pool_queue.c. close: serves what is queued, ends the thread; forked: in a child, which has no
- * such thread. */
+/* pool_queue.c */
 muster_status mst_call_queue_open(mst_call_queue *queue);
+/* Runs the jobs that are queued, and ends the thread. `forked` says that this is a child after
+ * fork, which has no such thread. */
 void mst_call_queue_close(mst_call_queue *queue, bool forked);
 
-/* pool_device.c: devices with queues of their own. watch: from now on the waits of this worker for
- * its device are bounded. begin and end: around the task of a run, on the worker's thread; end
- * waits for the device. reserve_refused: between runs. refusal: DEVICE_LOST where rank 0 (or,
- * unless `single`, any rank) has lost its device. */
+/* pool_device.c: the waits for devices. */
+/* From now on the waits of this worker for its device have the deadlines of the run. */
 void mst_device_watch(mst_worker_state *state);
 void mst_device_unwatch(mst_worker_state *state);
+/* Call it on the worker's thread before the task of a run. */
 muster_status mst_device_begin(mst_worker_state *state);
+/* Call it on the worker's thread after the task of a run. It waits for the device. */
 muster_status mst_device_end(mst_worker_state *state);
-void mst_devices_clear_in_flight(mst_pool *pool); /* between runs: no collective is in flight */
+/* Call it between runs: tells every device that no collective is in flight. */
+void mst_devices_clear_in_flight(mst_pool *pool);
+/* Call it between runs: reserves the bytes that devices have refused during the last run. */
 void mst_device_reserve_refused(mst_pool *pool);
+/* DEVICE_LOST if rank 0 has lost its device or, unless `single`, if any rank has. */
 muster_status mst_device_refusal(const mst_pool *pool, bool single);
 
 /* failure.c */
@@ -150,17 +156,20 @@ muster_status mst_failure_code(uint64_t word);
 bool mst_run_aborted(const mst_pool *pool, uint64_t epoch);
 /* The outcome of the run, as the last error of the caller's thread. */
 muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
-/* The headline and what each worker did last, in one piece. */
+/* Logs the headline and what each worker did last, in one call of the log. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
-/* pool.c. ready: may this thread enter? (not inside a task, not after fork). notify_all: wakes
- * everyone who waits for any worker. */
+/* pool.c */
+/* Fails if this thread may not enter: inside a task, and after fork. */
 muster_status mst_pool_ready(const mst_pool *pool, const char *where);
+/* Wakes every thread that waits for any worker. */
 void mst_pool_notify_all(mst_pool *pool);
 
-/* worker.c: gives all scratch of this worker back; several blocks become one of the same total.
- * release: to the device. */
+/* worker.c */
+/* Makes all scratch of this worker free for the next run. Several blocks become one of their total
+ * size. */
 void mst_worker_scratch_reset(muster_worker *worker);
+/* Gives the memory of all scratch of this worker back to the device. */
 void mst_worker_scratch_release(muster_worker *worker);
 
 #endif

@@ -4,10 +4,11 @@
 
 #include <stdint.h>
 
-/* cores: one logical CPU per allowed physical core (hwloc opened at run time, else the kernel's
- * files), cut to the cgroup quota. cpus[capacity] out. Returns the number of cores (>= 1). allowed:
- * number of logical CPUs (affinity and quota). */
+/* Fills cpus[capacity] with one logical CPU of each physical core that the process may use, at most
+ * as many as the cgroup's quota allows, and returns the number of these cores (1 or more). The
+ * cores come from hwloc, which is opened at run time, or else from the kernel's files. */
 int32_t mst_topology_cores(int32_t *cpus, int32_t capacity);
+/* The number of logical CPUs that the affinity mask and the quota allow. */
 int32_t mst_topology_allowed(void);
 const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */
 
