@@ -109,7 +109,8 @@ static void a_refused_call_leaves_no_deadline_behind(void **unused) {
     world t;
     open_world(&t, -1, -1);
     const muster_call_options soon = deadlines(0, 1);
-    assert_refused(muster_function_call(t.f, NULL, 0, NULL, 0, &soon), MUSTER_INVALID_ARGUMENT, "takes 1");
+    assert_refused(muster_function_call(t.f, NULL, 0, NULL, 0, &soon), MUSTER_INVALID_ARGUMENT,
+                   "inputs: expected the 1 of function 'f', received 0");
     assert_ok(call(&t, 1, true, NULL));
     fixture_close(t.runtime);
 }
