@@ -19,6 +19,11 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
     return mst_error(status, "function '%s': %s", name, reason);
 }
 
+/* The first slice from `slice` on for which the body runs; the number of slices if there is none. */
+static int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
+    return call->function->runs_without_rows ? slice : mst_slice_with_rows(shard->rows, call->function->plan.slices, slice);
+}
+
 /* While the device computes this slice, the rows of the next slice that runs the body are
  * copied. */
 static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
@@ -26,13 +31,9 @@ static muster_status send_next(mst_call *call, muster_worker *worker, int64_t sl
     const mst_logical_shard *shard = mst_call_shard(call, worker);
     const int64_t slices = function->plan.slices;
     if (!mst_stage_overlaps(call, worker->device)) return MUSTER_OK;
-    int64_t next = slice + 1, begin = 0, end = 0;
-    for (; next < slices; next++) {
-        begin = mst_slice_edge(shard->rows, slices, next);
-        end = mst_slice_edge(shard->rows, slices, next + 1);
-        if (begin < end || function->runs_without_rows) break;
-    }
-    return mst_stage_used(call, worker, next < slices ? next : -1, begin, end);
+    const int64_t next = next_slice(call, shard, slice + 1);
+    if (next == slices) return mst_stage_used(call, worker, -1, 0, 0);
+    return mst_stage_used(call, worker, next, mst_slice_edge(shard->rows, slices, next), mst_slice_edge(shard->rows, slices, next + 1));
 }
 
 static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
@@ -41,7 +42,6 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     mst_rank *rank = mst_call_rank(call, worker);
     const mst_logical_shard *shard = rank->shard;
     const int64_t begin = mst_slice_edge(shard->rows, plan->slices, slice), end = mst_slice_edge(shard->rows, plan->slices, slice + 1);
-    if (begin == end && !function->runs_without_rows) return MUSTER_OK;
     if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
     rank->body.first_row = shard->first_row + begin;
     rank->body.rows = end - begin;
@@ -75,7 +75,9 @@ static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_l
     rank->shard = shard;
     rank->body.shard = mst_call_shard_number(call, shard) * call->shards_each;
     mst_outputs_reset(call, worker);
-    for (int64_t slice = 0; shard->runs && slice < plan->slices; slice++) MUSTER_TRY(call_run_slice(call, worker, slice));
+    for (int64_t slice = shard->runs ? next_slice(call, shard, 0) : plan->slices; slice < plan->slices;
+         slice = next_slice(call, shard, slice + 1))
+        MUSTER_TRY(call_run_slice(call, worker, slice));
     return mst_outputs_finish(call, worker);
 }
 
