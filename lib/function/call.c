@@ -19,7 +19,8 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
     return mst_error(status, "function '%s': %s", name, reason);
 }
 
-/* The first slice from `slice` on for which the body runs; the number of slices if there is none. */
+/* The first slice from `slice` on for which the body runs; the number of slices if there is
+ * none. */
 static int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
     return call->function->runs_without_rows ? slice : mst_slice_with_rows(shard->rows, call->function->plan.slices, slice);
 }

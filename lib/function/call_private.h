@@ -135,8 +135,8 @@ static inline int32_t mst_call_shard_number(const mst_call *call, const mst_logi
 static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice) {
     return slices == 1 ? (slice ? rows : 0) : (int64_t)((__int128)rows * slice / slices);
 }
-/* The first slice from `slice` on that has rows; `slices` if there is none. There may be more slices
- * than anybody could count through. */
+/* The first slice from `slice` on that has rows; `slices` if there is none. There may be more
+ * slices than anybody could count through. */
 static inline int64_t mst_slice_with_rows(int64_t rows, int64_t slices, int64_t slice) {
     if (slices == 1) return rows > 0 ? slice : 1;
     const int64_t row = mst_slice_edge(rows, slices, slice);
