@@ -25,7 +25,7 @@ static void is_message(const mst_recorded *event, const char *name, int32_t peer
     assert_int_equal(event->peer, peer);
     assert_int_equal(event->tag, INT32_MAX);
     assert_int_equal(event->bytes, 24);
-    /* behind the meetings of the split */
+    /* behind the new_pairs of the split */
     assert_int_equal(event->sequence, collectives_devices() == COLLECTIVES_GPUS ? 4 : 3);
     assert_true(event->end >= event->start);
 }

@@ -147,7 +147,7 @@ static void run_whole(void) {
 static bool met[4][4][FAULTS_KINDS][FAULTS_KINDS];
 static const int32_t extents[4] = {FAULTS_KINDS, ALGORITHMS, FAULTS - FAULT_FAILS, MEMBERS};
 
-static int32_t meetings(const int32_t at[4], bool mark) {
+static int32_t new_pairs(const int32_t at[4], bool mark) {
     int32_t fresh = 0;
     for (int32_t a = 0; a < 4; a++) {
         for (int32_t b = a + 1; b < 4; b++) {
@@ -161,17 +161,17 @@ static int32_t meetings(const int32_t at[4], bool mark) {
 
 /* With these two coordinates fixed, of many draws the one in which most values meet for the first
  * time. */
-static void run_meeting(int32_t a, int32_t b, int32_t i, int32_t j, uint64_t *random) {
+static void run_pair(int32_t a, int32_t b, int32_t i, int32_t j, uint64_t *random) {
     int32_t best[4] = {0}, most = -1;
     for (int32_t draw = 0; draw < 30; draw++) {
         int32_t at[4];
         for (int32_t d = 0; d < 4; d++) at[d] = d == a ? i : d == b ? j : (int32_t)faults_random(random, (uint32_t)extents[d]);
-        if (faults_excuse((faults_kind)at[0], (faults_fault)(at[2] + FAULT_FAILS)) || meetings(at, false) <= most) continue;
-        most = meetings(at, false);
+        if (faults_excuse((faults_kind)at[0], (faults_fault)(at[2] + FAULT_FAILS)) || new_pairs(at, false) <= most) continue;
+        most = new_pairs(at, false);
         memcpy(best, at, sizeof best);
     }
     if (most <= 0) return;
-    meetings(best, true);
+    new_pairs(best, true);
     run_case(&(fault_case){(faults_kind)best[0], best[1], best[3], (faults_fault)(best[2] + FAULT_FAILS)});
 }
 
@@ -181,7 +181,7 @@ static void run_pairs(uint64_t random) {
         for (int32_t b = a + 1; b < 4; b++) {
             for (int32_t i = 0; i < extents[a]; i++) {
                 for (int32_t j = 0; j < extents[b]; j++) {
-                    if (!met[a][b][i][j]) run_meeting(a, b, i, j, &random);
+                    if (!met[a][b][i][j]) run_pair(a, b, i, j, &random);
                 }
             }
         }

@@ -54,14 +54,14 @@ static void test_the_root_whose_count_is_wrong(void **state) {
     refused(wrong_sum, -1, MUSTER_SHAPE_MISMATCH, "gather: output of rank 0 (worker 3): expected 4 elements");
 }
 
-static muster_status wrong_parcel(muster_worker *w, muster_communicator *part, int32_t rank) {
+static muster_status wrong_block(muster_worker *w, muster_communicator *part, int32_t rank) {
     int64_t sent[2] = {1, 1}, received[2] = {1, rank == 0 ? 2 : 1};
     return muster_worker_all_to_all_uneven(w, part, values_make(w, 2, 0, 0), sent, values_make(w, 1 + received[1], 0, 0), received);
 }
 
-static void test_both_ends_of_a_wrong_parcel(void **state) {
+static void test_both_ends_of_a_wrong_block(void **state) {
     (void)state;
-    refused(wrong_parcel, -1, MUSTER_SHAPE_MISMATCH,
+    refused(wrong_block, -1, MUSTER_SHAPE_MISMATCH,
             "all_to_all: rank 1 (worker 2) sends 1 elements to rank 0 (worker 3), which expects 2 from it");
 }
 
@@ -150,7 +150,7 @@ int main(void) {
         cmocka_unit_test(test_a_mismatch),
         cmocka_unit_test(test_the_roots_of_a_mismatch),
         cmocka_unit_test(test_the_root_whose_count_is_wrong),
-        cmocka_unit_test(test_both_ends_of_a_wrong_parcel),
+        cmocka_unit_test(test_both_ends_of_a_wrong_block),
         cmocka_unit_test(test_a_rank_that_returns),
         cmocka_unit_test(test_a_deadline),
         cmocka_unit_test(test_both_ends_of_a_message),

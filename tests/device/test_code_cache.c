@@ -168,12 +168,12 @@ static void test_a_damaged_entry_is_compiled_again(void **state) {
 static void test_what_is_no_file_is_a_miss(void **state) {
     (void)state;
     fake f = {0};
-    char path[512], aside[600];
+    char path[512], moved[600];
     found(&f);
     assert_int_equal(files(path), 1);
-    snprintf(aside, sizeof aside, "%s.aside", path);
-    assert_int_equal(rename(path, aside), 0);
-    assert_int_equal(symlink(aside, path), 0);
+    snprintf(moved, sizeof moved, "%s.moved", path);
+    assert_int_equal(rename(path, moved), 0);
+    assert_int_equal(symlink(moved, path), 0);
     assert_false(found(&f)); /* and puts a file there */
     assert_true(found(&f));
     assert_int_equal(unlink(path), 0);

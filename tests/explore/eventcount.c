@@ -258,7 +258,7 @@ static void prepare_deadline(const void *context) {
     explore_thread("waiter", wait_timed, NULL);
 }
 
-const explore_scenario explore_bell_scenarios[] = {
+const explore_scenario explore_eventcount_scenarios[] = {
     {.name = "eventcount/there_and_back", .prepare = prepare_ping_pong, .finish = finish_board, .context = &asleep},
     {.name = "eventcount/there_and_back_woken_for_no_reason",
      .prepare = prepare_ping_pong,

@@ -39,7 +39,7 @@ void explore_quiet(const void *address, size_t bytes);
 void explore_name(const void *address, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int32_t explore_thread(const char *name, void *(*entry)(void *), void *argument);
 /* The threads so far go on, in one order only, until all of them sleep. */
-void explore_settle(void);
+void explore_drain(void);
 /* In the end, threads may be asleep on this word (and on no other). */
 void explore_may_sleep(const void *futex);
 
@@ -72,7 +72,7 @@ typedef struct explore_result {
 /* Prints the trace of the first fault. */
 explore_result explore_run(const explore_scenario *scenario);
 
-extern const explore_scenario explore_bell_scenarios[], explore_party_scenarios[], explore_lost_scenarios[], explore_mailbox_scenarios[],
-    explore_pool_scenarios[];
+extern const explore_scenario explore_eventcount_scenarios[], explore_team_scenarios[], explore_lost_scenarios[],
+    explore_mailbox_scenarios[], explore_pool_scenarios[];
 
 #endif

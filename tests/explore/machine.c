@@ -612,7 +612,7 @@ void machine_step(const step *chosen) {
     forget_counters();
 }
 
-void explore_settle(void) {
+void explore_drain(void) {
     for (bool moved = true; moved;) {
         moved = false;
         for (int32_t i = 0; i < world.thread_count; i++) {

@@ -61,7 +61,7 @@ static void name_pool(mst_pool *pool) {
     }
 }
 
-static void name_party(mst_team *team) {
+static void name_team(mst_team *team) {
     for (int32_t member = 0; member < team->size; member++) {
         mst_team_member *state = &team->members[member];
         for (int32_t line = 0; line < 2; line++) {
@@ -107,12 +107,12 @@ void rank_prepare(const void *context) {
                                 .log = no_log};
     s = explore_alloc(sizeof(*s));
     EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
-    if (!scenario->awake) explore_settle();
+    if (!scenario->awake) explore_drain();
     EXPLORE_CHECK(mst_team_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->team) ==
                       MUSTER_OK,
                   "no team");
     name_pool(s->pool);
-    name_party(s->team);
+    name_team(s->team);
     if (scenario->boxes) open_boxes();
     promise();
     if (!scenario->destroys) {

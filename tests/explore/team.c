@@ -9,7 +9,7 @@ static const rank_scenario inline_three = {.size = 3, .runs = {{.body = rendezvo
 static const rank_scenario address_two = {.size = 2, .runs = {{.body = rendezvous_by_address, .rounds = 2}}};
 static const rank_scenario address_three = {.size = 3, .runs = {{.body = rendezvous_by_address, .rounds = 1}}};
 
-const explore_scenario explore_party_scenarios[] = {
+const explore_scenario explore_team_scenarios[] = {
     RANK_SCENARIO("team/inline_2_ranks_4_rounds", inline_two),
     RANK_SCENARIO("team/inline_2_ranks_2_rounds_spinning", inline_spinning),
     RANK_SCENARIO("team/by_address_2_ranks_2_rounds", address_two),

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PROGRAM_ROWS = 8192, PROGRAM_COLUMNS = 8, PROGRAM_PICKED = 1024, PROGRAM_COUNT = 3000 };
+enum { PROGRAM_ROWS = 8192, PROGRAM_COLUMNS = 8, PROGRAM_GATHERED = 1024, PROGRAM_COUNT = 3000 };
 
 /* NCCL's ways on two GPUs, one of them by its PCI id; and those of virtual devices, the second by
  * the UUID. */
@@ -34,7 +34,7 @@ typedef struct program {
     const char *devices;
     int64_t fail_after_ns;
     float *x, *registered;
-    int64_t *picked;
+    int64_t *gathered;
     char log[2048];
 } program;
 
@@ -108,17 +108,17 @@ static muster_status program_calls(program *p, muster_function *f, muster_variab
     float results[2] = {0}, late[2] = {0}, values[16];
     muster_tensor outputs[] = {muster_f32(&results[0]), muster_f32(&results[1])},
                   late_outputs[] = {muster_f32(&late[0]), muster_f32(&late[1])};
-    muster_call_options sliced, picked;
+    muster_call_options sliced, gathered;
     muster_pending *pending;
     muster_call_options_init(&sliced);
-    muster_call_options_init(&picked);
+    muster_call_options_init(&gathered);
     sliced.slices = 2;
-    picked.batch = (muster_selection){.kind = MUSTER_LIST, .indices = p->picked, .index_count = PROGRAM_PICKED};
+    gathered.batch = (muster_selection){.kind = MUSTER_LIST, .indices = p->gathered, .index_count = PROGRAM_GATHERED};
     MUSTER_TRY(muster_function_call(f, (muster_tensor[]){muster_f32(p->x, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &sliced));
     MUSTER_TRY(program_check(results, PROGRAM_ROWS));
     MUSTER_TRY(
-        muster_function_call(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &picked));
-    MUSTER_TRY(program_check(results, PROGRAM_PICKED));
+        muster_function_call(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &gathered));
+    MUSTER_TRY(program_check(results, PROGRAM_GATHERED));
     MUSTER_TRY(muster_function_call_async(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, late_outputs,
                                           2, NULL, &pending));
     MUSTER_TRY(muster_pending_wait(pending));
@@ -159,17 +159,17 @@ static program program_make(const char *devices, int64_t fail_after_ns) {
     const size_t bytes = PROGRAM_ROWS * PROGRAM_COLUMNS * sizeof(float);
     p.x = malloc(bytes);
     p.registered = aligned_alloc(4096, bytes);
-    p.picked = malloc(PROGRAM_PICKED * sizeof *p.picked);
-    if (!p.x || !p.registered || !p.picked) abort();
+    p.gathered = malloc(PROGRAM_GATHERED * sizeof *p.gathered);
+    if (!p.x || !p.registered || !p.gathered) abort();
     for (int i = 0; i < PROGRAM_ROWS * PROGRAM_COLUMNS; i++) p.x[i] = p.registered[i] = 1;
-    for (int i = 0; i < PROGRAM_PICKED; i++) p.picked[i] = 2 * i + 1;
+    for (int i = 0; i < PROGRAM_GATHERED; i++) p.gathered[i] = 2 * i + 1;
     return p;
 }
 
 static void program_free(program *p) {
     free(p->x);
     free(p->registered);
-    free(p->picked);
+    free(p->gathered);
 }
 
 static void program_machine(uint64_t seed) {

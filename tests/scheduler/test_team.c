@@ -189,7 +189,7 @@ static muster_status slow_reader_task(muster_worker *worker, void *argument) {
     return status;
 }
 
-static void nobody_leaves_a_lost_run_while_a_peer_reads(void **state) {
+static void nobody_leaves_an_aborted_run_while_a_peer_reads(void **state) {
     (void)state;
     for (int32_t i = 0; i < 5; i++) {
         mst_pool *pool = plain_pool(2, i % 2 * 1000, -1, -1);
@@ -212,7 +212,7 @@ static muster_status late_reader_task(muster_worker *worker, void *argument) {
     return status;
 }
 
-static void reading_does_not_begin_in_a_lost_run(void **state) {
+static void reading_does_not_begin_in_an_aborted_run(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(2, 0, -1, -1);
     exchange x = {.failing = -1};
@@ -289,7 +289,7 @@ static muster_status pair_task(muster_worker *worker, void *argument) {
     return MUSTER_OK;
 }
 
-static void a_party_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines(void **state) {
+static void a_team_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines(void **state) {
     (void)state;
     mst_pool *pool = plain_pool(3, 0, -1, -1);
     exchange x = {0};
@@ -306,9 +306,9 @@ int main(void) {
         cmocka_unit_test(a_failure_ends_every_wait_and_the_next_run_is_right),
         cmocka_unit_test(sleepers_are_woken_and_told_aborted),
         cmocka_unit_test(a_peer_that_returns_without_arriving_is_named),
-        cmocka_unit_test(nobody_leaves_a_lost_run_while_a_peer_reads),
-        cmocka_unit_test(a_party_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines),
-        cmocka_unit_test(reading_does_not_begin_in_a_lost_run),
+        cmocka_unit_test(nobody_leaves_an_aborted_run_while_a_peer_reads),
+        cmocka_unit_test(a_team_of_some_workers_needs_one_rendezvous_for_what_is_in_the_lines),
+        cmocka_unit_test(reading_does_not_begin_in_an_aborted_run),
         cmocka_unit_test(tags_grow_within_and_across_runs),
         cmocka_unit_test(a_run_with_millions_of_collectives_does_not_reach_the_next_tags),
     };

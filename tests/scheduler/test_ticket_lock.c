@@ -24,7 +24,7 @@ typedef struct customer {
     int32_t number;
 } customer;
 
-static void *take_a_turn(void *context) {
+static void *take_a_ticket(void *context) {
     customer *c = context;
     if (mst_pool_enter(c->shared->pool, "test", 0) != MUSTER_OK) return NULL;
     c->shared->order[c->shared->served++] = c->number;
@@ -53,7 +53,7 @@ static void threads_are_served_in_order_of_arrival(void **state) {
         assert_int_equal(mst_pool_enter(q.pool, "test", 0), MUSTER_OK);
         for (int32_t i = 0; i < THREADS; i++) {
             customers[i] = (customer){&q, i};
-            assert_int_equal(pthread_create(&threads[i], NULL, take_a_turn, &customers[i]), 0);
+            assert_int_equal(pthread_create(&threads[i], NULL, take_a_ticket, &customers[i]), 0);
             wait_until_queued(q.pool, i + 1);
         }
         mst_pool_leave(q.pool);

@@ -136,31 +136,31 @@ static double exchanged(const faults_member *s, int64_t i) {
     return faults_value(s, from, s->rank * s->call.count + i);
 }
 
-static int64_t parcel(const faults_member *s, int32_t from, int32_t to) { return s->call.count + (from + 2 * to) % 3; }
-static int64_t parcels_out(const faults_member *s) {
+static int64_t block_of(const faults_member *s, int32_t from, int32_t to) { return s->call.count + (from + 2 * to) % 3; }
+static int64_t blocks_out(const faults_member *s) {
     int64_t sum = s->call.extra;
-    for (int32_t to = 0; to < s->size; to++) sum += parcel(s, s->rank, to);
+    for (int32_t to = 0; to < s->size; to++) sum += block_of(s, s->rank, to);
     return sum;
 }
-static int64_t parcels_in(const faults_member *s) {
+static int64_t blocks_in(const faults_member *s) {
     int64_t sum = 0;
-    for (int32_t from = 0; from < s->size; from++) sum += parcel(s, from, s->rank);
+    for (int32_t from = 0; from < s->size; from++) sum += block_of(s, from, s->rank);
     return sum;
 }
 static muster_status all_to_all_uneven(faults_member *s) {
     int64_t out[FAULTS_RANKS], in[FAULTS_RANKS];
     for (int32_t r = 0; r < s->size; r++) {
-        out[r] = parcel(s, s->rank, r);
-        in[r] = parcel(s, r, s->rank);
+        out[r] = block_of(s, s->rank, r);
+        in[r] = block_of(s, r, s->rank);
     }
     out[0] += s->call.extra;
     return muster_worker_all_to_all_uneven(s->worker, s->communicator, s->input, out, s->output, in);
 }
 static double exchanged_uneven(const faults_member *s, int64_t i) {
     int32_t from = 0;
-    for (; i >= parcel(s, from, s->rank); from++) i -= parcel(s, from, s->rank);
+    for (; i >= block_of(s, from, s->rank); from++) i -= block_of(s, from, s->rank);
     int64_t before = 0;
-    for (int32_t to = 0; to < s->rank; to++) before += parcel(s, from, to);
+    for (int32_t to = 0; to < s->rank; to++) before += block_of(s, from, to);
     return faults_value(s, from, before + i);
 }
 
@@ -230,7 +230,7 @@ const faults_row faults_rows[FAULTS_KINDS] = {
     [FAULTS_SCATTER] = {"scatter", root_whole, own_uneven, scatter, scattered, false, true},
     [FAULTS_REDUCE_SCATTER] = {"reduce_scatter", whole_with_extra, own_exactly, reduce_scatter, reduced_part, true, false},
     [FAULTS_ALL_TO_ALL] = {"all_to_all", whole_even, whole_even, all_to_all, exchanged, false, false},
-    [FAULTS_ALL_TO_ALL_UNEVEN] = {"all_to_all uneven", parcels_out, parcels_in, all_to_all_uneven, exchanged_uneven, false, false},
+    [FAULTS_ALL_TO_ALL_UNEVEN] = {"all_to_all uneven", blocks_out, blocks_in, all_to_all_uneven, exchanged_uneven, false, false},
     [FAULTS_BARRIER] = {"barrier", NULL, NULL, barrier, NULL, false, false},
     [FAULTS_SPLIT] = {"split", with_extra, with_extra, split, reduced_in_part, false, false},
     [FAULTS_GROUP] = {"group", with_extra, group_outputs, group, grouped, true, true},

@@ -214,16 +214,16 @@ static void enter_message(nccl_clique *clique, nccl_operation *o) {
     *end = o;
 }
 
-static void withdraw_message(nccl_clique *clique, nccl_operation *o) {
+static void cancel_message(nccl_clique *clique, nccl_operation *o) {
     nccl_operation **at = &clique->messages;
     while (*at && *at != o) at = &(*at)->next_message;
     if (*at) *at = o->next_message;
 }
 
 /* What the plan has posted and nobody has met: its memory is about to be gone. */
-static void withdraw(nccl_clique *clique, nccl_plan *plan) {
+static void cancel(nccl_clique *clique, nccl_plan *plan) {
     for (nccl_operation *o = plan->first; o; o = o->next)
-        if (!o->done && is_message(o)) withdraw_message(clique, o);
+        if (!o->done && is_message(o)) cancel_message(clique, o);
     for (nccl_round *round = clique->rounds, *next; round; round = next) {
         next = round->next;
         nccl_operation **mine = &round->operations[plan->comm->rank];
@@ -270,7 +270,7 @@ sim_result nccl_plan_run(void *data, sim_stream *stream) {
     for (;;) {
         uint32_t seen = sim_gate_look(&clique->gate);
         if (given_up(plan, stream) || result != SIM_OK) {
-            withdraw(clique, plan);
+            cancel(clique, plan);
             break;
         }
         if (its_turn(plan)) {

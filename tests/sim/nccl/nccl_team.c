@@ -141,7 +141,7 @@ static mst_nccl_result start_task(team *t, int rank, void *argument) {
     (void)argument;
     mst_nccl_config config = team_config(t->blocking);
     mst_nccl_result result = nccl.ncclCommInitRankConfig(&t->comms[rank], t->size, t->id, rank, &config);
-    return t->comms[rank] ? team_settle(t->comms[rank], result) : result;
+    return t->comms[rank] ? team_wait(t->comms[rank], result) : result;
 }
 
 /* The threads have ended when it returns: that is the barrier which the first collective needs. */
@@ -165,7 +165,7 @@ static void pause_a_little(void) { nanosleep(&(struct timespec){0, 50000}, NULL)
 
 static bool too_late(time_t begin) { return time(NULL) - begin > 60; }
 
-mst_nccl_result team_settle(mst_nccl_comm comm, mst_nccl_result result) {
+mst_nccl_result team_wait(mst_nccl_comm comm, mst_nccl_result result) {
     time_t begin = time(NULL);
     while (result == MST_NCCL_IN_PROGRESS && !too_late(begin)) {
         TEAM_TRY(nccl.ncclCommGetAsyncError(comm, &result));

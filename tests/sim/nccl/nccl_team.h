@@ -46,7 +46,7 @@ mst_nccl_config team_config(bool blocking);
 
 /* For tasks. Waits while the call that returned `result` is in progress; returns what became of
  * it. */
-mst_nccl_result team_settle(mst_nccl_comm comm, mst_nccl_result result);
+mst_nccl_result team_wait(mst_nccl_comm comm, mst_nccl_result result);
 /* Waits until the stream of the rank is empty, at most 60 s: then, or on a failure,
  * UNHANDLED_CUDA_ERROR. */
 mst_nccl_result team_sync(team *t, int rank);

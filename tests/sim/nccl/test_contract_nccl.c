@@ -231,7 +231,7 @@ static mst_nccl_result job_task(team *t, int rank, void *argument) {
     free(bytes);
     TEAM_TRY(result);
     TEAM_TRY(factor_of(t, j, rank, &operation));
-    result = team_settle(t->comms[rank], call(t, rank, j, team_at(t, rank, IN, in), team_at(t, rank, buffer, out), operation));
+    result = team_wait(t->comms[rank], call(t, rank, j, team_at(t, rank, IN, in), team_at(t, rank, buffer, out), operation));
     TEAM_TRY(result);
     if (j->residence >= 0) TEAM_TRY(nccl.ncclRedOpDestroy(operation, t->comms[rank]));
     TEAM_TRY(team_sync(t, rank));
@@ -308,7 +308,7 @@ static void ncclCommInitRankConfig_makes_one_rank_with_and_without_blocking(void
         mst_nccl_result result = nccl.ncclCommInitRankConfig(&comm, 1, id, 0, &config);
         assert_true(result == MST_NCCL_SUCCESS || (!blocking && result == MST_NCCL_IN_PROGRESS));
         assert_non_null(comm);
-        assert_nccl(team_settle(comm, result));
+        assert_nccl(team_wait(comm, result));
         assert_nccl(nccl.ncclCommDestroy(comm));
     }
 }
@@ -370,7 +370,7 @@ static mst_nccl_comm make_single(bool blocking) {
     mst_nccl_comm comm = NULL;
     assert_nccl(nccl.ncclGetUniqueId(&id));
     mst_nccl_result result = nccl.ncclCommInitRankConfig(&comm, 1, id, 0, &config);
-    assert_nccl(team_settle(comm, result));
+    assert_nccl(team_wait(comm, result));
     return comm;
 }
 
@@ -379,8 +379,8 @@ static void ncclCommFinalize_ends_once_what_runs(void **state) {
     for (int blocking = 0; blocking < 2; blocking++) {
         mst_nccl_comm comm = make_single(blocking);
         void *at = team_at(&crew, 0, OUT, 0);
-        assert_nccl(team_settle(comm, nccl.ncclAllReduce(at, at, COUNT, MST_NCCL_FLOAT32, MST_NCCL_SUM, comm, crew.streams[0])));
-        assert_nccl(team_settle(comm, nccl.ncclCommFinalize(comm)));
+        assert_nccl(team_wait(comm, nccl.ncclAllReduce(at, at, COUNT, MST_NCCL_FLOAT32, MST_NCCL_SUM, comm, crew.streams[0])));
+        assert_nccl(team_wait(comm, nccl.ncclCommFinalize(comm)));
         assert_nccl(nccl.ncclCommDestroy(comm));
     }
     assert_nccl(nccl.ncclCommFinalize(NULL));
@@ -403,7 +403,7 @@ static void ncclCommAbort_takes_one_that_is_well_and_none(void **state) {
 static mst_nccl_result split_task(team *t, int rank, void *argument) {
     team *parts = argument;
     int color = rank == t->size - 1 && t->size > 1 ? MST_NCCL_NO_COLOR : 7;
-    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclCommSplit(t->comms[rank], color, -rank, &parts->comms[rank], NULL)));
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclCommSplit(t->comms[rank], color, -rank, &parts->comms[rank], NULL)));
     return (color < 0) == (parts->comms[rank] == NULL) ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
 }
 
@@ -413,8 +413,8 @@ static mst_nccl_result gather_ranks_task(team *t, int rank, void *argument) {
     int members = t->size > 1 ? t->size - 1 : 1;
     if (!parts->comms[rank]) return MST_NCCL_SUCCESS;
     TEAM_TRY(team_write(t, rank, IN, 0, &own, sizeof own));
-    TEAM_TRY(team_settle(parts->comms[rank], nccl.ncclAllGather(team_at(t, rank, IN, 0), team_at(t, rank, OUT, 0), 1, MST_NCCL_INT32,
-                                                                parts->comms[rank], t->streams[rank])));
+    TEAM_TRY(team_wait(parts->comms[rank], nccl.ncclAllGather(team_at(t, rank, IN, 0), team_at(t, rank, OUT, 0), 1, MST_NCCL_INT32,
+                                                              parts->comms[rank], t->streams[rank])));
     TEAM_TRY(team_sync(t, rank));
     TEAM_TRY(team_read(t, rank, OUT, 0, all, sizeof *all * (size_t)members));
     for (int i = 0; i < members; i++)
@@ -489,11 +489,11 @@ static mst_nccl_result chain_task(team *t, int rank, void *argument) {
     int32_t token = 41;
     if (rank == 0) TEAM_TRY(team_write(t, 0, IN, 0, &token, sizeof token));
     if (rank > 0)
-        TEAM_TRY(team_settle(t->comms[rank],
-                             nccl.ncclRecv(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank - 1, t->comms[rank], t->streams[rank])));
+        TEAM_TRY(team_wait(t->comms[rank],
+                           nccl.ncclRecv(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank - 1, t->comms[rank], t->streams[rank])));
     if (rank < t->size - 1)
-        TEAM_TRY(team_settle(t->comms[rank],
-                             nccl.ncclSend(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank + 1, t->comms[rank], t->streams[rank])));
+        TEAM_TRY(team_wait(t->comms[rank],
+                           nccl.ncclSend(team_at(t, rank, IN, 0), 1, MST_NCCL_INT32, rank + 1, t->comms[rank], t->streams[rank])));
     TEAM_TRY(team_sync(t, rank));
     token = 0;
     TEAM_TRY(team_read(t, rank, IN, 0, &token, sizeof token));

@@ -59,7 +59,7 @@ static mst_nccl_result powers_task(team *t, int rank, void *argument) {
     (void)argument;
     TEAM_TRY(team_write(t, rank, 0, 400, &value, sizeof value));
     for (int i = 0; i < STEPS; i++) {
-        TEAM_TRY(team_settle(t->comms[rank], sum(t, rank, 0, 101)));
+        TEAM_TRY(team_wait(t->comms[rank], sum(t, rank, 0, 101)));
         expected *= (uint32_t)t->size;
     }
     TEAM_TRY(team_read(t, rank, 0, 400, &value, sizeof value));
@@ -93,7 +93,7 @@ static mst_nccl_result two_streams_task(team *t, int rank, void *argument) {
     mst_nccl_result result = sum(t, rank, 1, 1);
     t->streams[rank] = own;
     TEAM_TRY(result);
-    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclGroupEnd()));
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclGroupEnd()));
     TEAM_TRY(team_sync(t, rank));
     TEAM_TRY(team_read(t, rank, 1, 0, values, 4)); /* in the first stream: the group joins both */
     return values[0] == 0x01010101u * (uint32_t)t->size ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
@@ -138,12 +138,12 @@ static void one_thread_drives_all_ranks_in_groups(void **state) {
             assert_true(result == MST_NCCL_SUCCESS || result == MST_NCCL_IN_PROGRESS);
         }
         mst_nccl_result result = nccl.ncclGroupEnd();
-        for (int rank = 0; rank < 4; rank++) assert_nccl(team_settle(t.comms[rank], result));
+        for (int rank = 0; rank < 4; rank++) assert_nccl(team_wait(t.comms[rank], result));
         for (int rank = 0; rank < 4; rank++) assert_nccl(team_fill(&t, rank, 0, 1));
         assert_nccl(nccl.ncclGroupStart());
         for (int rank = 0; rank < 4; rank++) assert_nccl(sum(&t, rank, 0, 10));
         result = nccl.ncclGroupEnd();
-        for (int rank = 0; rank < 4; rank++) assert_nccl(team_settle(t.comms[rank], result));
+        for (int rank = 0; rank < 4; rank++) assert_nccl(team_wait(t.comms[rank], result));
         for (int rank = 0; rank < 4; rank++) {
             assert_nccl(team_read(&t, rank, 0, 36, &value, sizeof value));
             assert_int_equal(value, 0x04040404);
@@ -157,7 +157,7 @@ static void one_thread_drives_all_ranks_in_groups(void **state) {
 static mst_nccl_result parts_task(team *t, int rank, void *argument) {
     team *parts = argument;
     uint32_t value = 0;
-    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclCommSplit(t->comms[rank], rank % 2, rank, &parts->comms[rank], NULL)));
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclCommSplit(t->comms[rank], rank % 2, rank, &parts->comms[rank], NULL)));
     TEAM_TRY(team_fill(t, rank, 0, 1));
     parts->streams[rank] = t->streams[rank];
     memcpy(parts->memory[rank], t->memory[rank], sizeof t->memory[rank]);
@@ -170,8 +170,8 @@ static mst_nccl_result whole_and_part_task(team *t, int rank, void *argument) {
     TEAM_TRY(nccl.ncclGroupStart());
     TEAM_TRY(sum(t, rank, 0, 1));
     TEAM_TRY(sum(parts, rank, 0, 1));
-    TEAM_TRY(team_settle(t->comms[rank], nccl.ncclGroupEnd()));
-    TEAM_TRY(team_settle(parts->comms[rank], MST_NCCL_IN_PROGRESS));
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclGroupEnd()));
+    TEAM_TRY(team_wait(parts->comms[rank], MST_NCCL_IN_PROGRESS));
     TEAM_TRY(team_sync(t, rank));
     TEAM_TRY(team_read(t, rank, 0, 0, &value, sizeof value));
     return value == 0x01010101u * (uint32_t)(t->size * (t->size / 2)) ? MST_NCCL_SUCCESS : MST_NCCL_INTERNAL_ERROR;
@@ -316,7 +316,7 @@ static void a_missing_rank_is_waited_for_until_all_abort(void **state) {
 static mst_nccl_result receive_task(team *t, int rank, void *argument) {
     int from = *(int *)argument;
     if (rank == from) return MST_NCCL_SUCCESS;
-    return team_settle(t->comms[rank], nccl.ncclRecv(team_at(t, rank, 0, 0), 1, MST_NCCL_INT32, from, t->comms[rank], t->streams[rank]));
+    return team_wait(t->comms[rank], nccl.ncclRecv(team_at(t, rank, 0, 0), 1, MST_NCCL_INT32, from, t->comms[rank], t->streams[rank]));
 }
 
 static void an_abort_ends_its_own_rank_only(void **state) {
@@ -352,7 +352,7 @@ static mst_nccl_result mismatch_task(team *t, int rank, void *argument) {
     if (kind == 4 && !rank) result = nccl.ncclAllReduce(at, at, 10, MST_NCCL_INT32, MST_NCCL_SUM, comm, stream);
     if (kind == 5 && rank) result = nccl.ncclSend(at, 10, MST_NCCL_INT32, 0, comm, stream);
     if (kind == 5 && !rank) result = nccl.ncclRecv(at, 9, MST_NCCL_INT32, 1, comm, stream);
-    return team_settle(comm, result);
+    return team_wait(comm, result);
 }
 
 static void what_differs_is_reported_and_waits_until_aborted(void **state) {
@@ -473,12 +473,12 @@ static void a_collective_before_all_ranks_have_started_is_reported(void **state)
         result[rank] = nccl.ncclCommInitRankConfig(&t.comms[rank], 2, t.id, rank, &config);
     }
     assert_int_equal(result[0], MST_NCCL_IN_PROGRESS); /* rank 1 had not come */
-    assert_nccl(team_settle(t.comms[1], result[1]));
+    assert_nccl(team_wait(t.comms[1], result[1]));
     void *at = team_at(&t, 1, 0, 0);
     result[1] = nccl.ncclSend(at, 1, MST_NCCL_INT32, 0, t.comms[1], t.streams[1]);
-    assert_nccl(team_settle(t.comms[1], result[1]));
+    assert_nccl(team_wait(t.comms[1], result[1]));
     assert_reported("a barrier belongs between");
-    assert_nccl(team_settle(t.comms[0], result[0]));
+    assert_nccl(team_wait(t.comms[0], result[0]));
     assert_nccl(team_end(&t, true));
     team_close(&t);
 }
@@ -568,9 +568,9 @@ static void memory_out_of_reach_spoils_the_context(void **state) {
 
 /* ---- failures ---- */
 
-static mst_nccl_result settle_task(team *t, int rank, void *argument) {
+static mst_nccl_result wait_task(team *t, int rank, void *argument) {
     (void)argument;
-    return team_settle(t->comms[rank], sum(t, rank, 0, 1));
+    return team_wait(t->comms[rank], sum(t, rank, 0, 1));
 }
 
 static void a_lost_device_ends_what_waits_on_it_and_is_told(void **state) {
@@ -578,7 +578,7 @@ static void a_lost_device_ends_what_waits_on_it_and_is_told(void **state) {
     team t;
     open_team(&t, 2, false, 2);
     assert_nccl(team_start(&t));
-    assert_nccl(team_run(&t, settle_task, NULL, NULL));
+    assert_nccl(team_run(&t, wait_task, NULL, NULL));
     muster_sim_lose_device(1);
     mst_nccl_result now;
     assert_nccl(nccl.ncclCommGetAsyncError(t.comms[1], &now));
