@@ -121,7 +121,7 @@ def check_served(output, name, tests):
 
 def run_tests(build, ctest, spec):
     pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
-    output = run(ctest, "--test-dir", build, "-R", pattern, "-V", cwd=build, environment=spec.get("environment"))
+    output = run(ctest, "--test-dir", build, "-R", pattern, "-V", "-j", "2", cwd=build, environment=spec.get("environment"))
     for name in spec["tests"]:
         if not re.search(rf"Test +#\d+: {re.escape(name)} \.+ +Passed", output):
             sys.exit(f"the test {name} has not passed\n{output[-4000:]}")
