@@ -148,9 +148,10 @@ static void with_beta_nothing_nothing_moves(void **unused) {
 
 static void beta_is_nine_tenths_where_none_is_given(void **unused) {
     (void)unused;
-    easgd e = {.dtype = MUSTER_F64, .beta = 0, .rounds = 1, .frequency = 1};
+    easgd e = {.dtype = MUSTER_F64, .beta = 0, .fetch = fetch_together, .rounds = 1, .frequency = 1};
     run_easgd("host", 3, &e);
     assert_true(e.alpha == 0.9 / 3);
+    for (int r = 0; r < 3; r++) assert_true(near(e.x[r], (1 - 0.9 / 3) * (r + 1), MUSTER_F64));
 }
 
 /* ---- against the all-reduce ---- */
