@@ -14,7 +14,8 @@ enum { MANY = 4 };
         C v = (C)LOAD((from)[i]); \
         a = (C)(NEXT);            \
     } while (0)
-#define MST_LOOPS "host/many_loops.h"
+#define MST_LOOPS "each_reduction_loops.h"
+#define MST_REDUCTION "host/many_inputs_loops.h"
 #define MST_INLINE_HALVES
 #include "each_float_loops.h"
 #include "each_integer_loops.h"

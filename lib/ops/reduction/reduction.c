@@ -46,11 +46,13 @@ static void stream_end(void) {}
 
 /* This file is compiled without contraction to fused multiply-adds, so the results have the same
  * bits on every processor and in every loop with the same formula. */
-#define MST_LOOPS "reduction/reduction_loops.h"
+#define MST_LOOPS "each_reduction_loops.h"
+#define MST_REDUCTION "reduction/combine_loops.h"
 #define MST_INLINE_HALVES
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
 #undef MST_LOOPS
+#undef MST_REDUCTION
 
 #define T uint8_t
 #define C uint8_t
