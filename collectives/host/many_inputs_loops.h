@@ -22,3 +22,7 @@ MST_CLONES static void FUNCTION(void *accumulator, const void *const *inputs, in
         to[i] = a;
     }
 }
+
+#undef FUNCTION
+#undef FIRST
+#undef NEXT

@@ -10,64 +10,37 @@
 #define FIRST u
 #define NEXT a + v
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(prod_, SUFFIX)
 #define FIRST u
 #define NEXT a *v
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(max_, SUFFIX)
 #define FIRST u
 #define NEXT (v > a || v != v) ? v : a
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(min_, SUFFIX)
 #define FIRST u
 #define NEXT (v < a || v != v) ? v : a
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(avg_, SUFFIX)
 #define FIRST scale *(double)u
 #define NEXT (double)a + scale *(double)v
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #else
 #define FUNCTION MST_JOIN(sum_, SUFFIX)
 #define FIRST u
 #define NEXT (uint64_t) a + (uint64_t)v
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(prod_, SUFFIX)
 #define FIRST u
 #define NEXT (uint64_t) a *(uint64_t)v
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(max_, SUFFIX)
 #define FIRST u
 #define NEXT v > a ? v : a
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION MST_JOIN(min_, SUFFIX)
 #define FIRST u
 #define NEXT v < a ? v : a
 #include MST_REDUCTION
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #endif

@@ -18,3 +18,6 @@ MST_CLONES static void FUNCTION(void *context, char *const *at, const int64_t *s
         *(T *)(void *)(at[1] + i * stride[1]) = (T)STORE(RESULT);
     }
 }
+
+#undef FUNCTION
+#undef RESULT

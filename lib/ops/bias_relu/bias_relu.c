@@ -5,9 +5,7 @@ typedef struct bias_relu_parameters {
     muster_tensor x, bias, y;
 } bias_relu_parameters;
 
-#define FUNCTION MST_JOIN(bias_relu_, SUFFIX)
-#define RESULT a + b < 0 ? 0 : a + b
-#define MST_LOOPS "elementwise_two_loops.h"
+#define MST_LOOPS "bias_relu/bias_relu_loops.h"
 #include "../each_float_loops.h"
 
 static muster_status bias_relu_host(const void *parameters) {

@@ -4,63 +4,41 @@
 #define FUNCTION MST_JOIN(add_, SUFFIX)
 #define RESULT a + b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(sub_, SUFFIX)
 #define RESULT a - b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(mul_, SUFFIX)
 #define RESULT a *b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(div_, SUFFIX)
 #define RESULT a / b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(maximum_, SUFFIX)
 #define RESULT (a > b || a != a) ? a : b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(minimum_, SUFFIX)
 #define RESULT (a < b || a != a) ? a : b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #else
 #undef C
 #define C uint64_t
 #define FUNCTION MST_JOIN(add_, SUFFIX)
 #define RESULT a + b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(sub_, SUFFIX)
 #define RESULT a - b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(mul_, SUFFIX)
 #define RESULT a *b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #undef C
 #define C T
 #define FUNCTION MST_JOIN(maximum_, SUFFIX)
 #define RESULT a > b ? a : b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(minimum_, SUFFIX)
 #define RESULT a < b ? a : b
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(div_, SUFFIX)
 #if IS_SIGNED
 #define RESULT b == 0 ? 0 : b == -1 ? (T)(0 - (uint64_t)a) : a / b
@@ -68,6 +46,4 @@
 #define RESULT b == 0 ? 0 : a / b
 #endif
 #include "elementwise_two_loops.h"
-#undef FUNCTION
-#undef RESULT
 #endif

@@ -9,13 +9,9 @@ typedef struct dot_parameters {
 #define SUFFIX f32
 #define T float
 #include "dot_loops.h"
-#undef SUFFIX
-#undef T
 #define SUFFIX f64
 #define T double
 #include "dot_loops.h"
-#undef SUFFIX
-#undef T
 
 static muster_status dot_host(const void *parameters) {
     const dot_parameters *p = parameters;

@@ -15,3 +15,6 @@ MST_CLONES static double MST_JOIN(dot_, SUFFIX)(const T *x, int64_t x_stride, co
     for (; i < n; i++) total += (double)x[i * x_stride] * (double)y[i * y_stride];
     return total;
 }
+
+#undef SUFFIX
+#undef T

@@ -42,22 +42,12 @@ enum { BLOCK = 512 };
 #define MASK_LANE int32_t
 #define SUM_FOUR SUM_FOUR_8
 #include "gemv_loops.h"
-#undef SUFFIX
-#undef T
-#undef LANES
-#undef MASK_LANE
-#undef SUM_FOUR
 #define SUFFIX f64
 #define T double
 #define LANES 4
 #define MASK_LANE int64_t
 #define SUM_FOUR SUM_FOUR_4
 #include "gemv_loops.h"
-#undef SUFFIX
-#undef T
-#undef LANES
-#undef MASK_LANE
-#undef SUM_FOUR
 
 static muster_status gemv_host(const void *parameters) {
     const gemv_parameters *p = parameters;

@@ -94,3 +94,8 @@ static void MST_JOIN(gemv_, SUFFIX)(const gemv_parameters *p) {
 #undef VECTOR
 #undef UNALIGNED
 #undef MASK
+#undef SUFFIX
+#undef T
+#undef LANES
+#undef MASK_LANE
+#undef SUM_FOUR

@@ -27,3 +27,6 @@ MST_CLONES static void FUNCTION(void *context, char *const *at, const int64_t *s
         }
     }
 }
+
+#undef FUNCTION
+#undef RESULT

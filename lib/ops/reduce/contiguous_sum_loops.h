@@ -14,3 +14,6 @@ MST_CLONES static double MST_JOIN(contiguous_, SUFFIX)(const T *x, int64_t n) {
     for (; i < n; i++) total += (double)x[i];
     return total;
 }
+
+#undef SUFFIX
+#undef T

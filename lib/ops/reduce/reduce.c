@@ -25,13 +25,9 @@ typedef struct reduce_parameters {
 #define FUNCTION and_bool
 #define RESULT a &v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION or_bool
 #define RESULT a | v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #undef T
 #undef A
 #undef LOAD
@@ -49,13 +45,9 @@ static const mst_iterator_loop loops[MST_DTYPE_COUNT][MUSTER_AVG + 1] = {
 #define SUFFIX f32
 #define T float
 #include "contiguous_sum_loops.h"
-#undef SUFFIX
-#undef T
 #define SUFFIX f64
 #define T double
 #include "contiguous_sum_loops.h"
-#undef SUFFIX
-#undef T
 
 static void sum_run_f32(void *context, char *const *at, const int64_t *stride, int64_t n) {
     if (stride[0] != sizeof(float) || stride[1] != 0) {

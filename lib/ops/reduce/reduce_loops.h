@@ -5,35 +5,23 @@
 #define FUNCTION MST_JOIN(sum_, SUFFIX)
 #define RESULT a + v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(prod_, SUFFIX)
 #define RESULT a *v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(max_, SUFFIX)
 #define RESULT (v > a || v != v) ? v : a
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(min_, SUFFIX)
 #define RESULT (v < a || v != v) ? v : a
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #else
 #define A uint64_t
 #define FUNCTION MST_JOIN(sum_, SUFFIX)
 #define RESULT a + v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(prod_, SUFFIX)
 #define RESULT a *v
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #if IS_SIGNED
 #undef A
 #define A int64_t
@@ -41,12 +29,8 @@
 #define FUNCTION MST_JOIN(max_, SUFFIX)
 #define RESULT v > a ? v : a
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(min_, SUFFIX)
 #define RESULT v < a ? v : a
 #include "accumulate_loops.h"
-#undef FUNCTION
-#undef RESULT
 #endif
 #undef A

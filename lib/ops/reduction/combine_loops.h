@@ -50,3 +50,7 @@ MST_CLONES static void MST_JOIN(FUNCTION, _stream)(void *x, void *y, const void 
     }
     MST_JOIN(FUNCTION, _pair)(to + at, also ? also + at : NULL, from + at, other + at, count - at, scale);
 }
+
+#undef FUNCTION
+#undef FIRST
+#undef NEXT

@@ -62,16 +62,10 @@ static void stream_end(void) {}
 #define FIRST u
 #define NEXT (a != 0) & v
 #include "combine_loops.h"
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #define FUNCTION or_bool
 #define FIRST u
 #define NEXT (a != 0) | v
 #include "combine_loops.h"
-#undef FUNCTION
-#undef FIRST
-#undef NEXT
 #undef T
 #undef C
 #undef LOAD

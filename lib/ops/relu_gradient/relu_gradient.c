@@ -5,9 +5,7 @@ typedef struct relu_gradient_parameters {
     muster_tensor y, dy, dx;
 } relu_gradient_parameters;
 
-#define FUNCTION MST_JOIN(relu_gradient_, SUFFIX)
-#define RESULT a > 0 ? b : 0
-#define MST_LOOPS "elementwise_two_loops.h"
+#define MST_LOOPS "relu_gradient/relu_gradient_loops.h"
 #include "../each_float_loops.h"
 
 static muster_status relu_gradient_host(const void *parameters) {

@@ -18,3 +18,5 @@ if (stride[0] == (int64_t)sizeof(T) && stride[1] == (int64_t)sizeof(T)) {
         *y = STORE(RESULT);
     }
 }
+
+#undef RESULT

@@ -5,14 +5,11 @@ MST_CLONES static void MST_JOIN(scale_add_, SUFFIX)(void *context, char *const *
     if (p->beta == 0) {
 #define RESULT alpha *a
 #include "scale_add/scale_add_body_loops.h"
-#undef RESULT
     } else if (p->beta == 1) {
 #define RESULT b + alpha *a
 #include "scale_add/scale_add_body_loops.h"
-#undef RESULT
     } else {
 #define RESULT alpha *a + beta *b
 #include "scale_add/scale_add_body_loops.h"
-#undef RESULT
     }
 }

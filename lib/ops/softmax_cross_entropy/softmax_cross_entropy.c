@@ -33,16 +33,10 @@ static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_
 #define T float
 #define EXP expf
 #include "softmax_cross_entropy_loops.h"
-#undef SUFFIX
-#undef T
-#undef EXP
 #define SUFFIX f64
 #define T double
 #define EXP exp
 #include "softmax_cross_entropy_loops.h"
-#undef SUFFIX
-#undef T
-#undef EXP
 
 static muster_status softmax_host(const void *parameters) {
     const softmax_parameters *p = parameters;

@@ -37,3 +37,7 @@ static void MST_JOIN(rows_, SUFFIX)(const softmax_parameters *p) {
     *(T *)muster_tensor_address(p->loss) = (T)loss;
     if (p->correct.dtype) *(int64_t *)muster_tensor_address(p->correct) = correct;
 }
+
+#undef SUFFIX
+#undef T
+#undef EXP

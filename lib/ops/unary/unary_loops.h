@@ -4,53 +4,33 @@
 #define FUNCTION MST_JOIN(neg_, SUFFIX)
 #define RESULT -v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(abs_, SUFFIX)
 #define RESULT F(fabs, v)
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(square_, SUFFIX)
 #define RESULT v *v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(sqrt_, SUFFIX)
 #define RESULT F(sqrt, v)
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(exp_, SUFFIX)
 #define RESULT F(exp, v)
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(log_, SUFFIX)
 #define RESULT F(log, v)
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(tanh_, SUFFIX)
 #define RESULT F(tanh, v)
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(sigmoid_, SUFFIX)
 #define RESULT 1 / (1 + F(exp, -v))
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(relu_, SUFFIX)
 #define RESULT v < 0 ? 0 : v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(reciprocal_, SUFFIX)
 #define RESULT 1 / v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #else
 #undef C
 #define C uint64_t
@@ -58,39 +38,25 @@
 #define FUNCTION MST_JOIN(neg_, SUFFIX)
 #define RESULT 0 - v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(abs_, SUFFIX)
 #define RESULT v >> 63 ? 0 - v : v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(square_, SUFFIX)
 #define RESULT v *v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(relu_, SUFFIX)
 #define RESULT v >> 63 ? 0 : v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #else
 #define FUNCTION MST_JOIN(abs_, SUFFIX)
 #define RESULT v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(square_, SUFFIX)
 #define RESULT v *v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #define FUNCTION MST_JOIN(relu_, SUFFIX)
 #define RESULT v
 #include "elementwise_one_loops.h"
-#undef FUNCTION
-#undef RESULT
 #endif
 #undef C
 #define C T
