@@ -1,8 +1,8 @@
-/* The real NVRTC compiles the texts: test_nvrtc ARCHITECTURE (90: sm_90), or test_nvrtc without one
- * for what is the same for all. Found in the CUDA toolkit, by the loader, or where
- * script/fetch-nvrtc puts it. */
+/* The real NVRTC compiles the library's kernel sources. The argument is the architecture, such as
+ * 90 for sm_90. Without an argument the program tests what is the same for all architectures. */
 #include "base_check.h"
 #include "communicator_impl.h"
+#include "device_nvrtc.h"
 #include "nvrtc_api_private.h"
 #include "ops_impl.h"
 
@@ -12,19 +12,6 @@
 
 static int32_t architecture;
 static const mst_nvrtc_api *api;
-
-static void find_library(void) {
-    static const char *const folders[] = {"/usr/local/cuda/lib64", MUSTER_NVRTC_FETCHED};
-    static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        for (size_t j = 0; j < sizeof sonames / sizeof *sonames; j++) {
-            char path[4096];
-            snprintf(path, sizeof path, "%s/%s", folders[i], sonames[j]);
-            if (access(path, R_OK) != 0) continue;
-            setenv("MUSTER_CUDA_LIBRARIES", folders[i], 1);
-            return;
-        }
-}
 
 static mst_code_target target_of(int32_t of) {
     return (mst_code_target){.compiler = &mst_nvrtc_compiler, .user = (void *)(uintptr_t)api, .architecture = of};
@@ -85,7 +72,7 @@ static void test_an_error_names_the_text_and_the_line(void **state) {
 }
 
 int main(int argc, char **argv) {
-    find_library();
+    nvrtc_find_library();
     setenv("MUSTER_CACHE_DIR", "off", 1);
     if (mst_nvrtc_api_get(&api) != MUSTER_OK) {
         fprintf(stderr, "%s\nscript/fetch-nvrtc fetches it\n", muster_last_error());

@@ -1,6 +1,7 @@
-/* The real NVRTC compiles every kernel text of the tests and samples: nvrtc_texts ARCHITECTURE (90:
- * sm_90). Found as tests/device_code finds it. */
+/* The real NVRTC compiles every kernel source of the tests and samples. The argument is the
+ * architecture, such as 90 for sm_90. */
 #include "base_check.h"
+#include "device_nvrtc.h"
 #include "kernel_private.h"
 #include "kernel_texts.h"
 #include "nvrtc_api_private.h"
@@ -12,19 +13,6 @@
 
 static int32_t architecture;
 static const mst_nvrtc_api *api;
-
-static void find_library(void) {
-    static const char *const folders[] = {"/usr/local/cuda/lib64", MUSTER_NVRTC_FETCHED};
-    static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        for (size_t j = 0; j < sizeof sonames / sizeof *sonames; j++) {
-            char path[4096];
-            snprintf(path, sizeof path, "%s/%s", folders[i], sonames[j]);
-            if (access(path, R_OK) != 0) continue;
-            setenv("MUSTER_CUDA_LIBRARIES", folders[i], 1);
-            return;
-        }
-}
 
 /* As a runtime has it compiled. */
 static void compile(const char *name, const char *source) {
@@ -108,7 +96,7 @@ static void texts_of_the_samples(void **state) {
 }
 
 int main(int argc, char **argv) {
-    find_library();
+    nvrtc_find_library();
     setenv("MUSTER_CACHE_DIR", "off", 1);
     architecture = argc > 1 ? atoi(argv[1]) : 90;
     if (mst_nvrtc_api_get(&api) != MUSTER_OK) {
