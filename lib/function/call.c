@@ -19,10 +19,17 @@ static muster_status body_failed(const mst_call *call, muster_status status, uin
     return mst_error(status, "function '%s': %s", name, reason);
 }
 
-/* The first slice from `slice` on for which the body runs; the number of slices if there is
- * none. */
-static int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
-    return call->function->runs_without_rows ? slice : mst_slice_with_rows(shard->rows, call->function->plan.slices, slice);
+/* The first slice from `slice` on that has rows; the number of slices if there is none. There may
+ * be more slices than anybody could count through. */
+static __attribute__((noinline)) int64_t next_slice_with_rows(int64_t rows, int64_t slices, int64_t slice) {
+    const int64_t row = mst_slice_edge(rows, slices, slice);
+    return row < rows ? (int64_t)(((__int128)(row + 1) * slices + rows - 1) / rows) - 1 : slices;
+}
+
+/* The same for the body of a shard that runs, which may run in slices without rows too. */
+static inline int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
+    const int64_t slices = call->function->plan.slices;
+    return slices == 1 || call->function->runs_without_rows ? slice : next_slice_with_rows(shard->rows, slices, slice);
 }
 
 /* While the device computes this slice, the rows of the next slice that runs the body are

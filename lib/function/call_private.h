@@ -29,12 +29,12 @@ typedef struct mst_logical_shard {
     mst_part *parts;        /* [outputs] */
 } mst_logical_shard;
 
-/* What a body can ask about its rows: see muster/worker.h. The last three are 0 outside the
- * reproducible mode: the shard that is being run (or the first of those that are run together), the
- * number of shards of the call, and the number of shards in this run of the body. */
+/* What a body can ask about its rows: see muster/worker.h. */
 typedef struct mst_body_rows {
     int64_t first_row, rows, total_rows, slice, slices;
     double weight;
+    /* 0 outside the reproducible mode. There the body computes `shards_here` logical shards of the
+     * call's `shards` at a time, and `shard` is the number of the first. */
     int32_t shard, shards, shards_here;
 } mst_body_rows;
 
@@ -134,13 +134,6 @@ static inline int32_t mst_call_shard_number(const mst_call *call, const mst_logi
  * begins. */
 static inline int64_t mst_slice_edge(int64_t rows, int64_t slices, int64_t slice) {
     return slices == 1 ? (slice ? rows : 0) : (int64_t)((__int128)rows * slice / slices);
-}
-/* The first slice from `slice` on that has rows; `slices` if there is none. There may be more
- * slices than anybody could count through. */
-static inline int64_t mst_slice_with_rows(int64_t rows, int64_t slices, int64_t slice) {
-    if (slices == 1) return rows > 0 ? slice : 1;
-    const int64_t row = mst_slice_edge(rows, slices, slice);
-    return row < rows ? (int64_t)(((__int128)(row + 1) * slices + rows - 1) / rows) - 1 : slices;
 }
 
 #endif
