@@ -63,13 +63,11 @@ static inline muster_status mst_op_check(const muster_worker *worker, const must
     return mst_op_check_slowly(worker, tensor, where, what);
 }
 
-/* Use these at the top of a public function: check the worker, then each tensor, by its name in the
- * header. */
+/* Use it at the top of a public function: refuses a NULL worker. */
 #define MST_OP_WORKER(worker)                                                  \
     do {                                                                       \
         if (__builtin_expect(!(worker), 0)) return mst_op_no_worker(__func__); \
     } while (0)
-#define MST_OP_TENSOR(worker, tensor) MUSTER_TRY(mst_op_check(worker, &(tensor), __func__, #tensor))
 
 /* Checks, and the errors they return: "<where>: <what>: expected ..., received ...". In the same_*
  * functions `other` is the argument that the checked one is compared with, and other_what its

@@ -15,12 +15,6 @@ const mst_op_row *mst_operation_find(const char *name) {
     return NULL;
 }
 
-int32_t mst_operation_operands(const mst_op_row *operation) {
-    int32_t count = 0;
-    while (operation->operands[count].name) count++;
-    return count;
-}
-
 const char *mst_dtypes_text(char text[128], uint32_t dtypes) {
     int used = 0;
     text[0] = '\0';

@@ -110,7 +110,6 @@ extern const mst_op_row *const mst_operations[MST_OPERATIONS];
 const mst_op_row *mst_operation_find(const char *name);
 
 static inline bool mst_operand_is_result(const mst_operand *operand) { return (operand->use & MST_OUT) != 0; }
-int32_t mst_operation_operands(const mst_op_row *operation);
 
 /* The shape rule. `tensors` has one tensor per operand. Reads dtype, ndim and shape of the inputs,
  * and sets those of the results, contiguous. "No tensor" is legal for an optional operand. A result
