@@ -3,7 +3,7 @@
  *
  * The source is written in the dialect of Theano's GPU kernels: `#include "cluda.h"` (optional
  * here), then KERNEL, GLOBAL_MEM, LOCAL_MEM, local_barrier(), LID_0, LDIM_0, GID_0, GDIM_0,
- * ga_float, ga_size and the rest (README.md lists them all). On a GPU NVRTC compiles it as CUDA
+ * ga_float, ga_size and the rest (docs/kernels.md lists them all). On a GPU NVRTC compiles it as CUDA
  * C++, on CPU cores OpenCL compiles it (package pocl-opencl-icd on Debian and Ubuntu).
  *
  * A kernel declares its parameters, and every launch on every backend is checked against this

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""tables.py SOURCE: the tables of the READMEs agree with the tree.
+"""tables.py SOURCE: the tables of the READMEs and of the pages of documentation agree with the tree.
 
 - Tables of files and folders: what they name exists, and no source file of the README's folder is missing.
-- README.md: every module is in the table of folders, every program of script/ in that of commands, and every option of script/test;
-  the table of variables has those that the library reads, and no others.
+- CONTRIBUTING.md: every module is in the table of folders, every program of script/ in that of commands, and every option of script/test.
+- docs/environment.md: the table of variables has those that the library reads, and no others.
 - tests/README.md: the suites that its tables name exist."""
 import fnmatch
 import pathlib
@@ -62,26 +62,26 @@ class Check:
         modules = [path.parent for top in ("lib", "scheduler", "collectives") for path in pathlib.Path(self.source, top).rglob("CMakeLists.txt")]
         for module in {str(path.relative_to(self.source)) for path in modules if "muster_module_sources" in (path / "CMakeLists.txt").read_text()}:
             if module not in named and module.count("/") < 2:
-                self.fail(f"README.md: the table of folders has no {module}")
+                self.fail(f"CONTRIBUTING.md: the table of folders has no {module}")
 
     def commands(self, text):
         commands = first_column(text, "command")
         programs = {command.split()[0] for command in commands}
         for name in sorted(path.name for path in pathlib.Path(self.source, "script").iterdir()):
             if f"script/{name}" not in programs:
-                self.fail(f"README.md: the table of commands has no script/{name}")
+                self.fail(f"CONTRIBUTING.md: the table of commands has no script/{name}")
         for program in programs:
             self.names += 1
             if not program.startswith("build/") and not pathlib.Path(self.source, program).exists():
-                self.fail(f"README.md: there is no {program}")
+                self.fail(f"CONTRIBUTING.md: there is no {program}")
         for command in commands:
             program = pathlib.Path(self.source, command.split()[0])
             for option in re.findall(r"--[a-z-]+", command):
                 if program.exists() and option.encode() not in program.read_bytes():
-                    self.fail(f"README.md: {command.split()[0]} has no option {option}")
+                    self.fail(f"CONTRIBUTING.md: {command.split()[0]} has no option {option}")
         options = set(re.findall(r"^ +(--[a-z-]+)\)", (self.source / "script/test").read_text(), flags=re.M))
         for option in sorted(options - set(re.findall(r"--[a-z-]+", " ".join(commands)))):
-            self.fail(f"README.md: the table of commands has no {option} of script/test")
+            self.fail(f"CONTRIBUTING.md: the table of commands has no {option} of script/test")
 
     def variables(self, text):
         """A variable is read by getenv or by another function whose only argument is its name."""
@@ -89,8 +89,8 @@ class Check:
         read = {match for top in ("lib", "scheduler", "collectives") for path in pathlib.Path(self.source, top).rglob("*.c")
                 for match in re.findall(r'\w\("(MUSTER_[A-Z_0-9]+)"\)', path.read_text())}
         for name in sorted(listed ^ read):
-            self.fail(f"README.md: the table of variables has {name}, which the library does not read" if name in listed
-                      else f"README.md: the table of variables has no {name}")
+            self.fail(f"docs/environment.md: the table of variables has {name}, which the library does not read" if name in listed
+                      else f"docs/environment.md: the table of variables has no {name}")
         self.names += len(listed)
 
     def suites(self, text):
@@ -112,10 +112,11 @@ def main(source):
     readmes = sorted(path for path in source.rglob("README.md") if not {"build", ".git"} & set(path.relative_to(source).parts))
     for readme in readmes:
         check.files(readme)
-    text = (source / "README.md").read_text()
-    check.modules(text)
-    check.commands(text)
-    check.variables(text)
+    contributing = source / "CONTRIBUTING.md"
+    check.files(contributing)
+    check.modules(contributing.read_text())
+    check.commands(contributing.read_text())
+    check.variables((source / "docs/environment.md").read_text())
     check.suites((source / "tests/README.md").read_text())
     print(f"{check.names} names of {len(readmes)} READMEs compared with the tree, {check.wrong} faults")
     return 0 if check.wrong == 0 and check.names > 100 else 1
