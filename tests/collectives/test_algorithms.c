@@ -27,7 +27,8 @@ typedef struct trial {
     muster_reduction op;
     muster_dtype dtype;
     int32_t size, root, places;
-    bool uneven; /* parts, or numbers of shards */
+    bool uneven;           /* parts, or numbers of shards */
+    const int64_t *shards; /* [size] of an uneven all_reduce; NULL: as shards_of computes them */
     int64_t count;
     bool fractions; /* any floats, to compare algorithms by; else whole numbers, to compare with expectations */
 } trial;
@@ -66,7 +67,10 @@ static int64_t value_of(const trial *t, int32_t r, int64_t i) {
 }
 static int64_t parameter_of(int64_t i) { return i % 4 - 1; }
 
-static int64_t shards_of(const trial *t, int32_t r) { return t->uneven && t->collective == MST_ALL_REDUCE ? r % 3 * 5 + (r == 0) : 1; }
+static int64_t shards_of(const trial *t, int32_t r) {
+    if (t->shards) return t->shards[r];
+    return t->uneven && t->collective == MST_ALL_REDUCE ? r % 3 * 5 + (r == 0) : 1;
+}
 static int64_t part_of(const trial *t, int32_t r) { return t->uneven ? t->count * (r % 3) / 2 + (r == 1) : t->count; }
 static int64_t offset_of(const trial *t, int32_t r) {
     int64_t offset = 0;
@@ -423,6 +427,30 @@ MATRIX(scatter_is_right, MST_SCATTER)
 MATRIX(reduce_scatter_is_right, MST_REDUCE_SCATTER)
 MATRIX(all_to_all_is_right, MST_ALL_TO_ALL)
 
+/* Up to two shards on each of 1 to 4 ranks, in every way. So there are reductions of two inputs into
+ * one to four outputs, and outputs of ranks without an input. */
+static void few_shards_on_few_ranks_are_right(void **state) {
+    (void)state;
+    enum { FEW = 3, MOST = 4, WAYS = 3 * 3 * 3 * 3 };
+    int32_t checked = 0;
+    for (int32_t size = 1; size <= MOST; size++) {
+        for (int32_t way = 0; way < WAYS; way++) {
+            int64_t shards[MOST], total = 0;
+            for (int32_t r = 0, rest = way; r < MOST; r++, rest /= FEW) total += shards[r] = r < size ? rest % FEW : 0;
+            bool repeats = false; /* the same shards on the first `size` ranks as another way */
+            for (int32_t r = 0, rest = way; r < MOST; r++, rest /= FEW) repeats |= r >= size && rest % FEW != 0;
+            if (repeats || total == 0) continue;
+            trial t = {.collective = MST_ALL_REDUCE, .op = MUSTER_SUM, .dtype = MUSTER_F32, .size = size, .count = 1000, .uneven = true};
+            t.shards = shards;
+            check(&t, (uint64_t)way);
+            t.op = MUSTER_AVG;
+            check(&t, (uint64_t)way);
+            checked++;
+        }
+    }
+    assert_int_equal(checked, 2 + 8 + 26 + 80);
+}
+
 /* So much memory that it is written past the cache. */
 static void large_collectives_are_right(void **state) {
     (void)state;
@@ -625,6 +653,7 @@ int main(void) {
                                        cmocka_unit_test(scatter_is_right),
                                        cmocka_unit_test(reduce_scatter_is_right),
                                        cmocka_unit_test(all_to_all_is_right),
+                                       cmocka_unit_test(few_shards_on_few_ranks_are_right),
                                        cmocka_unit_test(large_collectives_are_right),
                                        cmocka_unit_test(algorithms_give_the_same_bits),
                                        cmocka_unit_test(maximum_lets_nan_through),

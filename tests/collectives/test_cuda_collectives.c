@@ -3,6 +3,7 @@
 #include "collectives_values.h"
 #include "cuda/cuda_api_private.h"
 #include "cuda/cuda_impl.h"
+#include "nccl/nccl_api_private.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -24,8 +25,10 @@ static void begin(bool peers) {
     mst_cuda_forget_lost();
 }
 
+static int64_t deadline = NO_WAY; /* of the pools that are opened */
+
 static void open_workers(collectives_pool *c, const char *devices) {
-    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = NO_WAY, .dedicated_rank0 = true, .log = keep_line};
+    mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = deadline, .dedicated_rank0 = true, .log = keep_line};
     setenv("MUSTER_TEST_DEVICES", devices, 1);
     collectives_open_devices(c, 0, RANKS);
     assert_ok(mst_pool_create(&options, c->devices, c->size, &c->pool));
@@ -146,6 +149,43 @@ static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
     }
 }
 
+/* ---- how many inputs the kernel takes ---- */
+
+/* Rank 0 brings all shards but one for each other rank. */
+static muster_status shards_task(muster_worker *w, void *argument) {
+    enum { COUNT = 1000 };
+    const int64_t total = *(int64_t *)argument, shards = w->rank == 0 ? total - (RANKS - 1) : 1, shape[] = {shards, COUNT};
+    muster_tensor y = values_make(w, COUNT, -1, 0);
+    int64_t *values = mst_alloc((size_t)(shards * COUNT) * sizeof *values);
+    if (!values) return mst_out_of_memory("test", shards * COUNT * 8);
+    for (int64_t i = 0; i < shards * COUNT; i++) values[i] = i % COUNT + w->rank;
+    muster_tensor x = values_copy(w, muster_tensor_make(MUSTER_I64, values, 2, shape));
+    mst_free(values);
+    MUSTER_TRY(muster_worker_all_reduce_shards(w, NULL, MUSTER_SUM, x, y));
+    return values_expect(w, y, RANKS * (RANKS - 1) / 2, total);
+}
+
+static void more_shards_than_the_kernel_takes_go_another_way(void **state) {
+    (void)state;
+    static const struct {
+        const char *devices;
+        bool peers;
+        int64_t shards;
+        const char *server;
+    } cases[] = {{"cuda-virtual", true, 63, "p2p"}, {"cuda-virtual", true, 64, "p2p"}, {"cuda-virtual", true, 65, "staged"},
+                 {"cuda", true, 64, "p2p"},         {"cuda", true, 65, "staged"},      {"cuda", false, 64, "nccl"},
+                 {"cuda", false, 65, "staged"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        collectives_pool c;
+        int64_t shards = cases[i].shards;
+        begin(cases[i].peers);
+        open_good(&c, cases[i].devices, NULL);
+        assert_ok(collectives_run(&c, shards_task, &shards));
+        for (int32_t r = 0; r < RANKS; r++) assert_string_equal(c.communicator->members[r].served_transport, cases[i].server);
+        collectives_close(&c);
+    }
+}
+
 /* ---- what waits ---- */
 
 static muster_status unwatched_sum(muster_worker *w, void *argument) {
@@ -206,16 +246,52 @@ static void a_failure_of_nccl_ends_the_call_on_every_rank(void **state) {
         begin(true);
         open_good(&c, "cuda", NULL);
         assert_ok(collectives_run(&c, large_sum, NULL));
-        muster_sim_inject(symbols[i], 2, 3);
-        muster_status status = collectives_run(&c, large_sum, NULL);
-        if (muster_sim_injected() > 0) {
-            assert_int_equal(status, MUSTER_INTERNAL);
-            assert_non_null(strstr(muster_last_error(), symbols[i]));
-        }
-        muster_sim_inject_clear();
+        const bool asks = strcmp(symbols[i], "ncclCommGetAsyncError") == 0; /* only while something is in progress */
+        if (asks) muster_sim_inject("ncclGroupEnd", 1, MST_NCCL_IN_PROGRESS);
+        muster_sim_inject(symbols[i], 2, MST_NCCL_INTERNAL_ERROR);
+        assert_refused(collectives_run(&c, large_sum, NULL), MUSTER_INTERNAL, symbols[i]);
+        assert_int_equal(muster_sim_injected(), asks ? 2 : 1);
         assert_ok(collectives_run(&c, large_sum, NULL));
         collectives_close(&c);
     }
+}
+
+/* NCCL is in progress for ever, on one rank or on all: then no rank's device waits for another's,
+ * and only the deadline of the wait for NCCL ends the call. */
+static void nccl_in_progress_for_ever_ends_at_the_deadline(void **state) {
+    (void)state;
+    for (int32_t stuck = 1; stuck <= RANKS; stuck += RANKS - 1) {
+        collectives_pool c;
+        begin(true);
+        deadline = NO_WAY / 100;
+        open_good(&c, "cuda", NULL);
+        deadline = NO_WAY;
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        for (int32_t i = 0; i < stuck; i++) muster_sim_inject("ncclGroupEnd", 1, MST_NCCL_IN_PROGRESS);
+        const muster_status status = collectives_run(&c, large_sum, NULL);
+        assert_int_equal(muster_sim_injected(), stuck);
+        assert_int_equal(status, MUSTER_TIMEOUT);
+        if (stuck == RANKS) {
+            assert_non_null(strstr(muster_last_error(), "NCCL: ncclGroupEnd: rank "));
+            assert_non_null(strstr(muster_last_error(), " has been in progress for 0.3 s"));
+        }
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        assert_int_equal(muster_sim_calls("ncclCommInitRankConfig"), 2 * RANKS);
+        collectives_close(&c);
+    }
+}
+
+/* At close, NCCL has 5 s to finalize; then its communicators are aborted. */
+static void nccl_that_does_not_finalize_is_aborted(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    for (int32_t i = 0; i < RANKS; i++) muster_sim_inject("ncclCommFinalize", 1, MST_NCCL_IN_PROGRESS);
+    collectives_close(&c);
+    assert_int_equal(muster_sim_injected(), RANKS);
+    assert_int_equal(muster_sim_calls("ncclCommAbort"), RANKS);
 }
 
 static void what_nccl_cannot_make_goes_another_way(void **state) {
@@ -349,9 +425,12 @@ int main(void) {
         cmocka_unit_test(in_a_fixed_order_nccl_sums_no_floats),
         cmocka_unit_test(virtual_devices_go_without_nccl),
         cmocka_unit_test(a_way_that_the_devices_do_not_have_is_refused),
+        cmocka_unit_test(more_shards_than_the_kernel_takes_go_another_way),
         cmocka_unit_test(no_rank_waits_for_its_device_in_a_collective),
         cmocka_unit_test(the_call_after_a_lost_one_has_new_communicators),
         cmocka_unit_test(a_failure_of_nccl_ends_the_call_on_every_rank),
+        cmocka_unit_test(nccl_in_progress_for_ever_ends_at_the_deadline),
+        cmocka_unit_test(nccl_that_does_not_finalize_is_aborted),
         cmocka_unit_test(what_nccl_cannot_make_goes_another_way),
         cmocka_unit_test(until_nccl_is_made_anew_collectives_go_another_way),
         cmocka_unit_test(what_nccl_has_made_is_ended_where_a_device_cannot_be_entered_once),

@@ -38,7 +38,50 @@ static void what_is_asked_for_by_name_serves(void **state) {
     if (added && *added) run(added);
 }
 
+/* ---- the edge of a slot ---- */
+
+/* An uneven exchange of bytes in which each rank sends `bytes` bytes: 1 to the first rank, 2 to the
+ * second, the others to the last. */
+static muster_status exchange_task(muster_worker *w, void *argument) {
+    const int64_t bytes = *(int64_t *)argument, sent[RANKS] = {1, 2, bytes - 3};
+    const int64_t part = sent[w->rank], received[RANKS] = {part, part, part}, count = RANKS * part;
+    const int64_t before = w->rank == 0 ? 0 : w->rank == 1 ? 1 : 3; /* elements that a sender sends to ranks before this one */
+    muster_tensor x = muster_worker_scratch(w, MUSTER_U8, 1, &bytes), y = muster_worker_scratch(w, MUSTER_U8, 1, &count);
+    uint8_t *from = muster_tensor_address(x), *to = muster_tensor_address(y);
+    for (int64_t i = 0; i < bytes; i++) from[i] = (uint8_t)(i * 7 + w->rank * 50);
+    for (int64_t i = 0; i < count; i++) to[i] = 0xA5;
+    MUSTER_TRY(muster_worker_all_to_all_uneven(w, NULL, x, sent, y, received));
+    for (int64_t i = 0; i < count; i++) {
+        const uint8_t wanted = (uint8_t)((before + i % part) * 7 + i / part * 50);
+        if (to[i] != wanted)
+            return mst_error(MUSTER_USER, "%lld bytes: rank %d, byte %lld: expected %d, received %d", (long long)bytes, w->rank,
+                             (long long)i, wanted, to[i]);
+    }
+    return MUSTER_OK;
+}
+
+/* The slot holds the input and behind it both arrays of counts. With one byte more the algorithm
+ * `inline` does not serve, even if it is requested by name. */
+static void the_counts_of_an_uneven_exchange_need_room_in_the_slot(void **state) {
+    (void)state;
+    enum { SLOT = 16384, COUNTS = RANKS * 8, LARGEST = SLOT - 2 * COUNTS };
+    static const struct {
+        int64_t bytes;
+        const char *server;
+    } cases[] = {{LARGEST - 1, "inline"},          {LARGEST, "inline"}, {LARGEST + 1, "direct"}, {LARGEST + COUNTS, "direct"},
+                 {LARGEST + COUNTS + 1, "direct"}, {SLOT, "direct"},    {SLOT + 1, "direct"}};
+    collectives_pool c;
+    collectives_open_with(&c, RANKS, 0, "inline", 60LL * 1000000000);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t bytes = cases[i].bytes;
+        assert_ok(collectives_run(&c, exchange_task, &bytes));
+        for (int32_t r = 0; r < RANKS; r++) assert_string_equal(c.communicator->members[r].served_algorithm, cases[i].server);
+    }
+    collectives_close(&c);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_asked_for_by_name_serves)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_asked_for_by_name_serves),
+                                       cmocka_unit_test(the_counts_of_an_uneven_exchange_need_room_in_the_slot)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

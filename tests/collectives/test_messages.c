@@ -98,6 +98,35 @@ static void test_the_largest_tag(void **state) {
     values_run_on(largest_tag_task, NULL, 2);
 }
 
+/* Rank 0 sends two tensors, one by one or in a group, and overwrites them at once. The device of rank
+ * 1 has much to do before it copies them. */
+static muster_status overwritten_task(muster_worker *w, void *argument) {
+    enum { FILLS = 300, TIMES = 3 };
+    const bool group = *(bool *)argument;
+    const int64_t count = 1000;
+    muster_tensor busy = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    for (int32_t i = 0; i < TIMES; i++) {
+        muster_tensor x = values_make(w, count, w->rank == 0 ? i : -1, 3), y = values_make(w, count, w->rank == 0 ? -i : -1, 5);
+        for (int32_t k = 0; w->rank == 1 && k < FILLS; k++) MUSTER_TRY(muster_fill(w, k, busy));
+        if (group) MUSTER_TRY(muster_worker_group_begin(w, NULL));
+        if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 0, x));
+        if (w->rank == 0) MUSTER_TRY(muster_worker_send(w, NULL, 1, 1, y));
+        if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 0, x));
+        if (w->rank == 1) MUSTER_TRY(muster_worker_recv(w, NULL, 0, 1, y));
+        if (group) MUSTER_TRY(muster_worker_group_end(w, NULL));
+        if (w->rank == 0) MUSTER_TRY(muster_fill(w, 77, x));
+        if (w->rank == 0) MUSTER_TRY(muster_fill(w, 77, y));
+        if (w->rank == 1) MUSTER_TRY(values_expect(w, x, i, 3));
+        if (w->rank == 1) MUSTER_TRY(values_expect(w, y, -i, 5));
+    }
+    return MUSTER_OK;
+}
+
+static void test_a_sent_tensor_may_be_overwritten_at_once(void **state) {
+    (void)state;
+    for (int group = 0; group < 2; group++) values_run_on_all(overwritten_task, &(bool){group}, 2);
+}
+
 /* ---- what cannot be received ---- */
 
 static muster_status other_tag_task(muster_worker *w, void *argument) {
@@ -170,6 +199,7 @@ int main(void) {
         cmocka_unit_test(test_messages_of_a_pair_keep_their_order),
         cmocka_unit_test(test_messages_of_every_dtype_arrive_bit_for_bit),
         cmocka_unit_test(test_the_largest_tag),
+        cmocka_unit_test(test_a_sent_tensor_may_be_overwritten_at_once),
         cmocka_unit_test(test_a_message_with_another_tag_count_or_dtype_is_refused_at_once),
         cmocka_unit_test(test_a_peer_that_returns_without_its_message_is_named_at_once),
         cmocka_unit_test(test_a_cycle_of_sends_ends_at_the_deadline),

@@ -283,7 +283,7 @@ mst_nccl_result nccl_progress(struct ncclComm *comm, bool wait) {
     while (comm->pending != NCCL_IDLE) {
         uint32_t seen = nccl_look();
         if (!wait && comm->polls > 0) {
-            comm->polls--;
+            comm->polls -= comm->polls != NCCL_HANGS;
             return MST_NCCL_IN_PROGRESS;
         }
         mst_nccl_result result = atomic_load_explicit(&comm->aborted, memory_order_relaxed) ? MST_NCCL_INTERNAL_ERROR : advance(comm, wait);
@@ -311,10 +311,11 @@ static void wait_over(const nccl_clique *clique, const char *symbol) {
     }
 }
 
-mst_nccl_result nccl_finalize(struct ncclComm *comm) {
+mst_nccl_result nccl_finalize(struct ncclComm *comm, bool hangs) {
     if (comm->finalized) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "the communicator has been finalized before");
     comm->finalized = true;
     begin_pending(comm, NCCL_ENDING);
+    if (hangs) comm->polls = NCCL_HANGS;
     return nccl_progress(comm, comm->blocking);
 }
 

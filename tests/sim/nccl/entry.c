@@ -112,9 +112,10 @@ mst_nccl_result ncclCommGetAsyncError(struct ncclComm *comm, mst_nccl_result *er
 
 mst_nccl_result ncclCommFinalize(struct ncclComm *comm) {
     mst_nccl_result result = ENTER(ncclCommFinalize, device_of(comm));
-    if (result != MST_NCCL_SUCCESS || !comm) return result;
+    const bool hangs = result == MST_NCCL_IN_PROGRESS;
+    if ((result != MST_NCCL_SUCCESS && !hangs) || !comm) return result;
     result = nccl_check_ready(comm, "CommFinalize");
-    return result == MST_NCCL_SUCCESS ? nccl_finalize(comm) : result;
+    return result == MST_NCCL_SUCCESS ? nccl_finalize(comm, hangs) : result;
 }
 
 /* An injected failure is only told: what ends a communicator ends it. */
@@ -146,6 +147,7 @@ mst_nccl_result ncclGroupEnd(void) {
     mst_nccl_result result = ENTER(ncclGroupEnd, -1);
     if (nccl_group_depth() == 0)
         return result != MST_NCCL_SUCCESS ? result : nccl_fail(MST_NCCL_INVALID_USAGE, "ncclGroupEnd: not in a group call.");
+    if (result == MST_NCCL_IN_PROGRESS) nccl_group_hang();
     return nccl_group_end(result);
 }
 

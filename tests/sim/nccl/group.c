@@ -9,6 +9,7 @@ enum { MOST_WAITING = 64 };
 typedef struct nccl_group {
     uint64_t machine; /* the group is of this machine, else of one that was reset */
     int depth;
+    bool hangs;
     mst_nccl_result error;
     nccl_operation *first, *last;
     struct ncclComm *waiting[MOST_WAITING]; /* start or split */
@@ -36,6 +37,8 @@ void nccl_group_start(void) {
     if (group.depth == 0 || group.machine != atomic_load(&machine)) clear();
     group.depth++;
 }
+
+void nccl_group_hang(void) { group.hangs = true; }
 
 /* ---- noting ---- */
 
@@ -243,7 +246,7 @@ static mst_nccl_result leave_for_later(nccl_plan **plans) {
         struct ncclComm *comm = job->users[job->user_count++] = plan->comm;
         comm->job = job;
         comm->pending = NCCL_ISSUING;
-        comm->polls = (int)(sim_random(&comm->random) % 4);
+        comm->polls = group.hangs ? NCCL_HANGS : (int)(sim_random(&comm->random) % 4);
         atomic_store_explicit(&comm->state, MST_NCCL_IN_PROGRESS, memory_order_relaxed);
     }
     return MST_NCCL_IN_PROGRESS;
@@ -256,7 +259,7 @@ static mst_nccl_result run_operations(void) {
     if (result == MST_NCCL_SUCCESS && plans) {
         for (nccl_plan *plan = plans; plan; plan = plan->next) number_plan(plan);
         nccl_bump();
-        bool later = group.blocking == 0 && sim_random(&plans->comm->random) % 2;
+        bool later = group.blocking == 0 && (sim_random(&plans->comm->random) % 2 || group.hangs);
         result = later ? MST_NCCL_IN_PROGRESS : nccl_job_issue(&plans, group.blocking != 0);
         if (result == MST_NCCL_IN_PROGRESS) result = leave_for_later(&plans);
     }

@@ -29,7 +29,7 @@
 
 #include <pthread.h>
 
-enum { NCCL_OPERATORS = 32, NCCL_RANKS_MAX = 1024, NCCL_CODE = 22809 };
+enum { NCCL_OPERATORS = 32, NCCL_RANKS_MAX = 1024, NCCL_CODE = 22809, NCCL_HANGS = INT32_MAX };
 #define NCCL_COMM_MAGIC UINT64_C(0x6e63636c20636f6d)
 
 typedef enum {
@@ -176,7 +176,7 @@ void nccl_wait_a_moment(uint32_t seen); /* for the host side, whose gate was loo
 uint32_t nccl_look(void);
 void nccl_bump(void);
 mst_nccl_result nccl_end(struct ncclComm *comm, bool abort);
-mst_nccl_result nccl_finalize(struct ncclComm *comm);
+mst_nccl_result nccl_finalize(struct ncclComm *comm, bool hangs); /* hangs: it stays in progress until it is aborted */
 /* NULL, one that is over, or none: INVALID_ARGUMENT. ready: nor in progress, nor failed. */
 mst_nccl_result nccl_check(struct ncclComm *comm, const char *symbol);
 mst_nccl_result nccl_check_ready(struct ncclComm *comm, const char *symbol);
@@ -187,6 +187,8 @@ int nccl_group_depth(void);
 void nccl_group_start(void);
 /* result: of the call. The outermost one runs what was noted, unless a call in it has failed */
 mst_nccl_result nccl_group_end(mst_nccl_result result);
+/* What the group issues when it ends stays in progress until its communicators are aborted. */
+void nccl_group_hang(void);
 mst_nccl_result nccl_group_add(const nccl_operation *operation);
 mst_nccl_result nccl_group_wait_for(struct ncclComm *comm); /* its start or split is pending */
 void nccl_group_forget(void);
