@@ -427,8 +427,8 @@ MATRIX(scatter_is_right, MST_SCATTER)
 MATRIX(reduce_scatter_is_right, MST_REDUCE_SCATTER)
 MATRIX(all_to_all_is_right, MST_ALL_TO_ALL)
 
-/* Up to two shards on each of 1 to 4 ranks, in every way. So there are reductions of two inputs into
- * one to four outputs, and outputs of ranks without an input. */
+/* Up to two shards on each of 1 to 4 ranks, in every way. So there are reductions of two inputs
+ * into one to four outputs, and outputs of ranks without an input. */
 static void few_shards_on_few_ranks_are_right(void **state) {
     (void)state;
     enum { FEW = 3, MOST = 4, WAYS = 3 * 3 * 3 * 3 };

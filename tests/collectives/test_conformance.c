@@ -8,6 +8,7 @@
  * s, under UndefinedBehaviorSanitizer 3 s. */
 #include "base_check.h"
 #include "base_seed.h"
+#include "base_skip.h"
 #include "collectives_cases.h"
 #include "collectives_oracle.h"
 #include "collectives_pool.h"
@@ -78,10 +79,8 @@ static int64_t without_the_largest(matrix_case *cases, int64_t count) {
 
 static void test_the_whole_matrix(void **state) {
     (void)state;
-    if (SLOW_BUILD || collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE) {
-        print_message("left to optimised builds without sanitizers, on host devices\n");
-        return;
-    }
+    if (SLOW_BUILD) SKIP("it needs an optimised build without sanitizers");
+    if (collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE) SKIP("not on GPUs: host devices run the whole matrix");
     int64_t count;
     matrix_case *cases = case_all(&count);
     assert_int_equal(count, ALL_CASES);

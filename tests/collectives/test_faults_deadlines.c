@@ -7,7 +7,9 @@
 #include "collectives_faults.h"
 
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MILLISECOND = 1000000, SIZES = 3 };
 
@@ -18,6 +20,7 @@ typedef struct world {
     int32_t late;
     int64_t deadline;
     _Atomic int32_t lines, came_back;
+    _Atomic int32_t sleepers[4]; /* by rank: its thread, which will sleep */
     char log[16][256];
 } world;
 
@@ -296,17 +299,33 @@ static void a_long_wait_is_reported_with_what_every_worker_did_last_and_goes_on(
 
 /* ---- who is told when ---- */
 
+/* Waits until this thread of the process sleeps. */
+static void await_sleep(int32_t thread) {
+    char path[64], text[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    for (const char *state = NULL; !state || state[2] != 'S'; state = strrchr(text, ')')) {
+        FILE *file = fopen(path, "r");
+        nap(MILLISECOND);
+        if (!file || !fgets(text, sizeof text, file)) fail_msg("%s cannot be read", path);
+        fclose(file);
+    }
+}
+
 /* Rank 0 waits for a message of rank 1, which has returned; then it stays in its body until the
  * others, who sleep in a barrier, have been told. */
 static muster_status lingering_body(world *t, muster_worker *w, muster_tensor mine, muster_tensor theirs) {
     (void)mine;
     if (muster_worker_rank(w) == 1) return MUSTER_OK;
     if (muster_worker_rank(w) > 1) {
+        atomic_store(&t->sleepers[muster_worker_rank(w)], (int32_t)syscall(SYS_gettid));
         muster_status status = muster_worker_barrier(w, NULL);
         atomic_fetch_add(&t->came_back, 1);
         return status;
     }
-    nap(20 * MILLISECOND); /* most of the time they sleep by now */
+    for (int32_t r = 2; r < t->c.size; r++) {
+        while (atomic_load(&t->sleepers[r]) == 0) nap(MILLISECOND);
+        await_sleep(atomic_load(&t->sleepers[r]));
+    }
     muster_status status = muster_worker_recv(w, NULL, 1, TAG, theirs);
     while (atomic_load(&t->came_back) < t->c.size - 2) nap(MILLISECOND);
     return status;

@@ -98,8 +98,8 @@ static void test_the_largest_tag(void **state) {
     values_run_on(largest_tag_task, NULL, 2);
 }
 
-/* Rank 0 sends two tensors, one by one or in a group, and overwrites them at once. The device of rank
- * 1 has much to do before it copies them. */
+/* Rank 0 sends two tensors, one by one or in a group, and overwrites them at once. The device of
+ * rank 1 has much to do before it copies them. */
 static muster_status overwritten_task(muster_worker *w, void *argument) {
     enum { FILLS = 300, TIMES = 3 };
     const bool group = *(bool *)argument;

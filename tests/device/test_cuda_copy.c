@@ -1,6 +1,9 @@
 /* Copies between host and device, staged and direct, in both queues. */
 #include "cuda_fixture.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 enum { MIB = 1 << 20, LARGE = 11 * MIB + 12345 };
 
 static void travel(mst_device *device, int64_t bytes, int seed) {
@@ -22,6 +25,76 @@ static void bytes_travel_in_across_and_out(void **state) {
     const int64_t sizes[] = {1, 3, 4096, MIB - 1, MIB, MIB + 1, 4 * MIB, LARGE};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) travel(*state, sizes[i], (int)i);
     assert_int_equal(muster_sim_waits(), 0); /* the driver never waited for us */
+}
+
+/* ---- staging buffers, which are used again ---- */
+
+/* A thread that lets the queues go on once the issuing thread asks for an event, or has ended. */
+typedef struct releaser {
+    pthread_t thread;
+    uint64_t asked; /* how often an event was asked for before */
+    _Atomic bool ended;
+    bool waited; /* the issuing thread has asked for an event */
+} releaser;
+
+static void *release_when_asked(void *argument) {
+    releaser *r = argument;
+    while (!atomic_load(&r->ended) && muster_sim_calls("cuEventQuery") == r->asked) sched_yield();
+    r->waited = muster_sim_calls("cuEventQuery") != r->asked;
+    muster_sim_release();
+    return NULL;
+}
+
+/* From here on the queues of the device that makes the next call of `symbol` stand still. */
+static void begin_stall(releaser *r, const char *symbol) {
+    *r = (releaser){.asked = muster_sim_calls("cuEventQuery")};
+    muster_sim_inject_queue_stall(symbol, 1, 0);
+    assert_int_equal(pthread_create(&r->thread, NULL, release_when_asked, r), 0);
+}
+
+static void end_stall(releaser *r) {
+    atomic_store(&r->ended, true);
+    assert_int_equal(pthread_join(r->thread, NULL), 0);
+    assert_true(r->waited);
+}
+
+/* More bytes than all staging buffers hold, while the queues stand still: no buffer is filled again
+ * before the device has read it. */
+static void a_chunk_is_filled_again_only_when_it_was_read(void **state) {
+    mst_device *device = *state;
+    for (int queue = 0; queue < 2; queue++) {
+        unsigned char *in = patterned(LARGE, 4 + queue), *out = malloc(LARGE);
+        void *block = allocated(device, LARGE);
+        releaser r;
+        begin_stall(&r, "cuMemcpyHtoDAsync_v2");
+        assert_ok(queue == 0 ? device->memory->copy_in(device, block, in, LARGE) : device->queue->copy_in_async(device, block, in, LARGE));
+        end_stall(&r);
+        assert_ok(device->table->synchronize(device));
+        assert_ok(device->memory->copy_out(device, out, block, LARGE));
+        assert_ok(device->table->synchronize(device));
+        check_pattern(out, LARGE, 4 + queue);
+        device->memory->release(device, block);
+        free(in);
+        free(out);
+    }
+}
+
+/* The same of copies out: no buffer is delivered before the device has written it. */
+static void a_slot_is_delivered_only_when_it_was_written(void **state) {
+    mst_device *device = *state;
+    unsigned char *in = patterned(LARGE, 6), *out = calloc(1, LARGE);
+    void *block = allocated(device, LARGE);
+    releaser r;
+    assert_ok(device->memory->copy_in(device, block, in, LARGE));
+    assert_ok(device->table->synchronize(device));
+    begin_stall(&r, "cuMemcpyDtoHAsync_v2");
+    assert_ok(device->memory->copy_out(device, out, block, LARGE));
+    end_stall(&r);
+    assert_ok(device->table->synchronize(device));
+    check_pattern(out, LARGE, 6);
+    device->memory->release(device, block);
+    free(in);
+    free(out);
 }
 
 static void copies_of_nothing_are_legal(void **state) {
@@ -200,6 +273,8 @@ static void a_failed_copy_is_told_at_once_and_the_next_one_works(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(bytes_travel_in_across_and_out),
+        CASE(a_chunk_is_filled_again_only_when_it_was_read),
+        CASE(a_slot_is_delivered_only_when_it_was_written),
         CASE(copies_of_nothing_are_legal),
         CASE(many_small_copies_keep_their_order),
         CASE(steady_work_allocates_nothing),

@@ -66,6 +66,54 @@ static void the_size_of_equal_weights_does_not_matter(void **unused) {
     }
 }
 
+/* ---- weights that differ ---- */
+
+enum { WORKERS = 4, SLICES = 3, ROWS = 24 };
+/* By worker and slice; one is 0. */
+static const double differing[WORKERS][SLICES] = {{1, 7, 2}, {0.5, 3, 11}, {5, 0, 4}, {2, 9, 0.25}};
+
+static muster_status weighted_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const int64_t slices = *(const int64_t *)user;
+    const double *weights = differing[muster_worker_rank(w)];
+    /* in one slice a worker has the weight of the first slice */
+    MUSTER_TRY(muster_worker_set_weight(w, weights[slices == 1 ? 0 : muster_worker_slice(w)]));
+    return muster_mean(w, in[0], out[0]);
+}
+
+/* Row i is i * i, so each worker and each slice has another mean. */
+static double weighted_mean(int64_t slices) {
+    double sum = 0, weights = 0;
+    for (int64_t part = 0, rows = ROWS / WORKERS / slices; part < WORKERS * slices; part++) {
+        const double weight = differing[part / slices][part % slices];
+        double mean = 0;
+        for (int64_t i = part * rows; i < (part + 1) * rows; i++) mean += (double)(i * i) / (double)rows;
+        sum += weight * mean;
+        weights += weight;
+    }
+    return sum / weights;
+}
+
+static void each_worker_and_slice_counts_by_its_own_weight(void **unused) {
+    (void)unused;
+    for_each_backend(backend) {
+        for (int64_t slices = 1; slices <= SLICES; slices += SLICES - 1) {
+            muster_runtime *runtime = fixture_open(backend, WORKERS);
+            muster_call_options options;
+            muster_function *f;
+            float x[ROWS], y;
+            for (int i = 0; i < ROWS; i++) x[i] = (float)(i * i);
+            muster_call_options_init(&options);
+            options.slices = slices;
+            assert_ok(muster_function_create(runtime, "weighted", weighted_body, &slices, &f));
+            assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+            assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_AVG));
+            assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options));
+            assert_float_equal(y, weighted_mean(slices), 1e-3);
+            fixture_close(runtime);
+        }
+    }
+}
+
 static void weights_whose_sum_overflows_or_is_zero_are_refused(void **unused) {
     (void)unused;
     for_each_backend(backend) {
@@ -149,6 +197,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_average_does_not_overflow_in_any_number_of_slices),
         cmocka_unit_test(the_size_of_equal_weights_does_not_matter),
+        cmocka_unit_test(each_worker_and_slice_counts_by_its_own_weight),
         cmocka_unit_test(weights_whose_sum_overflows_or_is_zero_are_refused),
         cmocka_unit_test(an_averaged_update_counts_the_slices_that_wrote_it),
         cmocka_unit_test(an_averaged_update_of_no_weight_keeps_the_value),

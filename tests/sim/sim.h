@@ -40,8 +40,8 @@ MUSTER_SIM_API void muster_sim_reset(const muster_sim_options *options);
  * the next call from now on. Each is done once. ---- */
 /* The call does nothing and returns `code` of its library (what frees or destroys does its work all
  * the same). A code after which a context cannot be used (700, 719, ...) stays with the context of
- * the call. NCCL's code "in progress" in ncclGroupEnd or ncclCommFinalize: what the call begins on a
- * communicator that does not block stays in progress until the communicator is aborted. */
+ * the call. NCCL's code "in progress" in ncclGroupEnd or ncclCommFinalize: what the call begins on
+ * a communicator that does not block stays in progress until the communicator is aborted. */
 MUSTER_SIM_API void muster_sim_inject(const char *symbol, uint64_t kth, int code);
 /* The device of the call (of its stream or its current context) is lost: this and every later call
  * on it fails, what is queued is dropped. */

@@ -5,6 +5,8 @@
 #include "collectives_pool.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 enum { GUARD = 64, FILL = 0xA5 };
 
@@ -359,11 +361,58 @@ static muster_status run_barrier(const case_member *member, const matrix_case *c
     return MUSTER_OK;
 }
 
+/* ---- who has served ---- */
+
+/* A slot takes an input of 16 KiB. Of the counts of an uneven exchange both arrays lie in it,
+ * too. */
+static bool fits_slot(const case_run *s) {
+    enum { SLOT = 16384 };
+    const matrix_case *c = s->c;
+    int64_t largest = 0, counts = c->kind == CASE_ALL_TO_ALL_UNEVEN ? 2 * 8 * c->ranks : 0;
+    for (int32_t r = 0; r < c->ranks; r++) {
+        case_run other = {.c = c, .rank = r, .root = s->root};
+        set_counts(&other);
+        largest = other.input_count > largest ? other.input_count : largest;
+    }
+    return largest * s->element + counts <= SLOT;
+}
+
+/* The transport that must have served the case, and the algorithm; NULL: any. */
+static void expect_server(const case_run *s, const char **transport, const char **algorithm) {
+    const matrix_case *c = s->c;
+    const char *name = case_algorithm(c->algorithm);
+    const bool gpus = collectives_devices() != COLLECTIVES_HOST_AND_DISCRETE, on_host = !gpus && c->devices == CASE_HOST;
+    const bool named_algorithm = name && (!gpus || c->algorithm == 0);
+    const bool forced = getenv("MUSTER_COLLECTIVE_ALGORITHM") != NULL; /* for the communicator without a name */
+    *algorithm = named_algorithm ? name : NULL;
+    *transport = !name && (forced || !on_host) ? NULL : on_host ? "host" : "staged";
+    if (gpus && name && !named_algorithm && case_available(c, name)) *transport = name;
+    if (!*algorithm || strcmp(name, "inline") != 0) return;
+    /* on GPUs and discrete devices a step with momentum does not use slots */
+    if (!fits_slot(s) || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM)) *algorithm = "direct";
+}
+
+static muster_status check_server(const case_member *member, const case_run *s) {
+    const muster_communicator *communicator = member->batch->communicators[s->c->algorithm];
+    const mst_member *own = &communicator->members[s->rank];
+    const char *transport, *algorithm;
+    char text[CASE_TEXT];
+    if (s->c->ranks == 1) return MUSTER_OK; /* most cases are plain copies, which no transport serves */
+    expect_server(s, &transport, &algorithm);
+    const bool right_transport = !transport || (own->served_transport && strcmp(own->served_transport, transport) == 0);
+    const bool right_algorithm = !algorithm || (own->served_algorithm && strcmp(own->served_algorithm, algorithm) == 0);
+    if (right_transport && right_algorithm) return MUSTER_OK;
+    return mst_error(MUSTER_USER, "%s, root %d: rank %d: expected %s (%s) to serve, received %s (%s)", case_text(s->c, text), s->root,
+                     s->rank, transport ? transport : "any", algorithm ? algorithm : "any",
+                     own->served_transport ? own->served_transport : "none", own->served_algorithm ? own->served_algorithm : "none");
+}
+
 muster_status case_member_run(const case_member *member, const matrix_case *c, int32_t root) {
     if (c->kind == CASE_BARRIER) return run_barrier(member, c);
     case_run s = aim(member, c, root);
     muster_tensor input, output;
     MUSTER_TRY(prepare(member, &s, &input, &output));
     MUSTER_TRY(enter(member, &s, input, output));
+    MUSTER_TRY(check_server(member, &s));
     return check(member, &s);
 }

@@ -38,7 +38,8 @@ typedef struct case_member {
 /* Scratch memory for any case of the batch. */
 muster_status case_member_open(case_member *member, muster_worker *worker, batch *b);
 void case_member_close(case_member *member);
-/* USER with the case and the place where something differs. */
+/* USER with the case and the place where something differs, or with the transport or algorithm that
+ * has served instead of the requested one. */
 muster_status case_member_run(const case_member *member, const matrix_case *c, int32_t root);
 
 #endif

@@ -18,6 +18,17 @@ const char *case_algorithm(int index) {
     return (collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE ? names : of_gpus)[index];
 }
 
+/* The simulated machine has 8 GPUs, so a ninth rank is a virtual device. NCCL takes each GPU once,
+ * and does not serve one rank. */
+bool case_available(const matrix_case *c, const char *algorithm) {
+    const collectives_kind kind = collectives_devices();
+    const char *peers = getenv("MUSTER_SIM_PEERS");
+    if (!algorithm || kind == COLLECTIVES_HOST_AND_DISCRETE) return true;
+    if (strcmp(algorithm, "nccl") == 0) return kind == COLLECTIVES_GPUS && c->ranks > 1 && c->ranks <= 8;
+    if (strcmp(algorithm, "p2p") == 0) return kind == COLLECTIVES_VIRTUAL || c->ranks == 1 || !peers || strcmp(peers, "0") != 0;
+    return true;
+}
+
 int64_t case_count(const matrix_case *c) {
     const int64_t counts[CASE_COUNTS] = {0, 1, c->ranks - 1, c->ranks, c->ranks + 1, 9, 1000, 65537, 1 << 20};
     return counts[c->count];

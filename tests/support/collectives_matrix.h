@@ -36,6 +36,9 @@ typedef struct matrix_case {
 
 /* NULL for the last one, which is selected by size. */
 const char *case_algorithm(int index);
+/* Does the pool of the case have the transport of this name? NULL, and the names of algorithms on
+ * host memory: true. */
+bool case_available(const matrix_case *c, const char *algorithm);
 int64_t case_count(const matrix_case *c);
 /* Of what has no op, op is MAX, which every dtype has. */
 bool case_reduces(const matrix_case *c);
