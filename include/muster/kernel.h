@@ -3,8 +3,8 @@
  *
  * The source is written in the dialect of Theano's GPU kernels: `#include "cluda.h"` (optional
  * here), then KERNEL, GLOBAL_MEM, LOCAL_MEM, local_barrier(), LID_0, LDIM_0, GID_0, GDIM_0,
- * ga_float, ga_size and the rest (docs/kernels.md lists them all). On a GPU NVRTC compiles it as CUDA
- * C++, on CPU cores OpenCL compiles it (package pocl-opencl-icd on Debian and Ubuntu).
+ * ga_float, ga_size and the rest (docs/kernels.md lists them all). On a GPU NVRTC compiles it as
+ * CUDA C++, on CPU cores OpenCL compiles it (package pocl-opencl-icd on Debian and Ubuntu).
  *
  * A kernel declares its parameters, and every launch on every backend is checked against this
  * declaration: the number and types of the arguments; that a tensor is on the worker's device; that

@@ -1,11 +1,14 @@
 /* y = x where x >= 0, else slope x. */
 #include "../op_impl.h"
 
+/* snippet: parameters */
 typedef struct leaky_relu_parameters {
     muster_tensor x, y;
     double slope;
 } leaky_relu_parameters;
+/* end of snippet */
 
+/* snippet: loop */
 #define DEFINE(NAME, name, T, C, LOAD, STORE)                                                                    \
     MST_CLONES static void leaky_relu_##name(void *context, char *const *at, const int64_t *stride, int64_t n) { \
         const C slope = (C) * (const double *)context;                                                           \
@@ -15,7 +18,9 @@ typedef struct leaky_relu_parameters {
         }                                                                                                        \
     }
 MST_EACH_FLOAT(DEFINE)
+/* end of snippet */
 
+/* snippet: host */
 static muster_status leaky_relu_host(const void *parameters) {
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = leaky_relu_##name,
     static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
@@ -25,7 +30,9 @@ static muster_status leaky_relu_host(const void *parameters) {
     mst_iterator_run(&iterator, loops[p.y.dtype], &p.slope);
     return MUSTER_OK;
 }
+/* end of snippet */
 
+/* snippet: device */
 static mst_code_kernel leaky_relu_code[] = {{.name = "mst_leaky_relu"}};
 
 static muster_status leaky_relu_issue(muster_worker *worker, const void *parameters) {
@@ -35,7 +42,9 @@ static muster_status leaky_relu_issue(muster_worker *worker, const void *paramet
 }
 
 static const mst_kernel leaky_relu_kernel = {.host = leaky_relu_host, .issue = leaky_relu_issue};
+/* end of snippet */
 
+/* snippet: check */
 static MST_ALWAYS_INLINE muster_status leaky_relu_check(const muster_worker *worker, const muster_tensor *const *t,
                                                         const mst_op_value *values, const char *where) {
     const muster_tensor *x = t[0], *y = t[1];
@@ -46,7 +55,9 @@ static MST_ALWAYS_INLINE muster_status leaky_relu_check(const muster_worker *wor
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
     return mst_op_broadcasts(where, "x", x, "y", y);
 }
+/* end of snippet */
 
+/* snippet: row */
 static muster_status leaky_relu_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
     return muster_leaky_relu(worker, v[0].number, t[0], t[1]);
 }
@@ -62,10 +73,13 @@ const mst_op_row mst_operation_leaky_relu = {
     MST_CODE(leaky_relu_code),
     .error = MST_FLOAT_ERRORS,
 };
+/* end of snippet */
 
+/* snippet: function */
 muster_status muster_leaky_relu(muster_worker *worker, double slope, muster_tensor x, muster_tensor y) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(leaky_relu_check(worker, MST_TENSORS(&x, &y), NULL, __func__));
     leaky_relu_parameters p = {x, y, slope};
     return mst_op_launch(worker, &leaky_relu_kernel, &p, sizeof p);
 }
+/* end of snippet */

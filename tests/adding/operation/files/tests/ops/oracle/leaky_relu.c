@@ -2,6 +2,7 @@
 
 #include "base_check.h"
 
+/* snippet: oracle */
 static void draw(muster_worker *w, const mst_op_row *o) {
     muster_dtype dtype = ops_random_dtype(o);
     double slope = (double)ops_random(5) / 4;
@@ -27,3 +28,4 @@ static void cases(muster_worker *w, const mst_op_row *o) {
 }
 
 const ops_oracle ops_oracle_leaky_relu = {.draw = draw, .cases = cases, .case_count = 4 * 9, .values = {{.number = 0.5}}};
+/* end of snippet */

@@ -1,0 +1,109 @@
+/* functions.c: the code of docs/functions.md. */
+#include "docs.h"
+
+/* snippet: body */
+/* in[0]: this worker's rows of x (n, k). out[0] (k): the mean of each column over these rows. */
+static muster_status column_means(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                                  void *user) {
+    (void)user;
+    return muster_reduce(w, MUSTER_AVG, in[0], 0, out[0]);
+}
+/* end of snippet */
+
+enum { N = 7, K = 3 };
+
+static void describe_and_call(muster_runtime *rt) {
+    float x[N][K], means[K];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i * (j + 1));
+    /* snippet: describe */
+    muster_function *f;
+    check(muster_function_create(rt, "column_means", column_means, NULL, &f));
+    check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_output(f, "means", MUSTER_F32, 1, MUSTER_AVG));
+
+    const muster_tensor inputs[] = {muster_f32(x, N, K)}, outputs[] = {muster_f32(means, K)};
+    check(muster_function_call(f, inputs, 1, outputs, 1, NULL));
+    /* end of snippet */
+    for (int j = 0; j < K; j++)
+        EXPECT(means[j] > 3 * (j + 1) - 1e-5f && means[j] < 3 * (j + 1) + 1e-5f);
+
+    /* snippet: by_name */
+    const char *input_names[] = {"x"}, *output_names[] = {"means"};
+    check(muster_function_call_named(f, input_names, inputs, 1, output_names, outputs, 1, NULL));
+    /* end of snippet */
+    EXPECT(means[0] > 3 - 1e-5f && means[0] < 3 + 1e-5f);
+
+    /* snippet: batch */
+    muster_call_options options;
+    muster_call_options_init(&options);
+    options.batch =
+        (muster_selection){.kind = MUSTER_RANGE, .start = 2, .stop = 6}; /* rows 2 to 5 */
+    options.slices = 2;
+    check(muster_function_call(f, inputs, 1, outputs, 1, &options));
+    /* end of snippet */
+    EXPECT(means[0] > 3.5f - 1e-5f && means[0] < 3.5f + 1e-5f);
+}
+
+/* snippet: update */
+/* s becomes s + the sum of this worker's rows of x. */
+static muster_status accumulate(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                                void *user) {
+    (void)out;
+    muster_variable *s = user;
+    muster_tensor sums = muster_worker_scratch(w, MUSTER_F32, 1, in[0].shape + 1);
+    MUSTER_TRY(muster_reduce(w, MUSTER_SUM, in[0], 0, sums));
+    return muster_binary_op(w, MUSTER_ADD, muster_worker_variable(w, s), sums,
+                            muster_worker_update(w, s));
+}
+/* end of snippet */
+
+static void variables(muster_runtime *rt) {
+    float x[N][K], total[K];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i * (j + 1));
+    /* snippet: variables */
+    const float zeros[K] = {0};
+    muster_variable *s;
+    muster_function *f;
+    check(muster_variable_create(rt, "s", muster_f32(zeros, K), &s));
+    check(muster_function_create(rt, "accumulate", accumulate, s, &f));
+    check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_variable(f, s, MUSTER_READ));
+    check(muster_function_update(f, s, MUSTER_SUM));
+
+    const muster_tensor rows = muster_f32(x, N, K), result = muster_f32(total, K);
+    /* Each device accumulates its own rows. */
+    check(muster_function_call(f, &rows, 1, NULL, 0, NULL));
+    /* The sum over the devices, in host memory; then the same on every device. */
+    check(muster_variables_reduce_to(&s, &result, 1, MUSTER_SUM));
+    check(muster_variables_all_reduce(&s, 1, MUSTER_SUM));
+    /* end of snippet */
+    for (int j = 0; j < K; j++) EXPECT(total[j] == (float)(21 * (j + 1)));
+}
+
+static void asynchronous(muster_runtime *rt) {
+    static float x[N][K];
+    float means[K];
+    muster_function *f;
+    check(muster_function_create(rt, "means_later", column_means, NULL, &f));
+    check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_output(f, "means", MUSTER_F32, 1, MUSTER_AVG));
+    const muster_tensor inputs[] = {muster_f32(x, N, K)}, outputs[] = {muster_f32(means, K)};
+    /* snippet: async_call */
+    muster_pending *pending;
+    check(muster_function_call_async(f, inputs, 1, outputs, 1, NULL, &pending));
+    /* The program does something else. It must not write x, nor read means. */
+    check(muster_pending_wait(pending)); /* the call's status and message; the handle is gone */
+    /* end of snippet */
+    EXPECT(means[K - 1] == 0);
+}
+
+int main(void) {
+    muster_runtime *rt = docs_open();
+    describe_and_call(rt);
+    variables(rt);
+    asynchronous(rt);
+    check(muster_runtime_close(rt));
+    return 0;
+}
