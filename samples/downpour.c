@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "Downpour", .create = muster_downpour_create, .learning_rate = 0.2, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = -1; /* no delay: the server is used from the first steps on */
+    settings.driver.init_delay = 50; /* steps that each worker trains alone; the server then starts with worker 0's parameters */
     settings.driver.send_frequency = 5;
     settings.driver.update_frequency = 10;
     settings.driver.prefetch = 2;

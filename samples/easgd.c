@@ -8,7 +8,7 @@ int main(int argc, char **argv) {
     static trainer t;
     trainer_settings settings = {.name = "EASGD", .create = muster_easgd_create, .learning_rate = 0.3, .batch = 25};
     muster_driver_options_init(&settings.driver);
-    settings.driver.init_delay = -1; /* no delay: the server is used from the first steps on */
+    settings.driver.init_delay = 50; /* steps that each worker trains alone; the server then starts with worker 0's parameters */
     settings.driver.update_frequency = 5;
     settings.driver.prefetch = 1;
     settings.driver.beta = 0.9; /* alpha = beta / number of workers */

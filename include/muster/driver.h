@@ -7,8 +7,9 @@
  *
  * The timeline, with d = init_delay, u = update_frequency, p = prefetch, s = send_frequency and k =
  * 1, 2, ...; steps count from 0.
- *   up to d       nothing: the worker trains alone. Its progress does not reach the server, which
- *                 keeps the values that it was created with.
+ *   up to d       nothing: each worker trains alone.
+ *   d             start: the first worker copies its parameters into the server, which thereby has
+ *                 its progress so far. The first fetch or send of every other worker waits for this
  *   d + k u - p   fetch: waits for this worker's sends, then begins to receive every value
  *   d + k u       integrate: waits for the fetch of p steps before, then combines the fetched
  *                 values with the parameters
@@ -19,6 +20,11 @@
  * On one step the order is fetch, integrate, send. p <= u. With p = u the first fetch is at step d;
  * the fetch for each later integration is made just before the integration ahead of it, into memory
  * of its own.
+ * The first worker is rank 0; with groups, rank 0 of the group that contains rank 0 of the runtime.
+ * It must have a driver. A server starts once: the drivers that reach step d later take its values
+ * as they are. With keep_initial no driver starts the server or waits for its start, and it keeps
+ * the values that it was created with: the first integration then undoes the progress of the first
+ * d steps.
  * If the program leaves out steps, whatever was due happens at the next call, once, however often
  * it was due. If this integration is so late that the next fetch is due as well, that fetch follows
  * it.
@@ -70,7 +76,7 @@ typedef struct muster_driver_options {
     double beta;
     /* Downpour: turns the accumulated gradient of value `index`, in place, into the tensor that is
      * added to the server (for example by multiplying it with -learning rate), using operations of
-     * the worker. If it fails it must leave the gradient unchanged. NULL: multiplies by -1. */
+     * the worker. It is f32 where the value is f16 or bf16, and is rounded when it is sent. If it fails it must leave the gradient unchanged. NULL: multiplies by -1. */
     muster_status (*local_update)(muster_worker *worker, int32_t index, muster_tensor accumulated, void *user);
     void *local_update_user;
     /* Workers that train one model together, data-parallel: a communicator made by
@@ -83,7 +89,7 @@ typedef struct muster_driver_options {
      * a group, the number of groups. Creation then counts the groups in a collective, which all
      * workers of the call must enter, each with a group (of one member if the worker is alone). */
     int32_t integrating;
-    int32_t reserved;
+    int32_t keep_initial; /* 1: this driver neither starts the server nor waits for its start */
     muster_driver_parts parts;
 } muster_driver_options;
 MUSTER_API void muster_driver_options_init_sized(muster_driver_options *options, size_t size);
@@ -97,7 +103,8 @@ static inline void muster_driver_options_init(muster_driver_options *options) {
  * between calls, and must be destroyed before the runtime closes. options NULL: the defaults. The
  * number, dtypes and sizes of the values are the server's. A driver keeps one copy of all values in
  * host memory (two with prefetch = update_frequency), and on the worker's device none (base), one
- * (EASGD) or two (Downpour). Members of a group other than rank 0 keep none.
+ * (EASGD) or two (Downpour; f16 and bf16 take 6 bytes per element, and 4 more for the largest
+ * value). Members of a group other than rank 0 keep none.
  * Errors of the three create functions: INVALID_ARGUMENT (NULL, the worker of another thread, an
  * option out of range, a group of which this worker is no member), UNSUPPORTED (options of a newer
  * header), OUT_OF_MEMORY, BAD_STATE (the server is being destroyed), errors of the device and, if
@@ -114,7 +121,7 @@ MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_serve
                                              muster_driver **driver);
 /* Waits for operations that the driver has begun, as muster_request_wait does, and returns their
  * failure; the driver is gone then, too. Accepts NULL. Gradients that Downpour has accumulated
- * since its last send are dropped. Called inside a body of the driver's worker, or outside bodies,
+ * since its last send are dropped (muster_driver_flush sends them). Called inside a body of the driver's worker, or outside bodies,
  * where it waits in the queue behind running calls.
  * BAD_STATE: called anywhere else, or in a part, or in an aborted call while a GPU may still use
  * the driver's memory; the driver then still exists. */
@@ -125,7 +132,7 @@ MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
  * dtypes and element counts. Only Downpour needs gradients; for other drivers they may be NULL.
  * *integrated = 1 if the parameters changed; integrated may be NULL. All members of a group call it
  * together, with the same steps, and get the same *integrated. Downpour accumulates in the dtype of
- * the value. The gradients' memory is the caller's again on return.
+ * the value, f16 and bf16 in f32. The gradients' memory is the caller's again on return.
  * Errors: INVALID_ARGUMENT and similar ones (nothing has happened; also for a step below the
  * previous one); else those of sends, receives and the worker's operations, or of a part. After
  * such a failure the driver is usable: the gradient of the step has been accumulated, and the part
@@ -135,6 +142,16 @@ MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
  * error (ABORTED on the others), and stay in step. */
 MUSTER_API muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
                                             const muster_tensor *gradients, int32_t count, int32_t *integrated);
+
+/* Sends what has not been sent yet, whatever the step, and waits until the server has applied all
+ * sends of this driver: the gradients that Downpour has accumulated since its last send, and a send
+ * that has failed before. A base driver and EASGD have nothing else to send. The next send is due at
+ * its usual step. A replaced send finds NULL for parameters and gradients. On members of a group
+ * other than rank 0 it does nothing. For the end of a training, before destroy, which drops what was
+ * not sent.
+ * Errors: INVALID_ARGUMENT, BAD_STATE (inside a part), those of sends and worker operations, or of a
+ * part; what was not sent is then still due. */
+MUSTER_API muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker);
 
 /* The driver's own parts, for replaced parts that add something to them. Called only inside parts,
  * with the arguments of the part. Errors: INVALID_ARGUMENT (NULL, another worker or count),
@@ -165,7 +182,7 @@ MUSTER_API muster_client *muster_driver_client(muster_driver *driver);
  * since. */
 MUSTER_API muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index);
 /* In a send, on the worker's device. Downpour: the gradients accumulated since the previous send,
- * before local_update. EASGD: x - c of this step's integration, not yet multiplied by alpha. */
+ * before local_update, as f32 where the value is f16 or bf16. EASGD: x - c of this step's integration, not yet multiplied by alpha. */
 MUSTER_API muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index);
 /* The alpha of EASGD. */
 MUSTER_API double muster_driver_alpha(const muster_driver *driver);

@@ -41,7 +41,7 @@ typedef struct muster_runtime_options {
     int32_t keep_blas_threads;
     int32_t no_pinning; /* 1: do not pin worker threads to cores */
     /* Receives warnings and reports, until the runtime has closed; NULL: they go to standard error.
-     * Any thread may call it. */
+     * Any thread may call it. It must not close the runtime (BAD_STATE). */
     void (*log)(void *user, const char *line);
     void *log_user;
     /* Reproducible mode: the number of logical shards. A call gives bit for bit the results of that

@@ -60,13 +60,13 @@ enum {
  * dtype of both (f32 if the value is f16 or bf16); first is the index of the shard's first element
  * in the value. The rule runs in a thread of the server or of any client: for several shards at the
  * same time, but once at a time for each shard. It is not called for shards without elements. It
- * must not call a server (BAD_STATE). A status other than OK becomes the status of the request; the
+ * must not call a server, nor close a runtime (BAD_STATE). A status other than OK becomes the status of the request; the
  * rule must then have left the shard unchanged. */
 typedef muster_status (*muster_rule_function)(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
                                               double scale);
 /* Fills value[count] with the initial elements [first, first + count) of value `index`, in the
  * thread that creates the server. dtype is f32 if the value is f16 or bf16. A status other than OK
- * becomes the status of the creation. */
+ * becomes the status of the creation. It must not close the runtime (BAD_STATE). */
 typedef muster_status (*muster_initial_function)(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count);
 
 /* The source of a variable's initial value. */

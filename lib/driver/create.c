@@ -36,6 +36,9 @@ static muster_status driver_check_options(const char *where, const muster_driver
     MUSTER_TRY(driver_refuse_negative(where, "prefetch", options->prefetch));
     MUSTER_TRY(driver_refuse_negative(where, "send_frequency", options->send_frequency));
     MUSTER_TRY(driver_refuse_negative(where, "integrating", options->integrating));
+    if (options->keep_initial != 0 && options->keep_initial != 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: keep_initial: expected 0 or 1, received %" PRId32, where,
+                         options->keep_initial);
     if (options->prefetch > options->update_frequency)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: options: prefetch: expected at most update_frequency, %" PRId64 ", received %" PRId64, where,
@@ -71,9 +74,15 @@ static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
 static void driver_free(muster_driver *driver) {
     for (int32_t i = driver->values ? driver->count - 1 : -1; i >= 0; i--) driver_free_value(driver, &driver->values[i]);
     mst_free(driver->values);
+    driver->device->memory->release(driver->device, driver->widened);
     driver->device->memory->release(driver->device, driver->flag);
     if (driver->client) mst_client_release(driver->client);
     mst_free(driver);
+}
+
+/* Is memory `which` of a value accumulated in f32, and the value itself f16 or bf16? */
+static bool driver_widens(const muster_driver *driver, const mst_driver_value *value, int32_t which) {
+    return driver->kind->accumulates && which == 0 && mst_dtype_compute(value->dtype) != value->dtype;
 }
 
 static muster_status driver_make_value(muster_driver *driver, muster_worker *worker, mst_driver_value *value) {
@@ -83,9 +92,21 @@ static muster_status driver_make_value(muster_driver *driver, muster_worker *wor
         value->fetched[i] = mst_alloc((size_t)bytes);
         if (!value->fetched[i]) return mst_out_of_memory(driver->kind->create, bytes);
     }
-    for (int32_t i = 0; i < driver->kind->copies; i++) MUSTER_TRY(mst_worker_allocate(worker, bytes, &value->outgoing[i]));
+    for (int32_t i = 0; i < driver->kind->copies; i++) {
+        const int64_t size = driver_widens(driver, value, i) ? value->elements * (int64_t)sizeof(float) : bytes;
+        MUSTER_TRY(mst_worker_allocate(worker, size, &value->outgoing[i]));
+    }
     value->fresh = true;
     return MUSTER_OK;
+}
+
+static muster_status driver_make_widened(muster_driver *driver, muster_worker *worker) {
+    int64_t elements = 0;
+    for (int32_t i = 0; i < driver->count; i++) {
+        const mst_driver_value *value = &driver->values[i];
+        if (driver_widens(driver, value, 0) && value->elements > elements) elements = value->elements;
+    }
+    return elements == 0 ? MUSTER_OK : mst_worker_allocate(worker, elements * (int64_t)sizeof(float), &driver->widened);
 }
 
 static muster_status driver_make_values(muster_driver *driver, muster_worker *worker, const muster_server *server) {
@@ -98,7 +119,7 @@ static muster_status driver_make_values(muster_driver *driver, muster_worker *wo
         value->elements = mst_server_elements(server, i);
         MUSTER_TRY(driver_make_value(driver, worker, value));
     }
-    return MUSTER_OK;
+    return driver_make_widened(driver, worker);
 }
 
 static muster_status driver_check_values(const mst_driver_kind *kind, const muster_server *server) {
@@ -117,6 +138,7 @@ static muster_status driver_find_root(muster_driver *driver, const muster_worker
     const muster_communicator *group = driver->options.group;
     const int32_t rank = group ? muster_communicator_rank(group, worker) : 0;
     driver->root = rank == 0;
+    driver->first = group ? driver->root && muster_communicator_rank(group, mst_pool_worker(driver->pool, 0)) >= 0 : worker->rank == 0;
     if (rank >= 0) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: group: expected a communicator of which rank %" PRId32 " is a member",
                      driver->kind->create, worker->rank);

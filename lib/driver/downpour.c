@@ -1,6 +1,15 @@
 /* Downpour SGD: gradients are accumulated on the device, and sent every send_frequency steps. */
 #include "driver_private.h"
 
+/* sum += gradient; a gradient of f16 or bf16 is converted first, since operands have one dtype. */
+static muster_status downpour_add(const muster_driver *driver, muster_worker *worker, muster_tensor gradient, muster_tensor sum) {
+    if (gradient.dtype == sum.dtype) return muster_binary_op(worker, MUSTER_ADD, sum, gradient, sum);
+    muster_tensor wide = sum;
+    wide.data = driver->widened;
+    MUSTER_TRY(muster_copy(worker, gradient, wide));
+    return muster_binary_op(worker, MUSTER_ADD, sum, wide, sum);
+}
+
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients) {
     for (; driver->accumulated < driver->count; driver->accumulated++) {
         const int32_t i = driver->accumulated;
@@ -8,14 +17,24 @@ muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *work
         if (driver->values[i].fresh)
             MUSTER_TRY(muster_copy(worker, gradient, sum));
         else
-            MUSTER_TRY(muster_binary_op(worker, MUSTER_ADD, sum, gradient, sum));
+            MUSTER_TRY(downpour_add(driver, worker, gradient, sum));
         driver->values[i].fresh = false;
     }
     return MUSTER_OK;
 }
 
-/* The accumulated gradient becomes what is sent. The next sum begins in the memory of the last
- * send. */
+/* The accumulated gradient becomes what is sent: in the memory of the last send where the dtypes
+ * differ, else in its own, and the next sum begins in the memory of the last send. */
+static muster_status downpour_hand_over(const muster_driver *driver, muster_worker *worker, int32_t index) {
+    mst_driver_value *value = &driver->values[index];
+    const muster_tensor sum = mst_driver_device(driver, index, 0);
+    if (sum.dtype != value->dtype) return muster_copy(worker, sum, mst_driver_device(driver, index, 1));
+    void *address = value->outgoing[0];
+    value->outgoing[0] = value->outgoing[1];
+    value->outgoing[1] = address;
+    return MUSTER_OK;
+}
+
 static muster_status downpour_prepare(muster_driver *driver, muster_worker *worker, int32_t index) {
     mst_driver_value *value = &driver->values[index];
     const muster_tensor sum = mst_driver_device(driver, index, 0);
@@ -28,9 +47,7 @@ static muster_status downpour_prepare(muster_driver *driver, muster_worker *work
                                           driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors));
     else if (!mst_dtype_is_float(value->dtype)) /* floats are negated by the rule that adds them */
         MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));
-    void *address = value->outgoing[0];
-    value->outgoing[0] = value->outgoing[1];
-    value->outgoing[1] = address;
+    MUSTER_TRY(downpour_hand_over(driver, worker, index));
     value->fresh = value->ready = true;
     return MUSTER_OK;
 }

@@ -12,7 +12,9 @@ typedef struct mst_driver_value {
     int64_t elements;
     void *fetched[2]; /* host memory; the second only where prefetch is update_frequency */
     muster_request *receiving[2];
-    void *outgoing[2]; /* device memory: Downpour accumulates in one while the other is being sent; EASGD has one */
+    /* Device memory: Downpour accumulates in the first, in the compute dtype, while the second is
+     * being sent; EASGD has one. */
+    void *outgoing[2];
     muster_request *sending;
     bool fresh; /* Downpour: nothing accumulated since the last send */
     /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a
@@ -39,9 +41,11 @@ struct muster_driver {
     muster_client *client; /* on rank 0 of a group only, as are the members below, except for the steps and the flag */
     int32_t rank, count;
     bool root;
+    bool first;               /* copies its parameters into the server at the start */
     mst_driver_value *values; /* [count] */
     double alpha;
-    void *flag; /* device memory of one i32; NULL without a group */
+    void *flag;    /* device memory of one i32; NULL without a group */
+    void *widened; /* device memory for one gradient in f32: of the largest f16 or bf16 value; NULL if there is none */
     /* steps: the newest taken, the next integration and the next send; INT64_MAX: never */
     int64_t step, integrate_at, send_at, sent_at; /* sent_at: the step of the last send */
     mst_driver_phase phase;                       /* the part that is running */
@@ -77,6 +81,8 @@ muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, boo
 /* The status that a function of the program returned, as a muster_status with a message. errors:
  * mst_error_count() before the call. */
 muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors);
+/* The first worker's copy of its parameters into the server, unless the server has started. */
+muster_status mst_driver_start(muster_driver *driver, const muster_tensor *parameters);
 muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which);
 muster_status mst_driver_integrate(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters);
 muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,

@@ -1,6 +1,8 @@
 /* The parts of a step on rank 0 of a group: the program's, or the driver's own where the program
  * has none. */
 #include "driver_private.h"
+#include "dtype_impl.h"
+#include "server_impl.h"
 
 #include <inttypes.h>
 
@@ -13,7 +15,9 @@ muster_tensor mst_driver_host(const muster_driver *driver, int32_t index, int32_
 
 muster_tensor mst_driver_device(const muster_driver *driver, int32_t index, int32_t which) {
     const mst_driver_value *value = &driver->values[index];
-    muster_tensor tensor = muster_tensor_make(value->dtype, value->outgoing[which], 1, &value->elements);
+    const bool accumulates = driver->kind->accumulates && which == 0;
+    const muster_dtype dtype = accumulates ? mst_dtype_compute(value->dtype) : value->dtype;
+    muster_tensor tensor = muster_tensor_make(dtype, value->outgoing[which], 1, &value->elements);
     tensor.device = driver->rank;
     return tensor;
 }
@@ -105,6 +109,20 @@ muster_status muster_driver_default_send(muster_driver *driver, muster_worker *w
     return driver->kind->send ? driver->kind->send(driver, worker) : MUSTER_OK;
 }
 
+/* ---- the start of the server ---- */
+
+muster_status mst_driver_start(muster_driver *driver, const muster_tensor *parameters) {
+    if (!driver->first || driver->options.keep_initial || mst_server_has_started(driver->client)) return MUSTER_OK;
+    for (int32_t i = 0; i < driver->count; i++)
+        MUSTER_TRY(muster_client_send(driver->client, i, MUSTER_RULE_COPY, 1, mst_driver_flat(parameters[i]), 0, NULL));
+    mst_server_start(driver->client);
+    return MUSTER_OK;
+}
+
+static muster_status driver_await_start(const muster_driver *driver) {
+    return driver->options.keep_initial ? MUSTER_OK : mst_server_await_start(driver->client, "muster_driver_step");
+}
+
 /* ---- the program's, or else these ---- */
 
 muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors) {
@@ -116,6 +134,7 @@ muster_status mst_driver_part_status(const char *what, muster_status status, uin
 
 muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which) {
     const muster_driver_parts *parts = &driver->options.parts;
+    MUSTER_TRY(driver_await_start(driver));
     driver->phase = MST_DRIVER_FETCH;
     driver->filling = which;
     const uint64_t errors = mst_error_count();
@@ -147,6 +166,7 @@ muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int6
                               const muster_tensor *gradients) {
     const muster_driver_parts *parts = &driver->options.parts;
     if (!parts->send && !driver->kind->send) return MUSTER_OK;
+    MUSTER_TRY(driver_await_start(driver));
     driver->phase = MST_DRIVER_SEND;
     const uint64_t errors = mst_error_count();
     const muster_status status =

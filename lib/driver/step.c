@@ -44,14 +44,20 @@ static muster_status step_check_tensors(const muster_driver *driver, const muste
     return MUSTER_OK;
 }
 
-static muster_status step_check(const muster_driver *driver, const muster_worker *worker, int64_t step, const muster_tensor *parameters,
-                                const muster_tensor *gradients, int32_t count) {
-    if (!driver) return mst_error_null(where, "driver", "a driver");
+/* The check of a function that takes the driver's worker, outside the parts. */
+static muster_status step_check_worker(const char *name, const muster_driver *driver, const muster_worker *worker) {
+    if (!driver) return mst_error_null(name, "driver", "a driver");
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank || worker->pool != driver->pool)
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: worker: expected the worker of rank %" PRId32 ", which created the driver, received %s", where, driver->rank,
+                         "%s: worker: expected the worker of rank %" PRId32 ", which created the driver, received %s", name, driver->rank,
                          worker ? "another worker" : "NULL");
-    if (driver->phase != MST_DRIVER_OUTSIDE) return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", where);
+    if (driver->phase != MST_DRIVER_OUTSIDE) return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", name);
+    return MUSTER_OK;
+}
+
+static muster_status step_check(const muster_driver *driver, const muster_worker *worker, int64_t step, const muster_tensor *parameters,
+                                const muster_tensor *gradients, int32_t count) {
+    MUSTER_TRY(step_check_worker(where, driver, worker));
     if (step < 0 || step < driver->step)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: step: expected %" PRId64 " or more, received %" PRId64, where,
                          driver->step < 0 ? 0 : driver->step, step);
@@ -115,6 +121,7 @@ static muster_status step_fetch_ahead_if_due(muster_driver *driver, muster_worke
 
 static muster_status step_until_integrated(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters,
                                            const muster_tensor *gradients) {
+    if (driver->step >= driver->options.init_delay) MUSTER_TRY(mst_driver_start(driver, parameters));
     if (driver->kind->accumulates && driver->step > driver->options.init_delay)
         MUSTER_TRY(mst_downpour_accumulate(driver, worker, gradients));
     if (driver->send_due) MUSTER_TRY(step_send(driver, worker, parameters, gradients)); /* a send that has failed before */
@@ -182,6 +189,23 @@ muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, i
     }
     if (status != MUSTER_OK) return status;
     return driver->root ? step_after_integration(driver, worker, parameters, gradients) : MUSTER_OK;
+}
+
+/* ---- flush ---- */
+
+static bool step_has_unsent(const muster_driver *driver) {
+    if (driver->send_due) return true;
+    for (int32_t i = 0; driver->kind->accumulates && i < driver->count; i++) {
+        if (!driver->values[i].fresh || driver->values[i].ready) return true;
+    }
+    return false;
+}
+
+muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker) {
+    MUSTER_TRY(step_check_worker("muster_driver_flush", driver, worker));
+    if (!driver->root) return MUSTER_OK;
+    if (step_has_unsent(driver)) MUSTER_TRY(step_send(driver, worker, NULL, NULL));
+    return mst_driver_wait_sends(driver);
 }
 
 /* ---- questions ---- */

@@ -24,6 +24,8 @@ static void log_to_stderr(void *user, const char *line) {
     fprintf(stderr, "%s%s\n", strncmp(line, "muster: ", 8) == 0 ? "" : "muster: ", line);
 }
 
+_Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
+
 typedef void (*log_function)(void *user, const char *line);
 static log_function log_of(const muster_runtime_options *options) { return options->log ? options->log : log_to_stderr; }
 
@@ -39,15 +41,28 @@ static bool wants_dedicated_rank0(const muster_runtime *runtime) {
     return queued > 1 && !mst_device_is_host(runtime->devices[0]);
 }
 
-static mst_pool_options pool_options(const muster_runtime *runtime, const muster_runtime_options *options) {
+/* What the modules of the runtime log with: the program's function, from which it must not close the
+ * runtime. */
+static void runtime_log(void *user, const char *line) {
+    const muster_runtime *runtime = user;
+    const char *outer = mst_runtime_callback;
+    mst_runtime_callback = "the log function";
+    runtime->log(runtime->log_user, line);
+    mst_runtime_callback = outer;
+}
+
+static mst_pool_options pool_options(muster_runtime *runtime, const muster_runtime_options *options) {
+    runtime->log = log_of(options);
+    runtime->log_user = options->log_user;
+
     return (mst_pool_options){
         .spin_ns = options->spin_ns < 0 ? 0 : or_default(options->spin_ns, DEFAULT_SPIN_NS),
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
         .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
         .pin = !options->no_pinning,
         .dedicated_rank0 = wants_dedicated_rank0(runtime),
-        .log = log_of(options),
-        .log_user = options->log_user,
+        .log = runtime_log,
+        .log_user = runtime,
     };
 }
 
@@ -272,8 +287,6 @@ static void destroy_objects(muster_runtime *runtime, const char *kind) {
         object = next;
     }
 }
-
-_Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
 
 muster_status muster_runtime_close(muster_runtime *runtime) {
     if (!runtime) return MUSTER_OK;

@@ -28,6 +28,8 @@ struct muster_runtime {
     int32_t process;
     mst_device **devices;
     mst_pool *pool;
+    void (*log)(void *user, const char *line); /* the program's */
+    void *log_user;
     muster_communicator *communicator;
     mst_object *objects;    /* newest first; guarded by mst_pool_enter */
     int32_t logical_shards; /* 0: not in reproducible mode; otherwise a multiple of size */

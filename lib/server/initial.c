@@ -78,7 +78,10 @@ muster_status mst_initial_function(muster_server *server, const muster_server_op
             mst_shard *shard = &server->values[i].shards[s];
             if (shard->count == 0) continue;
             const uint64_t errors = mst_error_count();
+            const char *callback = mst_runtime_callback;
+            mst_runtime_callback = "the fill of a server";
             const muster_status status = options->fill(options->fill_user, i, held, shard->memory, shard->first, shard->count);
+            mst_runtime_callback = callback;
             if (status == MUSTER_OK) continue;
             if (mst_error_count() != errors) return status;
             return mst_error(status, "muster_server_create: fill: failed with %s for value %d and gave no reason",

@@ -33,8 +33,9 @@ struct muster_server {
     /* Notified when another thread finishes a request, and when a combiner leaves a queue
      * behind. */
     _Alignas(MST_CACHE_LINE) mst_eventcount eventcount;
-    _Atomic int64_t begun; /* requests that their call left unfinished, and that are not finished yet */
-    mst_counts others;     /* completed operations whose call had left them unfinished */
+    _Atomic uint64_t started; /* 1: the drivers may use its values (start.c) */
+    _Atomic int64_t begun;    /* requests that their call left unfinished, and that are not finished yet */
+    mst_counts others;        /* completed operations whose call had left them unfinished */
     _Alignas(MST_CACHE_LINE) pthread_mutex_t lock;
     pthread_mutex_t ending; /* one destroy at a time */
     bool locked;            /* the locks exist */

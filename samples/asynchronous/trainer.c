@@ -155,8 +155,9 @@ static muster_status train_body(muster_worker *w, const muster_tensor *in, muste
     trainer *t = user;
     muster_driver *driver;
     MUSTER_TRY(t->settings.create(w, t->server, &t->settings.driver, &driver));
-    const muster_status status = steps_with(t, w, in, driver);
-    const muster_status ended = muster_driver_destroy(driver); /* waits for the last sends */
+    muster_status status = steps_with(t, w, in, driver);
+    if (status == MUSTER_OK) status = muster_driver_flush(driver, w); /* the gradients since the last send */
+    const muster_status ended = muster_driver_destroy(driver);
     return status == MUSTER_OK ? ended : status;
 }
 

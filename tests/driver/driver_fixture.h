@@ -103,7 +103,8 @@ static inline muster_status run_body(muster_runtime *runtime, muster_body body, 
     return status == MUSTER_OK ? status : mst_error_restore(status, message);
 }
 
-/* d: steps of delay, 0 for none. */
+/* d: steps of delay, 0 for none. The server keeps the values of open_server; tests of the start
+ * (test_start.c) undo that. */
 static inline muster_driver_options make_options(int64_t u, int64_t d, int64_t p, int64_t s) {
     muster_driver_options options;
     muster_driver_options_init(&options);
@@ -111,6 +112,7 @@ static inline muster_driver_options make_options(int64_t u, int64_t d, int64_t p
     options.init_delay = d == 0 ? -1 : d;
     options.prefetch = p;
     options.send_frequency = s;
+    options.keep_initial = 1;
     return options;
 }
 

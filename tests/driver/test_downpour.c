@@ -197,6 +197,133 @@ static void f16_goes_through(void **unused) {
     fixture_close(runtime);
 }
 
+/* ---- f16 and bf16 are accumulated in f32 ---- */
+
+typedef struct narrow {
+    muster_server *server;
+    muster_dtype dtype;
+    double first, later; /* the gradient of step 1, and of each later one */
+} narrow;
+
+static muster_status sixteenth(muster_worker *w, int32_t index, muster_tensor accumulated, void *user) {
+    (void)index, (void)user;
+    MUST(accumulated.dtype == MUSTER_F32);
+    return muster_scale_add(w, 1.0 / 16, accumulated, 0, accumulated);
+}
+
+static muster_status narrow_gradients(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    const narrow *n = user;
+    muster_driver_options options = make_options(100, 0, 0, 17);
+    options.local_update = sixteenth;
+    muster_tensor parameter = muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5}),
+                  gradient = muster_worker_scratch(w, n->dtype, 1, (const int64_t[]){5});
+    muster_driver *driver;
+    MUSTER_TRY(muster_fill(w, 0, parameter));
+    MUSTER_TRY(muster_downpour_create(w, n->server, &options, &driver));
+    for (int64_t step = 0; step <= 17; step++) {
+        MUSTER_TRY(muster_fill(w, step == 1 ? n->first : n->later, gradient));
+        MUSTER_TRY(muster_driver_step(driver, w, step, &parameter, &gradient, 1, NULL));
+    }
+    return muster_driver_destroy(driver);
+}
+
+/* A sum in the dtype itself would stay at its first gradient, which the later ones do not move, or
+ * would overflow. */
+static void halves_are_accumulated_in_f32(void **unused) {
+    (void)unused;
+    const narrow cases[] = {{.dtype = MUSTER_F16, .first = 2048, .later = 1},
+                            {.dtype = MUSTER_BF16, .first = 256, .later = 1},
+                            {.dtype = MUSTER_F16, .first = 60000, .later = 4002}};
+    const float expected[] = {(2048 + 16) / 16, (256 + 16) / 16, (60000 + 16 * 4002) / 16};
+    for_each_backend(backend) {
+        for (int c = 0; c < 3; c++) {
+            uint16_t first[5] = {0}, last[5];
+            muster_client *client;
+            muster_runtime *runtime = fixture_open(backend, 1);
+            narrow n = cases[c];
+            const muster_tensor value = muster_tensor_make(n.dtype, first, 1, (const int64_t[]){5});
+            assert_ok(muster_server_create(runtime, "server", &value, 1, NULL, &n.server));
+            assert_ok(run_body(runtime, narrow_gradients, &n));
+            assert_ok(muster_client_open(n.server, &client));
+            assert_ok(muster_client_receive(client, 0, muster_tensor_make(n.dtype, last, 1, (const int64_t[]){5}), NULL));
+            assert_ok(muster_client_close(client));
+            for (int i = 0; i < 5; i++)
+                assert_true((n.dtype == MUSTER_F16 ? muster_f16_to_f32(last[i]) : muster_bf16_to_f32(last[i])) == expected[c]);
+            fixture_close(runtime);
+        }
+    }
+}
+
+/* ---- flush ---- */
+
+static int flushed_parts; /* calls of the replaced send without parameters: by flush */
+
+static muster_status send_and_count(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
+                                    const muster_tensor *gradients, int32_t count, void *user) {
+    (void)step, (void)user;
+    MUST(count == VALUES && (parameters == NULL) == (gradients == NULL));
+    flushed_parts += parameters == NULL;
+    MUST_REFUSE(muster_driver_flush(driver, w), MUSTER_BAD_STATE, "muster_driver_flush: driver: called inside one of its own parts");
+    return muster_driver_default_send(driver, w);
+}
+
+static muster_status expect_values(muster_worker *w, muster_driver *driver, muster_tensor now[VALUES], double expected) {
+    for (int32_t i = 0; i < VALUES; i++) {
+        double number;
+        MUSTER_TRY(muster_client_receive(muster_driver_client(driver), i, now[i], NULL));
+        MUSTER_TRY(full_of(w, now[i], &number));
+        MUST(number == i + expected);
+    }
+    return MUSTER_OK;
+}
+
+/* So many sends of each value have been applied; no wait of this function brings that about. */
+static muster_status expect_applied(muster_server *server, int64_t sends) {
+    muster_server_statistics statistics;
+    muster_server_statistics_init(&statistics);
+    MUSTER_TRY(muster_server_get_statistics(server, &statistics));
+    MUST(statistics.sends == sends * VALUES);
+    return MUSTER_OK;
+}
+
+/* Sends are due at steps 5 and 8; the gradient is 1. */
+static muster_status flushing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_driver_options options = make_options(100, 2, 0, 3);
+    muster_tensor parameters[VALUES], gradients[VALUES], now[VALUES];
+    muster_driver *driver;
+    options.parts.send = send_and_count;
+    MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F64, 1, 0, gradients));
+    MUSTER_TRY(make_tensors(w, MUSTER_F64, 0, 0, now));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    const double expected[] = {0, 0, 0, 0, 0, -3, -4, -4, -6, -6, -6}; /* after the flushes of steps 1 and 6, which do not move step 8 */
+    for (int64_t step = 0; step <= 10; step++) {
+        MUSTER_TRY(muster_driver_step(driver, w, step, parameters, gradients, VALUES, NULL));
+        for (int again = 0; again < 2 && (step == 1 || step == 6); again++) MUSTER_TRY(muster_driver_flush(driver, w));
+        if (step == 6) MUSTER_TRY(expect_applied(user, 2));
+        MUSTER_TRY(expect_values(w, driver, now, expected[step]));
+    }
+    MUSTER_TRY(muster_driver_flush(driver, w));
+    MUSTER_TRY(expect_applied(user, 4));
+    MUSTER_TRY(expect_values(w, driver, now, -8));
+    MUST(flushed_parts == 2);
+    MUST_REFUSE(muster_driver_flush(NULL, w), MUSTER_INVALID_ARGUMENT, "muster_driver_flush: driver: expected a driver");
+    MUST_REFUSE(muster_driver_flush(driver, NULL), MUSTER_INVALID_ARGUMENT, "muster_driver_flush: worker: expected the worker of rank 0");
+    return muster_driver_destroy(driver);
+}
+
+static void flush_sends_what_no_send_was_due_for(void **unused) {
+    (void)unused;
+    for_each_backend(backend) {
+        muster_runtime *runtime = fixture_open(backend, 1);
+        flushed_parts = 0;
+        assert_ok(run_body(runtime, flushing, open_server(runtime, MUSTER_F64, 0)));
+        fixture_close(runtime);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_server_moves_by_the_sum_of_all_gradients_times_the_rate),
@@ -207,6 +334,8 @@ int main(void) {
         cmocka_unit_test(with_no_prefetch_a_worker_gets_all_that_it_has_sent),
         cmocka_unit_test(whole_numbers_are_subtracted_too),
         cmocka_unit_test(f16_goes_through),
+        cmocka_unit_test(halves_are_accumulated_in_f32),
+        cmocka_unit_test(flush_sends_what_no_send_was_due_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

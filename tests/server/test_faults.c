@@ -148,6 +148,56 @@ static void a_rule_must_not_call_a_server(void **state) {
     close_world(&t);
 }
 
+/* ---- closing the runtime in a callback ---- */
+
+static char close_refusal[200];
+static int close_calls;
+
+static void close_in_callback(muster_runtime *runtime) {
+    close_calls++;
+    assert_int_equal(muster_runtime_close(runtime), MUSTER_BAD_STATE);
+    snprintf(close_refusal, sizeof close_refusal, "%s", muster_last_error());
+}
+
+static muster_status fill_and_close(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count) {
+    (void)index, (void)dtype, (void)first;
+    memset(value, 0, (size_t)count * sizeof(float));
+    close_in_callback(user);
+    return MUSTER_OK;
+}
+
+static muster_status succeed(muster_worker *worker, void *user) {
+    (void)worker, (void)user;
+    return MUSTER_OK;
+}
+
+static void log_and_close(void *user, const char *line) {
+    (void)line;
+    close_in_callback(*(muster_runtime **)user);
+}
+
+static void a_runtime_cannot_be_closed_in_a_fill_or_in_the_log(void **state) {
+    (void)state;
+    static float ones[N];
+    static muster_runtime *runtime;
+    const muster_tensor value = muster_f32(ones, N);
+    muster_runtime_options options = {.struct_size = sizeof options, .devices = "host:2", .log = log_and_close, .log_user = &runtime};
+    muster_server_options filled = {.struct_size = sizeof filled, .fill = fill_and_close};
+    muster_server *server;
+    close_calls = 0;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    filled.fill_user = runtime;
+    assert_ok(muster_server_create(runtime, "server", &value, 1, &filled, &server));
+    assert_int_equal(close_calls, 2); /* once for each shard */
+    assert_string_equal(close_refusal, "muster_runtime_close: called inside the fill of a server, which has to return first");
+    assert_ok(server_run(runtime, succeed, NULL));
+    close_refusal[0] = 0;
+    assert_ok(muster_runtime_dump(runtime, 1));
+    assert_true(close_calls > 2); /* there were events to log */
+    assert_string_equal(close_refusal, "muster_runtime_close: called inside the log function, which has to return first");
+    assert_ok(muster_runtime_close(runtime)); /* outside callbacks, as always */
+}
+
 /* ---- a busy shard ---- */
 
 static void nobody_is_overtaken(void **state) {
@@ -445,6 +495,7 @@ int main(void) {
         cmocka_unit_test(a_rule_s_failure_is_told_by_the_wait),
         cmocka_unit_test(a_failure_in_a_helper_s_hands_is_not_the_helper_s),
         cmocka_unit_test(a_rule_must_not_call_a_server),
+        cmocka_unit_test(a_runtime_cannot_be_closed_in_a_fill_or_in_the_log),
         cmocka_unit_test(nobody_is_overtaken),
         cmocka_unit_test(a_copy_is_the_sender_s_no_more),
         cmocka_unit_test(a_wait_fails_at_the_deadline_and_the_operation_goes_on),
