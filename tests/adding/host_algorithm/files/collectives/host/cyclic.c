@@ -3,6 +3,7 @@
  * other algorithms. */
 #include "combine_private.h"
 
+/* snippet: algorithm */
 enum { TILE_BYTES = 4096 };
 
 static void all_reduce(const mst_view *view) {
@@ -12,3 +13,4 @@ static void all_reduce(const mst_view *view) {
 }
 
 const mst_algorithm mst_algorithm_cyclic = {.name = "cyclic", .offer = MST_OFFER_TENSORS, .run = {[MST_ALL_REDUCE] = all_reduce}};
+/* end of snippet */

@@ -1,6 +1,7 @@
 /* Serves a batch from copies of the inputs in the members' buffers. */
 #include "buffer_private.h"
 
+/* snippet: prepare */
 muster_status mst_buffer_prepare(mst_batch *batch) {
     mst_staging *buffer = &mst_buffer_members(batch->communicator)[batch->rank].buffer;
     int64_t copies = 0;
@@ -15,7 +16,9 @@ muster_status mst_buffer_prepare(mst_batch *batch) {
     }
     return MUSTER_OK;
 }
+/* end of snippet */
 
+/* snippet: run */
 /* The algorithm `inline` reads nothing but the copies. The size of a slot limits it only in the
  * transport `host`. */
 muster_status mst_buffer_run(const mst_batch *batch) {
@@ -27,3 +30,4 @@ muster_status mst_buffer_run(const mst_batch *batch) {
     }
     return MUSTER_OK;
 }
+/* end of snippet */

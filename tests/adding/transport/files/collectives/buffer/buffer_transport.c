@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+/* snippet: create */
 static muster_status buffer_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     const size_t bytes = (size_t)communicator->size * sizeof(mst_buffer_member);
     for (int32_t r = 0; r < communicator->size; r++) {
@@ -15,6 +16,7 @@ static muster_status buffer_create(const char *where, muster_communicator *commu
     communicator->state[MST_TRANSPORT_buffer] = members;
     return MUSTER_OK;
 }
+/* end of snippet */
 
 static void buffer_destroy(muster_communicator *communicator) {
     mst_buffer_member *members = mst_buffer_members(communicator);
@@ -26,12 +28,14 @@ static void buffer_describe(const muster_communicator *communicator, char *text,
     snprintf(text, size, "%s", mst_buffer_members(communicator) ? "copies in buffers" : "");
 }
 
+/* snippet: bid */
 /* Less than the transport `host`, which copies less: this one serves only where it is requested by
  * name. It moves no messages. */
 static int32_t buffer_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
     (void)communicator, (void)view;
     return mst_request_is_message(request) ? 0 : MST_BID_COPIES - 1;
 }
+/* end of snippet */
 
 static muster_status buffer_reserve(muster_communicator *communicator, muster_worker *worker, int64_t bytes) {
     if (communicator->forced.transport != &mst_transport_buffer) return MUSTER_OK;
@@ -39,6 +43,7 @@ static muster_status buffer_reserve(muster_communicator *communicator, muster_wo
     return mst_staging_begin(&mst_buffer_members(communicator)[rank].buffer, 2 * mst_staging_bytes(bytes));
 }
 
+/* snippet: table */
 const mst_transport mst_transport_buffer = {.name = "buffer",
                                             .number = MST_TRANSPORT_buffer,
                                             .describe = buffer_describe,
@@ -48,3 +53,4 @@ const mst_transport mst_transport_buffer = {.name = "buffer",
                                             .prepare = mst_buffer_prepare,
                                             .run = mst_buffer_run,
                                             .reserve = buffer_reserve};
+/* end of snippet */
