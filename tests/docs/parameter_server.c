@@ -31,7 +31,7 @@ static muster_status train(muster_worker *w, const muster_tensor *in, muster_ten
     muster_driver_options options;
     muster_driver *driver;
     muster_driver_options_init(&options);
-    options.init_delay = -1; /* none */
+    options.init_delay = 50; /* steps alone; then the server takes worker 0's x */
     options.update_frequency = 10;
     MUSTER_TRY(muster_easgd_create(w, j->server, &options, &driver));
     muster_status status = MUSTER_OK;
