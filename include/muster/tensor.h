@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-enum { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
+enum muster_tensor_constant { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
 
 /* A view of memory that it does not own. Its layout is frozen.
  * shape and strides count elements; strides[i] may be 0 or negative; entries at and beyond ndim are
@@ -53,7 +53,13 @@ MUSTER_API muster_tensor muster_tensor_transpose(muster_tensor tensor);
 
 /* The address of the first element: data + byte_offset. Host code may dereference it only if device
  * is MUSTER_DEVICE_HOST, or inside a body on a device of the host backend. */
-static inline void *muster_tensor_address(muster_tensor tensor) { return (void *)((char *)tensor.data + tensor.byte_offset); }
+static inline void *muster_tensor_address(muster_tensor tensor) {
+#ifdef __cplusplus
+    return static_cast<char *>(tensor.data) + tensor.byte_offset;
+#else
+    return (char *)tensor.data + tensor.byte_offset;
+#endif
+}
 
 /* Conversions between the bit patterns of f16 or bf16 and float. They round to nearest, ties to
  * even; NaN stays NaN. Threads: any. */
@@ -63,18 +69,27 @@ MUSTER_API float muster_bf16_to_f32(uint16_t bits);
 MUSTER_API uint16_t muster_f32_to_bf16(float value);
 
 /* muster_f32(x, n, k) is an n x k host view of float *x; muster_f32(&r) is a scalar. f64, i32, i64
- * and u8 have the same macro. In C the pointer may point to elements of that type, to rows of them
- * (float x[3][4]) or to void; any other pointer type fails to compile. The comma that ends the
- * argument list makes a scalar legal in strict C11. */
+ * and u8 have the same macro. The pointer may point to elements of that type (float *, float[N]),
+ * to rows or matrices of them (float[N][K], float[N][K][L]) or to void, with or without const; a
+ * pointer to another type does not compile. The tensor does not remember const: a function writes
+ * only to the tensors that it names as outputs.
+ * The comma that ends the argument list makes a scalar legal in strict C11. The pointer becomes an
+ * integer on its way, so that -Wcast-qual has nothing to say. */
 #define MUSTER_TENSOR_SHAPE_(...) ((const int64_t[]){0, __VA_ARGS__} + 1)
 #define MUSTER_TENSOR_NDIM_(...) ((int32_t)(sizeof((int64_t[]){0, __VA_ARGS__}) / sizeof(int64_t) - 1))
+/* No type name stands for "an array of rows of any length", so that a matrix is recognised by the
+ * type of its rows, which is what the pointer to it points to. */
 /* clang-format off */
+#define MUSTER_TENSOR_GENERIC_(type, pointer, result, otherwise) \
+    _Generic((pointer), type *: result, type (*)[]: result, void *: result, \
+             const type *: result, const type (*)[]: result, const void *: result, default: otherwise)
+#define MUSTER_TENSOR_TARGET_(type, pointer) *MUSTER_TENSOR_GENERIC_(type, pointer, (const type *)0, (pointer))
 #define MUSTER_TENSOR_POINTER_(type, pointer) \
-    _Generic((pointer), type *: (pointer), type (*)[]: (pointer), void *: (pointer), \
-             const type *: (pointer), const type (*)[]: (pointer), const void *: (pointer))
+    MUSTER_TENSOR_GENERIC_(type, pointer, (pointer), \
+        _Generic(MUSTER_TENSOR_TARGET_(type, pointer), type: (pointer), type (*)[]: (pointer), const type (*)[]: (pointer)))
 /* clang-format on */
-#define MUSTER_TENSOR_(dtype, type, pointer, ...)                                                              \
-    muster_tensor_make(dtype, (void *)MUSTER_TENSOR_POINTER_(type, pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), \
+#define MUSTER_TENSOR_(dtype, type, pointer, ...)                                                                         \
+    muster_tensor_make(dtype, (void *)(uintptr_t)MUSTER_TENSOR_POINTER_(type, pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), \
                        MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
 #if !defined(__cplusplus)
 #define muster_f32(...) MUSTER_TENSOR_(MUSTER_F32, float, __VA_ARGS__, )
@@ -87,22 +102,30 @@ MUSTER_API uint16_t muster_f32_to_bf16(float value);
 #ifdef __cplusplus
 }
 
-/* C++ has no compound literals. There the same names are functions: muster_f32(x, {n, k}). */
+/* C++ has no compound literals. There the same names are functions: muster_f32(x, {n, k}). They
+ * take the same pointers, and nullptr. */
+#include <cstddef>
 #include <initializer_list>
-static inline muster_tensor muster_f32(const float *p, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(MUSTER_F32, const_cast<float *>(p), (int32_t)shape.size(), shape.begin());
+#include <type_traits>
+template <class Element, class Pointed>
+inline muster_tensor muster_tensor_of_(muster_dtype dtype, Pointed *pointer, std::initializer_list<int64_t> shape) {
+    static_assert(std::is_void<Pointed>::value || std::is_same<std::remove_cv_t<std::remove_all_extents_t<Pointed>>, Element>::value,
+                  "expected a pointer to the element type, to rows or matrices of it, or to void");
+    void *data = const_cast<void *>(static_cast<const void *>(pointer));
+    return muster_tensor_make(dtype, data, static_cast<int32_t>(shape.size()), shape.begin());
 }
-static inline muster_tensor muster_f64(const double *p, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(MUSTER_F64, const_cast<double *>(p), (int32_t)shape.size(), shape.begin());
-}
-static inline muster_tensor muster_i32(const int32_t *p, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(MUSTER_I32, const_cast<int32_t *>(p), (int32_t)shape.size(), shape.begin());
-}
-static inline muster_tensor muster_u8(const uint8_t *p, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(MUSTER_U8, const_cast<uint8_t *>(p), (int32_t)shape.size(), shape.begin());
-}
-static inline muster_tensor muster_i64(const int64_t *p, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(MUSTER_I64, const_cast<int64_t *>(p), (int32_t)shape.size(), shape.begin());
-}
+#define MUSTER_TENSOR_FUNCTION_(name, dtype, element)                                                                 \
+    template <class Pointed> inline muster_tensor name(Pointed *pointer, std::initializer_list<int64_t> shape = {}) { \
+        return muster_tensor_of_<element>(dtype, pointer, shape);                                                     \
+    }                                                                                                                 \
+    inline muster_tensor name(std::nullptr_t, std::initializer_list<int64_t> shape = {}) {                            \
+        return muster_tensor_of_<element>(dtype, static_cast<void *>(nullptr), shape);                                \
+    }
+MUSTER_TENSOR_FUNCTION_(muster_f32, MUSTER_F32, float)
+MUSTER_TENSOR_FUNCTION_(muster_f64, MUSTER_F64, double)
+MUSTER_TENSOR_FUNCTION_(muster_i32, MUSTER_I32, int32_t)
+MUSTER_TENSOR_FUNCTION_(muster_i64, MUSTER_I64, int64_t)
+MUSTER_TENSOR_FUNCTION_(muster_u8, MUSTER_U8, uint8_t)
+#undef MUSTER_TENSOR_FUNCTION_
 #endif
 #endif
