@@ -17,12 +17,12 @@ typedef struct muster_buffer muster_buffer;
 /* How muster_buffer_set_value converts. UPCAST (the default) converts only to a dtype that holds
  * every value of the source. FORCE converts to any dtype, as muster_copy does. */
 typedef int32_t muster_cast;
-enum { MUSTER_CAST_UPCAST = 0, MUSTER_CAST_FORCE = 1 };
+enum muster_cast_value { MUSTER_CAST_UPCAST = 0, MUSTER_CAST_FORCE = 1 };
 
 /* Creates an empty buffer (all sizes 0). oversize, in [1, 2], is the factor by which an allocation
  * exceeds the requested size, so that later growth need not reallocate. Errors: INVALID_ARGUMENT,
  * OUT_OF_MEMORY. */
-MUSTER_API muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer);
+MUSTER_API MUSTER_NODISCARD muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer);
 /* Accepts NULL. */
 MUSTER_API void muster_buffer_destroy(muster_buffer *buffer);
 
@@ -34,13 +34,13 @@ MUSTER_API int64_t muster_buffer_capacity(const muster_buffer *buffer);
 /* Takes the shape of `value`, which has the buffer's ndim, and a converted copy of its elements.
  * `value` may be a view of the buffer. Errors: also DTYPE_MISMATCH (`cast` does not allow the
  * conversion). */
-MUSTER_API muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value, muster_cast cast);
+MUSTER_API MUSTER_NODISCARD muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value, muster_cast cast);
 /* Resizes axis 0 (INVALID_ARGUMENT for ndim 0). The rows within the new length keep their values;
  * new elements are 0. Shrinking keeps the storage. */
-MUSTER_API muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length);
+MUSTER_API MUSTER_NODISCARD muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length);
 /* Changes the shape, but not ndim. The leading elements, in memory order, keep their values; new
  * elements are 0. Shrinking keeps the storage. */
-MUSTER_API muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape);
+MUSTER_API MUSTER_NODISCARD muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape);
 /* Frees the storage; all sizes become 0. The buffer stays usable. */
 MUSTER_API void muster_buffer_free_memory(muster_buffer *buffer);
 

@@ -79,8 +79,8 @@ MUSTER_API int32_t muster_communicator_rank(const muster_communicator *communica
  * released it or the runtime closes.
  * Errors: as the collectives; BAD_STATE (an open group). A rank that is refused before it enters
  * finds *part unchanged. */
-MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
-                                             muster_communicator **part);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color,
+                                                              int32_t key, muster_communicator **part);
 /* Releases a part. A rank that has released it must not use it any more. Does not wait for the
  * other members. NULL is ignored. Errors: INVALID_ARGUMENT (no worker; the communicator of all
  * workers, or one of which this worker is no member), BAD_STATE (an open group; outside the
@@ -88,58 +88,60 @@ MUSTER_API muster_status muster_worker_split(muster_worker *worker, muster_commu
 MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_communicator *part);
 
 /* output = op over the ranks of input. In place: the same memory. */
-MUSTER_API muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
-                                                  muster_tensor input, muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator,
+                                                                   muster_reduction op, muster_tensor input, muster_tensor output);
 /* input (shards, ...) holds this rank's logical shards; ranks may have different numbers of them.
  * output (...) = op over all shards of all ranks, combined in shard order: the bits do not depend
  * on how the shards are spread over ranks. Not in place. */
-MUSTER_API muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
-                                                         muster_tensor input, muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_communicator *communicator,
+                                                                          muster_reduction op, muster_tensor input, muster_tensor output);
 /* parameter = parameter + alpha * (sum over the ranks of gradient), on every rank, in one pass over
  * the memory. `parameter` must hold the same values on every rank, as a variable's replicas do;
  * gradient keeps its values. The two must not overlap. Float dtypes. */
-MUSTER_API muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator, double alpha,
-                                                       muster_tensor gradient, muster_tensor parameter);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce_axpy(muster_worker *worker, muster_communicator *communicator,
+                                                                        double alpha, muster_tensor gradient, muster_tensor parameter);
 /* The same with momentum: velocity = beta * velocity + alpha * (sum over the ranks of gradient);
  * parameter = parameter + velocity. Each rank maintains only the part of the velocity that it
  * updates, though its tensor has the size of the whole. The tensor belongs to this function: it
  * must be zero at first, and nothing else may use it, since its contents depend on the number of
  * ranks and on the algorithm. Not in a group. */
-MUSTER_API muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator, double alpha,
-                                                           muster_tensor gradient, double beta, muster_tensor velocity,
-                                                           muster_tensor parameter);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce_momentum(muster_worker *worker, muster_communicator *communicator,
+                                                                            double alpha, muster_tensor gradient, double beta,
+                                                                            muster_tensor velocity, muster_tensor parameter);
 /* The root's output = op over the ranks of input. Other ranks' output is ignored. In place: the
  * root's input and output are the same memory. */
-MUSTER_API muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator, muster_reduction op, int32_t root,
-                                              muster_tensor input, muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_reduce(muster_worker *worker, muster_communicator *communicator,
+                                                               muster_reduction op, int32_t root, muster_tensor input,
+                                                               muster_tensor output);
 /* Copies the root's input into every rank's output. Other ranks' input is ignored. In place: the
  * root's input and output are the same memory. */
-MUSTER_API muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root,
-                                                 muster_tensor input, muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_broadcast(muster_worker *worker, muster_communicator *communicator, int32_t root,
+                                                                  muster_tensor input, muster_tensor output);
 /* output = all inputs, concatenated in rank order. Inputs may differ in count. In place: input is
  * the rank's own part of output. */
-MUSTER_API muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
-                                                  muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_gather(muster_worker *worker, muster_communicator *communicator,
+                                                                   muster_tensor input, muster_tensor output);
 /* Like all_gather, at the root only. Other ranks' output is ignored. */
-MUSTER_API muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
-                                              muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_gather(muster_worker *worker, muster_communicator *communicator, int32_t root,
+                                                               muster_tensor input, muster_tensor output);
 /* Distributes the root's input in rank order; each rank gets as many elements as its output holds.
  * In place: the root's output is its own part of input. */
-MUSTER_API muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root, muster_tensor input,
-                                               muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_scatter(muster_worker *worker, muster_communicator *communicator, int32_t root,
+                                                                muster_tensor input, muster_tensor output);
 /* Computes op over the ranks of input and distributes the result in rank order; each rank gets as
  * many elements as its output holds. In place: output is the rank's own part of input. */
-MUSTER_API muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator, muster_reduction op,
-                                                      muster_tensor input, muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_reduce_scatter(muster_worker *worker, muster_communicator *communicator,
+                                                                       muster_reduction op, muster_tensor input, muster_tensor output);
 /* Part j of rank i's input becomes part i of rank j's output. The parts are equal: the size of the
  * communicator divides the counts. In place: the same memory. */
-MUSTER_API muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
-                                                  muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_to_all(muster_worker *worker, muster_communicator *communicator,
+                                                                   muster_tensor input, muster_tensor output);
 /* The same with parts of different sizes: send_counts[j] elements go to rank j, recv_counts[i]
  * elements come from rank i. Both arrays have one number per rank and are borrowed until return (in
  * a group, until its end). Not in place. */
-MUSTER_API muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator, muster_tensor input,
-                                                         const int64_t *send_counts, muster_tensor output, const int64_t *recv_counts);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_to_all_uneven(muster_worker *worker, muster_communicator *communicator,
+                                                                          muster_tensor input, const int64_t *send_counts,
+                                                                          muster_tensor output, const int64_t *recv_counts);
 
 /* Sends one message. dtype, count and tag (>= 0) must be equal on both sides. A send is a
  * rendezvous: it returns when the message has been received. Messages between two ranks are
@@ -148,13 +150,13 @@ MUSTER_API muster_status muster_worker_all_to_all_uneven(muster_worker *worker, 
  * directions, or with itself, a rank puts them into a group. A message to itself needs both sides
  * in one group, and input and output must not overlap or must be the same memory; otherwise
  * group_end refuses it at once (INVALID_ARGUMENT). */
-MUSTER_API muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag,
-                                            muster_tensor input);
-MUSTER_API muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from, int32_t tag,
-                                            muster_tensor output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to,
+                                                             int32_t tag, muster_tensor input);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_recv(muster_worker *worker, muster_communicator *communicator, int32_t from,
+                                                             int32_t tag, muster_tensor output);
 
 /* Returns once every member has entered. */
-MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *communicator);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *communicator);
 
 /* A group: collectives and messages between begin and end, on this communicator, are checked and
  * recorded, and run together, in one rendezvous, at end. send_counts and recv_counts must stay
@@ -165,8 +167,8 @@ MUSTER_API muster_status muster_worker_barrier(muster_worker *worker, muster_com
  * Errors: of begin, BAD_STATE (a group is open) and OUT_OF_MEMORY; of an operation in the group,
  * OUT_OF_RANGE (one more than 1024); of end, BAD_STATE (no group is open) and those of the
  * collectives in the group. */
-MUSTER_API muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
-MUSTER_API muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_group_begin(muster_worker *worker, muster_communicator *communicator);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_group_end(muster_worker *worker, muster_communicator *communicator);
 
 #ifdef __cplusplus
 }

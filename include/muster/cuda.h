@@ -49,8 +49,8 @@ MUSTER_API void *muster_worker_cublas(const muster_worker *worker);
  * then.
  * Errors: INVALID_ARGUMENT (no worker, a stream of another context), UNSUPPORTED (the worker's
  * device is no GPU), BAD_STATE (outside the worker's body), and errors of the driver. */
-MUSTER_API muster_status muster_worker_cuda_after(muster_worker *worker, void *stream);
-MUSTER_API muster_status muster_worker_cuda_before(muster_worker *worker, void *stream);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_after(muster_worker *worker, void *stream);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_before(muster_worker *worker, void *stream);
 
 /* Wraps memory of another library on the worker's GPU (a CUdeviceptr, as from cudaMalloc) in a
  * contiguous tensor of this worker, for operations, kernels and collectives. Nothing is copied. The
@@ -59,8 +59,8 @@ MUSTER_API muster_status muster_worker_cuda_before(muster_worker *worker, void *
  * last byte are memory of this GPU.
  * Errors: as above; INVALID_ARGUMENT (no memory of this GPU), OVERFLOW. After an error *tensor is
  * "no tensor". */
-MUSTER_API muster_status muster_worker_cuda_tensor(muster_worker *worker, void *address, muster_dtype dtype, int32_t ndim,
-                                                   const int64_t *shape, muster_tensor *tensor);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_tensor(muster_worker *worker, void *address, muster_dtype dtype, int32_t ndim,
+                                                                    const int64_t *shape, muster_tensor *tensor);
 
 #ifdef __cplusplus
 }

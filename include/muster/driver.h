@@ -109,16 +109,16 @@ static inline void muster_driver_options_init(muster_driver_options *options) {
  * option out of range, a group of which this worker is no member), UNSUPPORTED (options of a newer
  * header), OUT_OF_MEMORY, BAD_STATE (the server is being destroyed), errors of the device and, if
  * creation counts the groups, those of a collective. */
-MUSTER_API muster_status muster_driver_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
-                                              muster_driver **driver);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_create(muster_worker *worker, muster_server *server,
+                                                               const muster_driver_options *options, muster_driver **driver);
 /* Downpour: send adds local_update of the accumulated gradients to the server; integrate copies the
  * fetched values. */
-MUSTER_API muster_status muster_downpour_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
-                                                muster_driver **driver);
+MUSTER_API MUSTER_NODISCARD muster_status muster_downpour_create(muster_worker *worker, muster_server *server,
+                                                                 const muster_driver_options *options, muster_driver **driver);
 /* EASGD: with x the parameters and c the fetched values, integrate gives x - alpha (x - c), and
  * send adds alpha (x - c) to the server. Float values only (UNSUPPORTED). */
-MUSTER_API muster_status muster_easgd_create(muster_worker *worker, muster_server *server, const muster_driver_options *options,
-                                             muster_driver **driver);
+MUSTER_API MUSTER_NODISCARD muster_status muster_easgd_create(muster_worker *worker, muster_server *server,
+                                                              const muster_driver_options *options, muster_driver **driver);
 /* Waits for operations that the driver has begun, as muster_request_wait does, and returns their
  * failure; the driver is gone then, too. Accepts NULL. Gradients that Downpour has accumulated
  * since its last send are dropped (muster_driver_flush sends them). Called inside a body of the driver's worker, or outside bodies,
@@ -140,8 +140,9 @@ MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
  * gradient is sent twice. A send that had begun and then failed is lost; the next fetch or send
  * that waits for it reports this once. If rank 0 of a group fails to integrate, all members get an
  * error (ABORTED on the others), and stay in step. */
-MUSTER_API muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
-                                            const muster_tensor *gradients, int32_t count, int32_t *integrated);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, int64_t step,
+                                                             const muster_tensor *parameters, const muster_tensor *gradients, int32_t count,
+                                                             int32_t *integrated);
 
 /* Sends what has not been sent yet, whatever the step, and waits until the server has applied all
  * sends of this driver: the gradients that Downpour has accumulated since its last send, and a send
@@ -157,10 +158,10 @@ MUSTER_API muster_status muster_driver_flush(muster_driver *driver, muster_worke
  * with the arguments of the part. Errors: INVALID_ARGUMENT (NULL, another worker or count),
  * BAD_STATE (outside the part that it replaces; EASGD's own send without its own integrate), and
  * those of the sends, receives and worker operations of the part. */
-MUSTER_API muster_status muster_driver_default_fetch(muster_driver *driver, muster_worker *worker);
-MUSTER_API muster_status muster_driver_default_integrate(muster_driver *driver, muster_worker *worker, const muster_tensor *parameters,
-                                                         int32_t count);
-MUSTER_API muster_status muster_driver_default_send(muster_driver *driver, muster_worker *worker);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_default_fetch(muster_driver *driver, muster_worker *worker);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_default_integrate(muster_driver *driver, muster_worker *worker,
+                                                                          const muster_tensor *parameters, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_default_send(muster_driver *driver, muster_worker *worker);
 
 /* How often each part has run on this worker (in a group: on rank 0), for reports and tests. A
  * result struct: the rules are in muster/status.h. Errors: INVALID_ARGUMENT (NULL, struct_size). */
@@ -171,7 +172,7 @@ typedef struct muster_driver_counts {
 static inline void muster_driver_counts_init(muster_driver_counts *counts) {
     if (counts) counts->struct_size = sizeof *counts;
 }
-MUSTER_API muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts);
 
 /* For replaced parts: the client of the worker. This and the next three functions give NULL, "no
  * tensor" or 0 if there is none (on a member of a group other than rank 0, or for an index out of

@@ -12,7 +12,7 @@ extern "C" {
  * storage types: arithmetic on them is done in f32 and rounded once, to nearest, ties to even. bool
  * is one byte, 0 or 1. */
 typedef int32_t muster_dtype;
-enum {
+enum muster_dtype_value {
     MUSTER_DTYPE_NONE = 0,
     MUSTER_F16 = 1,
     MUSTER_BF16 = 2,

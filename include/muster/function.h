@@ -41,13 +41,14 @@ typedef struct muster_backend_body {
 /* Creates a function with one body of worker operations. `user` is passed to every body; the
  * library never reads, writes or frees it. The name is copied; names of functions are unique in a
  * runtime. Threads: any. */
-MUSTER_API muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
-                                                muster_function **function);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
+                                                                 muster_function **function);
 /* The same with one body per backend; `bodies` is copied. A device runs the body of its backend,
  * else the one with backend NULL. Errors: also UNSUPPORTED (a device has neither; the message names
  * it). Threads: any. */
-MUSTER_API muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
-                                                     int32_t body_count, void *user, muster_function **function);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_create_with(muster_runtime *runtime, const char *name,
+                                                                      const muster_backend_body *bodies, int32_t body_count, void *user,
+                                                                      muster_function **function);
 /* Waits for running calls, and for asynchronous calls that were made before. Accepts NULL. No
  * thread may use the function later. Threads: any. */
 MUSTER_API muster_status muster_function_destroy(muster_function *function);
@@ -59,7 +60,7 @@ MUSTER_API muster_status muster_function_destroy(muster_function *function);
  * that the dtype does not have, such as the average of an integer). Threads of these functions and
  * of the setters below: owner. */
 typedef int32_t muster_input_mode;
-enum {
+enum muster_input_mode_value {
     MUSTER_SCATTER = 1,
     MUSTER_BROADCAST = 2,
     /* scattered, but the caller's tensor holds only the rows of the selected batch: row 0 belongs
@@ -67,16 +68,16 @@ enum {
     MUSTER_MINIBATCH = 3
 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
-enum {
+enum muster_collect_mode_value {
     MUSTER_GATHER = 6, /* concatenated along axis 0 in rank order */
     /* not combined: the master's own value (of its last slice); with logical shards the value of
      * shard 0, refused if that shard has no rows */
     MUSTER_MASTER = 7
 };
-MUSTER_API muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
-                                               muster_input_mode mode);
-MUSTER_API muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
-                                                muster_collect_mode mode);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype,
+                                                                int32_t ndim, muster_input_mode mode);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype,
+                                                                 int32_t ndim, muster_collect_mode mode);
 /* Declares that the body uses this variable, through muster_worker_variable: it reads it, or also
  * writes it in place (READ_WRITE). READ_SLICEABLE: replica_batch selects among its rows, and slices
  * cut them. In a function that scatters nothing, the rows of the sliceable variables are the
@@ -84,20 +85,22 @@ MUSTER_API muster_status muster_function_output(muster_function *function, const
  * equal numbers of rows on each worker. A sliceable variable has ndim >= 1. The variable cannot be
  * destroyed before the function. */
 typedef int32_t muster_variable_use;
-enum { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
-MUSTER_API muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use);
+enum muster_variable_use_value { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_variable(muster_function *function, muster_variable *variable,
+                                                                   muster_variable_use use);
 /* Declares that the body writes a new value of the variable with muster_worker_update. Every slice
  * sees the original value. The new values are accumulated over the slices by `mode` (sum, prod,
  * max, min, avg by weight; MUSTER_MASTER keeps the last slice's), and applied on each worker after
  * all workers have succeeded. Workers do not communicate. A worker without rows keeps its value,
  * and so does a worker whose average has weight 0. A second update of the same variable is refused
  * (INVALID_ARGUMENT), and so is a mode that the dtype does not have (UNSUPPORTED). */
-MUSTER_API muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_update(muster_function *function, muster_variable *variable,
+                                                                 muster_collect_mode mode);
 
 /* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
  * rows, as is necessary for bodies with collectives, since every worker must enter these. The
  * values that it writes to its outputs are not collected. */
-MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
 /* How the body runs with logical shards (muster/runtime.h; S shards in all, S / N on each of N
  * devices).
@@ -122,7 +125,7 @@ MUSTER_API muster_status muster_function_set_runs_without_rows(muster_function *
  * that it computes together, and muster_worker_all_reduce, may round differently for another number
  * of devices. Float outputs collected by sum, prod or avg, and slices, are refused. No effect
  * without logical shards. */
-MUSTER_API muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
 
 /* An option struct: the rules are in muster/status.h. */
 typedef struct muster_call_options {
@@ -157,19 +160,21 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), TIMEOUT
  * (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a body
  * returned, with its rank. Threads: any. */
-MUSTER_API muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
-                                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *options);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                                               const muster_tensor *outputs, int32_t output_count,
+                                                               const muster_call_options *options);
 /* The same with inputs and outputs by name, in any order. Outputs that are not named are neither
  * computed nor collected. An unknown name, a name that is given twice, and a missing input are
  * INVALID_ARGUMENT. Threads: any. */
-MUSTER_API muster_status muster_function_call_named(muster_function *function, const char *const *input_names, const muster_tensor *inputs,
-                                                    int32_t input_count, const char *const *output_names, const muster_tensor *outputs,
-                                                    int32_t output_count, const muster_call_options *options);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_named(muster_function *function, const char *const *input_names,
+                                                                     const muster_tensor *inputs, int32_t input_count,
+                                                                     const char *const *output_names, const muster_tensor *outputs,
+                                                                     int32_t output_count, const muster_call_options *options);
 /* The same on the master's device alone; no other worker wakes. It runs in the caller's thread, or
  * with several GPUs in the thread of rank 0. Threads: any. */
-MUSTER_API muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
-                                                     const muster_tensor *outputs, int32_t output_count,
-                                                     const muster_call_options *options);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs,
+                                                                      int32_t input_count, const muster_tensor *outputs,
+                                                                      int32_t output_count, const muster_call_options *options);
 
 /* The same as muster_function_call, but returns at once, with a handle in *pending. The call takes
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
@@ -186,16 +191,17 @@ MUSTER_API muster_status muster_function_call_single(muster_function *function, 
  * handle belongs to the caller, who ends it with wait or destroy.
  * Errors: as muster_function_call, SYSTEM (no thread). Threads: any. */
 typedef struct muster_pending muster_pending;
-MUSTER_API muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs, int32_t input_count,
-                                                    const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
-                                                    muster_pending **pending);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_async(muster_function *function, const muster_tensor *inputs,
+                                                                     int32_t input_count, const muster_tensor *outputs,
+                                                                     int32_t output_count, const muster_call_options *options,
+                                                                     muster_pending **pending);
 /* Waits until the call has ended, returns its status and message, and ends the handle. Refused with
  * BAD_STATE inside a body, and after fork unless the call had ended; the handle then stays valid.
  * Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
-MUSTER_API muster_status muster_pending_wait(muster_pending *pending);
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_wait(muster_pending *pending);
 /* *done = 1 if the call has ended, else 0. Does not wait, and does not end the handle. Errors:
  * INVALID_ARGUMENT (NULL). Threads: owner. */
-MUSTER_API muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
 /* Like muster_pending_wait, but without the status and message of the call. Accepts NULL. Threads:
  * owner. */
 MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
@@ -205,7 +211,8 @@ MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
  * tensor" if the call does not want the output. Errors: INVALID_ARGUMENT (not the worker of a
  * running body, NULL, negative rows), OUT_OF_RANGE (no such output), UNSUPPORTED (the output is not
  * gathered), OVERFLOW, OUT_OF_MEMORY, and errors of the device. Threads: worker. */
-MUSTER_API muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows,
+                                                                    muster_tensor *output);
 /* Inside a body: the memory for the new value of the variable, in the shape of the replica, valid
  * until the body returns. A failure sets the last error and gives "no tensor"; every worker
  * operation on that tensor returns the same failure. Errors: INVALID_ARGUMENT (not the worker of a

@@ -28,8 +28,8 @@ typedef struct muster_kernel muster_kernel;
  * their 16 bits). The others are: a buffer (a GLOBAL_MEM pointer in the source), ga_size and
  * ga_ssize (both 64 bits on every device), and ga_ushort, which corresponds to no dtype. Frozen
  * numbers. */
-enum { MUSTER_BUFFER = 64, MUSTER_SIZE = 65, MUSTER_SSIZE = 66, MUSTER_USHORT = 67 };
-enum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16 };
+enum muster_parameter_type_value { MUSTER_BUFFER = 64, MUSTER_SIZE = 65, MUSTER_SSIZE = 66, MUSTER_USHORT = 67 };
+enum muster_kernel_maximum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16 };
 
 /* What the source uses beyond the types of its parameters. An option struct: the rules are in
  * muster/status.h. */
@@ -64,8 +64,9 @@ static inline void muster_kernel_options_init(muster_kernel_options *options) {
  * muster_kernel_create_log has all of them), OUT_OF_RANGE (too many parameters), UNAVAILABLE (no
  * compiler: the message names the package; a device lacks something that the source needs),
  * OUT_OF_MEMORY, BAD_STATE (inside a body, after fork). Threads: any, several at the same time. */
-MUSTER_API muster_status muster_kernel_create(muster_runtime *runtime, const char *name, const char *source, const int32_t *parameters,
-                                              int32_t parameter_count, const muster_kernel_options *options, muster_kernel **kernel);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_create(muster_runtime *runtime, const char *name, const char *source,
+                                                               const int32_t *parameters, int32_t parameter_count,
+                                                               const muster_kernel_options *options, muster_kernel **kernel);
 /* Waits for running calls. Accepts NULL. Errors: BAD_STATE (inside a body, after fork). Threads:
  * any. */
 MUSTER_API muster_status muster_kernel_destroy(muster_kernel *kernel);
@@ -89,11 +90,12 @@ MUSTER_API muster_status muster_kernel_destroy(muster_kernel *kernel);
  * After other errors *count is 0 or that number.
  * Errors: as create; INVALID_ARGUMENT (a malformed file, with name, line and column, which counts
  * bytes from 1); SYSTEM (the file cannot be read). Threads: any, several at the same time. */
-MUSTER_API muster_status muster_kernels_load(muster_runtime *runtime, const char *path, const muster_dtype *types, int32_t type_count,
-                                             muster_kernel **kernels, int32_t capacity, int32_t *count);
-MUSTER_API muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, const char *text, int64_t bytes,
-                                              const muster_dtype *types, int32_t type_count, muster_kernel **kernels, int32_t capacity,
-                                              int32_t *count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernels_load(muster_runtime *runtime, const char *path, const muster_dtype *types,
+                                                              int32_t type_count, muster_kernel **kernels, int32_t capacity,
+                                                              int32_t *count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, const char *text, int64_t bytes,
+                                                               const muster_dtype *types, int32_t type_count, muster_kernel **kernels,
+                                                               int32_t capacity, int32_t *count);
 
 /* The kernel's name; NULL for NULL. Owned by the kernel. Threads: any. */
 MUSTER_API const char *muster_kernel_name(const muster_kernel *kernel);
@@ -149,28 +151,30 @@ typedef struct muster_grid {
  * runtime), OUT_OF_RANGE (a grid beyond the device's limits, with both numbers; dims not 1 to 3; a
  * negative count; a value out of the range of its type; a view beyond its tensor), and errors of
  * the device. After an error nothing has been launched. Threads: worker. */
-MUSTER_API muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid,
-                                              const muster_argument *arguments, int32_t argument_count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid,
+                                                               const muster_argument *arguments, int32_t argument_count);
 /* The same for a number of elements; Muster chooses groups and threads. There may be fewer threads
  * than elements, or more: the source loops with the stride of all threads (MUSTER_EACH(i, n)). With
  * elements 0 nothing is launched. */
-MUSTER_API muster_status muster_kernel_launch_elements(muster_worker *worker, muster_kernel *kernel, int64_t elements, int64_t local_bytes,
-                                                       const muster_argument *arguments, int32_t argument_count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_launch_elements(muster_worker *worker, muster_kernel *kernel, int64_t elements,
+                                                                        int64_t local_bytes, const muster_argument *arguments,
+                                                                        int32_t argument_count);
 /* The groups and threads that launch_elements would choose; 0 groups for no elements. Errors:
  * INVALID_ARGUMENT, OUT_OF_RANGE. Threads: worker. */
-MUSTER_API muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel *kernel, int64_t elements, muster_grid *grid);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel *kernel, int64_t elements,
+                                                                 muster_grid *grid);
 /* Waits until all work issued on the worker's device is done, so that host code may read its
  * results. Errors: those of the device. Threads: worker. */
-MUSTER_API muster_status muster_worker_sync(muster_worker *worker);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_sync(muster_worker *worker);
 
 /* Outside bodies: launches a kernel and waits for its end. The device is the one that the tensors
  * among the arguments are on (muster/runtime.h); without tensors, the runtime's default device.
  * Waits in the queue with calls. Errors: as launch; tensors on different devices are refused with
  * both names; BAD_STATE (inside a body, after fork). Threads: any. */
-MUSTER_API muster_status muster_kernel_call(muster_kernel *kernel, const muster_grid *grid, const muster_argument *arguments,
-                                            int32_t argument_count);
-MUSTER_API muster_status muster_kernel_call_elements(muster_kernel *kernel, int64_t elements, int64_t local_bytes,
-                                                     const muster_argument *arguments, int32_t argument_count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_call(muster_kernel *kernel, const muster_grid *grid,
+                                                             const muster_argument *arguments, int32_t argument_count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_call_elements(muster_kernel *kernel, int64_t elements, int64_t local_bytes,
+                                                                      const muster_argument *arguments, int32_t argument_count);
 
 /* The limits of a kernel's launches on the device of that rank. A result struct: the rules are in
  * muster/status.h. Errors: INVALID_ARGUMENT (NULL, struct_size), OUT_OF_RANGE (no such rank).
@@ -185,7 +189,7 @@ typedef struct muster_kernel_limits {
 static inline void muster_kernel_limits_init(muster_kernel_limits *limits) {
     if (limits) limits->struct_size = sizeof *limits;
 }
-MUSTER_API muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank, muster_kernel_limits *limits);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank, muster_kernel_limits *limits);
 
 #ifdef __cplusplus
 }

@@ -28,29 +28,31 @@ extern "C" {
  * integers and of bool is refused, and so is sum of bool. On bool, prod and min are "and", max is
  * "or". */
 typedef int32_t muster_reduction;
-enum { MUSTER_SUM = 1, MUSTER_PROD = 2, MUSTER_MAX = 3, MUSTER_MIN = 4, MUSTER_AVG = 5 };
+enum muster_reduction_value { MUSTER_SUM = 1, MUSTER_PROD = 2, MUSTER_MAX = 3, MUSTER_MIN = 4, MUSTER_AVG = 5 };
 
 /* BLAS gemm: C (m, n) = alpha A (m, k) B (k, n) + beta C. For a transposed operand, pass a
  * transposed view. With beta 0, C is not read. f32 and f64; on GPUs also f16 and bf16, summed in
  * f32. */
-MUSTER_API muster_status muster_gemm(muster_worker *w, double alpha, muster_tensor a, muster_tensor b, double beta, muster_tensor c);
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemm(muster_worker *w, double alpha, muster_tensor a, muster_tensor b, double beta,
+                                                      muster_tensor c);
 /* BLAS gemv: y (n) = alpha A (n, k) x (k) + beta y. With beta 0, y is not read. f32 and f64. */
-MUSTER_API muster_status muster_gemv(muster_worker *w, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemv(muster_worker *w, double alpha, muster_tensor a, muster_tensor x, double beta,
+                                                      muster_tensor y);
 /* y += alpha x, for x and y of any equal shapes. */
-MUSTER_API muster_status muster_axpy(muster_worker *w, double alpha, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_axpy(muster_worker *w, double alpha, muster_tensor x, muster_tensor y);
 /* result (a scalar) = the sum of x[i] y[i], for x and y of rank 1. */
-MUSTER_API muster_status muster_dot(muster_worker *w, muster_tensor x, muster_tensor y, muster_tensor result);
+MUSTER_API MUSTER_NODISCARD muster_status muster_dot(muster_worker *w, muster_tensor x, muster_tensor y, muster_tensor result);
 
 /* y = value in every element, converted to the dtype of y. Every dtype. */
-MUSTER_API muster_status muster_fill(muster_worker *w, double value, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_fill(muster_worker *w, double value, muster_tensor y);
 /* y = x, converted to the dtype of y; y may be x itself. Conversion to an integer rounds towards
  * zero, saturates, and turns NaN into 0; conversion to bool gives 1 for every value that is not 0.
  * The shapes are equal, or x is broadcast to y by the usual rules (shapes are aligned at the right,
  * size 1 repeats). */
-MUSTER_API muster_status muster_copy(muster_worker *w, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_copy(muster_worker *w, muster_tensor x, muster_tensor y);
 
 typedef int32_t muster_unary;
-enum {
+enum muster_unary_value {
     MUSTER_NEG = 1,
     MUSTER_ABS = 2,
     MUSTER_SQUARE = 3,
@@ -63,42 +65,45 @@ enum {
     MUSTER_RECIPROCAL = 10
 };
 typedef int32_t muster_binary;
-enum { MUSTER_ADD = 1, MUSTER_SUB = 2, MUSTER_MUL = 3, MUSTER_DIV = 4, MUSTER_MAXIMUM = 5, MUSTER_MINIMUM = 6 };
+enum muster_binary_value { MUSTER_ADD = 1, MUSTER_SUB = 2, MUSTER_MUL = 3, MUSTER_DIV = 4, MUSTER_MAXIMUM = 5, MUSTER_MINIMUM = 6 };
 
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. neg, abs,
  * square and relu take every dtype but bool (neg takes no unsigned dtype); the others take float
  * dtypes only. */
-MUSTER_API muster_status muster_unary_op(muster_worker *w, muster_unary op, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *w, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards
  * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. */
-MUSTER_API muster_status muster_binary_op(muster_worker *w, muster_binary op, muster_tensor a, muster_tensor b, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *w, muster_binary op, muster_tensor a, muster_tensor b,
+                                                           muster_tensor y);
 /* y = alpha x + beta y. With beta 0, y is not read. Float dtypes. */
-MUSTER_API muster_status muster_scale_add(muster_worker *w, double alpha, muster_tensor x, double beta, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_scale_add(muster_worker *w, double alpha, muster_tensor x, double beta, muster_tensor y);
 /* Bias and relu in one operation: y (n, k) = max(x (n, k) + bias (k), 0). y may be x. Float
  * dtypes. */
-MUSTER_API muster_status muster_bias_relu(muster_worker *w, muster_tensor x, muster_tensor bias, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_bias_relu(muster_worker *w, muster_tensor x, muster_tensor bias, muster_tensor y);
 /* The gradient of relu: dx = dy where y > 0, else 0. dx may be dy. Float dtypes. */
-MUSTER_API muster_status muster_relu_gradient(muster_worker *w, muster_tensor y, muster_tensor dy, muster_tensor dx);
+MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *w, muster_tensor y, muster_tensor dy, muster_tensor dx);
 
 /* Reduces x over one axis (counted from 0; the result lacks it) or, with axis -1, over all elements
  * to a scalar. y has the dtype of x. f16 and bf16 accumulate in f32; f32 sums pairwise or in a
  * wider type. max, min and avg over nothing are refused. */
-MUSTER_API muster_status muster_reduce(muster_worker *w, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *w, muster_reduction op, muster_tensor x, int32_t axis,
+                                                        muster_tensor y);
 /* muster_reduce over all elements (axis -1) with MUSTER_AVG and with MUSTER_SUM. */
-MUSTER_API muster_status muster_mean(muster_worker *w, muster_tensor x, muster_tensor y);
-MUSTER_API muster_status muster_sum(muster_worker *w, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_mean(muster_worker *w, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *w, muster_tensor x, muster_tensor y);
 /* index (n, i64) = the column of the largest element in each row of x (n, k), the first of equals.
  * k = 0 is refused. */
-MUSTER_API muster_status muster_argmax(muster_worker *w, muster_tensor x, muster_tensor index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argmax(muster_worker *w, muster_tensor x, muster_tensor index);
 
 /* Softmax cross-entropy of logits (n, k), f32 or f64, with labels (n) of u8, i32 or i64 in [0, k).
  * A label out of range ends the call with OUT_OF_RANGE.
  * - loss (scalar) = the SUM over rows of log(sum_j exp(z_j)) - z_label.
  * - gradient (n, k) = scale * (softmax - onehot). It may be the logits themselves, or no tensor.
  * - correct (i64 scalar, or no tensor) = the number of rows whose largest logit is the label. */
-MUSTER_API muster_status muster_softmax_cross_entropy(muster_worker *w, muster_tensor logits, muster_tensor labels, double scale,
-                                                      muster_tensor loss, muster_tensor gradient, muster_tensor correct);
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_cross_entropy(muster_worker *w, muster_tensor logits, muster_tensor labels,
+                                                                       double scale, muster_tensor loss, muster_tensor gradient,
+                                                                       muster_tensor correct);
 
 /* Counter-based random numbers, f32 and f64: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel
  * random numbers: as easy as 1, 2, 3", SC 2011). `seed` selects a stream of numbers; an element of
@@ -110,9 +115,9 @@ MUSTER_API muster_status muster_softmax_cross_entropy(muster_worker *w, muster_t
  * 4 of block i / 4, uniform in [0, 1) with 24 bits. f64: number i uses two lanes of block i / 2, 53
  * bits; lane 2 (i % 2) is the low half of the 64 bits, the next lane the high half. normal:
  * Box-Muller on the pairs of numbers (2 i, 2 i + 1). */
-MUSTER_API muster_status muster_random_uniform(muster_worker *w, uint64_t seed, uint64_t first_index, muster_tensor y);
-MUSTER_API muster_status muster_random_normal(muster_worker *w, uint64_t seed, uint64_t first_index, double mean, double deviation,
-                                              muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_random_uniform(muster_worker *w, uint64_t seed, uint64_t first_index, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_random_normal(muster_worker *w, uint64_t seed, uint64_t first_index, double mean,
+                                                               double deviation, muster_tensor y);
 /* One Philox 4x32-10 block: out = philox(counter, key). Threads: any. */
 MUSTER_API void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 

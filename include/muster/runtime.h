@@ -75,7 +75,7 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * environment variable), UNAVAILABLE (no such device; an algorithm that these devices do not have),
  * UNSUPPORTED (options of a newer header), OUT_OF_MEMORY, SYSTEM, and errors of the devices.
  * Threads: any. */
-MUSTER_API muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 /* Waits for calls in progress, stops the workers, and destroys everything of the runtime that is
  * left. No thread may use the runtime afterwards. Accepts NULL. Errors: BAD_STATE inside a body or
  * a rule of a server, since close would wait for it. Threads: any. */
@@ -99,7 +99,7 @@ MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime)
  * Errors: INVALID_ARGUMENT (NULL, no bytes, an overlap), OUT_OF_MEMORY, SYSTEM, BAD_STATE (inside a
  * body, after fork), or the error of a device that cannot pin the memory. After an error nothing is
  * registered. Threads: any. */
-MUSTER_API muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes);
 /* Ends a registration; `address` is the address that was registered. Waits for the calls before it.
  * Errors: INVALID_ARGUMENT (NULL runtime, unknown address), BAD_STATE (inside a body, after fork).
  * Threads: any. */
@@ -111,18 +111,19 @@ MUSTER_API muster_status muster_runtime_unregister(muster_runtime *runtime, void
  * Names live as long as the runtime.
  * Errors: INVALID_ARGUMENT (an empty name, a number, a name of another device), OUT_OF_RANGE (no
  * such rank), OUT_OF_MEMORY, BAD_STATE (after fork). Threads: any, also inside a body. */
-MUSTER_API muster_status muster_runtime_name_device(muster_runtime *runtime, const char *name, int32_t rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_name_device(muster_runtime *runtime, const char *name, int32_t rank);
 /* set_default_device: the device for calls that name none; it is rank 0 until set. find_device: the
  * rank of the device with this name; NULL means the default device.
  * Errors: INVALID_ARGUMENT (an unknown name, with the list of known ones; a name that several
  * devices have), BAD_STATE (after fork). Threads: any, also inside a body. */
-MUSTER_API muster_status muster_runtime_set_default_device(muster_runtime *runtime, const char *name);
-MUSTER_API muster_status muster_runtime_find_device(muster_runtime *runtime, const char *name, int32_t *rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_set_default_device(muster_runtime *runtime, const char *name);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_find_device(muster_runtime *runtime, const char *name, int32_t *rank);
 /* The one device that the tensors are on. Host tensors and "no tensor" are on none; if that holds
  * for all of them, the result is the default device.
  * Errors: INVALID_ARGUMENT (tensors on two devices, with both names; a rank that the runtime does
  * not have), BAD_STATE (after fork). Threads: any, also inside a body. */
-MUSTER_API muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, int32_t *rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count,
+                                                                      int32_t *rank);
 
 /* Creates a contiguous tensor of zeros in the memory of the named device (NULL: the default
  * device), from outside functions. It lives until it is destroyed or the runtime closes.
@@ -134,8 +135,8 @@ MUSTER_API muster_status muster_runtime_infer_device(muster_runtime *runtime, co
  * runtime or was destroyed), DTYPE_MISMATCH, SHAPE_MISMATCH, OVERFLOW, OUT_OF_MEMORY, BAD_STATE
  * (inside a body, after fork), and errors of the device. Each waits in the queue behind running
  * calls. Threads: any. */
-MUSTER_API muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *device, muster_dtype dtype, int32_t ndim,
-                                                      const int64_t *shape, muster_tensor *tensor);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *device, muster_dtype dtype,
+                                                                       int32_t ndim, const int64_t *shape, muster_tensor *tensor);
 /* Takes the tensor that create gave, or a view that begins where it does. "No tensor" is
  * ignored. */
 MUSTER_API muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, muster_tensor tensor);
@@ -144,7 +145,7 @@ MUSTER_API muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, 
  * be the same elements or not overlap at all. A strided tensor in memory that host code cannot read
  * is packed on its device. Devices without peer access copy through host memory, one bounded chunk
  * at a time. After a failure the contents of the target are undefined. */
-MUSTER_API muster_status muster_runtime_tensor_copy(muster_runtime *runtime, muster_tensor from, muster_tensor to);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_copy(muster_runtime *runtime, muster_tensor from, muster_tensor to);
 
 /* Writes the last events of each worker (newest last), at most `events` of each, as text to the
  * runtime's log. May be called while calls run, also from inside a body. Errors: INVALID_ARGUMENT
@@ -165,7 +166,7 @@ MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t ev
  * late worker lacks its last events.
  * Errors: INVALID_ARGUMENT (no path, or the path of a folder or device), SYSTEM (the file cannot be
  * written), BAD_STATE (after fork), OUT_OF_MEMORY. Threads: any. */
-MUSTER_API muster_status muster_runtime_trace(muster_runtime *runtime, const char *path);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_trace(muster_runtime *runtime, const char *path);
 
 #ifdef __cplusplus
 }

@@ -48,7 +48,7 @@ typedef struct muster_request muster_request;
 /* The rule by which a send changes the value, element by element. Frozen numbers; user rules are
  * numbered from MUSTER_RULE_USER. */
 typedef int32_t muster_rule;
-enum {
+enum muster_rule_value {
     MUSTER_RULE_ZERO = 1,       /* value = 0; the tensor is ignored and may be "no tensor" */
     MUSTER_RULE_COPY = 2,       /* value = tensor */
     MUSTER_RULE_ADD = 3,        /* value = value + tensor */
@@ -70,7 +70,7 @@ typedef muster_status (*muster_rule_function)(void *user, muster_dtype dtype, vo
 typedef muster_status (*muster_initial_function)(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count);
 
 /* The source of a variable's initial value. */
-enum {
+enum muster_initial_source {
     MUSTER_INITIAL_MASTER = 0, /* the replica of rank 0 */
     /* shard r comes from the replica of rank r; requires one shard per device, and replicas with
      * equal numbers of elements */
@@ -105,11 +105,12 @@ static inline void muster_server_options_init(muster_server_options *options) {
  * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, OVERFLOW, UNSUPPORTED (options of a newer header),
  * SYSTEM (no thread), BAD_STATE (inside a body or a rule, after fork), and errors of a device or of
  * `fill`. Threads: any. */
-MUSTER_API muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values, int32_t count,
-                                              const muster_server_options *options, muster_server **server);
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values,
+                                                               int32_t count, const muster_server_options *options, muster_server **server);
 /* The same with the dtypes, element counts and values of variables. */
-MUSTER_API muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables,
-                                                   int32_t count, const muster_server_options *options, muster_server **server);
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_create_from(muster_runtime *runtime, const char *name,
+                                                                    muster_variable *const *variables, int32_t count,
+                                                                    const muster_server_options *options, muster_server **server);
 /* Refuses new operations (BAD_STATE) and waits for those that have begun. It does not wait for
  * running calls: it may be called while a function runs whose workers use the server. It returns
  * TIMEOUT when the operations make no progress for the runtime's fail_after_ns, and may then be
@@ -130,19 +131,20 @@ MUSTER_API int64_t muster_server_elements(const muster_server *server, int32_t i
 MUSTER_API int32_t muster_server_shards(const muster_server *server);
 /* The first element of a shard of a value, and its number of elements. Errors: OUT_OF_RANGE (no
  * such value or shard), BAD_STATE (destroyed). Threads: any. */
-MUSTER_API muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first, int64_t *elements);
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_shard(const muster_server *server, int32_t index, int32_t shard, int64_t *first,
+                                                              int64_t *elements);
 
 /* Adds a user rule; *rule is its number for sends. At most 64 per server (OUT_OF_RANGE); names are
  * unique in the server. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, BAD_STATE (destroyed). Threads:
  * any. */
-MUSTER_API muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user,
-                                                muster_rule *rule);
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function,
+                                                                 void *user, muster_rule *rule);
 
 /* Opens a client for host threads. Operations of one client keep their order. One thread at a time
  * uses a client; a second one at the same time gets BAD_STATE. The caller owns the client and
  * closes it. Errors: INVALID_ARGUMENT, BAD_STATE (the server is being destroyed), OUT_OF_MEMORY.
  * Threads: any. */
-MUSTER_API muster_status muster_client_open(muster_server *server, muster_client **client);
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_open(muster_server *server, muster_client **client);
 /* Waits for the operations that the client has begun, and ends the requests that were not waited
  * for. Accepts NULL. Errors, after which the client stays open: TIMEOUT, INVALID_ARGUMENT (the
  * client of a worker), BAD_STATE (another thread is in this client). Threads: the client's. */
@@ -151,7 +153,7 @@ MUSTER_API muster_status muster_client_close(muster_client *client);
  * Operations that a body has begun and not waited for end before its worker goes on, so their
  * memory must outlive the body. The server owns it. Errors: as muster_client_open; BAD_STATE
  * outside the worker's body. Threads: worker. */
-MUSTER_API muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_client(muster_worker *worker, muster_server *server, muster_client **client);
 
 /* send changes value `index` by `tensor` and the rule; receive copies the value into `tensor`.
  * `tensor` is contiguous, with the value's dtype and element count and any shape. It is in host
@@ -169,10 +171,11 @@ MUSTER_API muster_status muster_worker_client(muster_worker *worker, muster_serv
  * its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the operation itself come from
  * wait, or from here without a handle: errors of a user rule, TIMEOUT, ABORTED (the worker's call
  * was aborted), errors of a device. Threads: the client's. */
-enum { MUSTER_SEND_COPY = 1 };
-MUSTER_API muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale, muster_tensor tensor,
-                                            int32_t flags, muster_request **request);
-MUSTER_API muster_status muster_client_receive(muster_client *client, int32_t index, muster_tensor tensor, muster_request **request);
+enum muster_send_flag { MUSTER_SEND_COPY = 1 };
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale,
+                                                             muster_tensor tensor, int32_t flags, muster_request **request);
+MUSTER_API MUSTER_NODISCARD muster_status muster_client_receive(muster_client *client, int32_t index, muster_tensor tensor,
+                                                                muster_request **request);
 
 /* Waits until the operation is done, and sets *request to NULL whatever the outcome. The exception
  * is TIMEOUT, when the shards have made no progress for fail_after_ns of the runtime or, in a
@@ -181,14 +184,14 @@ MUSTER_API muster_status muster_client_receive(muster_client *client, int32_t in
  * Errors: those of the operation, as above; INVALID_ARGUMENT (NULL, a copy of a handle that has
  * ended), BAD_STATE (another thread is in this client, a worker's client outside its body);
  * *request then stays. Threads: the client's. */
-MUSTER_API muster_status muster_request_wait(muster_request **request);
+MUSTER_API MUSTER_NODISCARD muster_status muster_request_wait(muster_request **request);
 /* If the operation is done: *done = 1, *request = NULL, and the status is its outcome. Else *done =
  * 0. Never waits, but may apply operations if the server has no threads. Errors: as
  * muster_request_wait. Threads: the client's. */
-MUSTER_API muster_status muster_request_test(muster_request **request, int32_t *done);
+MUSTER_API MUSTER_NODISCARD muster_status muster_request_test(muster_request **request, int32_t *done);
 /* Waits for all requests, even after a failure; returns the first failure. Threads: the
  * client's. */
-MUSTER_API muster_status muster_requests_wait_all(muster_request **requests, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_requests_wait_all(muster_request **requests, int32_t count);
 
 /* Totals since the creation of the server. A result struct: the rules are in muster/status.h.
  * Errors: INVALID_ARGUMENT (NULL, struct_size). Threads: any. */
@@ -199,7 +202,7 @@ typedef struct muster_server_statistics {
 static inline void muster_server_statistics_init(muster_server_statistics *statistics) {
     if (statistics) statistics->struct_size = sizeof *statistics;
 }
-MUSTER_API muster_status muster_server_get_statistics(const muster_server *server, muster_server_statistics *statistics);
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_get_statistics(const muster_server *server, muster_server_statistics *statistics);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,9 @@
  * what was expected and what was received. A call that is refused changes nothing but its results.
  * A place for a handle, a tensor or a count that the function returns may then hold NULL, "no
  * tensor" or 0; the function says so if it holds something else.
+ * The compiler warns where a program drops the status of a function marked MUSTER_NODISCARD. Not
+ * marked are muster_fail and the functions that end or report something (destroy, close, release,
+ * unregister, dump), since a program that cleans up after a failure has an error already.
  * Each header lists the errors of its functions, at its head or at the function. In these lists,
  * "errors of the device" are OUT_OF_MEMORY, UNSUPPORTED, UNAVAILABLE, DEVICE_LOST and SYSTEM, as
  * its driver or its compiler reports them, and TIMEOUT or ABORTED if a wait for the device ends
@@ -36,6 +39,8 @@
  * program's header has, and zeroes the fields that the library lacks.
  *
  * Other structs are frozen: their layout never changes.
+ * Enumerations have a tag (enum muster_dtype_value), for tools that make bindings. What the library
+ * takes and stores is the int32_t of the same name without "_value".
  * Strings are UTF-8 and are copied. Sizes are int64_t. Callbacks must not let a C++ exception pass
  * through them. */
 #ifndef MUSTER_STATUS_H
@@ -62,7 +67,7 @@ extern "C" {
 
 /* Frozen numbers: a code is never renumbered or reused. */
 typedef int32_t muster_status;
-enum {
+enum muster_status_value {
     MUSTER_OK = 0,
     MUSTER_INVALID_ARGUMENT = 1, /* a value that is never valid: NULL, negative, unknown name */
     MUSTER_SHAPE_MISMATCH = 2,   /* shapes or lengths that do not match each other */
@@ -84,6 +89,12 @@ enum {
 /* The message of the calling thread's last failure; "" if there was none. Valid until the next
  * failing call on this thread. Threads: any. */
 MUSTER_API const char *muster_last_error(void);
+
+/* The same message, copied into buffer[capacity]: as much as fits, always ended by a 0. Returns the
+ * number of bytes of the whole message without the 0; buffer may be NULL if capacity is 0. For
+ * languages whose runtime may call Muster again, in the same thread, before it has read the string:
+ * their bindings copy right after the call that failed. Threads: any. */
+MUSTER_API int64_t muster_last_error_copy(char *buffer, int64_t capacity);
 
 /* The name of a status code, for example "SHAPE_MISMATCH"; "UNKNOWN" for a number that is no status
  * code. Threads: any. */

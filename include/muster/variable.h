@@ -27,7 +27,7 @@ typedef struct muster_variable muster_variable;
  * the rows that a list of indices names (repeats allowed; the list is borrowed for the call, not
  * copied). The zero value selects all rows. The layout is frozen. */
 typedef int32_t muster_selection_kind;
-enum { MUSTER_ALL = 0, MUSTER_COUNT = 1, MUSTER_RANGE = 2, MUSTER_LIST = 3 };
+enum muster_selection_kind_value { MUSTER_ALL = 0, MUSTER_COUNT = 1, MUSTER_RANGE = 2, MUSTER_LIST = 3 };
 typedef struct muster_selection {
     muster_selection_kind kind;
     int32_t reserved;
@@ -40,23 +40,24 @@ typedef struct muster_selection {
  * The name is copied, and is unique in the runtime (else INVALID_ARGUMENT). dtype and ndim never
  * change. The variable belongs to the runtime: it lives until it is destroyed or the runtime
  * closes. */
-MUSTER_API muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value,
+                                                                 muster_variable **variable);
 /* Refused with BAD_STATE while a function uses the variable. Accepts NULL. */
 MUSTER_API muster_status muster_variable_destroy(muster_variable *variable);
 /* The name, owned by the runtime; NULL for NULL. Threads: any, also inside a body. */
 MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 
 /* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim. */
-MUSTER_API muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value);
 /* Copies the replica of one device into `value`, a host tensor of exactly the replica's shape. */
-MUSTER_API muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value);
 
 /* Writes the shape of one replica into shape[ndim]. Another ndim than the variable's is
  * INVALID_ARGUMENT. */
-MUSTER_API muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int32_t ndim, int64_t *shape);
 /* Writes the length of axis 0 of every replica (1 for ndim 0) into lengths[count]; count is the
  * number of devices (else INVALID_ARGUMENT). */
-MUSTER_API muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_lengths(muster_variable *variable, int32_t count, int64_t *lengths);
 /* For NULL, the ndim is -1 and the dtype MUSTER_DTYPE_NONE. Threads: any, also inside a body. */
 MUSTER_API int32_t muster_variable_ndim(const muster_variable *variable);
 MUSTER_API muster_dtype muster_variable_dtype(const muster_variable *variable);
@@ -83,14 +84,17 @@ MUSTER_API muster_dtype muster_variable_dtype(const muster_variable *variable);
  * Refused arguments and failed allocations on any device change nothing. After a later failure (a
  * device is lost, a deadline passes), reduce_scatter, all_gather and all_to_all have changed
  * nothing; the others may be done in part. */
-MUSTER_API muster_status muster_variables_broadcast(muster_variable *const *variables, const muster_tensor *values, int32_t count);
-MUSTER_API muster_status muster_variables_scatter(muster_variable *const *variables, const muster_tensor *values, int32_t count,
-                                                  const muster_selection *selection);
-MUSTER_API muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op);
-MUSTER_API muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op);
-MUSTER_API muster_status muster_variables_reduce_scatter(muster_variable *const *variables, int32_t count, muster_reduction op);
-MUSTER_API muster_status muster_variables_all_gather(muster_variable *const *variables, int32_t count);
-MUSTER_API muster_status muster_variables_all_to_all(muster_variable *const *variables, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_broadcast(muster_variable *const *variables, const muster_tensor *values,
+                                                                     int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_scatter(muster_variable *const *variables, const muster_tensor *values,
+                                                                   int32_t count, const muster_selection *selection);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count,
+                                                                      muster_reduction op);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_reduce(muster_variable *const *variables, int32_t count, muster_reduction op);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_reduce_scatter(muster_variable *const *variables, int32_t count,
+                                                                          muster_reduction op);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_all_gather(muster_variable *const *variables, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_all_to_all(muster_variable *const *variables, int32_t count);
 
 /* The same operations between replicas, with the replica of `rank` in place of the caller's values
  * or the master.
@@ -99,19 +103,22 @@ MUSTER_API muster_status muster_variables_all_to_all(muster_variable *const *var
  * - reduce_at: the replica of `rank` becomes op over all replicas; the others keep their values.
  * - gather_at: the replica of `rank` becomes the concatenation of all replicas; the others keep
  *   their values. */
-MUSTER_API muster_status muster_variables_broadcast_from(muster_variable *const *variables, int32_t count, int32_t rank);
-MUSTER_API muster_status muster_variables_scatter_from(muster_variable *const *variables, int32_t count, int32_t rank);
-MUSTER_API muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank);
-MUSTER_API muster_status muster_variables_gather_at(muster_variable *const *variables, int32_t count, int32_t rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_broadcast_from(muster_variable *const *variables, int32_t count, int32_t rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_scatter_from(muster_variable *const *variables, int32_t count, int32_t rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op,
+                                                                     int32_t rank);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_gather_at(muster_variable *const *variables, int32_t count, int32_t rank);
 
 /* To host tensors; results[i] belongs to variables[i].
  * - reduce_to: op over the replicas, in the shape of a replica.
  * - stack: all replicas along a new first axis, (N, ...). Their shapes must be equal.
  * - concatenate: all replicas along axis 0, (total rows, ...). */
-MUSTER_API muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count,
-                                                    muster_reduction op);
-MUSTER_API muster_status muster_variables_stack(muster_variable *const *variables, const muster_tensor *results, int32_t count);
-MUSTER_API muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results, int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results,
+                                                                     int32_t count, muster_reduction op);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_stack(muster_variable *const *variables, const muster_tensor *results,
+                                                                 int32_t count);
+MUSTER_API MUSTER_NODISCARD muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results,
+                                                                       int32_t count);
 
 /* Inside a body: this worker's replica of a variable that the function declared, as a view that is
  * valid until the body returns. For a variable that it did not declare, sets the last error

@@ -39,7 +39,8 @@ MUSTER_API int32_t muster_worker_shards(const muster_worker *worker);
 MUSTER_API int32_t muster_worker_shards_here(const muster_worker *worker);
 /* The rows of shard muster_worker_shard() + shard_in_rank; *first_row counts from this worker's
  * first row. Errors: INVALID_ARGUMENT, OUT_OF_RANGE. */
-MUSTER_API muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row,
+                                                                   int64_t *rows);
 
 /* The current slice, in [0, slices), and the number of slices. */
 MUSTER_API int64_t muster_worker_slice(const muster_worker *worker);
@@ -49,7 +50,7 @@ MUSTER_API int64_t muster_worker_slices(const muster_worker *worker);
  * another. A weight must be finite and >= 0. If all weights are 0, collecting an averaged output
  * fails. Errors of set_weight: INVALID_ARGUMENT, BAD_STATE (outside a call). */
 MUSTER_API double muster_worker_weight(const muster_worker *worker);
-MUSTER_API muster_status muster_worker_set_weight(muster_worker *worker, double weight);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_set_weight(muster_worker *worker, double weight);
 
 /* 1 once the call is aborted (another rank failed, or a deadline passed). A long body should check
  * this and return. */
@@ -68,8 +69,9 @@ MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dty
  * Errors: INVALID_ARGUMENT (memory of another device; no tensor), DTYPE_MISMATCH, SHAPE_MISMATCH
  * (different element counts), OVERFLOW, UNSUPPORTED (a strided tensor), and errors of the
  * device. */
-MUSTER_API muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor);
-MUSTER_API muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor, muster_tensor device_tensor);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_read(muster_worker *worker, muster_tensor device_tensor, muster_tensor host_tensor);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_write(muster_worker *worker, muster_tensor host_tensor,
+                                                              muster_tensor device_tensor);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,16 @@ uint64_t mst_error_count(void) { return error_count; }
 
 const char *muster_last_error(void) { return last_error; }
 
+int64_t muster_last_error_copy(char *buffer, int64_t capacity) {
+    const size_t length = strlen(last_error);
+    if (buffer && capacity > 0) {
+        const size_t copied = length < (size_t)capacity ? length : (size_t)capacity - 1;
+        memcpy(buffer, last_error, copied);
+        buffer[copied] = 0;
+    }
+    return (int64_t)length;
+}
+
 muster_status(mst_error)(muster_status code, const char *format, ...) {
     char message[MST_MESSAGE_SIZE]; /* the arguments may point into last_error */
     va_list arguments;

@@ -4,6 +4,7 @@
     frozen.py check HEADERS FROZEN             every constant, struct and field of the headers is in frozen.def, and nothing else
     frozen.py symbols HEADERS LIST LIBRARY NM  the library exports the functions of the headers, each in the version node that the list
                                                (lib/muster.abi) gives it, and nothing else
+    frozen.py statuses HEADERS                 the functions whose status a program must look at are marked MUSTER_NODISCARD, and no others
 """
 import pathlib
 import re
@@ -89,6 +90,15 @@ def exported(library, nm):
     return nodes
 
 
+def statuses(headers):
+    """A program may drop the status of a function that ends or reports something, and of muster_fail, which returns its argument."""
+    declarations = re.findall(r"\bMUSTER_API (MUSTER_NODISCARD )?muster_status\s+(muster_\w+)\(", read(headers))
+    may_drop = {name for _, name in declarations if re.search("_(destroy|close|release|unregister|dump)$", name)} | {"muster_fail"}
+    marked = {name for mark, name in declarations if mark}
+    print(f"{len(marked)} functions are marked, {len(may_drop)} are not")
+    return compare("MUSTER_NODISCARD", {name for _, name in declarations} - may_drop, marked) and len(marked) > 100 and len(may_drop) > 10
+
+
 def symbols(headers, path, library, nm):
     wanted, found = listed(path), exported(library, nm)
     ok = compare(path, functions(read(headers)), set(wanted))
@@ -101,4 +111,4 @@ def symbols(headers, path, library, nm):
 
 
 if __name__ == "__main__":
-    sys.exit(0 if {"check": check, "symbols": symbols}[sys.argv[1]](*sys.argv[2:]) else 1)
+    sys.exit(0 if {"check": check, "symbols": symbols, "statuses": statuses}[sys.argv[1]](*sys.argv[2:]) else 1)

@@ -33,6 +33,22 @@ static void a_missing_argument_is_named(void **state) {
     assert_string_equal(muster_last_error(), "muster_x_create: runtime: expected a runtime, received NULL");
 }
 
+static void copy_ends_within_its_capacity(void **state) {
+    (void)state;
+    static const char message[] = "twelve bytes";
+    mst_error(MUSTER_USER, "%s", message);
+    for (int64_t capacity = -1; capacity <= 14; capacity++) {
+        char buffer[16], expected[16];
+        memset(buffer, '#', sizeof buffer), memset(expected, '#', sizeof expected);
+        if (capacity > 0) snprintf(expected, (size_t)capacity, "%s", message);
+        assert_int_equal(muster_last_error_copy(buffer, capacity), 12);
+        assert_memory_equal(buffer, expected, sizeof buffer);
+    }
+    assert_int_equal(muster_last_error_copy(NULL, 0), 12);
+    assert_int_equal(muster_last_error_copy(NULL, 5), 12);
+    assert_string_equal(muster_last_error(), message);
+}
+
 static void *fail_elsewhere(void *saved) {
     mst_error(MUSTER_TIMEOUT, "from another thread");
     mst_error_save(saved);
@@ -83,6 +99,7 @@ int main(void) {
         cmocka_unit_test(error_may_quote_the_error_before),
         cmocka_unit_test(long_message_is_cut_and_says_so),
         cmocka_unit_test(a_missing_argument_is_named),
+        cmocka_unit_test(copy_ends_within_its_capacity),
         cmocka_unit_test(message_belongs_to_its_thread_and_can_be_carried),
         cmocka_unit_test(restoring_the_own_message_keeps_it),
         cmocka_unit_test(body_failure_has_a_code_and_a_reason),
