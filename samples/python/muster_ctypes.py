@@ -1,20 +1,26 @@
 """Muster through ctypes: NumPy arrays in and out, function bodies in Python, nothing to compile.
 
 Bodies run on Muster's worker threads; ctypes takes Python's lock for them, and the worker operations that they call release it, so the
-devices compute at the same time. A tensor argument is a view: the array must stay alive until the call returns.
+devices compute at the same time. A tensor argument is a view: nothing is copied or converted, and an array that Muster would read wrongly
+is refused. An exception in a body comes out of the call as the cause of a MusterError. Ctrl-C during a call ends every body at its next
+worker operation; the call then raises KeyboardInterrupt, its outputs are undefined, and the runtime can be used again.
 """
+import concurrent.futures
 import ctypes
 import os
+import signal
+import threading
 
 import numpy
 
 MAX_DIMS = 8
-OK, USER = 0, 12
+OK, BAD_STATE, USER = 0, 9, 12
 SCATTER, BROADCAST, MINIBATCH = 1, 2, 3
 SUM, PROD, MAX, MIN, AVG, GATHER, MASTER = 1, 2, 3, 4, 5, 6, 7
 READ, READ_WRITE, READ_SLICEABLE = 1, 2, 3
-DTYPES = {"float16": 1, "float32": 3, "float64": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8, "int64": 9, "uint32": 10, "uint64": 11,
-          "bool": 12}
+DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3, "float64": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8, "int64": 9, "uint32": 10,
+          "uint64": 11, "bool": 12}
+ALL, COUNT, RANGE, LIST = 0, 1, 2, 3
 
 
 class MusterError(Exception):
@@ -32,25 +38,99 @@ class Tensor(ctypes.Structure):
                 ("device", ctypes.c_int32), ("reserved0", ctypes.c_int32), ("reserved", ctypes.c_int64 * 2)]
 
     @classmethod
-    def of(cls, array):
-        """A view of a NumPy array; None means "no tensor"."""
+    def of(cls, array, name="array", written=False):
+        """A view of a NumPy array, or of BFloat16 bits; None means "no tensor". written: the array is an output."""
         if array is None:
             return cls()
-        if array.dtype.name not in DTYPES:
-            raise TypeError(f"expected one of {', '.join(DTYPES)}, received {array.dtype.name}")
-        n = array.ndim
-        strides = [s // array.itemsize for s in array.strides]
-        return cls(DTYPES[array.dtype.name], n, (ctypes.c_int64 * MAX_DIMS)(*array.shape), (ctypes.c_int64 * MAX_DIMS)(*strides),
-                   array.ctypes.data, 0, -1)
+        dtype = "bfloat16" if isinstance(array, BFloat16) else None
+        array = array.bits if dtype else array
+        check_array(array, dtype, name, written)
+        strides = [stride // array.itemsize for stride in array.strides]
+        return cls(DTYPES[dtype or array.dtype.name], array.ndim, (ctypes.c_int64 * MAX_DIMS)(*array.shape),
+                   (ctypes.c_int64 * MAX_DIMS)(*strides), array.ctypes.data, 0, -1)
+
+
+class BFloat16:
+    """bf16 elements as the bits that a uint16 array holds: NumPy has no such type. (Arrays of the package ml_dtypes need no wrapper.)"""
+
+    def __init__(self, bits):
+        if not isinstance(bits, numpy.ndarray) or bits.dtype != numpy.uint16:
+            raise TypeError(f"BFloat16: expected a uint16 array, received {describe(bits)}")
+        self.bits = bits
+
+    @classmethod
+    def rounded(cls, array):
+        """The nearest bf16 of each float32, ties to even; NaN stays NaN."""
+        bits = numpy.ascontiguousarray(array, numpy.float32).view(numpy.uint32).reshape(numpy.shape(array))
+        rounded = (bits + (0x7FFF + ((bits >> 16) & 1)) >> 16).astype(numpy.uint16)
+        return cls(numpy.where(numpy.isnan(array), (bits >> 16 | 0x40).astype(numpy.uint16), rounded))
+
+    def float32(self):
+        return (self.bits.astype(numpy.uint32) << 16).view(numpy.float32)
+
+
+def describe(value):
+    return f"{value.dtype} array of shape {value.shape}" if isinstance(value, numpy.ndarray) else type(value).__name__
+
+
+def check_array(array, dtype, name, written):
+    """Refuses what a muster_tensor cannot describe, where NumPy itself would convert, copy or ignore."""
+    if not isinstance(array, numpy.ndarray) or isinstance(array, numpy.ma.MaskedArray):
+        raise TypeError(f"{name}: expected a numpy.ndarray, received {describe(array) if not isinstance(array, numpy.ndarray) else 'a masked one'}")
+    if not dtype and array.dtype.name not in DTYPES:
+        raise TypeError(f"{name}: expected one of {', '.join(DTYPES)}, received {array.dtype.name}")
+    if not array.dtype.isnative:
+        raise TypeError(f"{name}: expected the byte order of this machine, received {array.dtype.str}; copy it with .astype({array.dtype.name!r})")
+    if array.ndim > MAX_DIMS:
+        raise ValueError(f"{name}: expected at most {MAX_DIMS} dimensions, received {array.ndim}")
+    odd = [stride for size, stride in zip(array.shape, array.strides) if size > 1 and stride % array.itemsize]
+    if odd or not array.flags.aligned:
+        raise ValueError(f"{name}: expected aligned elements and strides that are multiples of {array.itemsize} bytes, "
+                         f"received strides {array.strides}; copy it with .copy()")
+    if written and not array.flags.writeable:
+        raise ValueError(f"{name}: expected an array to write to, received a read-only one")
 
 
 class Options(ctypes.Structure):
-    """muster_runtime_options"""
+    """muster_runtime_options, all of it"""
     _fields_ = [("struct_size", ctypes.c_size_t), ("devices", ctypes.c_char_p), ("spin_ns", ctypes.c_int64),
                 ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64), ("keep_blas_threads", ctypes.c_int32),
-                ("no_pinning", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p)]
+                ("no_pinning", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p),
+                ("logical_shards", ctypes.c_int32), ("reserved", ctypes.c_int32), ("collective_algorithm", ctypes.c_char_p)]
 
 
+class Selection(ctypes.Structure):
+    """muster_selection: all rows (None), the first n (n), slice(start, stop), or an array or list of indices"""
+    _fields_ = [("kind", ctypes.c_int32), ("reserved", ctypes.c_int32), ("start", ctypes.c_int64), ("stop", ctypes.c_int64),
+                ("indices", ctypes.c_void_p), ("index_count", ctypes.c_int64)]
+
+    @classmethod
+    def of(cls, rows):
+        if rows is None:
+            return cls()
+        if isinstance(rows, (int, numpy.integer)):
+            return cls(COUNT, 0, 0, int(rows))
+        if isinstance(rows, slice):
+            if rows.step not in (None, 1) or rows.stop is None:
+                raise ValueError(f"selection: expected slice(start, stop), received {rows}")
+            return cls(RANGE, 0, rows.start or 0, rows.stop)
+        indices = numpy.asarray(rows)
+        if indices.ndim != 1 or indices.dtype.kind not in "iu":
+            raise TypeError(f"selection: expected a list of indices, received {describe(indices)}")
+        indices = numpy.ascontiguousarray(indices, numpy.int64)
+        selection = cls(LIST, 0, 0, 0, indices.ctypes.data, indices.size)
+        selection.kept = indices  # the memory must live as long as the selection
+        return selection
+
+
+class CallOptions(ctypes.Structure):
+    """muster_call_options, all of it"""
+    _fields_ = [("struct_size", ctypes.c_size_t), ("batch", Selection), ("replica_batch", ctypes.POINTER(Selection)),
+                ("replica_batch_count", ctypes.c_int32), ("reserved", ctypes.c_int32), ("slices", ctypes.c_int64),
+                ("queue_timeout_ns", ctypes.c_int64), ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64)]
+
+
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.POINTER(Tensor), ctypes.c_void_p)
 P, I, D, S, T = ctypes.c_void_p, ctypes.c_int32, ctypes.c_double, ctypes.c_char_p, Tensor
 PP, TP = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(Tensor)
@@ -80,12 +160,19 @@ class Library:
             function = getattr(self._c, "muster_" + name)
             function.argtypes, function.restype = arguments, result
             setattr(self, name, function)
+        self.running = threading.local()  # .function: whose body this thread runs
         # A tensor never changes; options grow at their end, and a library that knows more fields takes the shorter struct.
-        if self.constant(b"sizeof(muster_tensor)") != ctypes.sizeof(Tensor) or self.constant(b"sizeof(muster_runtime_options)") < ctypes.sizeof(Options):
-            raise ImportError("the library's muster_tensor or muster_runtime_options is not the one described here")
+        for name, struct in ("tensor", Tensor), ("selection", Selection):
+            if self.constant(b"sizeof(muster_%s)" % name.encode()) != ctypes.sizeof(struct):
+                raise ImportError(f"the library's muster_{name} is not the one described here")
+        for name, struct in ("runtime_options", Options), ("call_options", CallOptions):
+            if self.constant(b"sizeof(muster_%s)" % name.encode()) < ctypes.sizeof(struct):
+                raise ImportError(f"the library's muster_{name} is older than the one described here")
 
     def _checked(self, function):
         def call(*arguments):
+            if getattr(self.running, "function", None) and self.running.function.interrupted:
+                raise KeyboardInterrupt("Ctrl-C during the call")
             status = function(*arguments)
             if status != OK:
                 raise MusterError(status, self.last_error().decode())
@@ -96,46 +183,129 @@ class Library:
 
 
 class Runtime:
-    """All devices, or those that the text names ("host:2"). Use it with `with`."""
+    """All devices, or those that the text names ("host:2"). Use it with `with`. options: the fields of muster_runtime_options by name;
+    log is a Python function of one string."""
 
-    def __init__(self, devices=None, library=None):
+    def __init__(self, devices=None, library=None, *, log=None, **options):
         self.library = Library(library)
-        self._bodies = []  # ctypes callbacks must outlive the functions
-        self._handle = ctypes.c_void_p()
-        options = Options()
-        options.struct_size = ctypes.sizeof(options)  # zero in a field means its default, also in those that Options does not declare
-        options.devices = devices.encode() if devices else None
-        self.library.runtime_open(ctypes.byref(options), ctypes.byref(self._handle))
+        self._kept = []  # ctypes callbacks must outlive the functions
+        handle = ctypes.c_void_p()
+        unknown = set(options) - {name for name, _ in Options._fields_} | set(options) & {"struct_size", "reserved", "log_user"}
+        if unknown:
+            raise TypeError(f"Runtime: {', '.join(sorted(unknown))}: no option of muster_runtime_options")
+        values = Options(**{name: value.encode() if isinstance(value, str) else value for name, value in options.items()})
+        values.struct_size = ctypes.sizeof(values)  # zero in a field means its default, also in those that Options does not declare
+        values.devices = devices.encode() if devices else None
+        if log:
+            self._kept.append(LOG(lambda _, line: log(line.decode(errors="replace"))))
+            values.log = ctypes.cast(self._kept[-1], ctypes.c_void_p)
+        self.library.runtime_open(ctypes.byref(values), ctypes.byref(handle))
+        self._handle = handle
+        self._thread = concurrent.futures.ThreadPoolExecutor(1)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.library.runtime_close(self._handle)
+        self.close()
+
+    def close(self):
+        """Later calls raise; closing again changes nothing."""
+        if self._handle is not None:
+            self.library.runtime_close(self._handle)
+            self._handle = None
+            self._thread.shutdown()
+
+    def _open(self):
+        if self._handle is None:
+            raise MusterError(BAD_STATE, "the runtime is closed")
+        return self._handle
 
     def __len__(self):
-        return self.library.runtime_size(self._handle)
+        return self.library.runtime_size(self._open())
 
     def function(self, name, body, inputs, outputs):
         """inputs, outputs: (name, dtype, ndim, mode). body(library, worker, inputs, outputs), a Python function."""
-        def run(worker, in_, out, _):
-            try:
-                body(self.library, worker, in_[:len(inputs)], out[:len(outputs)])
-                return OK
-            except MusterError as error:
-                return self.library.fail(error.status, str(error).encode())
-            except BaseException as error:  # no exception may pass through C
-                return self.library.fail(USER, f"{type(error).__name__}: {error}".encode())
-        callback = BODY(run)
-        self._bodies.append(callback)
-        handle = ctypes.c_void_p()
-        self.library.function_create(self._handle, name.encode(), callback, None, ctypes.byref(handle))
-        for describe, list_ in (self.library.function_input, inputs), (self.library.function_output, outputs):
-            for item, dtype, ndim, mode in list_:
-                describe(handle, item.encode(), DTYPES[dtype], ndim, mode)
-        return lambda in_, out: self._call(handle, in_, out)
+        function = Function(self, body, inputs, outputs)
+        self.library.function_create(self._open(), name.encode(), function.callback, None, ctypes.byref(function.handle))
+        self._kept.append(function)
+        for describe_port, ports in (self.library.function_input, inputs), (self.library.function_output, outputs):
+            for port, dtype, ndim, mode in ports:
+                describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode)
+        return function
 
-    def _call(self, handle, inputs, outputs):
-        ins = (Tensor * len(inputs))(*map(Tensor.of, inputs))
-        outs = (Tensor * len(outputs))(*map(Tensor.of, outputs))
-        self.library.function_call(handle, ins, len(inputs), outs, len(outputs), None)
+
+class Function:
+    """What Runtime.function gives: f(inputs, outputs) runs the body on all devices. Every option of muster_call_options is a keyword;
+    batch is a selection, replica_batch one selection or a list of them."""
+
+    def __init__(self, runtime, body, inputs, outputs):
+        self.runtime, self.body, self.inputs, self.outputs = runtime, body, inputs, outputs
+        self.handle, self.callback = ctypes.c_void_p(), BODY(self._run)
+        self.failure = None  # the first exception of a body in this call
+        self.interrupted = False  # set by Ctrl-C until the call has ended
+
+    def _run(self, worker, in_, out, _):
+        library = self.runtime.library
+        library.running.function = self
+        try:
+            self.body(library, worker, in_[:len(self.inputs)], out[:len(self.outputs)])
+            return OK
+        except BaseException as error:  # no exception may pass through C
+            if self.failure is None:
+                self.failure = error
+            text = str(error) if isinstance(error, MusterError) else f"{type(error).__name__}: {error}"
+            return library.fail(error.status if isinstance(error, MusterError) else USER, text.encode())
+        finally:
+            library.running.function = None
+
+    def __call__(self, inputs, outputs, *, batch=None, replica_batch=None, **options):
+        self.runtime._open()
+        ins = (Tensor * len(inputs))(*(Tensor.of(array, f"input {i}") for i, array in enumerate(inputs)))
+        outs = (Tensor * len(outputs))(*(Tensor.of(array, f"output {i}", True) for i, array in enumerate(outputs)))
+        unknown = set(options) - {"slices", "queue_timeout_ns", "warn_after_ns", "fail_after_ns"}
+        if unknown:
+            raise TypeError(f"call: {', '.join(sorted(unknown))}: no option of muster_call_options")
+        rows = Selection.of(batch)
+        if replica_batch is None:
+            replicas = []
+        elif isinstance(replica_batch, list) and not all(isinstance(index, (int, numpy.integer)) for index in replica_batch):
+            replicas = [Selection.of(one) for one in replica_batch]
+        else:
+            replicas = [Selection.of(replica_batch)]
+        values = CallOptions(struct_size=ctypes.sizeof(CallOptions), batch=rows, replica_batch=(Selection * len(replicas))(*replicas),
+                             replica_batch_count=len(replicas), **options)
+        self._wait((inputs, outputs, rows, replicas), self.handle, ins, len(ins), outs, len(outs), ctypes.byref(values))
+
+    def _wait(self, memory, *arguments):
+        """Python serves Ctrl-C in the main thread, between its own instructions only. So this thread waits in Python, and another one, which
+        keeps the memory alive, makes the call. A KeyboardInterrupt in the middle of this function would leave the call running: until the
+        call has ended, a handler that raises nothing takes the signal, and then the handler before it is called."""
+        handler = signal.getsignal(signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread() or not callable(handler):
+            return self._call(memory, arguments)
+        frames = []
+
+        def interrupt(_, frame):
+            self.interrupted = True
+            frames.append(frame)
+
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            call = self.runtime._thread.submit(self._call, memory, arguments)
+            while not call.done():
+                concurrent.futures.wait([call], 0.1)  # a signal just before a wait does not end the wait
+        finally:
+            self.interrupted = False
+            signal.signal(signal.SIGINT, handler)
+        if frames:
+            handler(signal.SIGINT, frames[0])
+        call.result()
+
+    def _call(self, memory, arguments):
+        try:
+            self.runtime.library.function_call(*arguments)
+        except MusterError as error:
+            raise error from self.failure
+        finally:
+            self.failure = None

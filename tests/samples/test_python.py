@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""test_python.py SAMPLE LIBRARY: samples/python/muster_ctypes.py takes what it can describe, refuses the rest, and survives Ctrl-C."""
+import ctypes
+import os
+import pathlib
+import signal
+import sys
+import threading
+import unittest
+
+import numpy
+
+sys.path.insert(0, sys.argv[1])
+os.environ["MUSTER_LIBRARY"] = sys.argv[2]
+import muster_ctypes as muster  # noqa: E402
+
+DEVICES = "host:2"
+
+
+def copies(lib, worker, inputs, outputs):
+    lib.copy(worker, inputs[0], outputs[0])
+
+
+def copy_function(runtime, dtype, ndim, name="copies"):
+    return runtime.function(name, copies, [("x", dtype, ndim, muster.SCATTER)], [("y", dtype, ndim, muster.GATHER)])
+
+
+class Arrays(unittest.TestCase):
+    def setUp(self):
+        self.runtime = muster.Runtime(DEVICES)
+        self.addCleanup(self.runtime.close)
+
+    def refused(self, kind, words, inputs, outputs, dtype="float32", ndim=1):
+        function = copy_function(self.runtime, dtype, ndim, f"copies {words}")
+        with self.assertRaisesRegex(kind, words):
+            function(inputs, outputs)
+
+    def test_every_dtype_comes_back(self):
+        for dtype in set(muster.DTYPES) - {"bfloat16"}:
+            x = numpy.arange(12).reshape(6, 2).astype(dtype)
+            y = numpy.zeros_like(x)
+            copy_function(self.runtime, dtype, 2, dtype)([x], [y])
+            numpy.testing.assert_array_equal(x, y)
+
+    def test_strided_arrays_go_in_and_out_as_they_are(self):
+        x, y = numpy.arange(24, dtype="f4").reshape(4, 6), numpy.zeros((6, 4), "f4")
+        copy_function(self.runtime, "float32", 2)([x[::-1, ::2]], [y[::2].T[:, ::-1][:, :3]])
+        numpy.testing.assert_array_equal(y[::2].T[:, ::-1], x[::-1, ::2])
+        self.assertFalse(y[1::2].any())
+
+    def test_another_byte_order_is_refused(self):
+        other = numpy.dtype("f4").newbyteorder()
+        self.refused(TypeError, "^input 0: expected the byte order of this machine, received [<>]f4", [numpy.ones(3, other)], [numpy.ones(3, "f4")])
+
+    def test_lists_numbers_and_masked_arrays_are_refused(self):
+        y = numpy.zeros(3, "f4")
+        self.refused(TypeError, "^input 0: expected a numpy.ndarray, received list$", [[1.0, 2.0, 3.0]], [y])
+        self.refused(TypeError, "^input 0: expected a numpy.ndarray, received float32$", [numpy.float32(1)], [y])
+        self.refused(TypeError, "^input 0: expected a numpy.ndarray, received a masked one$", [numpy.ma.masked_equal(y, 0)], [y])
+
+    def test_a_dtype_that_muster_lacks_is_refused(self):
+        self.refused(TypeError, "^input 0: expected one of .*, received complex64$", [numpy.ones(3, "c8")], [numpy.ones(3, "f4")])
+
+    def test_strides_within_an_element_are_refused(self):
+        records = numpy.zeros(4, [("number", "f8"), ("letter", "u1")])
+        self.refused(ValueError, r"multiples of 8 bytes, received strides \(9,\)", [records["number"]], [numpy.zeros(4)], "float64")
+
+    def test_unaligned_elements_are_refused(self):
+        shifted = numpy.zeros(17, "u1")[1:].view("f4")
+        self.refused(ValueError, "expected aligned elements", [shifted], [numpy.zeros(4, "f4")])
+
+    def test_an_odd_stride_of_a_single_row_is_no_fault(self):
+        x = numpy.lib.stride_tricks.as_strided(numpy.full(3, 5, "f4"), (1, 3), (7, 4))
+        y = numpy.zeros((1, 3), "f4")
+        copy_function(self.runtime, "float32", 2)([x], [y])
+        self.assertTrue((y == 5).all())
+
+    def test_a_read_only_array_goes_in_but_not_out(self):
+        constant, y = numpy.ones(3, "f4"), numpy.zeros(3, "f4")
+        constant.flags.writeable = False
+        function = copy_function(self.runtime, "float32", 1)
+        function([constant], [y])
+        self.assertTrue((y == 1).all())
+        with self.assertRaisesRegex(ValueError, "^output 0: expected an array to write to, received a read-only one$"):
+            function([y], [constant])
+
+    def test_nine_dimensions_are_refused(self):
+        self.refused(ValueError, "^input 0: expected at most 8 dimensions, received 9$", [numpy.zeros((1,) * 9, "f4")], [numpy.zeros(1, "f4")])
+
+    def test_bf16_rounds_and_comes_back(self):
+        # 1 + 2^-8 lies between two bf16 numbers: a tie, which goes to the even one, 1; 1 + 3 * 2^-8 goes to 1 + 2^-6.
+        values = numpy.array([1, -2.5, 1 + 2**-8, 1 + 3 * 2**-8, numpy.inf, numpy.nan, 0], "f4")
+        x, y = muster.BFloat16.rounded(values), muster.BFloat16(numpy.zeros(7, "u2"))
+        copy_function(self.runtime, "bfloat16", 1)([x], [y])
+        numpy.testing.assert_array_equal(y.float32(), numpy.array([1, -2.5, 1, 1 + 2**-6, numpy.inf, numpy.nan, 0], "f4"))
+        with self.assertRaisesRegex(TypeError, "^BFloat16: expected a uint16 array, received float32 array of shape "):
+            muster.BFloat16(values)
+
+    def test_the_rounding_is_that_of_the_library(self):
+        convert = self.runtime.library._c.muster_f32_to_bf16
+        convert.argtypes, convert.restype = [ctypes.c_float], ctypes.c_uint16
+        values = numpy.arange(0, 2**32, 65537 * 3, dtype="u8").astype("u4").view("f4")
+        self.assertGreater(values.size, 20000)
+        numpy.testing.assert_array_equal(muster.BFloat16.rounded(values).bits, [convert(float(v)) for v in values])
+
+
+class Options(unittest.TestCase):
+    def test_the_structs_are_whole(self):
+        library = muster.Library()
+        for name, struct in ("runtime_options", muster.Options), ("call_options", muster.CallOptions):
+            self.assertEqual(library.constant(b"sizeof(muster_%s)" % name.encode()), ctypes.sizeof(struct), f"fields of muster_{name} are missing here")
+
+    def test_options_of_the_runtime_arrive(self):
+        lines = []
+        with muster.Runtime(DEVICES, log=lines.append, logical_shards=4, collective_algorithm="direct", warn_after_ns=5_000_000_000, spin_ns=-1,
+                            keep_blas_threads=1, no_pinning=1) as runtime:
+            self.assertEqual(len(runtime), 2)
+            x = numpy.ones(4, "f4")
+            copy_function(runtime, "float32", 1)([x], [x.copy()])
+            self.assertEqual(runtime.library._c.muster_runtime_dump(runtime._open(), 4), muster.OK)
+        self.assertTrue(lines)
+        with self.assertRaisesRegex(muster.MusterError, "shards"):
+            muster.Runtime(DEVICES, logical_shards=3)
+        with self.assertRaisesRegex(TypeError, "^Runtime: spin: no option of muster_runtime_options$"):
+            muster.Runtime(DEVICES, spin=1)
+
+    def test_options_of_a_call_arrive(self):
+        with muster.Runtime(DEVICES) as runtime:
+            x, f = numpy.arange(10, dtype="f4"), copy_function(runtime, "float32", 1)
+            for batch, expected in (4, x[:4]), (slice(2, 7), x[2:7]), ([9, 0, 9], x[[9, 0, 9]]), (numpy.array([3, 1], "u1"), x[[3, 1]]):
+                y = numpy.zeros(expected.size, "f4")
+                f([x], [y], batch=batch, slices=2, queue_timeout_ns=10**12, warn_after_ns=-1, fail_after_ns=-1)
+                numpy.testing.assert_array_equal(y, expected)
+            with self.assertRaisesRegex(muster.MusterError, "slices"):
+                f([x], [x.copy()], slices=-1)
+            with self.assertRaisesRegex(TypeError, "^call: slice: no option of muster_call_options$"):
+                f([x], [x.copy()], slice=1)
+            with self.assertRaisesRegex(TypeError, "expected a list of indices"):
+                f([x], [x.copy()], batch=[0.5])
+
+
+class Failures(unittest.TestCase):
+    def test_an_exception_of_a_body_is_the_cause(self):
+        def fails(lib, worker, inputs, outputs):
+            raise ValueError(f"rank {lib.worker_rank(worker)}")
+
+        with muster.Runtime(DEVICES) as runtime:
+            with self.assertRaisesRegex(muster.MusterError, "ValueError: rank [01]") as caught:
+                runtime.function("fails", fails, [], [])([], [])
+            self.assertIsInstance(caught.exception.__cause__, ValueError)
+
+    def test_ctrl_c_ends_the_call_and_leaves_the_runtime_usable(self):
+        running = threading.Event()
+
+        def endless(lib, worker, inputs, outputs):
+            for _ in range(10**8):
+                running.set()
+                lib.copy(worker, inputs[0], inputs[0])
+
+        with muster.Runtime(DEVICES) as runtime:
+            x, y = numpy.ones(8, "f4"), numpy.zeros(8, "f4")
+            f = runtime.function("endless", endless, [("x", "float32", 1, muster.SCATTER)], [])
+            for _ in range(2):
+                running.clear()
+                killer = threading.Thread(target=lambda: (running.wait(), os.kill(os.getpid(), signal.SIGINT)))
+                killer.start()
+                with self.assertRaises(KeyboardInterrupt):
+                    f([x], [])
+                killer.join()
+            copy_function(runtime, "float32", 1)([x], [y])
+            self.assertTrue((y == 1).all())
+
+    def test_a_closed_runtime_is_refused(self):
+        with muster.Runtime(DEVICES) as runtime:
+            f = copy_function(runtime, "float32", 1)
+        x = numpy.ones(4, "f4")
+        for use in lambda: f([x], [x.copy()]), lambda: len(runtime), lambda: runtime.function("g", copies, [], []):
+            with self.assertRaisesRegex(muster.MusterError, "^the runtime is closed$"):
+                use()
+        runtime.close()
+
+    def test_calls_from_several_threads(self):
+        with muster.Runtime(DEVICES) as runtime:
+            f, results = copy_function(runtime, "float32", 1), [numpy.zeros(5, "f4") for _ in range(4)]
+            threads = [threading.Thread(target=f, args=([numpy.full(5, i, "f4")], [result])) for i, result in enumerate(results)]
+            [thread.start() for thread in threads]
+            [thread.join() for thread in threads]
+            self.assertEqual([list(result) for result in results], [[i] * 5 for i in range(4)])
+
+
+if __name__ == "__main__":
+    cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
+    print(f"{cases.countTestCases()} cases of {pathlib.Path(muster.__file__).name}")
+    result = unittest.TextTestRunner(verbosity=2).run(cases)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 19 else 1)
