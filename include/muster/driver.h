@@ -152,7 +152,7 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_driver_step(muster_driver *driv
  * not sent.
  * Errors: INVALID_ARGUMENT, BAD_STATE (inside a part), those of sends and worker operations, or of a
  * part; what was not sent is then still due. */
-MUSTER_API muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker);
+MUSTER_API MUSTER_NODISCARD muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker);
 
 /* The driver's own parts, for replaced parts that add something to them. Called only inside parts,
  * with the arguments of the part. Errors: INVALID_ARGUMENT (NULL, another worker or count),
