@@ -147,19 +147,24 @@ MUSTER_API void muster_call_options_init_sized(muster_call_options *options, siz
 static inline void muster_call_options_init(muster_call_options *options) { muster_call_options_init_sized(options, sizeof *options); }
 
 /* Scatters the inputs, runs the body on every device, and collects the outputs into the caller's
- * tensors, which must not overlap the inputs. inputs and outputs are in the order of the
- * description. An output given as muster_tensor_none() is neither computed nor collected. Arrays of
- * 0 tensors and options may be NULL. The tensors' memory must stay valid until the call returns.
- * Calls from several threads are served in order.
+ * tensors. inputs and outputs are in the order of the description. An output given as
+ * muster_tensor_none() is neither computed nor collected. Arrays of 0 tensors and options may be
+ * NULL. The tensors' memory must stay valid until the call returns. Calls from several threads are
+ * served in order.
+ * Outputs have memory of their own: an output that shares a byte with an input or with another
+ * output is refused, and so is an output with several elements at one address (a stride of 0, say).
+ * Views that interleave without touching are allowed, such as the even columns of a matrix as an
+ * input and the odd ones as an output. Views so entangled that the search for a shared byte would
+ * take tens of thousands of steps are refused too. Inputs may share memory.
  * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
  * and applies no update; the runtime stays usable.
- * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, memory of a device, an empty batch; the
- * weights of an average are all 0), SHAPE_MISMATCH (dimensions, or numbers of rows),
- * DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the size of a tensor),
- * UNSUPPORTED (a result over no rows that has no value; what the reproducible mode refuses; options
- * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), TIMEOUT
- * (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a body
- * returned, with its rank. Threads: any. */
+ * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, memory of a device, an output that
+ * shares memory, an empty batch; the weights of an average are all 0), SHAPE_MISMATCH (dimensions,
+ * or numbers of rows), DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the
+ * size of a tensor), UNSUPPORTED (a result over no rows that has no value; what the reproducible
+ * mode refuses; options of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork),
+ * TIMEOUT (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a
+ * body returned, with its rank. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
                                                                const muster_call_options *options);

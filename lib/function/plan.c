@@ -160,11 +160,22 @@ static muster_status plan_shards(mst_call *call, const char *where, const muster
     return MUSTER_OK;
 }
 
+/* What can be checked of an output before the rows are distributed. */
+static muster_status check_output_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *where) {
+    MUSTER_TRY(plan_check_tensor(function, port, tensor, "output", where));
+    if (!mst_tensor_contiguous(tensor) && mst_tensor_repeats(&tensor))
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: output '%s' of function '%s': expected an address of its own for every element, received a view with "
+                         "several elements at one address",
+                         where, port->name, mst_function_name(function));
+    return MUSTER_OK;
+}
+
 static muster_status check_output(const mst_call *call, const mst_port *port, muster_tensor tensor, const char *where) {
     const muster_function *function = call->function;
     const mst_plan *plan = &function->plan;
     const char *master = call->shards_each == 1 ? "shard 0" : "the master";
-    MUSTER_TRY(plan_check_tensor(function, port, tensor, "output", where));
+    MUSTER_TRY(check_output_tensor(function, port, tensor, where));
     if (port->mode == MUSTER_MASTER && !call->shards[0].contributes)
         return mst_error(MUSTER_UNSUPPORTED, "%s: output '%s' of function '%s' is %s's own value, but %s has none of the %lld rows", where,
                          port->name, mst_function_name(function), master, master, (long long)plan->count);
@@ -216,6 +227,10 @@ static muster_status plan_fill(muster_function *function, const char *where, con
     MUSTER_TRY(check_outputs(call, where, outputs));
     if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
     if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
+    for (int64_t i = 0; i < function->input_count; i++) plan->spans[i] = mst_tensor_span(&inputs[i]);
+    for (int64_t i = 0; i < function->output_count; i++)
+        plan->spans[function->input_count + i] = is_unwanted(outputs[i]) ? (mst_span){0, 0} : mst_tensor_span(&outputs[i]);
+    MUSTER_TRY(mst_call_check_aliases(function, where, inputs, outputs, plan->spans));
     plan->single = single;
     plan->batch = options->batch;
     plan->replica_batch = options->replica_batch;
@@ -259,8 +274,21 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
     for (int64_t i = 0; i < output_count; i++)
-        if (!is_unwanted(outputs[i])) MUSTER_TRY(plan_check_tensor(function, &function->outputs[i], outputs[i], "output", where));
-    return MUSTER_OK;
+        if (!is_unwanted(outputs[i])) MUSTER_TRY(check_output_tensor(function, &function->outputs[i], outputs[i], where));
+    return mst_call_check_aliases(function, where, inputs, outputs, NULL);
+}
+
+/* true: some address is another than in the call before. */
+static bool plan_set_addresses(muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs) {
+    mst_plan *plan = &function->plan;
+    bool changed = false;
+    for (int64_t i = 0; i < function->input_count + function->output_count; i++) {
+        const muster_tensor *tensor = i < function->input_count ? &inputs[i] : &outputs[i - function->input_count];
+        void *address = muster_tensor_address(*tensor);
+        changed |= plan->addresses[i] != address;
+        MST_SET(plan->addresses[i], address);
+    }
+    return changed;
 }
 
 muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
@@ -268,12 +296,16 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
     mst_plan *plan = &function->plan;
     MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
     if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
-    if (!plan_serves(function, inputs, outputs, options, single)) MUSTER_TRY(plan_fill(function, where, inputs, outputs, options, single));
+    if (!plan_serves(function, inputs, outputs, options, single)) {
+        MUSTER_TRY(plan_fill(function, where, inputs, outputs, options, single));
+        plan_set_addresses(function, inputs, outputs);
+    } else if (plan_set_addresses(function, inputs, outputs)) {
+        plan->valid = false;
+        MUSTER_TRY(mst_call_check_aliases(function, where, inputs, outputs, plan->spans));
+        plan->valid = true;
+    }
     MST_SET(plan->warn_after_ns, options->warn_after_ns);
     MST_SET(plan->fail_after_ns, options->fail_after_ns);
-    for (int64_t i = 0; i < function->input_count; i++) MST_SET(plan->addresses[i], muster_tensor_address(inputs[i]));
-    for (int64_t i = 0; i < function->output_count; i++)
-        MST_SET(plan->addresses[function->input_count + i], muster_tensor_address(outputs[i]));
     return MUSTER_OK;
 }
 

@@ -4,11 +4,13 @@
 
 #include "muster/function.h"
 #include "pool_impl.h"
+#include "tensor_impl.h"
 
 typedef struct mst_plan {
     bool valid, single;
     muster_tensor *inputs, *outputs; /* as passed by the caller; a comparison with the next call ignores their data pointers */
     void **addresses;                /* [inputs + outputs] the addresses in this call */
+    mst_span *spans;                 /* [inputs + outputs] the bytes of each tensor, from its address on */
     muster_selection batch;
     const muster_selection *replica_batch;
     int32_t replica_batch_count;
@@ -35,5 +37,10 @@ muster_status mst_plan_make(muster_function *function, const char *where, const 
 muster_status mst_plan_check(const muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
                              const muster_tensor *outputs, int32_t output_count, const muster_call_options *given,
                              muster_call_options *options);
+
+/* alias.c. Refuses an output that shares memory with an input or with another output. Every tensor
+ * has been checked. `spans` as in the plan; NULL: they are computed. */
+muster_status mst_call_check_aliases(const muster_function *function, const char *where, const muster_tensor *inputs,
+                                     const muster_tensor *outputs, const mst_span *spans);
 
 #endif

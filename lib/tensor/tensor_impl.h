@@ -12,6 +12,18 @@ muster_status mst_tensor_check(muster_tensor tensor, const char *where, const ch
 bool mst_tensor_contiguous(muster_tensor tensor);
 bool mst_tensor_same_shape(muster_tensor a, muster_tensor b);
 int64_t mst_tensor_bytes(muster_tensor tensor);
+/* The bytes of a view, counted from the address of its first element: [low, high). Without
+ * elements low == high. */
+typedef struct mst_span {
+    int64_t low, high;
+} mst_span;
+mst_span mst_tensor_span(const muster_tensor *tensor);
+/* Do two views in the same kind of memory share a byte? Views that interleave without touching,
+ * such as the even and the odd columns of a matrix, do not. Both views have been checked. A pair
+ * that takes too long to decide counts as sharing; only views made for that purpose do. */
+bool mst_tensors_overlap(const muster_tensor *a, const muster_tensor *b);
+/* Are several elements of the view at one address? The same rules. */
+bool mst_tensor_repeats(const muster_tensor *tensor);
 /* Writes the shape into `text`, for example "(3, 4)", and returns `text`. */
 const char *mst_shape_text(char text[128], int32_t ndim, const int64_t *shape);
 /* to[i] = from[i] converted, by the rules of muster_copy. Both are contiguous host memory. */
