@@ -56,7 +56,9 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
     mst_rank *rank = mst_call_rank(call, worker);
     const mst_logical_shard *shard = rank->shard;
     mst_part *part = &shard->parts[i];
-    const bool in_place = fits_in_place(call, worker, i) && part->rows == begin && (part->direct || begin == 0);
+    /* In both cases part->rows == begin: a part that is direct has the rows of all positions before
+     * this slice, and before position 0 there are none. */
+    const bool in_place = fits_in_place(call, worker, i) && (part->direct || begin == 0);
     part->pending = end - begin;
     if (!in_place) return gather_append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;

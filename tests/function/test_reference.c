@@ -1,7 +1,9 @@
 /* The ancestor's cases, one test each. */
 #include "function_fixture.h"
 #include "muster/communicator.h"
+#include "runtime_impl.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static muster_status mean_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -269,16 +271,43 @@ static void only_the_wanted_outputs_are_computed(void **unused) {
     }
 }
 
+typedef struct single_run {
+    pthread_t thread; /* in which the body ran */
+    int32_t ran;
+} single_run;
+
+static muster_status note_thread_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    single_run *run = user;
+    if (muster_worker_rank(w) == 0) run->thread = pthread_self();
+    return count_body(w, in, out, &run->ran);
+}
+
+/* What the recorders and the epochs of the ranks say: rank 0 has made one call, the others none. */
 static void as_single_wakes_no_other_worker(void **unused) {
     (void)unused;
     for_each_backend(backend) {
         muster_runtime *runtime = fixture_open(backend, 4);
-        int ran = 0;
+        mst_pool *pool = runtime->pool;
+        single_run run = {.ran = 0};
         float x[9] = {0}, y;
-        muster_function *f = make(runtime, count_body, &ran, MUSTER_SUM, 0);
-        assert_ok(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, 9)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL));
-        assert_int_equal(ran, 1);
+        uint64_t events[4], epochs[4];
+        muster_function *f = make(runtime, note_thread_body, &run, MUSTER_SUM, 0);
+        const muster_tensor in = muster_f32(x, 9), out = muster_f32(&y);
+        assert_ok(muster_function_call(f, &in, 1, &out, 1, NULL));
+        assert_int_equal(run.ran, 4);
+        for (int32_t r = 0; r < 4; r++) {
+            events[r] = mst_recorder_progress(&mst_pool_worker(pool, r)->recorder);
+            epochs[r] = mst_pool_worker(pool, r)->epoch;
+            assert_true(events[r] > 0);
+        }
+        assert_ok(muster_function_call_single(f, &in, 1, &out, 1, NULL));
+        assert_int_equal(run.ran, 5);
         assert_float_equal(y, 7, 0);
+        assert_int_equal(!pthread_equal(run.thread, pthread_self()), mst_pool_settings(pool)->dedicated_rank0);
+        for (int32_t r = 0; r < 4; r++) {
+            assert_int_equal(mst_recorder_progress(&mst_pool_worker(pool, r)->recorder) > events[r], r == 0);
+            assert_int_equal(mst_pool_worker(pool, r)->epoch > epochs[r], r == 0);
+        }
         fixture_close(runtime);
     }
 }
