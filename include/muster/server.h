@@ -69,11 +69,11 @@ typedef muster_status (*muster_rule_function)(void *user, muster_dtype dtype, vo
  * becomes the status of the creation. It must not close the runtime (BAD_STATE). */
 typedef muster_status (*muster_initial_function)(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count);
 
-/* The source of a variable's initial value. */
+/* The source of the initial value of a variable, or of muster_worker_create_server. */
 enum muster_initial_source {
-    MUSTER_INITIAL_MASTER = 0, /* the replica of rank 0 */
-    /* shard r comes from the replica of rank r; requires one shard per device, and replicas with
-     * equal numbers of elements */
+    MUSTER_INITIAL_MASTER = 0, /* the replica, or tensor, of rank 0 */
+    /* shard r comes from the replica, or tensor, of rank r; requires one shard per device, and
+     * replicas with equal numbers of elements */
     MUSTER_INITIAL_OWN = 1,
 };
 
@@ -83,7 +83,7 @@ typedef struct muster_server_options {
     /* The number of shards of each value, at most 4096; 0: one per device. Shard k of n elements in
      * s shards has n / s elements, and one more if k < n mod s. Shards may be empty. */
     int32_t shards;
-    int32_t initial; /* the source of the initial values of variables */
+    int32_t initial; /* the source of the initial values: of variables, and in bodies */
     /* The number of server threads that apply operations, at most 64. 0: one if the workers leave a
      * CPU free, else none; negative: none. */
     int32_t progress;
@@ -111,6 +111,19 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_server_create(muster_runtime *r
 MUSTER_API MUSTER_NODISCARD muster_status muster_server_create_from(muster_runtime *runtime, const char *name,
                                                                     muster_variable *const *variables, int32_t count,
                                                                     const muster_server_options *options, muster_server **server);
+/* Creates a server inside a body. All workers of the call enter, each with tensors of its own in
+ * host memory or on its device, with the same dtypes and element counts; all get the same server.
+ * With MUSTER_INITIAL_MASTER the values are those of rank 0; with MUSTER_INITIAL_OWN shard r comes
+ * from rank r. The name, options, fill and everything else are rank 0's. A worker that is refused
+ * ends the call, as in a collective (muster/communicator.h): either all workers get the server or
+ * the call fails. Memory for tensors on GPUs is not page-locked here, so that each of their sends
+ * and receives waits for the device; muster_server_create avoids that.
+ * Errors: as muster_server_create, SHAPE_MISMATCH and DTYPE_MISMATCH (other than on rank 0),
+ * INVALID_ARGUMENT (a runtime other than the worker's), BAD_STATE (a call on one of several
+ * devices), and those of collectives. Threads: worker. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_create_server(muster_worker *worker, muster_runtime *runtime, const char *name,
+                                                                      const muster_tensor *values, int32_t count,
+                                                                      const muster_server_options *options, muster_server **server);
 /* Refuses new operations (BAD_STATE) and waits for those that have begun. It does not wait for
  * running calls: it may be called while a function runs whose workers use the server. It returns
  * TIMEOUT when the operations make no progress for the runtime's fail_after_ns, and may then be

@@ -41,7 +41,7 @@ static bool wants_dedicated_rank0(const muster_runtime *runtime) {
     return queued > 1 && !mst_device_is_host(runtime->devices[0]);
 }
 
-/* What the modules of the runtime log with: the program's function, from which it must not close the
+/* What the modules of the runtime log with: the function of the program, which must not close the
  * runtime. */
 static void runtime_log(void *user, const char *line) {
     const muster_runtime *runtime = user;

@@ -1,6 +1,6 @@
 /* Creating servers: the checks of the arguments, and what is made in which order. */
+#include "create_private.h"
 #include "options_impl.h"
-#include "server_private.h"
 #include "topology_impl.h"
 
 #include <inttypes.h>
@@ -16,40 +16,29 @@ static muster_status server_read_options(const muster_server_options *given, con
     return mst_options_read(where, "muster_server_options", given, options, sizeof *options);
 }
 
-typedef struct creation {
-    const char *where;
-    muster_runtime *runtime;
-    const char *name;
-    const muster_tensor *tensors;      /* NULL: variables */
-    muster_variable *const *variables; /* NULL: tensors */
-    int32_t count;
-    muster_server_options options;
-    mst_server_list *list;
-    muster_server *server;
-} creation;
-
 static bool server_knows_dtype(muster_dtype dtype) { return mst_dtype_is_float(dtype) || dtype == MUSTER_I64; }
 
-static muster_status server_check_dtype(const creation *c, const char *what, int32_t index, muster_dtype dtype) {
+static muster_status server_check_dtype(const mst_creation *c, const char *what, int32_t index, muster_dtype dtype) {
     if (server_knows_dtype(dtype)) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s[%" PRId32 "]: expected f16, bf16, f32, f64 or i64, received %s", c->where, what,
                      index, muster_dtype_name(dtype));
 }
 
-static muster_status server_check_tensor(const creation *c, int32_t index) {
+static muster_status server_check_tensor(const mst_creation *c, int32_t index) {
     char what[32];
     snprintf(what, sizeof what, "values[%" PRId32 "]", index);
     MUSTER_TRY(mst_tensor_check(c->tensors[index], c->where, what));
     MUSTER_TRY(server_check_dtype(c, "values", index, c->tensors[index].dtype));
-    if (c->tensors[index].device != MUSTER_DEVICE_HOST)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected host memory, received device %" PRId32, c->where, what,
-                         c->tensors[index].device);
+    const int32_t device = c->tensors[index].device;
+    if (device != MUSTER_DEVICE_HOST && !(c->worker && device == c->worker->rank))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %s, received device %" PRId32, c->where, what,
+                         c->worker ? "host memory or that of the worker's device" : "host memory", device);
     if (!mst_tensor_contiguous(c->tensors[index]))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected contiguous elements, received strided ones", c->where, what);
     return MUSTER_OK;
 }
 
-static muster_status server_check_variable(const creation *c, int32_t index) {
+static muster_status server_check_variable(const mst_creation *c, int32_t index) {
     const muster_variable *variable = c->variables[index];
     if (!variable)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%" PRId32 "]: expected a variable, received NULL", c->where, index);
@@ -60,7 +49,7 @@ static muster_status server_check_variable(const creation *c, int32_t index) {
     return server_check_dtype(c, "variables", index, variable->dtype);
 }
 
-static muster_status server_check_options(creation *c) {
+static muster_status server_check_options(mst_creation *c) {
     muster_server_options *o = &c->options;
     const int32_t devices = muster_runtime_size(c->runtime);
     if (o->shards < 0 || o->shards > MAX_SHARDS)
@@ -69,7 +58,7 @@ static muster_status server_check_options(creation *c) {
     if (o->initial != MUSTER_INITIAL_MASTER && o->initial != MUSTER_INITIAL_OWN)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: initial: expected MUSTER_INITIAL_MASTER or MUSTER_INITIAL_OWN, received %" PRId32,
                          c->where, o->initial);
-    if (o->initial == MUSTER_INITIAL_OWN && c->variables && o->shards != devices)
+    if (o->initial == MUSTER_INITIAL_OWN && (c->variables || c->worker) && o->shards != devices)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: shards: expected one per device (%" PRId32 ") with MUSTER_INITIAL_OWN, received %" PRId32, c->where, devices,
                          o->shards);
@@ -79,7 +68,7 @@ static muster_status server_check_options(creation *c) {
     return MUSTER_OK;
 }
 
-static muster_status server_check(creation *c, const void *values) {
+muster_status mst_creation_check(mst_creation *c, const void *values) {
     if (!c->runtime) return mst_error_null(c->where, "runtime", "a runtime");
     if (c->runtime->process != getpid())
         return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", c->where);
@@ -95,7 +84,7 @@ static muster_status server_check(creation *c, const void *values) {
 }
 
 /* For variables, between mst_pool_enter and leave: functions may change their shapes. */
-static muster_status server_count_elements(const creation *c, int32_t index, int64_t *elements) {
+static muster_status server_count_elements(const mst_creation *c, int32_t index, int64_t *elements) {
     if (!c->variables) {
         *elements = muster_tensor_count(c->tensors[index]);
         return MUSTER_OK;
@@ -113,7 +102,7 @@ static muster_status server_count_elements(const creation *c, int32_t index, int
 }
 
 /* The first n mod s shards have one element more. */
-static muster_status server_open_value(const creation *c, int32_t index) {
+static muster_status server_open_value(const mst_creation *c, int32_t index) {
     muster_server *server = c->server;
     mst_value *value = &server->values[index];
     value->dtype = c->variables ? c->variables[index]->dtype : c->tensors[index].dtype;
@@ -132,7 +121,7 @@ static muster_status server_open_value(const creation *c, int32_t index) {
     return MUSTER_OK;
 }
 
-static muster_status server_open_workers(const creation *c) {
+static muster_status server_open_workers(const mst_creation *c) {
     muster_server *server = c->server;
     server->runtime_size = c->runtime->size;
     server->workers = mst_alloc((size_t)c->runtime->size * sizeof *server->workers);
@@ -142,18 +131,18 @@ static muster_status server_open_workers(const creation *c) {
         client->server = server;
         client->worker = mst_pool_worker(c->runtime->pool, r);
         client->first_shard = r % server->shards;
-        MUSTER_TRY(mst_client_staging_open(client));
+        if (!c->worker) MUSTER_TRY(mst_client_staging_open(client, false));
     }
     return MUSTER_OK;
 }
 
 /* One thread if the process may use more CPUs than there are workers. */
-static int32_t server_progress_threads(const creation *c) {
+int32_t mst_creation_progress_threads(const mst_creation *c) {
     if (c->options.progress != 0) return c->options.progress < 0 ? 0 : c->options.progress;
     return mst_topology_allowed() > c->runtime->size ? 1 : 0;
 }
 
-static muster_status server_build(creation *c) {
+muster_status mst_creation_build(mst_creation *c) {
     muster_server *server = c->server = mst_alloc(sizeof *server);
     if (!server) return mst_out_of_memory(c->where, sizeof *server);
     server->runtime = c->runtime;
@@ -174,25 +163,24 @@ static muster_status server_build(creation *c) {
     return server_open_workers(c);
 }
 
-static muster_status server_build_entered(creation *c) {
+static muster_status server_build_entered(mst_creation *c) {
     MUSTER_TRY(mst_server_list_get(c->runtime, c->where, &c->list));
     mst_server_sweep(c->list);
-    MUSTER_TRY(server_build(c));
+    MUSTER_TRY(mst_creation_build(c));
     if (!c->variables || c->options.fill) return MUSTER_OK;
     return mst_initial_variables(c->server, c->variables, c->options.initial == MUSTER_INITIAL_OWN);
 }
 
-static muster_status server_fill_and_list(creation *c) {
+static muster_status server_fill_and_list(mst_creation *c) {
     if (c->options.fill)
         MUSTER_TRY(mst_initial_function(c->server, &c->options));
     else if (!c->variables)
         MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
-    MUSTER_TRY(mst_progress_start(c->server, server_progress_threads(c)));
+    MUSTER_TRY(mst_progress_start(c->server, mst_creation_progress_threads(c)));
     return mst_server_enlist(c->list, c->server, c->where);
 }
 
-/* Frees a server whose creation has failed. Page-locked memory is freed while no call runs. */
-static void server_dismantle(muster_server *server) {
+void mst_server_dismantle(muster_server *server) {
     mst_progress_stop(server);
     if (server->workers && mst_server_stages(server) && mst_pool_enter(server->runtime->pool, "muster_server_create", 0) == MUSTER_OK) {
         mst_client_staging_close_all(server);
@@ -202,9 +190,9 @@ static void server_dismantle(muster_server *server) {
     mst_server_free(server);
 }
 
-static muster_status server_create(creation *c, const void *values, muster_server **server) {
+static muster_status server_create(mst_creation *c, const void *values, muster_server **server) {
     char message[MST_MESSAGE_SIZE];
-    MUSTER_TRY(server_check(c, values));
+    MUSTER_TRY(mst_creation_check(c, values));
     MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
     muster_status status = server_build_entered(c);
     mst_pool_leave(c->runtime->pool);
@@ -214,13 +202,13 @@ static muster_status server_create(creation *c, const void *values, muster_serve
         return MUSTER_OK;
     }
     mst_error_save(message);
-    if (c->server) server_dismantle(c->server);
+    if (c->server) mst_server_dismantle(c->server);
     return mst_error_restore(status, message);
 }
 
 muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values, int32_t count,
                                    const muster_server_options *options, muster_server **server) {
-    creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
+    mst_creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
     if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
     *server = NULL;
     MUSTER_TRY(server_read_options(options, c.where, &c.options));
@@ -229,7 +217,7 @@ muster_status muster_server_create(muster_runtime *runtime, const char *name, co
 
 muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables, int32_t count,
                                         const muster_server_options *options, muster_server **server) {
-    creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
+    mst_creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
     if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
     *server = NULL;
     MUSTER_TRY(server_read_options(options, c.where, &c.options));

@@ -29,6 +29,37 @@ muster_status mst_initial_tensors(muster_server *server, const muster_tensor *va
     return MUSTER_OK;
 }
 
+/* ---- a worker's tensors, in its body ---- */
+
+static bool is_half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }
+
+/* On the device: read as the replica of a variable is. */
+static muster_status initial_take_shard(muster_worker *worker, const muster_tensor *tensor, mst_shard *shard) {
+    const char *from = (const char *)muster_tensor_address(*tensor) + shard->offset;
+    const mst_device_memory_table *memory = worker->device->memory;
+    const bool on_device = tensor->device != MUSTER_DEVICE_HOST;
+    char *to = is_half(shard->dtype) ? shard->memory + shard->bytes : shard->memory;
+    if (shard->count == 0) return MUSTER_OK;
+    if (on_device)
+        MUSTER_TRY(memory->copy_out(worker->device, to, from, shard->bytes));
+    else
+        memcpy(to, from, (size_t)shard->bytes);
+    if (on_device) MUSTER_TRY(mst_worker_sync(worker));
+    if (is_half(shard->dtype)) mst_widen_in_place(shard->dtype, shard->memory, shard->count);
+    return MUSTER_OK;
+}
+
+muster_status mst_initial_of_worker(muster_server *server, muster_worker *worker, const muster_tensor *values, bool per_rank) {
+    MUSTER_TRY(mst_worker_drain(worker));
+    for (int32_t i = 0; i < server->count; i++) {
+        for (int32_t s = 0; s < server->shards; s++) {
+            if (per_rank ? s == worker->rank : worker->rank == 0)
+                MUSTER_TRY(initial_take_shard(worker, &values[i], &server->values[i].shards[s]));
+        }
+    }
+    return MUSTER_OK;
+}
+
 /* ---- variables: each worker reads replicas of its own ---- */
 
 typedef struct reading {
@@ -36,8 +67,6 @@ typedef struct reading {
     muster_variable *const *variables;
     bool per_rank; /* shard r comes from rank r; else all shards come from the calling rank */
 } reading;
-
-static bool is_half(muster_dtype dtype) { return mst_dtype_compute(dtype) != dtype; }
 
 static muster_status initial_read_shard(const reading *r, muster_worker *worker, int32_t index, mst_shard *shard) {
     const int64_t size = muster_dtype_size(shard->dtype);

@@ -97,6 +97,7 @@ void mst_server_sweep(mst_server_list *list) {
     muster_server **link = &list->servers;
     while (*link) {
         muster_server *server = *link;
+        if (atomic_load(&server->abandoned)) server_end(server, "muster_server_create", -1);
         if (server_has_ended(server)) {
             *link = server->next;
             mst_client_staging_close_all(server);
@@ -106,6 +107,12 @@ void mst_server_sweep(mst_server_list *list) {
         }
     }
     pthread_mutex_unlock(&list->lock);
+}
+
+void mst_server_abandon(muster_server *server) {
+    uint32_t open = MST_SERVER_OPEN;
+    atomic_compare_exchange_strong(&server->life, &open, MST_SERVER_REFUSING);
+    atomic_store(&server->abandoned, true);
 }
 
 muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where) {

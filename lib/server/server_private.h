@@ -39,6 +39,7 @@ struct muster_server {
     _Alignas(MST_CACHE_LINE) pthread_mutex_t lock;
     pthread_mutex_t ending; /* one destroy at a time */
     bool locked;            /* the locks exist */
+    _Atomic bool abandoned; /* its creation inside bodies has failed: the next sweep ends it */
     muster_client *clients; /* open clients of host threads */
     mst_counts closed;      /* of clients that are closed */
     mst_rule rules[MST_SERVER_RULES];
@@ -65,6 +66,9 @@ void mst_server_close_shards(muster_server *server);
  * as sweep, which drops the servers that have ended. */
 muster_status mst_server_list_get(muster_runtime *runtime, const char *where, mst_server_list **list);
 void mst_server_sweep(mst_server_list *list);
+/* For a listed server whose creation inside bodies has failed: it refuses everything, and the next
+ * sweep, or the runtime's close, ends it. */
+void mst_server_abandon(muster_server *server);
 /* Refuses a name that another server of the list has. */
 muster_status mst_server_enlist(mst_server_list *list, muster_server *server, const char *where);
 /* Forks of this process so far, for a new server; whether one followed since the server was
@@ -88,6 +92,8 @@ void mst_progress_stop(muster_server *server);
  * per_rank: shard r from the replica of rank r; else all from that of rank 0. */
 muster_status mst_initial_tensors(muster_server *server, const muster_tensor *values);
 muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool per_rank);
+/* In a body: the shard of this worker's rank or, on rank 0 unless per_rank, all shards. */
+muster_status mst_initial_of_worker(muster_server *server, muster_worker *worker, const muster_tensor *values, bool per_rank);
 muster_status mst_initial_function(muster_server *server, const muster_server_options *options);
 /* count values of f16 or bf16, which lie at the end of memory for as many f32: converted in
  * place. */

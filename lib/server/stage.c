@@ -10,7 +10,8 @@
 
 /* Copies in one direction, numbered. One event for all: it is recorded again when it is over. */
 typedef struct mst_lane {
-    mst_device_event *event; /* NULL: the device has no queues */
+    /* NULL: the device has no queues, or the memory is not page-locked: each copy is waited for */
+    mst_device_event *event;
     uint64_t issued, recorded, done;
 } mst_lane;
 
@@ -37,17 +38,17 @@ static muster_status slot_allocate(mst_device *device, bool locked, int64_t byte
     return *memory ? MUSTER_OK : mst_out_of_memory("muster_server_create", bytes);
 }
 
-muster_status mst_client_staging_open(muster_client *client) {
+muster_status mst_client_staging_open(muster_client *client, bool in_body) {
     mst_device *device = client->worker->device;
     muster_server *server = client->server;
     if (mst_device_is_host(device)) return MUSTER_OK;
     mst_client_staging *staging = client->staging = mst_alloc(sizeof *staging);
     if (!staging) return mst_out_of_memory("muster_server_create", sizeof *staging);
-    if (device->queue) {
+    if (device->queue && !in_body) {
         MUSTER_TRY(mst_device_event_create(device, &staging->out.event));
         MUSTER_TRY(mst_device_event_create(device, &staging->in.event));
     }
-    staging->locked = device->host_memory != NULL;
+    staging->locked = device->host_memory != NULL && !in_body;
     staging->slots = mst_alloc((size_t)server->count * 2 * sizeof *staging->slots);
     if (!staging->slots) return mst_out_of_memory("muster_server_create", server->count * 2 * (int64_t)sizeof *staging->slots);
     for (int32_t i = 0; i < 2 * server->count; i++)

@@ -1,5 +1,5 @@
-/* The start of training over a server: its values become the parameters of one worker, and all other
- * workers wait for that before they use them. */
+/* The start of training over a server: its values become the parameters of one worker, and all
+ * other workers wait for that before they use them. */
 #include "server_private.h"
 
 #include <inttypes.h>
