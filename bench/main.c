@@ -84,6 +84,7 @@ int main(int argc, char **argv) {
     if (!bench_json_open(options.json, cases[chosen].name)) return 1;
     if (!options.list) bench_log("%s", bench_machine());
     bool ok = cases[chosen].run(&options);
+    (void)bench_limits_print();
     if (!bench_json_close()) {
         fprintf(stderr, "muster-bench: %s: could not be written\n", options.json);
         ok = false;

@@ -56,12 +56,18 @@ static bool describe(mean_call *call, muster_runtime *runtime, int64_t n, int64_
            bench_muster_ok(muster_function_output(call->function, "r", MUSTER_F32, 0, MUSTER_AVG), "muster");
 }
 
-static void add_limit(bench_row *row, bench_pair *pair, const mean_call *call, int64_t n, int64_t k) {
-    bench_mean_dot *limit = pair ? bench_mean_dot_open(pair, call->x, call->y, n, k, call->expected) : NULL;
-    if (limit)
-        bench_add(row, BENCH_LIMIT, "fused loop, 2 spinning threads", limit, bench_mean_dot_block, bench_mean_dot_close);
-    else
-        bench_log("not measured: the fused loop: %s", pair ? "no memory" : "only one core is allowed");
+static void add_limits(bench_row *row, bench_pair *pair, const mean_call *call, int64_t n, int64_t k) {
+    for (int32_t way = 0; way < 4; way++) {
+        const bench_mean_dot_way how = {.threads = way < 2 ? 2 : 1, .unrolled = way % 2};
+        char name[BENCH_NAME];
+        snprintf(name, sizeof name, "fused loop, %s%s", how.threads == 2 ? "2 spinning threads" : "1 thread",
+                 how.unrolled ? ", unrolled" : "");
+        bench_mean_dot *limit = pair || how.threads == 1 ? bench_mean_dot_open(pair, how, call->x, call->y, n, k, call->expected) : NULL;
+        if (limit)
+            bench_add(row, BENCH_LIMIT, name, limit, bench_mean_dot_block, bench_mean_dot_close);
+        else
+            bench_log("not measured: the %s: %s", name, pair ? "no memory" : "only one core is allowed");
+    }
 }
 
 static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *options) {
@@ -77,7 +83,7 @@ static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *
         snprintf(rows, sizeof rows, "%lld", (long long)n);
         snprintf(columns, sizeof columns, "%lld", (long long)k);
         call.expected = expected_mean(call.x, call.y, n, k);
-        add_limit(row, pair, &call, n, k);
+        add_limits(row, pair, &call, n, k);
         ok = runtime && describe(&call, runtime, n, k);
         if (ok) bench_muster_add(row, "muster, 2 devices", &call, mean_block);
         bench_add_python(row, "numpy", (const char *const[]){"call", rows, columns, NULL});

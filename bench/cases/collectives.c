@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT_WAYS = 4, MOST_OPS = COLLECTIVE_UPDATE, MOST_RANK_LISTS = 8 };
+enum { LIMIT_WAYS = 8, MOST_OPS = COLLECTIVE_UPDATE, MOST_RANK_LISTS = 8 };
 static const int64_t KIB = 1024, MIB = 1024 * 1024;
 
 /* All programs for one number of ranks. */
@@ -29,10 +29,10 @@ typedef struct contenders {
 
 static void add_limits(bench_row *row, stage *on, const collective_job *job, contenders *all) {
     for (int32_t way = 0; on->limit && way < bench_limit_ways(job) && way < LIMIT_WAYS; way++) {
-        char name[BENCH_NAME];
+        char name[BENCH_NAME] = "limit, ";
         all->limits[way] = (bench_limit_contender){on->limit, *job};
         all->limits[way].job.variant = way;
-        snprintf(name, sizeof name, "limit, %s", bench_limit_way(job, way));
+        bench_limit_way(job, way, name + strlen(name), sizeof name - strlen(name));
         bench_add(row, BENCH_LIMIT, name, &all->limits[way], bench_limit_collective_block, NULL);
     }
 }
@@ -84,6 +84,8 @@ static bench_block block_of(const bench_options *options, int64_t bytes) {
     return block;
 }
 
+static const char *const form_names[2] = {"out of place", "in place"};
+
 static bool measure(stage *on, bench_cell *cell, int32_t form, contenders *all, const bench_options *options) {
     bench_row *row = &cell->rows[form];
     collective_job job = cell->job;
@@ -97,7 +99,7 @@ static bool measure(stage *on, bench_cell *cell, int32_t form, contenders *all, 
                        .items = (double)bytes,
                        .items_name = "bytes/s"};
     snprintf(row->name, sizeof row->name, "%s, %d ranks, %lld bytes, %s", collective_name(job.op), job.ranks, (long long)bytes,
-             form ? "in place" : "out of place");
+             form_names[form]);
     bench_cell_json(&job, all->json, sizeof all->json);
     all->muster = (bench_muster_contender){on->muster, job};
     bench_muster_add(row, "muster", &all->muster, bench_muster_collective_block);
@@ -109,8 +111,13 @@ static bool measure(stage *on, bench_cell *cell, int32_t form, contenders *all, 
     return true;
 }
 
+/* What is drawn: out of place, and in place. */
+typedef struct form_curves {
+    bench_curve of[2][BENCH_CELL_CURVES];
+} form_curves;
+
 /* One size of one operation. */
-static bool run_cell(stage *on, const collective_job *job, bench_curve *curves, const bench_options *options) {
+static bool run_cell(stage *on, const collective_job *job, form_curves *curves, const bench_options *options) {
     bench_cell *cell = calloc(1, sizeof *cell);
     contenders *all = calloc(2, sizeof *all);
     bool ok = cell && all;
@@ -118,7 +125,7 @@ static bool run_cell(stage *on, const collective_job *job, bench_curve *curves, 
         cell->job = *job;
         for (int32_t form = 0; form < 2; form++) ok = measure(on, cell, form, &all[form], options) && ok;
         bench_cell_print(cell);
-        bench_cell_point(cell, curves);
+        for (int32_t form = 0; form < 2; form++) bench_cell_point(cell, form, curves->of[form]);
         for (int32_t form = 0; form < 2; form++) ok = bench_close_row(&cell->rows[form]) && ok;
     }
     free(all);
@@ -132,23 +139,31 @@ static collective_job job_of(int32_t op, int32_t ranks, int64_t bytes) {
     return job;
 }
 
+static void draw(bench_plot *plot, int32_t op, int32_t ranks, const form_curves *curves) {
+    for (int32_t form = 0; form < 2; form++) {
+        char title[BENCH_NAME];
+        snprintf(title, sizeof title, "%s, %d ranks, %s", collective_name(op), ranks, form_names[form]);
+        if (!bench_plot_panel(plot, title, curves->of[form], BENCH_CELL_CURVES)) bench_log("not drawn: %s: too many panels", title);
+    }
+}
+
 static bool run_operation(stage *on, int32_t op, bench_plot *plot, const bench_options *options) {
-    bench_curve *curves = calloc(BENCH_CELL_CURVES, sizeof *curves);
+    form_curves *curves = calloc(1, sizeof *curves);
     bool ok = curves != NULL;
     collective_job job = job_of(op, on->ranks, options->begin);
-    char title[BENCH_NAME];
-    snprintf(title, sizeof title, "%s, %d ranks, in place", collective_name(op), on->ranks);
-    if (!ok || !bench_wanted(options, title)) {
+    char name[BENCH_NAME];
+    snprintf(name, sizeof name, "%s, %d ranks", collective_name(op), on->ranks);
+    if (!ok || !bench_wanted(options, name)) {
         free(curves);
         return ok;
     }
-    bench_cell_curves(curves);
+    for (int32_t form = 0; form < 2; form++) bench_cell_curves(curves->of[form]);
     bench_cell_heading(&job, on->peer_count > 0);
     for (double bytes = (double)options->begin; bytes <= (double)options->end; bytes *= options->factor) {
         job = job_of(op, on->ranks, (int64_t)bytes);
         ok = run_cell(on, &job, curves, options) && ok;
     }
-    if (plot && !bench_plot_panel(plot, title, curves, BENCH_CELL_CURVES)) bench_log("not drawn: %s: too many panels", title);
+    if (plot) draw(plot, op, on->ranks, curves);
     free(curves);
     return ok;
 }

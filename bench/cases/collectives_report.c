@@ -103,9 +103,9 @@ void bench_cell_curves(bench_curve curves[BENCH_CELL_CURVES]) {
     for (int32_t program = 0; program < BENCH_CELL_CURVES; program++) curves[program].name = programs[program].label;
 }
 
-void bench_cell_point(const bench_cell *cell, bench_curve curves[BENCH_CELL_CURVES]) {
+void bench_cell_point(const bench_cell *cell, int32_t form, bench_curve curves[BENCH_CELL_CURVES]) {
     for (int32_t program = 0; program < BENCH_CELL_CURVES; program++) {
-        const bench_contender *contender = pick(&cell->rows[1], program);
+        const bench_contender *contender = pick(&cell->rows[form], program);
         bench_curve *curve = &curves[program];
         if (!contender || cell->job.count == 0 || curve->count == BENCH_POINTS) continue;
         curve->x[curve->count] = (double)collective_job_bytes(&cell->job);

@@ -13,7 +13,9 @@ static void lock(_Atomic uint32_t *held) {
 
 static void unlock(_Atomic uint32_t *held) { atomic_store_explicit(held, 0, memory_order_release); }
 
-static void add(float *value, float *tensor, int64_t count) { bench_sum((float *[]){value, tensor}, 2, (float *[]){value}, 1, 0, count); }
+static void add(float *value, float *tensor, int64_t count) {
+    bench_sum((float *[]){value, tensor}, 2, (float *[]){value}, 1, 0, count, BENCH_PLAIN);
+}
 
 static bool exchange_alone(const server_loops *loops, const server_player *player) {
     float *value = loops->values[player->rank];

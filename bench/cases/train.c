@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { BATCH = 500, BATCHES = 20 };
 
@@ -99,6 +100,18 @@ static const update_kind momentum_update = {
     "both gradients, one set of parameters and one of momenta read, both sets of parameters and one of momenta written",
     7};
 
+enum { LIMIT_WAYS = 4 };
+static void add_limits(bench_row *row, bench_limit_collective *memory, const collective_job *job,
+                       bench_limit_contender limits[LIMIT_WAYS]) {
+    for (int32_t way = 0; way < bench_limit_ways(job) && way < LIMIT_WAYS; way++) {
+        char name[BENCH_NAME] = "limit, 2 threads, ";
+        limits[way] = (bench_limit_contender){memory, *job};
+        limits[way].job.variant = way;
+        bench_limit_way(job, way, name + strlen(name), sizeof name - strlen(name));
+        bench_add(row, BENCH_LIMIT, name, &limits[way], bench_limit_collective_block, NULL);
+    }
+}
+
 /* parameters += rate * (sum of the gradients), on both devices, or the same with momentum. The
  * limit moves just what the floor says. */
 static bool update_row(const bench_options *options, const update_kind *kind) {
@@ -118,11 +131,11 @@ static bool update_row(const bench_options *options, const update_kind *kind) {
     bench_pair *pair = bench_pair_open();
     bench_limit_collective *memory = pair ? bench_limit_collective_open(pair, job.ranks, job.count) : NULL;
     bench_muster_collectives *muster = bench_muster_collectives_open(job.ranks);
-    bench_limit_contender limit = {memory, job};
+    bench_limit_contender limits[LIMIT_WAYS];
     bench_muster_contender fused = {muster, job}, parts = {muster, job};
     parts.job.variant = 1;
     if (memory)
-        bench_add(&row, BENCH_LIMIT, "limit, 2 threads", &limit, bench_limit_collective_block, NULL);
+        add_limits(&row, memory, &job, limits);
     else
         bench_log("not measured: the limit: %s", pair ? "no memory" : "only one core is allowed");
     if (muster) bench_muster_add(&row, kind->fused, &fused, bench_muster_collective_block);

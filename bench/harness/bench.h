@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { BENCH_CONTENDERS = 16, BENCH_TARGETS = 8, BENCH_NAME = 96 };
+enum { BENCH_CONTENDERS = 24, BENCH_TARGETS = 8, BENCH_NAME = 96 };
 
 /* What a contender is to the row: the others are divided by the limit; Muster is divided by each
  * peer. */
@@ -106,6 +106,14 @@ void bench_sort(double *values, int64_t count);
 void bench_analyse(bench_row *row);
 /* Muster's figure for the target; false: there is no such contender. reference: the name found. */
 bool bench_target_value(const bench_row *row, const bench_target *target, double *value, const char **reference);
+/* A limit is at fault if anything else in its row takes less than 1 - BENCH_LIMIT_SLACK of its
+ * time: then it is none. Returns the fastest such contender; NULL: there is none, or no limit. */
+#define BENCH_LIMIT_SLACK 0.05
+const bench_contender *bench_limit_fault(const bench_row *row);
+/* Counts an analysed row. bench_limits_print prints the numbers of limits and of faults so far, and
+ * returns the latter. */
+void bench_limits_count(const bench_row *row);
+int32_t bench_limits_print(void);
 bool bench_target_met(const bench_target *target, double value);
 
 /* report.c, json.c */

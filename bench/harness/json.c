@@ -91,7 +91,7 @@ void bench_json_row(const bench_row *row) {
         if (i) fprintf(file, ",");
         json_contender(row, &row->contenders[i]);
     }
-    fprintf(file, "],\n   \"targets\": [");
+    fprintf(file, "],\n   \"limit_at_fault\": %s, \"targets\": [", bench_limit_fault(row) ? "true" : "false");
     for (int32_t i = 0; i < row->target_count; i++) {
         if (i) fprintf(file, ",");
         json_target(row, &row->targets[i]);

@@ -82,11 +82,13 @@ bool bench_measure_row(bench_row *row, const bench_options *options) {
     else if (options->quick)
         row->round_count = row->round_count / 10 > 5 ? row->round_count / 10 : 5;
     bool ok = measure(row);
-    if (ok)
-        bench_analyse(row);
-    else
+    if (!ok) {
         bench_log("%s: out of memory", row->name);
-    return ok;
+        return false;
+    }
+    bench_analyse(row);
+    bench_limits_count(row);
+    return true;
 }
 
 bool bench_close_row(bench_row *row) {

@@ -69,7 +69,13 @@ void bench_print(const bench_row *row) {
     bench_print_targets(row, "  ");
 }
 
+static void print_limit_fault(const bench_row *row, const char *before) {
+    const bench_contender *faster = bench_limit_fault(row), *limit = bench_fastest(row, BENCH_LIMIT, NULL);
+    if (faster) printf("%sFAULT of the limit: %s takes %.2f of its time (%s)\n", before, faster->name, faster->limit_ratio[0], limit->name);
+}
+
 void bench_print_targets(const bench_row *row, const char *before) {
+    print_limit_fault(row, before);
     for (int32_t i = 0; i < row->target_count; i++) print_target(row, &row->targets[i], before);
     fflush(stdout);
 }

@@ -80,6 +80,32 @@ void bench_analyse(bench_row *row) {
     }
 }
 
+static int32_t rows_with_limits, faults;
+
+static bool has_limit(const bench_row *row) { return bench_fastest(row, BENCH_LIMIT, NULL) != NULL; }
+
+const bench_contender *bench_limit_fault(const bench_row *row) {
+    const bench_contender *fastest = NULL;
+    for (int32_t i = 0; i < row->count && has_limit(row); i++) {
+        const bench_contender *contender = &row->contenders[i];
+        if (contender->kind == BENCH_LIMIT || contender->dropped || !(contender->limit_ratio[0] < 1 - BENCH_LIMIT_SLACK)) continue;
+        if (!fastest || contender->limit_ratio[0] < fastest->limit_ratio[0]) fastest = contender;
+    }
+    return fastest;
+}
+
+void bench_limits_count(const bench_row *row) {
+    rows_with_limits += has_limit(row);
+    faults += bench_limit_fault(row) != NULL;
+}
+
+int32_t bench_limits_print(void) {
+    if (rows_with_limits > 0)
+        bench_log("\nlimits at fault: %d of %d (something was more than %.0f %% below them)", faults, rows_with_limits,
+                  BENCH_LIMIT_SLACK * 100);
+    return faults;
+}
+
 /* The median over the rounds of what Muster takes longer. */
 static double difference(const bench_contender *muster, const bench_contender *reference, int32_t rounds) {
     double *all = calloc((size_t)rounds, sizeof(double)), median = NAN;
@@ -113,7 +139,7 @@ bool bench_target_value(const bench_row *row, const bench_target *target, double
     for (int32_t i = 0; i < row->count; i++) {
         const bench_contender *contender = &row->contenders[i];
         if (contender->dropped || strncmp(contender->name, target->reference, strlen(target->reference)) != 0) continue;
-        if (!best || contender->p50 < best->p50) best = contender;
+        if (!best || contender->typical < best->typical) best = contender;
     }
     if (!best) return false;
     *value = figure(target, muster, best, row->round_count);

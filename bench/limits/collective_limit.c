@@ -2,10 +2,11 @@
 
 #include "collective_loops.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 2 };
+enum { THREADS = 2, SLOT = 16 << 10, MOVSB_FROM = 4 << 10, STREAM_FROM = 1 << 20 };
 
 struct bench_limit_collective {
     bench_pair *pair;
@@ -14,6 +15,9 @@ struct bench_limit_collective {
     float *third[COLLECTIVE_RANKS]; /* made when an operation wants it */
     int64_t most;
     float *staging[THREADS]; /* a copy for each thread, for ways that need one */
+    /* Copies of small inputs; two of each, used in turn, so that nobody overwrites what a slower
+     * thread still reads. */
+    _Alignas(128) float slots[2][COLLECTIVE_RANKS][SLOT / sizeof(float)];
     collective_session *session;
     collective_buffers buffers[COLLECTIVE_RANKS];
     _Alignas(128) _Atomic uint64_t arrived[THREADS][16];
@@ -35,6 +39,7 @@ typedef struct view {
     bench_limit_collective *limit;
     const collective_job *job;
     int32_t thread, ranks;
+    bench_store store;
     int64_t part, count;
     float *in[COLLECTIVE_RANKS], *out[COLLECTIVE_RANKS];
 } view;
@@ -45,7 +50,7 @@ typedef struct view {
 static void reduce_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
-    bench_sum(v->in, v->ranks, v->out, v->ranks, begin, end);
+    bench_sum(v->in, v->ranks, v->out, v->ranks, begin, end, v->store);
 }
 
 /* Each thread sums one half into its own rank; then each rank fetches the other half. */
@@ -53,12 +58,12 @@ static void reduce_then_pull(const view *v) {
     int64_t begin, end, other_begin, other_end;
     edges(v->count, v->thread, THREADS, &begin, &end);
     edges(v->count, 1 - v->thread, THREADS, &other_begin, &other_end);
-    bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, begin, end);
+    bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, begin, end, v->store);
     rendezvous(v->limit, v->thread);
     for
         OWN_RANKS(v, rank) {
-            bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin);
-            if (rank != v->thread) bench_copy(v->out[rank] + begin, v->out[v->thread] + begin, end - begin);
+            bench_copy(v->out[rank] + other_begin, v->out[1 - v->thread] + other_begin, other_end - other_begin, v->store);
+            if (rank != v->thread) bench_copy(v->out[rank] + begin, v->out[v->thread] + begin, end - begin, v->store);
         }
 }
 
@@ -66,38 +71,38 @@ static void reduce_then_pull(const view *v) {
  * writes. */
 static void reduce_each(const view *v) {
     if (v->job->in_place) {
-        bench_sum(v->in, v->ranks, (float *[]){v->limit->staging[v->thread]}, 1, 0, v->count);
+        bench_sum(v->in, v->ranks, (float *[]){v->limit->staging[v->thread]}, 1, 0, v->count, v->store);
         rendezvous(v->limit, v->thread);
         for
-            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->staging[v->thread], v->count);
+            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->limit->staging[v->thread], v->count, v->store);
     } else {
-        bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, 0, v->count);
+        bench_sum(v->in, v->ranks, (float *[]){v->out[v->thread]}, 1, 0, v->count, v->store);
         for
-            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->out[v->thread], v->count);
+            OWN_RANKS(v, rank) bench_copy(v->out[rank], v->out[v->thread], v->count, v->store);
     }
 }
 
 static void broadcast_pull(const view *v) {
     for
-        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root], v->count);
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root], v->count, v->store);
 }
 
 static void broadcast_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
-    for (int32_t rank = 0; rank < v->ranks; rank++) bench_copy(v->out[rank] + begin, v->in[v->job->root] + begin, end - begin);
+    for (int32_t rank = 0; rank < v->ranks; rank++) bench_copy(v->out[rank] + begin, v->in[v->job->root] + begin, end - begin, v->store);
 }
 
 static void gather_pull(const view *v) {
     for
         OWN_RANKS(v, rank)
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i], v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i], v->part, v->store);
 }
 
 static void gather_push(const view *v) {
     for
         OWN_RANKS(v, rank)
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank], v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank], v->part, v->store);
 }
 
 static void reduce_scatter_own(const view *v) {
@@ -105,18 +110,18 @@ static void reduce_scatter_own(const view *v) {
         OWN_RANKS(v, rank) {
             float *from[COLLECTIVE_RANKS];
             for (int32_t i = 0; i < v->ranks; i++) from[i] = v->in[i] + rank * v->part;
-            bench_sum(from, v->ranks, &v->out[rank], 1, 0, v->part);
+            bench_sum(from, v->ranks, &v->out[rank], 1, 0, v->part, v->store);
         }
 }
 
 static void reduce_at_root(const view *v) {
-    if (v->thread == v->job->root % THREADS) bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, 0, v->count);
+    if (v->thread == v->job->root % THREADS) bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, 0, v->count, v->store);
 }
 
 static void reduce_to_root_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
-    bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, begin, end);
+    bench_sum(v->in, v->ranks, &v->out[v->job->root], 1, begin, end, v->store);
 }
 
 /* In place, a pair of ranks swaps two parts; both threads do one half. */
@@ -133,99 +138,141 @@ static void exchange_staged(const view *v) {
     for
         OWN_RANKS(v, rank)
     for (int32_t i = 0; i < v->ranks; i++)
-        bench_copy(staging + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part);
+        bench_copy(staging + (rank / THREADS * v->ranks + i) * v->part, v->in[i] + rank * v->part, v->part, v->store);
     rendezvous(v->limit, v->thread);
     for
-        OWN_RANKS(v, rank) bench_copy(v->out[rank], staging + rank / THREADS * v->ranks * v->part, v->count);
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], staging + rank / THREADS * v->ranks * v->part, v->count, v->store);
 }
 
 static void exchange_pull(const view *v) {
     for
         OWN_RANKS(v, rank)
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i] + rank * v->part, v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[rank] + i * v->part, v->in[i] + rank * v->part, v->part, v->store);
 }
 
 static void exchange_push(const view *v) {
     for
         OWN_RANKS(v, rank)
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank] + i * v->part, v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i] + rank * v->part, v->in[rank] + i * v->part, v->part, v->store);
 }
 
 static void root_pulls(const view *v) {
     if (v->thread != v->job->root % THREADS) return;
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[v->job->root] + i * v->part, v->in[i], v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[v->job->root] + i * v->part, v->in[i], v->part, v->store);
 }
 
 static void ranks_push(const view *v) {
     for
-        OWN_RANKS(v, rank) bench_copy(v->out[v->job->root] + rank * v->part, v->in[rank], v->part);
+        OWN_RANKS(v, rank) bench_copy(v->out[v->job->root] + rank * v->part, v->in[rank], v->part, v->store);
 }
 
 static void ranks_pull(const view *v) {
     for
-        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root] + rank * v->part, v->part);
+        OWN_RANKS(v, rank) bench_copy(v->out[rank], v->in[v->job->root] + rank * v->part, v->part, v->store);
 }
 
 static void root_pushes(const view *v) {
     if (v->thread != v->job->root % THREADS) return;
-    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i], v->in[v->job->root] + i * v->part, v->part);
+    for (int32_t i = 0; i < v->ranks; i++) bench_copy(v->out[i], v->in[v->job->root] + i * v->part, v->part, v->store);
 }
 
 static void update_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
-    bench_update(v->in, v->ranks, v->out, begin, end);
+    bench_update(v->in, v->ranks, v->out, begin, end, v->store);
 }
 
 /* Each thread keeps the state of its half. */
 static void momentum_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
-    bench_momentum(v->in, v->ranks, v->out, v->limit->buffers[v->thread].state, begin, end);
+    bench_momentum(v->in, v->ranks, v->out, v->limit->buffers[v->thread].state, begin, end, v->store);
 }
 
+/* Each rank sums everything for itself. */
+static void reduce_own(const view *v) {
+    for
+        OWN_RANKS(v, rank) bench_sum(v->in, v->ranks, &v->out[rank], 1, 0, v->count, v->store);
+}
+
+/* ---- the table ---- */
+
 enum { BOTH = 3, OUT_OF_PLACE = 1, IN_PLACE = 2 };
-static const struct {
-    int32_t op, form;
+/* Which stores a way is tried with besides the plain ones. A place that has just been read is in
+ * the cache, so nobody bypasses it there. */
+enum { ONLY_PLAIN = 0, STREAMS = 1 << BENCH_STREAMING, COPIES = 1 << BENCH_STREAMING | 1 << BENCH_MOVSB };
+typedef struct way {
+    int32_t op, form, stores;
+    bool slots; /* the inputs are first copied aside, so that one rendezvous is enough */
     const char *name;
     void (*run)(const view *);
-} ways[] = {
-    {COLLECTIVE_ALL_REDUCE, BOTH, "halves, written to all", reduce_slices},
-    {COLLECTIVE_ALL_REDUCE, BOTH, "halves, then fetched", reduce_then_pull},
-    {COLLECTIVE_ALL_REDUCE, BOTH, "each for itself", reduce_each},
-    {COLLECTIVE_BROADCAST, BOTH, "fetched", broadcast_pull},
-    {COLLECTIVE_BROADCAST, BOTH, "halves", broadcast_slices},
-    {COLLECTIVE_ALL_GATHER, BOTH, "fetched", gather_pull},
-    {COLLECTIVE_ALL_GATHER, BOTH, "written", gather_push},
-    {COLLECTIVE_REDUCE_SCATTER, BOTH, "each its part", reduce_scatter_own},
-    {COLLECTIVE_REDUCE, BOTH, "root alone", reduce_at_root},
-    {COLLECTIVE_REDUCE, BOTH, "halves", reduce_to_root_slices},
-    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "swapped", exchange_swap},
-    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, "copied aside", exchange_staged},
-    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "fetched", exchange_pull},
-    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, "written", exchange_push},
-    {COLLECTIVE_GATHER, BOTH, "root fetches", root_pulls},
-    {COLLECTIVE_GATHER, BOTH, "ranks write", ranks_push},
-    {COLLECTIVE_SCATTER, BOTH, "ranks fetch", ranks_pull},
-    {COLLECTIVE_SCATTER, BOTH, "root writes", root_pushes},
-    {COLLECTIVE_UPDATE, BOTH, "halves, written to all", update_slices},
-    {COLLECTIVE_MOMENTUM, BOTH, "halves, written to all", momentum_slices},
+} way;
+static const way ways[] = {
+    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves, written to all", reduce_slices},
+    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves, written to all", reduce_slices},
+    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves, then fetched", reduce_then_pull},
+    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves, then fetched", reduce_then_pull},
+    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, false, "each for itself", reduce_each},
+    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, true, "each for itself", reduce_own},
+    {COLLECTIVE_BROADCAST, BOTH, COPIES, false, "fetched", broadcast_pull},
+    {COLLECTIVE_BROADCAST, BOTH, COPIES, false, "halves", broadcast_slices},
+    {COLLECTIVE_BROADCAST, BOTH, ONLY_PLAIN, true, "fetched", broadcast_pull},
+    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, false, "fetched", gather_pull},
+    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, false, "written", gather_push},
+    {COLLECTIVE_ALL_GATHER, BOTH, ONLY_PLAIN, true, "fetched", gather_pull},
+    {COLLECTIVE_REDUCE_SCATTER, OUT_OF_PLACE, STREAMS, false, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE_SCATTER, IN_PLACE, ONLY_PLAIN, false, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE_SCATTER, BOTH, ONLY_PLAIN, true, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, false, "root alone", reduce_at_root},
+    {COLLECTIVE_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves", reduce_to_root_slices},
+    {COLLECTIVE_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves", reduce_to_root_slices},
+    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, true, "root alone", reduce_at_root},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, ONLY_PLAIN, false, "swapped", exchange_swap},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, COPIES, false, "copied aside", exchange_staged},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, false, "fetched", exchange_pull},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, false, "written", exchange_push},
+    {COLLECTIVE_ALL_TO_ALL, BOTH, ONLY_PLAIN, true, "fetched", exchange_pull},
+    {COLLECTIVE_GATHER, BOTH, COPIES, false, "root fetches", root_pulls},
+    {COLLECTIVE_GATHER, BOTH, COPIES, false, "ranks write", ranks_push},
+    {COLLECTIVE_GATHER, BOTH, ONLY_PLAIN, true, "root fetches", root_pulls},
+    {COLLECTIVE_SCATTER, BOTH, COPIES, false, "ranks fetch", ranks_pull},
+    {COLLECTIVE_SCATTER, BOTH, COPIES, false, "root writes", root_pushes},
+    {COLLECTIVE_SCATTER, BOTH, ONLY_PLAIN, true, "ranks fetch", ranks_pull},
+    {COLLECTIVE_UPDATE, BOTH, STREAMS, false, "halves, written to all", update_slices},
+    {COLLECTIVE_MOMENTUM, BOTH, STREAMS, false, "halves, written to all", momentum_slices},
 };
 
-static int32_t find(const collective_job *job, int32_t way) {
-    int32_t found = 0, form = job->in_place ? IN_PLACE : OUT_OF_PLACE;
-    for (int32_t i = 0; i < (int32_t)(sizeof ways / sizeof *ways); i++)
-        if (ways[i].op == job->op && (ways[i].form & form) && found++ == way) return i;
-    return -1;
+/* What can be the fastest at this size: copies aside cost little only where they stay in the first
+ * level of the cache, and bypassing the cache is no gain where everything fits into it. */
+static bool is_tried(const way *w, const collective_job *job, bench_store store) {
+    const int64_t bytes = collective_job_bytes(job);
+    if (w->op != job->op || !(w->form & (job->in_place ? IN_PLACE : OUT_OF_PLACE))) return false;
+    if (w->slots) return bytes <= SLOT && store == BENCH_PLAIN;
+    if (store != BENCH_PLAIN && !(w->stores & 1 << store)) return false;
+    return store == BENCH_PLAIN || bytes >= (store == BENCH_STREAMING ? STREAM_FROM : MOVSB_FROM);
+}
+
+static const way *find(const collective_job *job, int32_t variant, bench_store *store) {
+    int32_t found = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (*store = BENCH_PLAIN; *store < BENCH_STORES; ++*store)
+            if (is_tried(&ways[i], job, *store) && found++ == variant) return &ways[i];
+    return NULL;
 }
 
 int32_t bench_limit_ways(const collective_job *job) {
+    bench_store store;
     int32_t count = 0;
-    while (find(job, count) >= 0) count++;
+    while (find(job, count, &store)) count++;
     return count;
 }
 
-const char *bench_limit_way(const collective_job *job, int32_t way) { return ways[find(job, way)].name; }
+void bench_limit_way(const collective_job *job, int32_t variant, char *name, size_t size) {
+    static const char *const stores[BENCH_STORES] = {"", ", streaming", ", rep movsb"};
+    bench_store store;
+    const way *found = find(job, variant, &store);
+    snprintf(name, size, "%s%s%s", found->name, found->slots ? ", from copies" : "", stores[store]);
+}
 
 void bench_limit_collective_close(bench_limit_collective *limit) {
     if (!limit) return;
@@ -265,17 +312,28 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
     return NULL;
 }
 
+static void copy_aside(view *v) {
+    bench_limit_collective *limit = v->limit;
+    float(*slots)[SLOT / sizeof(float)] = limit->slots[atomic_load_explicit(&limit->arrived[v->thread][0], memory_order_relaxed) & 1];
+    for (int32_t r = 0; r < v->ranks; r++) {
+        if (r % THREADS == v->thread && v->in[r]) bench_copy(slots[r], v->in[r], limit->buffers[r].input_count, BENCH_PLAIN);
+        v->in[r] = slots[r];
+    }
+}
+
 static bool operate(void *self, const collective_job *job, const collective_player *player) {
     bench_limit_collective *limit = self;
     view v = {
         .limit = limit, .job = job, .thread = player->index, .ranks = job->ranks, .part = job->count / job->ranks, .count = job->count};
+    const way *found = find(job, job->variant, &v.store);
     for (int32_t r = 0; r < job->ranks; r++) {
         v.in[r] = limit->buffers[r].input;
         v.out[r] = limit->buffers[r].output;
     }
+    if (found->slots) copy_aside(&v);
     rendezvous(limit, v.thread);
-    ways[find(job, job->variant)].run(&v);
-    rendezvous(limit, v.thread);
+    found->run(&v);
+    if (!found->slots) rendezvous(limit, v.thread);
     return true;
 }
 

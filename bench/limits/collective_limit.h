@@ -1,5 +1,6 @@
-/* What two cores need at least: two pinned threads, plain C, each byte moved once, a spin barrier
- * before and after. With more ranks than two the two threads serve all buffers. */
+/* What two cores need at least: two pinned threads, plain C, the same streams of reads and writes
+ * on as much memory, and the spin barriers that the result needs. With more ranks than two the two
+ * threads serve all buffers. */
 #ifndef BENCH_COLLECTIVE_LIMIT_H
 #define BENCH_COLLECTIVE_LIMIT_H
 
@@ -8,10 +9,11 @@
 
 typedef struct bench_limit_collective bench_limit_collective;
 
-/* How many ways there are to carry out the operation, and the name of one. Which is fastest depends
- * on the size: all are measured. */
+/* How many ways there are to carry out the operation at this size, and the name of one: who reads,
+ * who writes, and by which stores. Which is fastest depends on the size and the machine: all are
+ * measured. */
 int32_t bench_limit_ways(const collective_job *job);
-const char *bench_limit_way(const collective_job *job, int32_t way);
+void bench_limit_way(const collective_job *job, int32_t variant, char *name, size_t size);
 
 /* Room for jobs of up to `most` floats on `ranks` ranks. NULL: no memory. */
 bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ranks, int64_t most);

@@ -5,9 +5,14 @@
 #include "pair.h"
 
 typedef struct bench_mean_dot bench_mean_dot;
+typedef struct bench_mean_dot_way {
+    int32_t threads; /* 1 or 2 */
+    bool unrolled;
+} bench_mean_dot_way;
 
 /* x (n, k) and y (k) are borrowed; expected: the right mean. NULL: no memory, or k above 1,024. */
-bench_mean_dot *bench_mean_dot_open(bench_pair *pair, const float *x, const float *y, int64_t n, int64_t k, double expected);
+bench_mean_dot *bench_mean_dot_open(bench_pair *pair, bench_mean_dot_way way, const float *x, const float *y, int64_t n, int64_t k,
+                                    double expected);
 void bench_mean_dot_close(void *self);
 bool bench_mean_dot_block(void *self, const bench_block *block, double *ns, int64_t *wrong);
 

@@ -56,14 +56,31 @@ def check_json(path):
             assert contender["median_of_rounds"] > 0, (row["name"], contender["name"])
 
 
+def check_faults(output, path):
+    """A limit is at fault exactly where something took less than 0.95 of its time; the last line counts them."""
+    rows = json.load(open(path))["rows"]
+    faults = 0
+    for row in rows:
+        others = [contender for contender in row["contenders"] if contender["kind"] != "limit"]
+        assert any(contender["kind"] == "limit" for contender in row["contenders"]), row["name"]
+        fault = any(contender["over_limit"]["median"] < 0.95 for contender in others)
+        assert row["limit_at_fault"] == fault, row["name"]
+        faults += fault
+    assert output.count("FAULT of the limit: ") == faults
+    assert output.splitlines()[-1].startswith(f"limits at fault: {faults} of {len(rows)} "), output.splitlines()[-1]
+
+
 def check_picture(path):
-    """A panel for each table; Muster's curve has a point for each size that is not 0."""
+    """Two panels for each table, out of place and in place; Muster's curve has a point for each size that is not 0."""
     space = "{http://www.w3.org/2000/svg}"
     root = xml.parse(path).getroot()
     assert root.tag == space + "svg", root.tag
     panels = [panel for panel in root.findall(space + "g") if panel.find(space + "polyline") is not None]
-    assert len(panels) == len(OPS) * 2, len(panels)
-    for panel, (ranks, op) in zip(panels, [(ranks, op) for ranks in (2, 4) for op in OPS]):
+    wanted = [(ranks, op, form) for ranks in (2, 4) for op in OPS for form in ("out of place", "in place")]
+    assert len(panels) == len(wanted), len(panels)
+    for panel, (ranks, op, form) in zip(panels, wanted):
+        title = next(text.text for text in panel.findall(space + "text") if text.get("font-weight") == "bold")
+        assert title == f"{op}, {ranks} ranks, {form}", title
         points = panel.find(space + "polyline").get("points").split()
         assert len(points) == sum(expected_size(op, ranks, size) > 0 for size in SIZES), (op, ranks, points)
 
@@ -81,6 +98,7 @@ def main():
         for size, words in zip(SIZES, rows):
             check_row(op, ranks, size, words)
     check_json("collectives.json")
+    check_faults(run.stdout, "collectives.json")
     check_picture("collectives.svg")
     refused = subprocess.run([sys.argv[1], "collectives", "--op", "sing", "--no-peers"], stdout=subprocess.PIPE, text=True)
     assert refused.returncode == 1 and "--op" in refused.stdout, refused.stdout
