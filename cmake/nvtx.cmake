@@ -9,6 +9,6 @@ endif()
 function(muster_nvtx_source target file)
   if(MUSTER_NVTX_INCLUDE_DIR)
     set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES
-      COMPILE_DEFINITIONS MST_NVTX_FOUND COMPILE_OPTIONS "-isystem;${MUSTER_NVTX_INCLUDE_DIR}")
+      COMPILE_DEFINITIONS MST_NVTX_FOUND COMPILE_OPTIONS "-isystem;${MUSTER_NVTX_INCLUDE_DIR};-Wno-frame-larger-than")
   endif()
 endfunction()

@@ -2,6 +2,8 @@
  * profiler at its first call and never again. */
 #include "nvtx_impl.h"
 
+#include "own_thread_impl.h"
+
 #ifdef MST_NVTX_FOUND
 
 #include <nvtx3/nvToolsExt.h>
@@ -14,7 +16,15 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 bool mst_nvtx_built(void) { return true; }
 
-static void open_once(void) { domain = nvtxDomainCreateA("muster"); /* NULL without a profiler */ }
+static muster_status create_domain(void *unused) {
+    (void)unused;
+    domain = nvtxDomainCreateA("muster"); /* NULL without a profiler */
+    return MUSTER_OK;
+}
+
+/* NVTX opens the profiler's library, and has large frames of its own. Without a thread there is no
+ * domain. */
+static void open_once(void) { (void)mst_own_thread_run(create_domain, NULL, "NVTX"); }
 
 bool mst_nvtx_open(void) {
     const char *path = getenv("NVTX_INJECTION64_PATH");

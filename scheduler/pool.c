@@ -1,12 +1,12 @@
 /* One worker per device, one task at a time. The caller's thread serves rank 0, unless rank 0 has a
  * thread of its own; the others wait for the epoch of the next run. */
+#include "own_thread_impl.h"
 #include "pool_state_private.h"
 #include "topology_impl.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -298,12 +298,10 @@ static muster_status start_thread(mst_pool *pool, int32_t rank) {
 
 /* Signals are for the program's own threads: the workers block all of them. */
 static muster_status start_threads(mst_pool *pool) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const sigset_t before = mst_signals_block();
     muster_status status = MUSTER_OK;
     for (int32_t rank = pool->dedicated_rank0 ? 0 : 1; rank < pool->size && status == MUSTER_OK; rank++) status = start_thread(pool, rank);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    mst_signals_restore(&before);
     return status;
 }
 

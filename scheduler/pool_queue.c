@@ -1,10 +1,10 @@
 /* Calls that no thread of the program waits for. They take their tickets when they are submitted,
  * and one thread of the pool makes them, one after another. Since it takes them in the order of
  * their tickets, it never waits for a ticket that is served after another job's. */
+#include "own_thread_impl.h"
 #include "pool_state_private.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 muster_status mst_call_queue_open(mst_call_queue *queue) {
@@ -76,11 +76,9 @@ static void *queue_main(void *context) {
 /* Signals are for the program's own threads. */
 static muster_status start(mst_pool *pool, const char *where) {
     if (pool->queue.started) return MUSTER_OK;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const sigset_t before = mst_signals_block();
     const int error = mst_memory_refuse() ? EAGAIN : pthread_create(&pool->queue.thread, NULL, queue_main, pool);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    mst_signals_restore(&before);
     if (error) return mst_error(MUSTER_SYSTEM, "%s: starting the thread of asynchronous calls: %s", where, strerror(error));
     pthread_setname_np(pool->queue.thread, "muster-calls");
     pool->queue.started = true;

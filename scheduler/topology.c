@@ -3,6 +3,7 @@
  * once in the process; affinity and quota are read each time, as they may change. */
 #include "topology_private.h"
 
+#include "own_thread_impl.h"
 #include "topology_impl.h"
 
 #include <dlfcn.h>
@@ -20,7 +21,7 @@
 #endif
 #endif
 
-enum { PATH_SIZE = 4096, TEXT_SIZE = 4096 };
+enum { TEXT_SIZE = 4096 };
 
 /* ---- text ---- */
 
@@ -52,8 +53,10 @@ double mst_topology_parse_cpu_max(const char *text) {
 
 /* ---- files ---- */
 
-static bool read_text(const char *path, char text[TEXT_SIZE]) {
-    FILE *file = fopen(path, "re");
+/* Replaces `text`, the path of a file, by what the file holds: one buffer serves for both, since
+ * the caller's stack may be small. */
+static bool read_text(char text[TEXT_SIZE]) {
+    FILE *file = fopen(text, "re");
     if (!file) return false;
     size_t length = fread(text, 1, TEXT_SIZE - 1, file);
     text[length] = '\0';
@@ -61,20 +64,16 @@ static bool read_text(const char *path, char text[TEXT_SIZE]) {
     return length > 0;
 }
 
-static bool read_number(const char *folder, const char *name, double *number) {
-    char path[PATH_SIZE], text[TEXT_SIZE];
-    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path)) return false;
-    return read_text(path, text) && sscanf(text, "%lf", number) == 1;
+static bool read_file(const char *folder, const char *name, char text[TEXT_SIZE]) {
+    return snprintf(text, TEXT_SIZE, "%s/%s", folder, name) < TEXT_SIZE && read_text(text);
 }
 
 static double folder_quota(const char *folder, bool v2) {
-    char path[PATH_SIZE], text[TEXT_SIZE];
-    if (v2) {
-        if (snprintf(path, sizeof(path), "%s/cpu.max", folder) >= (int)sizeof(path)) return 0;
-        return read_text(path, text) ? mst_topology_parse_cpu_max(text) : 0;
-    }
+    char text[TEXT_SIZE];
+    if (v2) return read_file(folder, "cpu.max", text) ? mst_topology_parse_cpu_max(text) : 0;
     double quota, period;
-    if (!read_number(folder, "cpu.cfs_quota_us", &quota) || !read_number(folder, "cpu.cfs_period_us", &period)) return 0;
+    if (!read_file(folder, "cpu.cfs_quota_us", text) || sscanf(text, "%lf", &quota) != 1) return 0;
+    if (!read_file(folder, "cpu.cfs_period_us", text) || sscanf(text, "%lf", &period) != 1) return 0;
     return cpus_of(quota, period);
 }
 
@@ -85,11 +84,11 @@ static double smaller_quota(double a, double b) {
 
 /* From the group up to the mount. A group's path may be the host's, which a container does not see:
  * its missing folders limit nothing. */
-static double quota_upwards(const char *mount, const char *group, bool v2) {
-    char folder[PATH_SIZE];
-    if (snprintf(folder, sizeof(folder), "%s%s", mount, group) >= (int)sizeof(folder)) return 0;
+static double quota_upwards(const char *mount, const char *below, const char *group, int length, bool v2) {
+    char folder[TEXT_SIZE];
+    if (snprintf(folder, sizeof(folder), "%s%s%.*s", mount, below, length, group) >= (int)sizeof(folder)) return 0;
     double quota = 0;
-    for (size_t root = strlen(mount);;) {
+    for (size_t root = strlen(mount) + strlen(below);;) {
         quota = smaller_quota(quota, folder_quota(folder, v2));
         char *slash = strrchr(folder, '/');
         if (!slash || (size_t)(slash - folder) < root) return quota;
@@ -97,32 +96,38 @@ static double quota_upwards(const char *mount, const char *group, bool v2) {
     }
 }
 
-static double quota_of_line(const char *controllers, const char *group, const char *mount) {
+/* Is "cpu" among the controllers, which commas separate? */
+static bool has_cpu(const char *controllers, const char *end) {
+    while (controllers < end) {
+        const size_t length = strcspn(controllers, ",:");
+        if (length == 3 && strncmp(controllers, "cpu", 3) == 0) return true;
+        controllers += length + 1;
+    }
+    return false;
+}
+
+/* A line is "number:controllers:group"; v2 has no controllers. */
+static double quota_of_line(const char *line, int length, const char *mount) {
     static const char *const v2_mounts[] = {"", "/unified"}, *const v1_mounts[] = {"/cpu", "/cpu,cpuacct"};
-    bool v2 = *controllers == '\0';
-    if (!v2 && strcmp(controllers, "cpu") != 0 && strncmp(controllers, "cpu,", 4) != 0 && !strstr(controllers, ",cpu")) return 0;
+    const char *controllers = memchr(line, ':', (size_t)length), *end = line + length;
+    const char *colon = controllers ? memchr(controllers + 1, ':', (size_t)(end - controllers - 1)) : NULL;
+    if (!colon) return 0;
+    const bool v2 = colon == controllers + 1;
+    if (!v2 && !has_cpu(controllers + 1, colon)) return 0;
     double quota = 0;
     for (int32_t i = 0; i < 2; i++) {
-        char folder[PATH_SIZE];
-        if (snprintf(folder, sizeof(folder), "%s%s", mount, v2 ? v2_mounts[i] : v1_mounts[i]) >= (int)sizeof(folder)) continue;
-        quota = smaller_quota(quota, quota_upwards(folder, group, v2));
+        const char *below = v2 ? v2_mounts[i] : v1_mounts[i];
+        quota = smaller_quota(quota, quota_upwards(mount, below, colon + 1, (int)(end - colon - 1), v2));
     }
     return quota;
 }
 
-/* A line is "number:controllers:group"; v2 has no controllers. */
 double mst_topology_quota(const char *cgroup_text, const char *mount) {
     double quota = 0;
     while (*cgroup_text) {
-        char line[TEXT_SIZE];
-        size_t length = strcspn(cgroup_text, "\n");
-        snprintf(line, sizeof(line), "%.*s", (int)length, cgroup_text);
+        const size_t length = strcspn(cgroup_text, "\n");
+        quota = smaller_quota(quota, quota_of_line(cgroup_text, (int)length, mount));
         cgroup_text += length + (cgroup_text[length] == '\n');
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group) continue;
-        *group = '\0';
-        quota = smaller_quota(quota, quota_of_line(controllers + 1, group + 1, mount));
     }
     return quota;
 }
@@ -130,11 +135,11 @@ double mst_topology_quota(const char *cgroup_text, const char *mount) {
 void mst_topology_kernel_cores(const char *folder, const cpu_set_t *set, int32_t core_of[CPU_SETSIZE]) {
     for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         core_of[cpu] = cpu;
-        char path[PATH_SIZE], text[TEXT_SIZE];
+        char text[TEXT_SIZE];
         cpu_set_t siblings;
         if (!CPU_ISSET(cpu, set)) continue;
-        if (snprintf(path, sizeof(path), "%s/cpu%d/topology/thread_siblings_list", folder, (int)cpu) >= (int)sizeof(path)) continue;
-        if (!read_text(path, text) || !mst_topology_parse_list(text, &siblings)) continue;
+        if (snprintf(text, sizeof(text), "%s/cpu%d/topology/thread_siblings_list", folder, (int)cpu) >= (int)sizeof(text)) continue;
+        if (!read_text(text) || !mst_topology_parse_list(text, &siblings)) continue;
         for (int32_t other = 0; other < cpu; other++) {
             if (!CPU_ISSET(other, &siblings)) continue;
             core_of[cpu] = other;
@@ -227,9 +232,17 @@ static bool open_hwloc(void) {
 static bool open_hwloc(void) { return false; }
 #endif
 
+static muster_status try_hwloc(void *known) {
+    *(bool *)known = open_hwloc();
+    return MUSTER_OK;
+}
+
+/* hwloc runs on a thread of its own: its plugins need a large stack, and may start threads. */
 static void read_machine(void) {
+    bool known = false;
     for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) machine.core_of[cpu] = cpu;
-    if (open_hwloc()) return;
+    (void)mst_own_thread_run(try_hwloc, &known, "muster_runtime_open: hwloc");
+    if (known) return;
     cpu_set_t all;
     memset(&all, 255, sizeof(all));
     mst_topology_kernel_cores("/sys/devices/system/cpu", &all, machine.core_of);
@@ -248,8 +261,8 @@ static void allowed_cpus(cpu_set_t *set) {
 
 /* Whole CPUs that the quota is worth, rounded up, at least 1; 0: no quota. */
 static int32_t quota_limit(void) {
-    char text[TEXT_SIZE];
-    if (!read_text("/proc/self/cgroup", text)) return 0;
+    char text[TEXT_SIZE] = "/proc/self/cgroup";
+    if (!read_text(text)) return 0;
     double quota = mst_topology_quota(text, "/sys/fs/cgroup");
     return quota > 0 && quota < CPU_SETSIZE ? (int32_t)ceil(quota) : 0;
 }

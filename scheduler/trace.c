@@ -71,8 +71,14 @@ static void put_microseconds(FILE *file, const char *key, int64_t ns) {
 
 /* ---- events ---- */
 
+/* Not on the stack, which may be small. */
+typedef struct file_paths {
+    char target[PATH_MAX], made[PATH_MAX];
+} file_paths;
+
 typedef struct writer {
     FILE *file;
+    file_paths *paths;
     timescale scale;
     mst_recorded *events; /* room for the longest ring */
     int64_t capacity;
@@ -185,14 +191,13 @@ static int write_and_close(writer *w, const mst_trace_track *tracks, int32_t cou
 }
 
 static muster_status write_file(writer *w, const mst_trace_track *tracks, int32_t count, const char *path, const char *where) {
-    char target[PATH_MAX], made[PATH_MAX];
-    MUSTER_TRY(resolve(path, target, where));
-    w->file = open_temporary(target, made);
+    MUSTER_TRY(resolve(path, w->paths->target, where));
+    w->file = open_temporary(w->paths->target, w->paths->made);
     if (!w->file) return refused(where, path, errno);
     int error = write_and_close(w, tracks, count);
-    if (!error && rename(made, target) != 0) error = errno;
+    if (!error && rename(w->paths->made, w->paths->target) != 0) error = errno;
     if (!error) return MUSTER_OK;
-    unlink(made);
+    unlink(w->paths->made);
     return refused(where, path, error);
 }
 
@@ -205,10 +210,16 @@ muster_status mst_trace_write(const mst_trace_track *tracks, int32_t count, cons
     size_t bytes = (size_t)w.capacity * sizeof(mst_recorded);
     w.events = mst_alloc_uninitialised(bytes);
     if (!w.events) return mst_out_of_memory(where, (int64_t)bytes);
+    w.paths = mst_alloc_uninitialised(sizeof *w.paths);
+    if (!w.paths) {
+        mst_free(w.events);
+        return mst_out_of_memory(where, sizeof *w.paths);
+    }
     w.scale.ticks_per_ns = mst_ticks_per_ns();
     w.scale.ticks = mst_ticks();
     w.scale.ns = mst_now_ns();
     muster_status status = write_file(&w, tracks, count, path, where);
+    mst_free(w.paths);
     mst_free(w.events);
     return status;
 }

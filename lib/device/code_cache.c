@@ -63,16 +63,14 @@ static bool folder_path(char path[PATH_SIZE]) {
     return length > 0 && length < PATH_SIZE;
 }
 
-/* Creates the folder and the missing folders above it. */
-static void make_folders(const char *path) {
-    char part[PATH_SIZE];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+/* Creates the folder and the missing folders above it. Changes the path only while it runs. */
+static void make_folders(char *path) {
+    for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = 0;
-        (void)mkdir(part, 0700);
+        (void)mkdir(path, 0700);
         *at = '/';
     }
-    (void)mkdir(part, 0700);
+    (void)mkdir(path, 0700);
 }
 
 /* Opens the folder; -1: no cache. The caller uses the descriptor, so that the folder that was

@@ -283,7 +283,7 @@ typedef struct mst_blas {
 } mst_blas;
 /* Reference counted. The first open without keep_threads sets OpenBLAS to one thread. */
 muster_status mst_blas_open(bool keep_threads);
-/* The last close restores the number of threads that was found. */
+/* The last close restores the number of threads that was found, if it is still 1. */
 void mst_blas_close(void);
 /* Never NULL. Its functions are NULL if there is no BLAS. */
 const mst_blas *mst_blas_get(void);

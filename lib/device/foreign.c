@@ -1,5 +1,6 @@
 /* Opens libraries by soname, and keeps simulated libraries apart from real ones. */
 #include "foreign_impl.h"
+#include "own_thread_impl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -96,14 +97,28 @@ static muster_status open_locked(const mst_foreign_library *library, const char 
                      folder ? folder : "", reason);
 }
 
+/* The arguments of open_locked and open_apart_locked. A library that is opened runs code of its
+ * own, and may start threads. */
+typedef struct opening {
+    const mst_foreign_library *library;
+    const char *place; /* a folder, or the library's path */
+    void *functions;
+} opening;
+
+static muster_status run_open(void *argument) {
+    const opening *one = argument;
+    return open_locked(one->library, one->place, one->functions);
+}
+
 muster_status mst_foreign_open(const mst_foreign_library *library, void *functions) {
     const char *folder = getenv("MUSTER_CUDA_LIBRARIES");
     if (folder && !folder[0]) folder = NULL;
     if (folder && folder[0] != '/')
         return mst_error(MUSTER_UNAVAILABLE, "%s: MUSTER_CUDA_LIBRARIES: expected an absolute path, received \"%.200s\"", library->name,
                          folder);
+    opening one = {library, folder, functions};
     pthread_mutex_lock(&lock);
-    muster_status status = open_locked(library, folder, functions);
+    muster_status status = mst_own_thread_run(run_open, &one, library->name);
     pthread_mutex_unlock(&lock);
     return status;
 }
@@ -119,11 +134,18 @@ static muster_status open_apart_locked(const mst_foreign_library *library, const
     return mst_error(MUSTER_UNAVAILABLE, "%s: %.200s lacks the symbol %s", library->name, soname, missing);
 }
 
+static muster_status run_open_apart(void *argument) {
+    const opening *one = argument;
+    return open_apart_locked(one->library, one->place, one->functions);
+}
+
 muster_status mst_foreign_open_apart(const mst_foreign_library *library, const char *path, void *functions) {
     muster_status status = MUSTER_UNAVAILABLE;
     pthread_mutex_lock(&lock);
-    for (int32_t i = 0; i < (path ? 1 : library->soname_count) && status != MUSTER_OK; i++)
-        status = open_apart_locked(library, path ? path : library->sonames[i], functions);
+    for (int32_t i = 0; i < (path ? 1 : library->soname_count) && status != MUSTER_OK; i++) {
+        opening one = {library, path ? path : library->sonames[i], functions};
+        status = mst_own_thread_run(run_open_apart, &one, library->name);
+    }
     pthread_mutex_unlock(&lock);
     return status;
 }

@@ -1,6 +1,7 @@
 /* From source to kernels on all devices: every kernel on every device is one job, and several
  * threads run the jobs. */
 #include "kernel_private.h"
+#include "own_thread_impl.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -94,7 +95,9 @@ static void *build_run_jobs(void *argument) {
 static void build_run_all(build *b) {
     pthread_t threads[THREADS];
     int started = 0;
+    const sigset_t before = mst_signals_block(); /* signals are for the program's own threads */
     while (started < THREADS && started + 1 < b->job_count && pthread_create(&threads[started], NULL, build_run_jobs, b) == 0) started++;
+    mst_signals_restore(&before);
     build_run_jobs(b);
     for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
 }

@@ -142,20 +142,20 @@ muster_status muster_worker_sync(muster_worker *worker) {
 /* ---- from outside ---- */
 
 static muster_status launch_infer(const mst_kernel_launch *launch, int32_t *rank) {
-    muster_tensor tensors[MUSTER_KERNEL_PARAMETERS_MAX];
-    const int32_t count = launch->arguments && launch->count > 0 && launch->count == launch->kernel->parameter_count
+    const muster_argument *arguments = launch->arguments;
+    const int32_t count = arguments && launch->count > 0 && launch->count == launch->kernel->parameter_count
                               ? launch->count
                               : 0; /* the launch refuses other counts */
-    for (int32_t i = 0; i < count; i++)
-        tensors[i] = launch->arguments[i].type == MUSTER_BUFFER ? launch->arguments[i].tensor : muster_tensor_none();
+    /* Scalars hold "no tensor". */
+    const mst_tensor_list tensors = {count > 0 ? &arguments[0].tensor : NULL, sizeof *arguments};
     char where[256];
     snprintf(where, sizeof where, "%s: kernel '%.100s'", launch->where, launch->kernel->name);
     MUSTER_TRY(mst_runtime_infer_device(launch->kernel->object.runtime, tensors, count, where, "arguments", rank));
     for (int32_t i = 0; i < count; i++) {
         char what[160];
         snprintf(what, sizeof what, "arguments[%d] of kernel '%.100s'", (int)i, launch->kernel->name);
-        if (tensors[i].dtype != MUSTER_DTYPE_NONE && tensors[i].device >= 0)
-            MUSTER_TRY(mst_runtime_check_placed(launch->kernel->object.runtime, tensors[i], launch->where, what));
+        if (arguments[i].tensor.dtype != MUSTER_DTYPE_NONE && arguments[i].tensor.device >= 0)
+            MUSTER_TRY(mst_runtime_check_placed(launch->kernel->object.runtime, arguments[i].tensor, launch->where, what));
     }
     return MUSTER_OK;
 }

@@ -211,27 +211,28 @@ static muster_status refuse_two(const muster_runtime *runtime, const char *where
                      where, what, (int)second, first_text, what, (int)first, second_text);
 }
 
-static muster_status infer(const muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where, const char *what,
+static muster_status infer(const muster_runtime *runtime, mst_tensor_list tensors, int32_t count, const char *where, const char *what,
                            int32_t *rank) {
     int32_t first = -1;
     for (int32_t i = 0; i < count; i++) {
-        const int32_t device = tensors[i].device;
-        if (tensors[i].dtype == MUSTER_DTYPE_NONE || device == MUSTER_DEVICE_HOST) continue;
+        const muster_tensor *tensor = mst_tensor_of(tensors, i);
+        if (tensor->dtype == MUSTER_DTYPE_NONE || tensor->device == MUSTER_DEVICE_HOST) continue;
+        const int32_t device = tensor->device;
         if (device < 0 || device >= runtime->size)
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: %s[%d]: expected memory of the host or of a device from 0 to %d, received device %d", where, what, (int)i,
                              (int)runtime->size - 1, (int)device);
         if (first < 0)
             first = i;
-        else if (device != tensors[first].device)
-            return refuse_two(runtime, where, what, first, tensors[first].device, i, device);
+        else if (device != mst_tensor_of(tensors, first)->device)
+            return refuse_two(runtime, where, what, first, mst_tensor_of(tensors, first)->device, i, device);
     }
-    *rank = first < 0 ? runtime->default_device : tensors[first].device;
+    *rank = first < 0 ? runtime->default_device : mst_tensor_of(tensors, first)->device;
     return MUSTER_OK;
 }
 
-muster_status mst_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where,
-                                       const char *what, int32_t *rank) {
+muster_status mst_runtime_infer_device(muster_runtime *runtime, mst_tensor_list tensors, int32_t count, const char *where, const char *what,
+                                       int32_t *rank) {
     MUSTER_TRY(begin(runtime, where));
     return end(runtime, infer(runtime, tensors, count, where, what, rank));
 }
@@ -242,5 +243,5 @@ muster_status muster_runtime_infer_device(muster_runtime *runtime, const muster_
     if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
     if (count > 0 && !tensors)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensors: expected %d tensors, received NULL", where, (int)count);
-    return mst_runtime_infer_device(runtime, tensors, count, where, "tensors", rank);
+    return mst_runtime_infer_device(runtime, (mst_tensor_list){tensors, sizeof *tensors}, count, where, "tensors", rank);
 }

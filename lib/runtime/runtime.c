@@ -84,10 +84,15 @@ static muster_status default_devices(muster_runtime *runtime, const muster_runti
     return MUSTER_OK;
 }
 
-static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, mst_device_request *requests,
-                                  int32_t *count) {
+/* What the list of devices asks for. On the heap: the caller's stack may be small. */
+typedef struct device_list {
+    mst_device_request requests[MST_DEVICES_MAX];
+    int32_t count;
     int32_t cores[MST_DEVICES_MAX];
-    int32_t core_count = mst_topology_cores(cores, MST_DEVICES_MAX);
+} device_list;
+
+static muster_status read_devices(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
+    int32_t core_count = mst_topology_cores(list->cores, MST_DEVICES_MAX);
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
     const char *text = options->devices, *source = "devices";
     if (!text) {
@@ -98,7 +103,7 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
         MUSTER_TRY(default_devices(runtime, options, &text));
         source = "the default devices";
     }
-    return mst_device_list_read(text, source, cores, core_count, requests, count);
+    return mst_device_list_read(text, source, list->cores, core_count, list->requests, &list->count);
 }
 
 /* Logs the pending warnings of the code cache and of the backends. */
@@ -138,19 +143,25 @@ static muster_status decide_shards(muster_runtime *runtime, const muster_runtime
     return MUSTER_OK;
 }
 
+static muster_status open_listed(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
+    MUSTER_TRY(read_devices(runtime, options, list));
+    runtime->devices = mst_alloc((size_t)list->count * sizeof(mst_device *));
+    if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", list->count * (int64_t)sizeof(mst_device *));
+    for (; runtime->size < list->count; runtime->size++)
+        MUSTER_TRY(mst_device_request_open(&list->requests[runtime->size], &runtime->devices[runtime->size]));
+    return MUSTER_OK;
+}
+
 static muster_status open_devices(muster_runtime *runtime, const muster_runtime_options *options) {
-    mst_device_request requests[MST_DEVICES_MAX];
-    int32_t count;
     bool host = false;
     MUSTER_TRY(mst_code_add(&mst_ops_code));
     MUSTER_TRY(mst_code_add(&mst_collectives_code));
-    MUSTER_TRY(read_devices(runtime, options, requests, &count));
-    runtime->devices = mst_alloc((size_t)count * sizeof(mst_device *));
-    if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", count * (int64_t)sizeof(mst_device *));
-    for (; runtime->size < count; runtime->size++) {
-        MUSTER_TRY(mst_device_request_open(&requests[runtime->size], &runtime->devices[runtime->size]));
-        host |= mst_device_is_host(runtime->devices[runtime->size]);
-    }
+    device_list *list = mst_alloc(sizeof *list);
+    if (!list) return mst_out_of_memory("muster_runtime_open", sizeof *list);
+    const muster_status status = open_listed(runtime, options, list);
+    mst_free(list);
+    MUSTER_TRY(status);
+    for (int32_t r = 0; r < runtime->size; r++) host |= mst_device_is_host(runtime->devices[r]);
     log_notices(options);
     if (!host) return MUSTER_OK;
     MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));

@@ -13,9 +13,17 @@ typedef struct mst_on_device {
 /* Between mst_pool_enter and mst_pool_leave. Runs the task and synchronizes the device. */
 muster_status mst_runtime_run_on(muster_runtime *runtime, mst_on_device on);
 
+/* Tensors that lie `stride` bytes apart: an array of them, or members of other structs. */
+typedef struct mst_tensor_list {
+    const muster_tensor *first;
+    size_t stride;
+} mst_tensor_list;
+static inline const muster_tensor *mst_tensor_of(mst_tensor_list list, int32_t index) {
+    return (const muster_tensor *)((const char *)list.first + (size_t)index * list.stride);
+}
 /* muster_runtime_infer_device for the function `where`, which calls the tensors `what`. */
-muster_status mst_runtime_infer_device(muster_runtime *runtime, const muster_tensor *tensors, int32_t count, const char *where,
-                                       const char *what, int32_t *rank);
+muster_status mst_runtime_infer_device(muster_runtime *runtime, mst_tensor_list tensors, int32_t count, const char *where, const char *what,
+                                       int32_t *rank);
 
 /* Fails unless the tensor is well-formed and, if it is on a device, lies entirely within the memory
  * of one tensor of muster_runtime_tensor_create. */

@@ -1,8 +1,8 @@
 /* Threads of the server that apply queued operations, where a CPU is left for them. */
+#include "own_thread_impl.h"
 #include "server_private.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 static mst_shard *progress_find_queue(muster_server *server) {
@@ -39,16 +39,14 @@ static muster_status progress_start_thread(muster_server *server) {
 }
 
 muster_status mst_progress_start(muster_server *server, int32_t threads) {
-    sigset_t all, before;
     muster_status status = MUSTER_OK;
     if (threads == 0) return MUSTER_OK;
     server->progress = mst_alloc((size_t)threads * sizeof *server->progress);
     if (!server->progress) return mst_out_of_memory("muster_server_create", threads * (int64_t)sizeof *server->progress);
     /* Signals are delivered to the program's own threads. */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const sigset_t before = mst_signals_block();
     while (status == MUSTER_OK && server->progress_count < threads) status = progress_start_thread(server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    mst_signals_restore(&before);
     return status;
 }
 

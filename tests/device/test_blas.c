@@ -82,6 +82,16 @@ static void the_thread_setting_can_be_declined(void **state) {
     assert_int_equal(get_threads(), found);
 }
 
+static void a_setting_of_the_program_after_open_stays(void **state) {
+    (void)state;
+    NEED_LIBRARY();
+    set_threads(2);
+    assert_ok(mst_blas_open(false));
+    set_threads(3);
+    mst_blas_close();
+    assert_int_equal(get_threads(), 3);
+}
+
 static void check_absent(const char *choice, const char *reason) {
     setenv("MUSTER_BLAS", choice, 1);
     assert_ok(mst_blas_open(false));
@@ -154,6 +164,7 @@ int main(void) {
         cmocka_unit_test(opened_it_multiplies),
         cmocka_unit_test(one_thread_from_the_first_open_to_the_last_close),
         cmocka_unit_test(the_thread_setting_can_be_declined),
+        cmocka_unit_test(a_setting_of_the_program_after_open_stays),
         cmocka_unit_test_teardown(it_can_be_switched_off, unset_choice),
         cmocka_unit_test_teardown(a_missing_library_leaves_the_loaders_words, unset_choice),
         cmocka_unit_test_teardown(a_library_without_the_symbols_is_refused, unset_choice),

@@ -2,6 +2,7 @@
  * streams, memory and handles in the GPU's primary context, which all users of the GPU in the
  * process share. */
 #include "cuda_device_private.h"
+#include "own_thread_impl.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -118,7 +119,9 @@ static void close_device(mst_cuda *cuda) {
     free_host_parts(cuda);
 }
 
-static muster_status open_device(mst_cuda *cuda) {
+/* On a thread of its own: the driver and cuBLAS start threads. */
+static muster_status open_device(void *argument) {
+    mst_cuda *cuda = argument;
     if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
     MUSTER_TRY(describe(cuda));
     MUSTER_TRY(MST_CU(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
@@ -147,7 +150,7 @@ static muster_status cuda_open(const mst_device_table *table, const char *argume
                        .ordinal = ordinal};
     cuda->head.physical = ordinal + 1;
     snprintf(cuda->label, sizeof cuda->label, "cuda:%d", (int)ordinal);
-    muster_status status = open_device(cuda);
+    muster_status status = mst_own_thread_run(open_device, cuda, cuda->label);
     if (status == MUSTER_OK) {
         *device = &cuda->head;
         return MUSTER_OK;

@@ -1,6 +1,7 @@
 /* NVRTC as a compiler of device code. */
 #include "code_impl.h"
 #include "nvrtc_api_private.h"
+#include "own_thread_impl.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,8 +95,16 @@ static muster_status compile_program(const mst_code_target *target, mst_nvrtc_pr
     return mst_error(status, "NVRTC: %s: %.*s", what, FIRST_LINES, first_error(image->log));
 }
 
-static muster_status compile(const mst_code_target *target, const mst_code_program *source, mst_code_image *image) {
-    const mst_nvrtc_api *api = target->user;
+typedef struct compilation {
+    const mst_code_target *target;
+    const mst_code_program *source;
+    mst_code_image *image;
+} compilation;
+
+static muster_status compile_here(void *argument) {
+    const compilation *c = argument;
+    const mst_code_program *source = c->source;
+    const mst_nvrtc_api *api = c->target->user;
     const char **sources = mst_alloc((size_t)source->count * sizeof *sources),
                **names = sources ? mst_alloc((size_t)source->count * sizeof *names) : NULL;
     if (!names) {
@@ -108,12 +117,18 @@ static muster_status compile(const mst_code_target *target, const mst_code_progr
     }
     mst_nvrtc_program program = NULL;
     mst_nvrtc_result result = api->nvrtcCreateProgram(&program, source->text, source->name, source->count, sources, names);
-    muster_status status =
-        result == MST_NVRTC_SUCCESS ? compile_program(target, program, image) : mst_nvrtc_error(api, result, "nvrtcCreateProgram", NULL);
+    muster_status status = result == MST_NVRTC_SUCCESS ? compile_program(c->target, program, c->image)
+                                                       : mst_nvrtc_error(api, result, "nvrtcCreateProgram", NULL);
     if (program) (void)api->nvrtcDestroyProgram(&program);
     mst_free(names);
     mst_free(sources);
     return status;
+}
+
+/* A compiler needs a large stack. */
+static muster_status compile(const mst_code_target *target, const mst_code_program *source, mst_code_image *image) {
+    compilation c = {target, source, image};
+    return mst_own_thread_run(compile_here, &c, "NVRTC");
 }
 
 const mst_code_compiler mst_nvrtc_compiler = {.name = "nvrtc", .version = version, .compile = compile};

@@ -1,5 +1,6 @@
 /* OpenBLAS, opened at run time. Two lists hold every symbol that is called. */
 #include "device_impl.h"
+#include "own_thread_impl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -88,19 +89,20 @@ static bool open_library(const char *path) {
 }
 
 /* Fills the table. On failure the table stays empty and the description holds the reason. */
-static void load(void) {
+static muster_status load(void *unused) {
+    (void)unused;
     const char *asked = getenv("MUSTER_BLAS");
     const char *path = asked && asked[0] ? asked : default_soname;
     if (strcmp(path, "none") == 0) {
         snprintf(description, sizeof description, "no BLAS: MUSTER_BLAS is \"none\"");
-        return;
+        return MUSTER_OK;
     }
-    if (!open_library(path)) return;
+    if (!open_library(path)) return MUSTER_OK;
     const char *missing = find_symbols(library);
     if (missing) {
         forget_functions();
         snprintf(description, sizeof description, "no BLAS: %.150s lacks %s", path, missing);
-        return;
+        return MUSTER_OK;
     }
     const char *config = control.get_config();
     bool wide = strstr(config, "USE64BITINT") != NULL, serial = control.get_parallel() == 0;
@@ -109,32 +111,45 @@ static void load(void) {
                  wide ? "has 64-bit integers, Muster calls the variant with 32-bit integers"
                       : "is a serial build, which gives wrong results when called from several threads");
         forget_functions();
-        return;
+        return MUSTER_OK;
     }
     snprintf(description, sizeof description, "%.200s", config);
+    return MUSTER_OK;
+}
+
+/* OpenBLAS may start threads to reach this number. */
+static void set_threads(int count) {
+    const sigset_t before = mst_signals_block();
+    control.set_num_threads(count);
+    mst_signals_restore(&before);
+}
+
+/* For the first runtime. OpenBLAS starts its threads while it is opened. */
+static muster_status open_first(void) {
+    forget_functions();
+    threads_found = 0;
+    return library ? load(NULL) : mst_own_thread_run(load, NULL, "muster_runtime_open: OpenBLAS");
 }
 
 muster_status mst_blas_open(bool keep_threads) {
     pthread_mutex_lock(&lock);
-    if (opened_count++ == 0) {
-        forget_functions();
-        load();
-        threads_found = 0;
-    }
+    const muster_status status = opened_count == 0 ? open_first() : MUSTER_OK;
+    if (status == MUSTER_OK) opened_count++;
     /* The first open without keep_threads changes the setting, so that a runtime with keep_threads
      * does not keep the others from doing so. */
-    if (!keep_threads && threads_found == 0 && control.set_num_threads) {
+    if (status == MUSTER_OK && !keep_threads && threads_found == 0 && control.set_num_threads) {
         threads_found = control.get_num_threads();
-        control.set_num_threads(1);
+        set_threads(1);
     }
     pthread_mutex_unlock(&lock);
-    return MUSTER_OK;
+    return status;
 }
 
 void mst_blas_close(void) {
     pthread_mutex_lock(&lock);
     if (opened_count > 0 && --opened_count == 0) {
-        if (threads_found > 0) control.set_num_threads(threads_found);
+        /* A number other than 1 is the program's own choice since then. */
+        if (threads_found > 0 && control.get_num_threads() == 1) set_threads(threads_found);
         threads_found = 0;
         forget_functions();
         snprintf(description, sizeof description, "BLAS is not open");

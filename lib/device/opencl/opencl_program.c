@@ -1,5 +1,6 @@
 /* Opens and launches the programs of one device. */
 #include "opencl_state_private.h"
+#include "own_thread_impl.h"
 
 #include <string.h>
 
@@ -202,23 +203,36 @@ static muster_status fill(opencl_program *program, const mst_program_request *re
     return MUSTER_OK;
 }
 
+typedef struct opencl_opening {
+    opencl_program *program;
+    const mst_program_request *request;
+    mst_code_image image;
+} opencl_opening;
+
+/* On a thread of its own, since PoCL's compiler needs a large stack. */
+static muster_status fill_apart(void *argument) {
+    opencl_opening *opening = argument;
+    const mst_signal_stack saved = mst_signal_stack_save();
+    const muster_status status = fill(opening->program, opening->request, &opening->image);
+    mst_signal_stack_restore(&saved);
+    return status;
+}
+
 muster_status mst_opencl_open(mst_device *head, mst_opencl_slot *slot, const mst_program_request *request, mst_program **program,
                               char **log) {
     mst_opencl_device *device;
-    mst_code_image image = {0};
     *program = NULL;
     *log = NULL;
     MUSTER_TRY(mst_opencl_device_of(head, slot, &device));
     opencl_program *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory("OpenCL: program", sizeof *made);
     made->device = device;
-    const mst_signal_stack saved = mst_signal_stack_save();
-    muster_status status = fill(made, request, &image);
-    mst_signal_stack_restore(&saved);
-    char *said = image.log;
-    const bool found = image.found;
-    image.log = NULL;
-    mst_code_release(&image);
+    opencl_opening opening = {.program = made, .request = request};
+    const muster_status status = mst_own_thread_run(fill_apart, &opening, "OpenCL");
+    char *said = opening.image.log;
+    const bool found = opening.image.found;
+    opening.image.log = NULL;
+    mst_code_release(&opening.image);
     if (status == MUSTER_OK) {
         made->head = (mst_program){.log = said, .found = found};
         *program = &made->head;

@@ -1,5 +1,6 @@
 /* The OpenCL state of this process: the device, its sub-devices, and their context. */
 #include "opencl_state_private.h"
+#include "own_thread_impl.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -117,6 +118,16 @@ static muster_status open_with(mst_opencl *cl, char *extensions) {
     return mst_opencl_check(result, "clCreateContext", cl->name);
 }
 
+/* On a thread of its own: implementations start threads, and PoCL's compiler needs a large
+ * stack. */
+static muster_status open_state(void *extensions) {
+    const mst_signal_stack saved = mst_signal_stack_save();
+    const muster_status status = open_with(&state, extensions);
+    if (status == MUSTER_OK) (void)mst_opencl_prepare(&state);
+    mst_signal_stack_restore(&saved);
+    return status;
+}
+
 static muster_status open_locked(const mst_opencl_api *api) {
     if (ready && process == getpid()) return MUSTER_OK;
     if (ready)
@@ -124,14 +135,12 @@ static muster_status open_locked(const mst_opencl_api *api) {
                          "kernels on CPU cores: the process was forked after OpenCL had been opened, whose threads are not in this one");
     char *extensions = mst_alloc(EXTENSIONS_SIZE);
     if (!extensions) return mst_out_of_memory("OpenCL: extensions", EXTENSIONS_SIZE);
-    state = (mst_opencl){.api = api};
-    const mst_signal_stack saved = mst_signal_stack_save();
-    muster_status status = open_with(&state, extensions);
+    memset(&state, 0, sizeof state);
+    state.api = api;
+    muster_status status = mst_own_thread_run(open_state, extensions, "OpenCL");
     mst_free(extensions);
     ready = status == MUSTER_OK;
     process = getpid();
-    if (ready) (void)mst_opencl_prepare(&state);
-    mst_signal_stack_restore(&saved);
     return status;
 }
 

@@ -1,0 +1,72 @@
+/* Programs with many threads, fibers or coroutines give them small stacks. Every public call works
+ * on a stack of 64 KiB. */
+#include "embedding.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* PAINT fills the stack, so that the deepest call can be read off afterwards. */
+#ifdef MUSTER_TEST_SANITIZED /* sanitizers make frames several times larger */
+enum { STACK = 1 << 20, PAINT = 0xA5 };
+#else
+enum { STACK = 64 << 10, PAINT = 0xA5 };
+#endif
+
+typedef struct step {
+    const char *name;
+    void (*run)(embedded *e);
+} step;
+
+typedef struct visit {
+    const step *step;
+    embedded *embedded;
+} visit;
+
+static void *visit_main(void *argument) {
+    visit *v = argument;
+    v->step->run(v->embedded);
+    return NULL;
+}
+
+/* Runs the step on a stack of its own; below it lies a page that cannot be touched. Returns the
+ * bytes that were used. */
+static size_t run_small(const step *step, embedded *e) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *memory = mmap(NULL, STACK + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *stack = memory + page;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    visit v = {step, e};
+    size_t untouched = 0;
+    assert_true(memory != MAP_FAILED && mprotect(memory, page, PROT_NONE) == 0);
+    memset(stack, PAINT, STACK);
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, STACK), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, visit_main, &v), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    while (untouched < STACK && stack[untouched] == PAINT) untouched++;
+    munmap(memory, STACK + page);
+    return STACK - untouched;
+}
+
+/* The first round opens the libraries, the second finds them open. */
+static void test_every_call_fits_a_small_stack(void **state) {
+    (void)state;
+    static const step steps[] = {{"open", embedded_open},     {"call", embedded_call},       {"kernel", embedded_kernel},
+                                 {"server", embedded_server}, {"reports", embedded_reports}, {"close", embedded_close}};
+    embedded e = {.kernels = true};
+    int ran = 0;
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < sizeof steps / sizeof *steps; i++, ran++)
+            printf("%s: %zu bytes of stack\n", steps[i].name, run_small(&steps[i], &e));
+    }
+    assert_int_equal(ran, 12);
+}
+
+int main(void) {
+    setenv("MUSTER_CACHE_DIR", "off", 1); /* so that kernels are compiled */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_call_fits_a_small_stack)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
