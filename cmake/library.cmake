@@ -13,7 +13,8 @@ foreach(module IN LISTS MUSTER_MODULES)
 endforeach()
 add_library(Muster::muster ALIAS muster)
 target_link_libraries(muster PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m)
-target_link_options(muster PRIVATE LINKER:--version-script=${map})
+# nodelete: dlclose would take away code that workers of an open runtime, or threads of OpenBLAS, still run.
+target_link_options(muster PRIVATE LINKER:--version-script=${map} LINKER:-z,nodelete)
 if(NOT MUSTER_SANITIZE) # a sanitizer's runtime may be resolved only by the program
   target_link_options(muster PRIVATE LINKER:-z,defs)
 endif()
