@@ -10,6 +10,11 @@ for path in "$headers"/muster/*.h; do
     $cc -std=c11 $warnings -I"$headers" -x c header.txt
     $cxx -std=c++17 $warnings -I"$headers" -x c++ header.txt
 done
+for path in "$headers"/muster/*.hpp; do
+    name=muster/$(basename "$path")
+    printf '#include "%s"\n#include "%s"\nextern int not_empty;\n' "$name" "$name" >header.txt
+    $cxx -std=c++17 $warnings -Wold-style-cast -Wcast-qual -I"$headers" -x c++ header.txt
+done
 cat >use.txt <<'USE'
 #include "muster/muster.h"
 muster_status use(const float *x, int64_t n, float *r);

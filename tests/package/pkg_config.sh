@@ -6,6 +6,9 @@ test "$(pkg-config --modversion muster)" = "$(sed -n 's/^set(PACKAGE_VERSION "\(
 # shellcheck disable=SC2046
 "$cc" -std=c11 -Wall -Wextra -Werror "$consumer/consumer.c" -o "$work/consumer" $(pkg-config --cflags --libs muster)
 LD_LIBRARY_PATH="$libdir" "$work/consumer"
+# shellcheck disable=SC2046
+"$cxx" -std=c++17 -Wall -Wextra -Wold-style-cast -Wcast-qual -Werror "$consumer/consumer.cpp" -o "$work/consumer_cxx" $(pkg-config --cflags --libs muster)
+LD_LIBRARY_PATH="$libdir" "$work/consumer_cxx"
 # Below 1.0 the soname has the minor version, too: libmuster.so.0.1.
 version=$(pkg-config --modversion muster)
 soname=libmuster.so.${version%%.*}

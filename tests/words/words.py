@@ -11,7 +11,7 @@ import sys
 from identifiers import identifiers, words
 
 FOLDERS = "lib collectives scheduler include bench samples".split()
-SUFFIXES = {".c", ".h", ".cc", ".hh", ".cpp", ".cu", ".cuh", ".cl"}
+SUFFIXES = {".c", ".h", ".hpp", ".cc", ".hh", ".cpp", ".cu", ".cuh", ".cl"}
 HERE = pathlib.Path(__file__).parent
 
 

@@ -1,0 +1,485 @@
+// muster/muster.hpp: Muster in C++17: objects that end their handles, failures as exceptions,
+// lambdas as bodies, rules and fills. Header only.
+//
+// Every object converts to the pointer of its C handle, so that all functions of the C headers work
+// on it: muster::check(muster_variable_get(v, 0, t)).
+//
+// Failures. check, and everything here, throws muster::error with the status and the message. An
+// exception that leaves a body, a rule or a fill is caught at the edge of the C library; the call
+// that it ends throws muster::error with its text. The status is then that of the muster::error,
+// OUT_OF_MEMORY for std::bad_alloc, else USER. Destructors throw nothing: they drop the status of
+// the end.
+//
+// Lifetimes. An object keeps its runtime open: the runtime closes when the last of its objects is
+// gone, which must not happen in a body. A function keeps its body, and a server its rules, until
+// the library cannot call them any more. Tensors are views, whose memory must stay valid as in C.
+// Objects move, and do not copy.
+//
+// Threads. As in C. A body is called by several threads at the same time, and so through a const
+// reference: a mutable lambda does not compile. What a lambda captures by reference must allow it.
+#ifndef MUSTER_HPP
+#define MUSTER_HPP
+
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "muster/muster.h"
+
+namespace muster {
+
+class error : public std::runtime_error {
+  public:
+    error(muster_status status, const std::string &message) : std::runtime_error(message), status_(status) {}
+    muster_status status() const noexcept { return status_; }
+
+  private:
+    muster_status status_;
+};
+
+// Throws the last error of this thread if the status says that there is one.
+inline void check(muster_status status) {
+    if (status != MUSTER_OK) throw error(status, muster_last_error());
+}
+
+namespace detail {
+
+// The status of a function of the program: its own, OK where it returns nothing, or that of its
+// exception.
+template <class Call> muster_status guarded(const Call &call) noexcept {
+    try {
+        if constexpr (std::is_void_v<decltype(call())>) {
+            call();
+            return MUSTER_OK;
+        } else {
+            return call();
+        }
+    } catch (const error &failure) {
+        return muster_fail(failure.status(), failure.what());
+    } catch (const std::bad_alloc &failure) {
+        return muster_fail(MUSTER_OUT_OF_MEMORY, failure.what());
+    } catch (const std::exception &failure) {
+        return muster_fail(MUSTER_USER, failure.what());
+    } catch (...) {
+        return muster_fail(MUSTER_USER, "an exception that is no std::exception");
+    }
+}
+
+template <class Function> muster_status run_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) noexcept {
+    return guarded([&] { return (*static_cast<const Function *>(user))(worker, in, out); });
+}
+
+template <class Function>
+muster_status run_rule(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
+                       double scale) noexcept {
+    return guarded([&] { return (*static_cast<const Function *>(user))(dtype, value, tensor, first, count, scale); });
+}
+
+template <class Function>
+muster_status run_fill(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count) noexcept {
+    return guarded([&] { return (*static_cast<const Function *>(user))(index, dtype, value, first, count); });
+}
+
+template <class Function> void run_log(void *user, const char *line) noexcept {
+    try {
+        (*static_cast<const Function *>(user))(line);
+    } catch (...) { // a line that cannot be logged is lost
+    }
+}
+
+// What a C handle uses and must outlive it: closures of any type.
+using closures = std::vector<std::shared_ptr<const void>>;
+
+// An open runtime, shared by the objects made with it, and closed with the last of them.
+struct open_runtime {
+    open_runtime(const muster_runtime_options &options, std::shared_ptr<const void> log) : kept{std::move(log)} {
+        check(muster_runtime_open(&options, &handle));
+    }
+    open_runtime(const open_runtime &) = delete;
+    open_runtime &operator=(const open_runtime &) = delete;
+    ~open_runtime() { static_cast<void>(muster_runtime_close(handle)); }
+
+    // Takes closures that the library may call until the runtime closes.
+    void adopt(closures &&orphans) {
+        const std::lock_guard<std::mutex> guard(lock);
+        for (auto &orphan : orphans) kept.push_back(std::move(orphan));
+    }
+
+    muster_runtime *handle = nullptr;
+
+  private:
+    std::mutex lock;
+    closures kept;
+};
+
+// A handle that `end` ends. If `end` refuses (inside a body, say), the library may still call the
+// closures, and the runtime keeps them.
+template <class Handle, muster_status (*end)(Handle *)> class object {
+  public:
+    object(const object &) = delete;
+    object &operator=(const object &) = delete;
+    object(object &&other) noexcept
+        : runtime_(std::move(other.runtime_)), closures_(std::move(other.closures_)), handle_(std::exchange(other.handle_, nullptr)) {}
+    object &operator=(object &&other) noexcept {
+        if (this != &other) {
+            destroy();
+            runtime_ = std::move(other.runtime_);
+            closures_ = std::move(other.closures_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    ~object() { destroy(); }
+
+    operator Handle *() const noexcept { return handle_; }
+    Handle *get() const noexcept { return handle_; }
+    const std::shared_ptr<open_runtime> &shared() const noexcept { return runtime_; }
+
+  protected:
+    explicit object(std::shared_ptr<open_runtime> runtime = nullptr) : runtime_(std::move(runtime)) {}
+
+    // Keeps a copy of the function, and gives the pointer that the library passes as `user`.
+    template <class Function> void *keep(Function &&function) {
+        auto kept = std::make_shared<const std::decay_t<Function>>(std::forward<Function>(function));
+        closures_.push_back(kept);
+        return const_cast<void *>(static_cast<const void *>(kept.get()));
+    }
+
+    std::shared_ptr<open_runtime> runtime_;
+    closures closures_;
+    Handle *handle_ = nullptr;
+
+  private:
+    void destroy() noexcept {
+        if (!handle_) return;
+        if (end(std::exchange(handle_, nullptr)) != MUSTER_OK && !closures_.empty()) runtime_->adopt(std::move(closures_));
+        closures_.clear();
+        runtime_.reset();
+    }
+};
+
+} // namespace detail
+
+// ---- tensors: views of the program's memory ----
+
+// The dtype of a C++ type. f16 and bf16 have none: muster_tensor_make takes the dtype by name.
+template <class T> constexpr muster_dtype dtype_of() noexcept {
+    using element = std::remove_cv_t<T>;
+    constexpr bool integer = std::is_integral_v<element> && !std::is_same_v<element, bool>;
+    constexpr bool is_signed = std::is_signed_v<element>;
+    constexpr muster_dtype dtype = std::is_same_v<element, bool>                  ? MUSTER_BOOL
+                                   : std::is_same_v<element, float>               ? MUSTER_F32
+                                   : std::is_same_v<element, double>              ? MUSTER_F64
+                                   : integer && sizeof(element) == 1              ? (is_signed ? MUSTER_I8 : MUSTER_U8)
+                                   : integer && sizeof(element) == 2 && is_signed ? MUSTER_I16
+                                   : integer && sizeof(element) == 4              ? (is_signed ? MUSTER_I32 : MUSTER_U32)
+                                   : integer && sizeof(element) == 8              ? (is_signed ? MUSTER_I64 : MUSTER_U64)
+                                                                                  : MUSTER_DTYPE_NONE;
+    static_assert(dtype != MUSTER_DTYPE_NONE, "expected an element type that Muster has: bool, float, double, an integer (no uint16_t)");
+    return dtype;
+}
+
+// tensor(pointer, {n, k}): n rows of k elements; tensor(&x): a scalar. The pointer may be const, as
+// for muster_f32.
+template <class T> muster_tensor tensor(T *data, std::initializer_list<int64_t> shape = {}) {
+    return muster_tensor_make(dtype_of<T>(), const_cast<std::remove_cv_t<T> *>(data), static_cast<int32_t>(shape.size()), shape.begin());
+}
+
+// tensor(values): all elements of a std::vector, std::array, std::span or another object with
+// data() and size(), in one dimension. tensor(values, {n, k}): the same elements in that shape;
+// SHAPE_MISMATCH if their number is another.
+template <class Values, class = decltype(std::declval<Values &>().data())>
+muster_tensor tensor(Values &values, std::initializer_list<int64_t> shape) {
+    const muster_tensor view = tensor(values.data(), shape);
+    const auto count = static_cast<int64_t>(values.size());
+    if (muster_tensor_count(view) != count)
+        throw error(MUSTER_SHAPE_MISMATCH, "muster::tensor: shape: expected one of " + std::to_string(count) +
+                                               " elements, received one of " + std::to_string(muster_tensor_count(view)));
+    return view;
+}
+template <class Values, class = decltype(std::declval<Values &>().data())> muster_tensor tensor(Values &values) {
+    return tensor(values.data(), {static_cast<int64_t>(values.size())});
+}
+
+// ---- the objects ----
+
+struct runtime_options : muster_runtime_options {
+    runtime_options() { muster_runtime_options_init(this); }
+};
+
+// Opens the devices. The runtime closes when this object and all objects made with it are gone.
+class runtime {
+  public:
+    explicit runtime(const char *devices = nullptr) : runtime(with_devices(devices)) {}
+    explicit runtime(const muster_runtime_options &options) : handle_(std::make_shared<detail::open_runtime>(options, nullptr)) {}
+    // log(const char *line) instead of options.log.
+    template <class Log> runtime(muster_runtime_options options, Log log) {
+        auto kept = std::make_shared<const Log>(std::move(log));
+        options.log = detail::run_log<Log>;
+        options.log_user = const_cast<Log *>(kept.get());
+        handle_ = std::make_shared<detail::open_runtime>(options, std::move(kept));
+    }
+
+    operator muster_runtime *() const noexcept { return handle_->handle; }
+    muster_runtime *get() const noexcept { return handle_->handle; }
+    const std::shared_ptr<detail::open_runtime> &shared() const noexcept { return handle_; }
+    int32_t size() const noexcept { return muster_runtime_size(get()); }
+    std::string description() const { return muster_runtime_description(get()); }
+
+  private:
+    static runtime_options with_devices(const char *devices) {
+        runtime_options options;
+        options.devices = devices;
+        return options;
+    }
+    std::shared_ptr<detail::open_runtime> handle_;
+};
+
+class variable : public detail::object<muster_variable, muster_variable_destroy> {
+  public:
+    variable(const runtime &owner, const char *name, muster_tensor value) : object(owner.shared()) {
+        check(muster_variable_create(owner, name, value, &handle_));
+    }
+};
+
+// A call that has begun. The destructor waits for its end, and drops its status.
+class pending : public detail::object<muster_pending, muster_pending_destroy> {
+  public:
+    bool done() const {
+        int32_t done = 0;
+        check(muster_pending_test(handle_, &done));
+        return done != 0;
+    }
+    // Throws the failure of the call. Refused in a body and after fork, as in C; the handle then
+    // stays, which only the message tells from a call that failed with the same status.
+    void wait() {
+        const muster_status status = muster_pending_wait(handle_);
+        const bool refused = status == MUSTER_BAD_STATE && std::string(muster_last_error()).rfind("muster_pending_wait: ", 0) == 0;
+        if (!refused) handle_ = nullptr;
+        check(status);
+    }
+
+  private:
+    friend class function;
+    explicit pending(std::shared_ptr<detail::open_runtime> runtime) : object(std::move(runtime)) {}
+};
+
+struct call_options : muster_call_options {
+    call_options() { muster_call_options_init(this); }
+};
+
+// The tensors of a call: a list in braces, a vector or an array. Nothing is copied.
+class tensors {
+  public:
+    tensors(std::initializer_list<muster_tensor> list) noexcept : tensors(std::data(list), list.size()) {}
+    tensors(const std::vector<muster_tensor> &list) noexcept : tensors(list.data(), list.size()) {}
+    tensors(const muster_tensor *data, std::size_t count) noexcept : data_(data), count_(static_cast<int32_t>(count)) {}
+    const muster_tensor *data() const noexcept { return data_; }
+    int32_t count() const noexcept { return count_; }
+
+  private:
+    const muster_tensor *data_;
+    int32_t count_;
+};
+
+// A function. Its body is body(muster_worker *, const muster_tensor *in, muster_tensor *out), which
+// returns nothing or a muster_status.
+class function : public detail::object<muster_function, muster_function_destroy> {
+  public:
+    template <class Body> function(const runtime &owner, const char *name, Body &&body) : object(owner.shared()) {
+        using kept = std::decay_t<Body>;
+        static_assert(std::is_invocable_v<const kept &, muster_worker *, const muster_tensor *, muster_tensor *>,
+                      "expected a body that can be called as const: body(muster_worker *, const muster_tensor *in, muster_tensor *out)");
+        void *user = keep(std::forward<Body>(body));
+        check(muster_function_create(owner, name, detail::run_body<kept>, user, &handle_));
+    }
+
+    function &input(const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode) {
+        check(muster_function_input(handle_, name, dtype, ndim, mode));
+        return *this;
+    }
+    function &output(const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode) {
+        check(muster_function_output(handle_, name, dtype, ndim, mode));
+        return *this;
+    }
+    function &uses(muster_variable *used, muster_variable_use use) {
+        check(muster_function_variable(handle_, used, use));
+        return *this;
+    }
+    function &updates(muster_variable *updated, muster_collect_mode mode) {
+        check(muster_function_update(handle_, updated, mode));
+        return *this;
+    }
+
+    // Calls it, with the tensors in the order of the description.
+    void operator()(tensors inputs, tensors outputs = {}, const muster_call_options *options = nullptr) const {
+        check(muster_function_call(handle_, inputs.data(), inputs.count(), outputs.data(), outputs.count(), options));
+    }
+    void single(tensors inputs, tensors outputs = {}, const muster_call_options *options = nullptr) const {
+        check(muster_function_call_single(handle_, inputs.data(), inputs.count(), outputs.data(), outputs.count(), options));
+    }
+    // The function must outlive the pending call.
+    [[nodiscard]] pending async(tensors inputs, tensors outputs = {}, const muster_call_options *options = nullptr) const {
+        pending begun(runtime_);
+        check(muster_function_call_async(handle_, inputs.data(), inputs.count(), outputs.data(), outputs.count(), options, &begun.handle_));
+        return begun;
+    }
+};
+
+class kernel : public detail::object<muster_kernel, muster_kernel_destroy> {
+  public:
+    kernel(const runtime &owner, const char *name, const char *source, const std::vector<int32_t> &parameters,
+           const muster_kernel_options *options = nullptr)
+        : object(owner.shared()) {
+        const auto count = static_cast<int32_t>(parameters.size());
+        check(muster_kernel_create(owner, name, source, parameters.data(), count, options, &handle_));
+    }
+};
+
+struct server_options : muster_server_options {
+    server_options() { muster_server_options_init(this); }
+};
+
+class server : public detail::object<muster_server, muster_server_destroy> {
+  public:
+    server(const runtime &owner, const char *name, tensors values, const muster_server_options *options = nullptr)
+        : object(owner.shared()) {
+        check(muster_server_create(owner, name, values.data(), values.count(), options, &handle_));
+    }
+    server(const runtime &owner, const char *name, const std::vector<muster_variable *> &variables,
+           const muster_server_options *options = nullptr)
+        : object(owner.shared()) {
+        check(muster_server_create_from(owner, name, variables.data(), static_cast<int32_t>(variables.size()), options, &handle_));
+    }
+    // The initial values are those of fill(int32_t index, muster_dtype, void *value, int64_t first,
+    // int64_t count), which is called in here only; the tensors' own are ignored.
+    template <class Fill>
+    server(const runtime &owner, const char *name, tensors values, server_options options, const Fill &fill) : object(owner.shared()) {
+        options.fill = detail::run_fill<Fill>;
+        options.fill_user = const_cast<void *>(static_cast<const void *>(&fill));
+        check(muster_server_create(owner, name, values.data(), values.count(), &options, &handle_));
+    }
+
+    // Adds rule(muster_dtype, void *value, const void *tensor, int64_t first, int64_t count, double
+    // scale); gives its number for sends.
+    template <class Rule> muster_rule add_rule(const char *name, Rule &&rule) {
+        muster_rule number = 0;
+        void *user = keep(std::forward<Rule>(rule));
+        const muster_status status = muster_server_add_rule(handle_, name, detail::run_rule<std::decay_t<Rule>>, user, &number);
+        if (status != MUSTER_OK) closures_.pop_back();
+        check(status);
+        return number;
+    }
+};
+
+// A client of a thread of the program.
+class client : public detail::object<muster_client, muster_client_close> {
+  public:
+    explicit client(const server &served) : object(served.shared()) { check(muster_client_open(served, &handle_)); }
+    void send(int32_t index, muster_rule rule, muster_tensor tensor, double scale = 1) {
+        check(muster_client_send(handle_, index, rule, scale, tensor, 0, nullptr));
+    }
+    void receive(int32_t index, muster_tensor tensor) { check(muster_client_receive(handle_, index, tensor, nullptr)); }
+};
+
+// Training over a server, of one worker: made inside a body by muster_driver_create,
+// muster_downpour_create or muster_easgd_create, and gone before the runtime closes.
+class driver : public detail::object<muster_driver, muster_driver_destroy> {
+  public:
+    using creator = muster_status (*)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
+    driver(creator create, muster_worker *worker, muster_server *server, const muster_driver_options *options = nullptr) {
+        check(create(worker, server, options, &handle_));
+    }
+    bool step(muster_worker *worker, int64_t step, const std::vector<muster_tensor> &parameters,
+              const std::vector<muster_tensor> &gradients = {}) {
+        int32_t integrated = 0;
+        check(muster_driver_step(handle_, worker, step, parameters.data(), gradients.empty() ? nullptr : gradients.data(),
+                                 static_cast<int32_t>(parameters.size()), &integrated));
+        return integrated != 0;
+    }
+};
+
+namespace detail {
+inline muster_status end_buffer(muster_buffer *buffer) {
+    muster_buffer_destroy(buffer);
+    return MUSTER_OK;
+}
+} // namespace detail
+
+class buffer : public detail::object<muster_buffer, detail::end_buffer> {
+  public:
+    buffer(muster_dtype dtype, int32_t ndim, double oversize = 1) { check(muster_buffer_create(dtype, ndim, oversize, &handle_)); }
+    muster_tensor tensor() const noexcept { return muster_buffer_tensor(handle_); }
+};
+
+// A tensor in the memory of a device, destroyed with this object.
+class device_tensor {
+  public:
+    device_tensor(const runtime &owner, const char *device, muster_dtype dtype, std::initializer_list<int64_t> shape)
+        : runtime_(owner.shared()) {
+        check(muster_runtime_tensor_create(owner, device, dtype, static_cast<int32_t>(shape.size()), shape.begin(), &tensor_));
+    }
+    device_tensor(device_tensor &&other) noexcept
+        : runtime_(std::move(other.runtime_)), tensor_(std::exchange(other.tensor_, muster_tensor_none())) {}
+    device_tensor &operator=(device_tensor &&other) noexcept {
+        std::swap(runtime_, other.runtime_);
+        std::swap(tensor_, other.tensor_);
+        return *this;
+    }
+    ~device_tensor() {
+        if (runtime_) static_cast<void>(muster_runtime_tensor_destroy(runtime_->handle, tensor_));
+    }
+    operator muster_tensor() const noexcept { return tensor_; }
+
+  private:
+    std::shared_ptr<detail::open_runtime> runtime_;
+    muster_tensor tensor_ = muster_tensor_none();
+};
+
+// Memory that is registered (page-locked for GPUs) while this object lives.
+class registration {
+  public:
+    registration(const runtime &owner, void *address, int64_t bytes) : runtime_(owner.shared()), address_(address) {
+        check(muster_runtime_register(owner, address, bytes));
+    }
+    registration(registration &&other) noexcept : runtime_(std::move(other.runtime_)), address_(other.address_) {}
+    registration &operator=(registration &&other) noexcept {
+        std::swap(runtime_, other.runtime_);
+        std::swap(address_, other.address_);
+        return *this;
+    }
+    ~registration() {
+        if (runtime_) static_cast<void>(muster_runtime_unregister(runtime_->handle, address_));
+    }
+
+  private:
+    std::shared_ptr<detail::open_runtime> runtime_;
+    void *address_;
+};
+
+// A part of a communicator, released with this object inside the same body.
+class part {
+  public:
+    part(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key) : worker_(worker) {
+        check(muster_worker_split(worker, communicator, color, key, &handle_));
+    }
+    part(const part &) = delete;
+    part &operator=(const part &) = delete;
+    ~part() { static_cast<void>(muster_worker_release(worker_, handle_)); }
+    operator muster_communicator *() const noexcept { return handle_; }
+
+  private:
+    muster_worker *worker_;
+    muster_communicator *handle_ = nullptr;
+};
+
+} // namespace muster
+
+#endif
