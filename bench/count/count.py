@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Counts the instructions of a call on one device, which do not depend on what else the machine does.
+
+usage: count.py MUSTER-BENCH-COUNT
+
+Each case runs twice under callgrind, with FEW and with MANY calls: the difference is what the calls took, and its parts by function
+show where. The loop around them is counted in the same way and taken off.
+"""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+FEW, MANY = 200, 2200
+LIMITS = {'empty': 350, 'two-in-one-out': 650}  # instructions a call
+LEAST = 4  # instructions a call: functions below are not listed
+
+
+def instructions(program, case, calls):
+    """The instructions of each function of a run, without those of the functions that it calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, 'out')
+        subprocess.run(['valgrind', '--tool=callgrind', f'--callgrind-out-file={out}', program, case, str(calls)],
+                       check=True, stderr=subprocess.DEVNULL)
+        text = subprocess.run(['callgrind_annotate', '--threshold=100', '--show-percs=no', out], check=True,
+                              capture_output=True, text=True).stdout
+    counts = {}
+    for line in text.splitlines():
+        found = re.match(r'\s*([\d,]+)\s+\S*?:(.+?)(?: \[.*\])?$', line)
+        if found:
+            name = found[2].split("'")[0]
+            counts[name] = counts.get(name, 0) + int(found[1].replace(',', ''))
+    if not counts:
+        sys.exit(f'count.py: callgrind_annotate said nothing about {case}')
+    return counts
+
+
+def per_call(program, case):
+    few, many = instructions(program, case, FEW), instructions(program, case, MANY)
+    return {name: (count - few.get(name, 0)) / (MANY - FEW) for name, count in many.items()}
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    program = sys.argv[1]
+    loop = sum(per_call(program, 'loop').values())
+    print(f'the loop alone: {loop:.0f} instructions')
+    missed = 0
+    for case, limit in LIMITS.items():
+        parts = per_call(program, case)
+        total = sum(parts.values()) - loop
+        missed += total > limit
+        print(f'{case}: {total:.0f} instructions, at most {limit}{": MISSED" if total > limit else ""}')
+        for name, count in sorted(parts.items(), key=lambda part: -part[1]):
+            if count >= LEAST:
+                print(f'{count:10.0f}  {name}')
+    return 1 if missed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
