@@ -29,17 +29,32 @@ void mst_counter_publish(mst_counter *counter, uint64_t value) {
 static bool stopped(const mst_wait *wait) { return wait->stop && wait->stop(wait->context); }
 
 /* true: the value was reached. */
+static bool look_often(const _Atomic uint64_t *value, uint64_t target) {
+    for (int32_t look = 0; look < POLLS; look++) {
+        if (atomic_load(value) >= target) return true;
+        mst_pause();
+    }
+    return false;
+}
+
+/* true: the value was reached. */
 static bool spin(const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait, int64_t spin_ns) {
-    uint64_t limit = (uint64_t)((double)spin_ns * mst_ticks_per_ns());
-    uint64_t start = mst_ticks();
+    const double ticks_per_ns = mst_ticks_per_ns();
+    const uint64_t limit = (uint64_t)((double)spin_ns * ticks_per_ns), start = mst_ticks();
+    mst_spin_watch watch = {.last = start, .most = (uint64_t)(MST_SPIN_INTERRUPTED_NS * ticks_per_ns)};
+    bool in_time, stop = false;
     do {
-        for (int32_t look = 0; look < POLLS; look++) {
-            if (atomic_load(value) >= target) return true;
-            mst_pause();
-        }
-        if (stopped(wait)) break;
-    } while (mst_ticks() - start < limit);
-    return atomic_load(value) >= target;
+        in_time = look_often(value, target);
+        stop = !in_time && stopped(wait);
+        mst_spin_watch_read(&watch, mst_ticks());
+    } while (!in_time && !stop && watch.last - start < limit);
+    if (!in_time) in_time = atomic_load(value) >= target;
+    if (!wait->spin) return in_time;
+    if (watch.interrupted || (!in_time && !stop))
+        mst_spin_wasted(wait->spin, watch.interrupted);
+    else
+        mst_spin_paid(wait->spin);
+    return in_time;
 }
 
 /* Ends also when the CPU has been away for long: then it went to another program, which would take
@@ -88,10 +103,22 @@ static mst_wait_result sleep_until(mst_eventcount *eventcount, const _Atomic uin
     return atomic_load(value) >= target ? MST_REACHED : result;
 }
 
+/* The rest of a wait that has spun for spin_ns in vain. The spin counts with its full length even if
+ * an abort ended it: the sleep then checks for the abort first. */
+static mst_wait_result sleep_after_spin(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait,
+                                        int64_t spin_ns) {
+    const int64_t left_ns = wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns;
+    if (!wait->spin || wait->spin_ns == 0) return sleep_until(eventcount, value, target, wait, left_ns);
+    const int64_t start_ns = mst_now_ns();
+    const mst_wait_result result = sleep_until(eventcount, value, target, wait, left_ns);
+    if (result != MST_TIMED_OUT) mst_spin_slept(wait->spin, spin_ns + mst_now_ns() - start_ns, wait->spin_ns);
+    return result;
+}
+
 mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait) {
     if (__builtin_expect(mst_wait_test_hook != NULL, 0)) mst_wait_test_hook();
     if (atomic_load(value) >= target) return MST_REACHED;
-    int64_t spin_ns = wait->spin_ns;
+    int64_t spin_ns = wait->spin ? mst_spin_ns(wait->spin, wait->spin_ns) : wait->spin_ns;
     if (wait->timeout_ns >= 0 && spin_ns > wait->timeout_ns) spin_ns = wait->timeout_ns;
     if (spin_ns > 0 && spin(value, target, wait, spin_ns)) return MST_REACHED;
     if (wait->yields > 0 && yield(value, target, wait)) return MST_REACHED;
@@ -100,7 +127,5 @@ mst_wait_result mst_eventcount_wait(mst_eventcount *eventcount, const _Atomic ui
         bool stop = stopped(wait);
         return atomic_load(value) >= target ? MST_REACHED : stop ? MST_STOPPED : MST_TIMED_OUT;
     }
-    /* The spin counts with its full length even if an abort ended it: the sleep then checks for the
-     * abort first. */
-    return sleep_until(eventcount, value, target, wait, wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns);
+    return sleep_after_spin(eventcount, value, target, wait, spin_ns);
 }

@@ -12,6 +12,7 @@
 
 #include "clock_impl.h"
 #include "memory_impl.h"
+#include "spin_impl.h"
 
 #include <stdatomic.h>
 
@@ -26,7 +27,10 @@ typedef struct mst_counter {
 } mst_counter;
 
 typedef struct mst_wait {
-    int64_t spin_ns; /* 0: no spin */
+    int64_t spin_ns; /* at most; 0: no spin */
+    /* what waits of this kind have learned: this one spins for as long as it says, and adds to it;
+     * NULL: it spins for spin_ns */
+    mst_spin *spin;
     /* after the spin and before sleeping, give the CPU away at most so often: for more threads than
      * CPUs */
     int32_t yields;

@@ -150,17 +150,21 @@ static muster_status end_of_slices(mst_peer_wait *m, mst_wait *wait) {
 muster_status mst_peer_wait_run(mst_peer_wait *m) {
     if (__builtin_expect(!mst_wait_test_hook && atomic_load(m->word) >= m->target, 1)) return MUSTER_OK;
     const mst_pool *pool = m->worker->pool;
-    mst_spin *spin = &pool->states[m->worker->rank].spin;
     /* Nearly every wait ends within the spin, before any deadline is computed. */
+    mst_spin *spin = &pool->states[m->worker->rank].peer_spin;
     const int64_t spin_ns = mst_spin_ns(spin, pool->options.spin_ns);
-    mst_wait wait = {.spin_ns = spin_ns, .yields = pool->yields, .timeout_ns = spin_ns, .stop = must_stop, .context = m};
+    mst_wait wait = {
+        .spin_ns = pool->options.spin_ns, .spin = spin, .yields = pool->yields, .timeout_ns = spin_ns, .stop = must_stop, .context = m};
     mst_wait_result result = mst_eventcount_wait(&pool->states[m->peer].eventcount, m->word, m->target, &wait);
-    if (result != MST_STOPPED) mst_spin_report(spin, result == MST_REACHED);
     if (result == MST_REACHED) return MUSTER_OK;
     if (result == MST_STOPPED) return stop_reason(m);
     wait.spin_ns = 0;
+    wait.spin = NULL;
     wait.yields = 0;
-    return end_of_slices(m, &wait);
+    const int64_t start_ns = mst_now_ns();
+    const muster_status status = end_of_slices(m, &wait);
+    if (status == MUSTER_OK) mst_spin_slept(spin, spin_ns + mst_now_ns() - start_ns, pool->options.spin_ns);
+    return status;
 }
 
 uint64_t mst_next_tag(muster_worker *worker, uint64_t *epoch, uint64_t *sequence) {

@@ -101,30 +101,14 @@ static void report_finished(mst_worker_state *state, uint64_t epoch) {
     mst_eventcount_notify(&state->eventcount);
 }
 
-/* Spins by itself first, to learn whether that pays, and then sleeps. false: timed out. */
-static bool wait_for(const mst_pool *pool, mst_counter *counter, uint64_t target, mst_spin *spin, bool may_spin, int64_t timeout_ns) {
-    mst_wait wait = {.yields = pool->yields, .timeout_ns = timeout_ns};
-    const int64_t spin_ns = may_spin ? mst_spin_ns(spin, pool->options.spin_ns) : 0;
-    if (spin_ns > 0 && (timeout_ns < 0 || spin_ns < timeout_ns)) {
-        wait.spin_ns = wait.timeout_ns = spin_ns;
-        const bool finished_in_time = mst_counter_wait(counter, target, &wait) == MST_REACHED;
-        mst_spin_report(spin, finished_in_time);
-        if (finished_in_time) return true;
-        wait.spin_ns = 0;
-        wait.timeout_ns = timeout_ns;
-    }
-    return mst_counter_wait(counter, target, &wait) == MST_REACHED;
-}
-
 static void *worker_main(void *context) {
     mst_worker_state *state = context;
     mst_pool *pool = state->worker.pool;
     mst_counter *dispatch = state->worker.rank == 0 ? &pool->master : &pool->dispatch;
     bool may_spin = true;
     for (;;) {
-        /* The full length every time: one pause of a caller does not predict the next,
-         * and a wake-up costs more than a spin that was right. */
-        mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0, .yields = pool->yields, .timeout_ns = -1};
+        const mst_wait wait = {
+            .spin_ns = may_spin ? pool->options.spin_ns : 0, .spin = &state->idle_spin, .yields = pool->yields, .timeout_ns = -1};
         mst_counter_wait(dispatch, state->seen + 1, &wait);
         state->seen = atomic_load(&dispatch->value);
         if (!pool->task) return NULL;
@@ -157,14 +141,18 @@ static bool on_worker_cpu(const mst_pool *pool) {
  * before this thread sleeps. */
 static void wait_end(mst_pool *pool, bool cold) {
     const bool may_spin = !cold && pool->options.spin_ns > 0 && !on_worker_cpu(pool);
-    mst_spin *spin = pool->dedicated_rank0 ? &pool->caller_spin : &pool->states[0].spin;
-    if (wait_for(pool, &pool->done, pool->done_target, spin, may_spin, pool->warn_after_ns)) return;
+    mst_wait wait = {.spin_ns = may_spin ? pool->options.spin_ns : 0,
+                     .spin = &pool->caller_spin,
+                     .yields = pool->yields,
+                     .timeout_ns = pool->warn_after_ns};
+    if (mst_counter_wait(&pool->done, pool->done_target, &wait) == MST_REACHED) return;
     char line[160];
     snprintf(line, sizeof(line),
              "muster: a call has waited %.3g s for its workers to return; they did last:", (double)pool->warn_after_ns * 1e-9);
     mst_report_workers(pool, line);
     /* Their tasks hold views of the caller's memory: this wait has no deadline. */
-    wait_for(pool, &pool->done, pool->done_target, spin, false, -1);
+    wait = (mst_wait){.timeout_ns = -1};
+    mst_counter_wait(&pool->done, pool->done_target, &wait);
 }
 
 /* The next epoch. A run that used up the bits of its sequences has taken tags of the epochs after

@@ -16,26 +16,6 @@ typedef struct mst_ticket_lock {
     mst_ticket *first, *last;
 } mst_ticket_lock;
 
-/* How long a wait spins. A spin that ends in vain halves the length, down to a 64th of the pool's;
- * a spin that ends in time doubles it, up to the pool's. A peer that shares its CPU with other
- * programs may arrive milliseconds late: a thread that spins for it takes CPU time from the peer,
- * and from the thread that is to run next. Every 32nd failure tries the full length again. */
-typedef struct mst_spin {
-    int64_t shift; /* the pool's length is divided by 2 to the power of this */
-    uint32_t failures;
-} mst_spin;
-enum { MST_SPIN_SHIFTS = 6, MST_SPIN_PROBE = 32 };
-static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t whole_ns) { return whole_ns >> spin->shift; }
-static inline void mst_spin_report(mst_spin *spin, bool in_time) {
-    if (__builtin_expect(in_time, 1)) {
-        if (__builtin_expect(spin->shift > 0, 0)) spin->shift--;
-    } else if (++spin->failures % MST_SPIN_PROBE == 0) {
-        spin->shift = 0;
-    } else if (spin->shift < MST_SPIN_SHIFTS) {
-        spin->shift++;
-    }
-}
-
 /* A wait of this worker for its own device, which calls back from time to time (pool_device.c).
  * Touched by the worker's thread only. */
 typedef struct mst_device_wait {
@@ -59,7 +39,8 @@ typedef struct mst_worker_state {
     /* the newest epoch in which this worker will enter only the last rendezvous of the run */
     _Atomic uint64_t done_with;
     uint64_t seen;                  /* the newest dispatched epoch that this thread has taken */
-    mst_spin spin;                  /* the spins of this worker's waits for others in a run */
+    mst_spin idle_spin;             /* this thread's waits for the next run */
+    mst_spin peer_spin;             /* this worker's waits for others in a run */
     pthread_t thread;               /* rank 0: the thread of the run in progress */
     char message[MST_MESSAGE_SIZE]; /* the message of the failure that this rank has reported */
     mst_device_wait device_wait;
@@ -110,8 +91,7 @@ struct mst_pool {
     /* Rank 0's thread, if it has one, is woken by a counter of its own, so that a run of rank 0
      * alone wakes no other thread. */
     _Alignas(MST_CACHE_LINE) mst_counter master; /* value: epoch */
-    /* the spins of the callers' waits for the end of a run, if rank 0 has a thread of its own */
-    mst_spin caller_spin;
+    mst_spin caller_spin;                        /* the callers' waits for the end of a run */
     /* Written in every run, so apart from what the workers read in every run. */
     _Alignas(MST_CACHE_LINE) uint64_t epoch;
 };

@@ -1,4 +1,5 @@
 /* What a call costs that computes nothing. */
+#include "busy.h"
 #include "collectives_muster.h"
 #include "fork_join.h"
 #include "muster_case.h"
@@ -185,5 +186,6 @@ bool bench_dispatch(const bench_options *options) {
     ok = on_two(options, 0) && ok;
     ok = on_two(options, 1000000) && ok;
     ok = on_four(options) && ok;
-    return recorder_row(options) && ok;
+    ok = recorder_row(options) && ok;
+    return bench_busy(options) && ok;
 }

@@ -27,9 +27,13 @@ typedef struct muster_runtime_options {
      *     beginning of it) or PCI ids ("cuda@0000:3b:00.0"). A GPU that is listed several times
      *     ("cuda@0+0+0+0") becomes that many virtual devices. */
     const char *devices;
-    /* The longest time that a wait spins before it sleeps. 0: 2 ms; negative: never spin. After
-     * waits that spun in vain, later waits spin for shorter times. Ignored if there are more
-     * workers than CPUs: waits then do not spin, but yield a few times. */
+    /* The longest time that a wait spins before it sleeps, in nanoseconds. Negative: never spin.
+     * 0: the environment variable MUSTER_SPIN_NS (nanoseconds, of which 0 means never), else 2 ms.
+     * Waits that spun in vain shorten the spins of later waits, down to a 1024th, and so does
+     * another thread that takes the CPU from one that spins: on a machine that other programs keep
+     * busy, waits soon sleep. Waits that end within the spin lengthen them again. Each worker
+     * learns this by itself, for each kind of wait. Ignored if there are more workers than CPUs:
+     * waits then do not spin, but yield a few times. */
     int64_t spin_ns;
     int64_t warn_after_ns; /* a wait of this length prints a report; 0: 30 s; negative: never */
     /* A wait in a collective fails when the late rank has made no progress for this long. 0: 600 s;

@@ -11,10 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on
- * virtual machines, and calls are often a millisecond apart. OpenMP runtimes spin as long or
- * longer. */
-enum { DEFAULT_SPIN_NS = 2000000 };
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
 /* Reports of waits already begin with "muster: ", because the program's own log function gets them,
@@ -56,7 +52,7 @@ static mst_pool_options pool_options(muster_runtime *runtime, const muster_runti
     runtime->log_user = options->log_user;
 
     return (mst_pool_options){
-        .spin_ns = options->spin_ns < 0 ? 0 : or_default(options->spin_ns, DEFAULT_SPIN_NS),
+        .spin_ns = runtime->spin.ns,
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
         .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
         .pin = !options->no_pinning,
@@ -221,9 +217,9 @@ static muster_status describe(muster_runtime *runtime) {
     char ways[400];
     at +=
         (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
-    snprintf(text + at, size - at,
-             "spin: %lld ns before a wait sleeps\ndeadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
-             (long long)settings->spin_ns, (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
+    at += mst_runtime_spin_describe(&runtime->spin, settings->spin_ns, text + at, size - at);
+    snprintf(text + at, size - at, "deadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
+             (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
     at += strlen(text + at);
     if (runtime->logical_shards)
         snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards,
@@ -261,6 +257,7 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(open_devices(runtime, options));
     MUSTER_TRY(decide_shards(runtime, options));
+    MUSTER_TRY(mst_runtime_spin_read(options->spin_ns, &runtime->spin));
     const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
     const mst_communicator_options ways = {.algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0};

@@ -22,6 +22,12 @@ typedef struct mst_object {
  * from it would wait for ever. NULL: none. */
 extern _Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
 
+/* How long waits may spin, and what decided it. */
+typedef struct mst_runtime_spin {
+    int64_t ns;         /* 0: never */
+    const char *source; /* a literal, for the description */
+} mst_runtime_spin;
+
 struct muster_runtime {
     int32_t size;
     /* the id of the process that opened it; a child after fork has another one */
@@ -30,6 +36,7 @@ struct muster_runtime {
     mst_pool *pool;
     void (*log)(void *user, const char *line); /* the program's */
     void *log_user;
+    mst_runtime_spin spin; /* spin.c */
     muster_communicator *communicator;
     mst_object *objects;    /* newest first; guarded by mst_pool_enter */
     int32_t logical_shards; /* 0: not in reproducible mode; otherwise a multiple of size */
@@ -90,6 +97,13 @@ void mst_runtime_release_tensors(muster_runtime *runtime);
 /* The most bytes that a copy packs, or passes through host memory, at once; at least 8. Tests lower
  * it. */
 extern int64_t mst_tensor_copy_chunk;
+
+/* spin.c. Reads how long waits may spin. option_ns: spin_ns of the options; where it is 0, the
+ * environment variable MUSTER_SPIN_NS counts. Errors: INVALID_ARGUMENT. */
+muster_status mst_runtime_spin_read(int64_t option_ns, mst_runtime_spin *spin);
+/* Writes the line of the description, and returns its length. used_ns: what the pool has made of
+ * it. */
+size_t mst_runtime_spin_describe(const mst_runtime_spin *spin, int64_t used_ns, char *text, size_t size);
 
 /* trace.c. Opens the workers' recorders. Call it after the pool has been created. */
 muster_status mst_runtime_trace_open(muster_runtime *runtime);

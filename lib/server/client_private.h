@@ -4,6 +4,7 @@
 #define MST_CLIENT_PRIVATE_H
 
 #include "muster/server.h"
+#include "spin_impl.h"
 #include "worker_impl.h"
 
 /* Operations that ended without a failure, and the bytes of their tensors. */
@@ -21,6 +22,7 @@ struct muster_client {
     mst_exit_hook end_of_run;
     muster_request *free, *made; /* touched by the client's thread only */
     uint64_t sequence;
+    mst_spin spin;                      /* of its waits for requests */
     mst_counts counts;                  /* operations that its calls finished; written by its thread only */
     muster_client *previous, *next;     /* in the list of host threads' clients, under the server's lock */
     struct mst_client_staging *staging; /* of a worker whose device has memory of its own */

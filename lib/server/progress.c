@@ -18,8 +18,12 @@ static bool progress_has_work(void *context) { return progress_find_queue(contex
 
 static void *progress_main(void *context) {
     muster_server *server = context;
-    const mst_wait wait = {
-        .spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns, .timeout_ns = -1, .stop = progress_has_work, .context = server};
+    mst_spin spin = {.halvings = 0};
+    const mst_wait wait = {.spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns,
+                           .spin = &spin,
+                           .timeout_ns = -1,
+                           .stop = progress_has_work,
+                           .context = server};
     for (;;) {
         mst_shard *shard = progress_find_queue(server);
         if (shard)

@@ -135,11 +135,14 @@ static muster_status request_wait_until_done(muster_request *request, const char
     muster_server *server = request->client->server;
     const mst_pool_options *settings = mst_pool_settings(server->runtime->pool);
     const bool oversubscribed = mst_server_oversubscribed(server);
+    mst_spin *spin = &request->client->spin;
+    const int64_t spin_ns = oversubscribed ? 0 : mst_spin_ns(spin, settings->spin_ns);
     mst_wait wait = {.spin_ns = oversubscribed ? 0 : settings->spin_ns,
+                     .spin = spin,
+                     .timeout_ns = spin_ns,
                      .yields = oversubscribed ? YIELDS : 0,
                      .stop = request_must_wake,
                      .context = request};
-    wait.timeout_ns = wait.spin_ns;
     request_deadline p;
     bool clock = false;
     for (int64_t poll = 0;; poll++) {
@@ -150,7 +153,10 @@ static muster_status request_wait_until_done(muster_request *request, const char
         /* no thread is woken when the copy has been made */
         if (request->waiting) wait.timeout_ns = poll < 64 ? 0 : DEVICE_POLL_NS;
         const mst_wait_result result = mst_eventcount_wait(&server->eventcount, &request->done, request->target, &wait);
-        if (result == MST_REACHED) return MUSTER_OK;
+        if (result == MST_REACHED) {
+            if (clock && spin_ns > 0) mst_spin_slept(spin, spin_ns + mst_now_ns() - p.begin_ns, settings->spin_ns);
+            return MUSTER_OK;
+        }
         if (result == MST_STOPPED) continue;
         if (clock)
             MUSTER_TRY(deadline_check(&p, request));

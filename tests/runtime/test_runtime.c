@@ -209,6 +209,50 @@ static void test_description(void **state) {
     assert_ok(muster_runtime_close(runtime));
 }
 
+static const char *spin_line(muster_runtime *runtime) { return strstr(muster_runtime_description(runtime), "\nspin: ") + 1; }
+
+static void assert_spin_line(int64_t option_ns, const char *environment, const char *expected) {
+    muster_runtime_options options;
+    muster_runtime *runtime = NULL;
+    muster_runtime_options_init(&options);
+    options.devices = "host:1";
+    options.spin_ns = option_ns;
+    if (environment) setenv("MUSTER_SPIN_NS", environment, 1);
+    assert_ok(muster_runtime_open(&options, &runtime));
+    unsetenv("MUSTER_SPIN_NS");
+    assert_memory_equal(spin_line(runtime), expected, strlen(expected));
+    assert_ok(muster_runtime_close(runtime));
+}
+
+static void test_length_of_spins(void **state) {
+    (void)state;
+    const char *const wrong[] = {"-1", "1.5", "2ms", " 1", "+1", "x", "9223372036854775808", "1 "};
+    assert_spin_line(0, NULL, "spin: at most 2000000 ns before a wait sleeps, shorter after spins in vain (default)\n");
+    assert_spin_line(0, "", "spin: at most 2000000 ns before a wait sleeps, shorter after spins in vain (default)\n");
+    assert_spin_line(0, "1", "spin: at most 1 ns before a wait sleeps, shorter after spins in vain (the environment's MUSTER_SPIN_NS)\n");
+    assert_spin_line(0, "9223372036854775807", "spin: at most 9223372036854775807 ns before");
+    assert_spin_line(0, "0", "spin: never (the environment's MUSTER_SPIN_NS)\n");
+    assert_spin_line(7, "0", "spin: at most 7 ns before a wait sleeps, shorter after spins in vain (option spin_ns)\n");
+    assert_spin_line(-1, "5", "spin: never (option spin_ns)\n");
+    assert_spin_line(7, "x", "spin: at most 7 ns before"); /* the option goes before it, whatever it is */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char message[200];
+        muster_runtime *runtime = NULL;
+        setenv("MUSTER_SPIN_NS", wrong[i], 1);
+        snprintf(message, sizeof message,
+                 "muster_runtime_open: the environment's MUSTER_SPIN_NS: expected a number of nanoseconds (0: never spin), received '%s'",
+                 wrong[i]);
+        assert_refused(muster_runtime_open(NULL, &runtime), MUSTER_INVALID_ARGUMENT, message);
+        assert_null(runtime);
+    }
+    unsetenv("MUSTER_SPIN_NS");
+    char more[32];
+    snprintf(more, sizeof more, "host:%ld", sysconf(_SC_NPROCESSORS_ONLN) + 1);
+    muster_runtime *crowded = open_text(more);
+    assert_memory_equal(spin_line(crowded), "spin: never (more workers than allowed CPUs", 43);
+    assert_ok(muster_runtime_close(crowded));
+}
+
 static void test_thousand_opens_leave_nothing(void **state) {
     (void)state;
     int64_t live = mst_memory_live();
@@ -323,6 +367,7 @@ int main(void) {
         cmocka_unit_test(test_environment_names_devices),
         cmocka_unit_test(test_options_of_other_sizes),
         cmocka_unit_test(test_description),
+        cmocka_unit_test(test_length_of_spins),
         cmocka_unit_test(test_thousand_opens_leave_nothing),
         cmocka_unit_test(test_every_failing_allocation_of_open),
         cmocka_unit_test(test_close_inside_a_run_is_refused),
