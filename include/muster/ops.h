@@ -4,16 +4,19 @@
  * Operations run in the order in which they are issued. On a device with a queue they may return
  * before the result exists; a failure found later ends the call with its message. Tensors (inputs,
  * outputs, scratch, variables) live in the memory of the worker's device: their `device` field is
- * the worker's rank or, on the host backend, MUSTER_DEVICE_HOST. Outputs must not overlap inputs
- * unless an operation says so. Every operation accepts strided views; stride 0, which repeats
- * elements, is accepted for tensors that are only read. n = 0 is legal: nothing is written, except
- * that a sum over nothing is 0 and a product over nothing is 1.
- * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, an unknown op; max, min
- * or avg over nothing), SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64
- * bits), UNSUPPORTED (a dtype that the operation does not support), OUT_OF_RANGE (the axis of
- * muster_reduce; a label), UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation),
- * and errors of the device. An operation on "no tensor" from a failed muster_worker_scratch,
- * muster_worker_variable or muster_worker_update returns that failure. */
+ * the worker's rank or, on the host backend, MUSTER_DEVICE_HOST. Every operation accepts strided
+ * views; a tensor that is only read may repeat elements, for example with stride 0. An output that
+ * repeats elements is refused, and so is one that overlaps another operand. Where an operation says
+ * that an output may be an input itself, it may have the same elements in the same layout. Views
+ * that interleave, such as the even and the odd columns of a matrix, do not overlap. n = 0 is
+ * legal: nothing is written, except that a sum over nothing is 0 and a product over nothing is 1.
+ * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, an output that repeats
+ * elements or overlaps another operand, an unknown op; max, min or avg over nothing),
+ * SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64 bits), UNSUPPORTED (a
+ * dtype that the operation does not support), OUT_OF_RANGE (the axis of muster_reduce; a label),
+ * UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation), and errors of the device.
+ * An operation on "no tensor" from a failed muster_worker_scratch, muster_worker_variable or
+ * muster_worker_update returns that failure. */
 #ifndef MUSTER_OPS_H
 #define MUSTER_OPS_H
 
@@ -38,7 +41,7 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_gemm(muster_worker *w, double a
 /* BLAS gemv: y (n) = alpha A (n, k) x (k) + beta y. With beta 0, y is not read. f32 and f64. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gemv(muster_worker *w, double alpha, muster_tensor a, muster_tensor x, double beta,
                                                       muster_tensor y);
-/* y += alpha x, for x and y of any equal shapes. */
+/* y += alpha x, for x and y of any equal shapes; x may be y itself. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_axpy(muster_worker *w, double alpha, muster_tensor x, muster_tensor y);
 /* result (a scalar) = the sum of x[i] y[i], for x and y of rank 1. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_dot(muster_worker *w, muster_tensor x, muster_tensor y, muster_tensor result);
@@ -76,12 +79,13 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *w, must
  * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *w, muster_binary op, muster_tensor a, muster_tensor b,
                                                            muster_tensor y);
-/* y = alpha x + beta y. With beta 0, y is not read. Float dtypes. */
+/* y = alpha x + beta y; x may be y itself. With beta 0, y is not read. Float dtypes. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_scale_add(muster_worker *w, double alpha, muster_tensor x, double beta, muster_tensor y);
 /* Bias and relu in one operation: y (n, k) = max(x (n, k) + bias (k), 0). y may be x. Float
  * dtypes. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_bias_relu(muster_worker *w, muster_tensor x, muster_tensor bias, muster_tensor y);
-/* The gradient of relu: dx = dy where y > 0, else 0. dx may be dy. Float dtypes. */
+/* The gradient of relu: dx = dy where y > 0, else 0. dx may be y or dy. Float
+ * dtypes. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *w, muster_tensor y, muster_tensor dy, muster_tensor dx);
 
 /* Reduces x over one axis (counted from 0; the result lacks it) or, with axis -1, over all elements

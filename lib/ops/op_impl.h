@@ -81,6 +81,9 @@ muster_status mst_op_ndim(const char *where, const char *what, const muster_tens
 /* Does x have the shape of y, or broadcast to it? */
 muster_status mst_op_broadcasts(const char *where, const char *what, const muster_tensor *x, const char *other_what,
                                 const muster_tensor *y);
+/* Refuses a result that repeats elements, and a result that overlaps another operand, unless the
+ * row allows it. The last check of an operation: the operands have passed mst_op_check. */
+muster_status mst_op_check_results(const mst_op_row *operation, const muster_tensor *const *tensors, const char *where);
 muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype);
 muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype);
 

@@ -25,8 +25,9 @@ enum { MST_OPERANDS = 5, MST_ATTRIBUTES = 4 };
 #define MST_ALL_DTYPES (MST_DTYPE_BIT(MST_DTYPE_COUNT) - 2)
 
 /* An operand is read, written or both. For an operand with MST_OPTIONAL "no tensor" is legal and
- * means that it is not wanted. */
-enum { MST_IN = 1, MST_OUT = 2, MST_IN_OUT = 3, MST_OPTIONAL = 4 };
+ * means that it is not wanted. A result with MST_IN_PLACE may have the same elements as an input in
+ * the same layout. */
+enum { MST_IN = 1, MST_OUT = 2, MST_IN_OUT = 3, MST_OPTIONAL = 4, MST_IN_PLACE = 8 };
 typedef struct mst_operand {
     const char *name; /* as in muster/ops.h; NULL ends the list */
     /* One letter per axis; axes with the same letter have the same size. "*": any shape, the same

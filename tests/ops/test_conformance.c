@@ -4,6 +4,7 @@
 #include "device_discrete.h"
 #include "ops_oracle.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -111,7 +112,13 @@ static muster_status reduce_of_nothing(muster_worker *w, void *argument) {
     assert_refused(muster_reduce(w, MUSTER_MAX, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT,
                    "muster_reduce: x: expected at least one element to take the max of, received shape (0, 3)");
     assert_refused(muster_mean(w, x.device, s.device), MUSTER_INVALID_ARGUMENT, "muster_mean: x: expected at least one element");
-    assert_refused(muster_reduce(w, MUSTER_SUM, x.device, 2, y.device), MUSTER_OUT_OF_RANGE, "muster_reduce: axis:");
+    static const int32_t no_axes[] = {2, INT32_MAX, -2, INT32_MIN};
+    for (int i = 0; i < 4; i++) {
+        char expected[128];
+        snprintf(expected, sizeof expected, "muster_reduce: axis: expected -1 (all) or an axis of x below 2, received %d", (int)no_axes[i]);
+        assert_refused(muster_reduce(w, MUSTER_SUM, x.device, no_axes[i], y.device), MUSTER_OUT_OF_RANGE, expected);
+        assert_refused(muster_reduce(w, MUSTER_SUM, x.device, no_axes[i], s.device), MUSTER_OUT_OF_RANGE, expected);
+    }
     return MUSTER_OK;
 }
 
@@ -138,6 +145,83 @@ static muster_status combine(muster_worker *w, void *argument) {
             assert_true(ops_element(one, 0, NULL) == ops_at(&v, 0, 0));
         }
     return MUSTER_OK;
+}
+
+/* Rows whose logits are so large or so small that exp of them overflows or is 0. The expected
+ * values follow from the largest logits alone: all others are at least 1000 below. */
+static void softmax_of_far_logits(muster_worker *w, muster_dtype dtype, int64_t k) {
+    enum { ROWS = 4 };
+    ops_pair z = ops_laid_out(w, dtype, 2, ROWS, k, 0), g = ops_laid_out(w, dtype, 2, ROWS, k, 0),
+             labels = ops_laid_out(w, MUSTER_I64, 1, ROWS, 0, 0), loss = ops_laid_out(w, dtype, 0, 0, 0, 0);
+    const double largest[ROWS] = {1000, 1000, -1000, 0}, others[ROWS] = {-1000, 0, -1000, -1000};
+    const int64_t label[ROWS] = {k - 1, 0, 1, k - 1};
+    const double losses[ROWS] = {2000, 0, log((double)k), 1000};
+    for (int64_t i = 0; i < ROWS; i++) {
+        *(int64_t *)ops_place_of(labels.host, &i) = label[i];
+        for (int64_t j = 0; j < k; j++)
+            mst_convert(dtype, ops_place_of(z.host, (const int64_t[]){i, j}), MUSTER_F64, j == 0 ? &largest[i] : &others[i], 1);
+    }
+    ops_send(w, &z);
+    ops_send(w, &labels);
+    assert_ok(muster_softmax_cross_entropy(w, z.device, labels.device, 2, loss.device, g.device, muster_tensor_none()));
+    ops_fetch(w, &loss);
+    ops_fetch(w, &g);
+    ops_assert_near(ops_at(&loss, 0, 0), losses[0] + losses[1] + losses[2] + losses[3], ops_tightest(dtype));
+    for (int64_t i = 0; i < ROWS; i++)
+        for (int64_t j = 0; j < k; j++) {
+            const double probability = largest[i] == others[i] ? 1 / (double)k : j == 0;
+            ops_assert_near(ops_at(&g, i, j), 2 * (probability - (j == label[i])), ops_tightest(dtype));
+        }
+}
+
+static muster_status far_logits(muster_worker *w, void *argument) {
+    (void)argument;
+    for (muster_dtype dtype = MUSTER_F32; dtype <= MUSTER_F64; dtype++) {
+        softmax_of_far_logits(w, dtype, 5);   /* on devices one thread per row */
+        softmax_of_far_logits(w, dtype, 100); /* and one block */
+    }
+    return MUSTER_OK;
+}
+
+/* A label just outside of [0, k) on either side, in the first row or in the last. */
+static muster_status labels_at_the_bounds(muster_worker *w, void *argument) {
+    static const muster_dtype dtypes[] = {MUSTER_U8, MUSTER_I32, MUSTER_I64};
+    const int64_t sizes[] = {4, 100}, lowest[] = {0, INT32_MIN, INT64_MIN}, highest[] = {UINT8_MAX, INT32_MAX, INT64_MAX};
+    int *refused = argument;
+    for (int d = 0; d < 3; d++)
+        for (int s = 0; s < 2; s++) {
+            const int64_t k = sizes[s], values[] = {0, k - 1, k, highest[d], -1, lowest[d]};
+            for (int v = 0; v < (d == 0 ? 4 : 6); v++)
+                for (int64_t row = 0; row < 3; row += 2) {
+                    ops_pair z = ops_laid_out(w, MUSTER_F32, 2, 3, k, 0), labels = ops_laid_out(w, dtypes[d], 1, 3, 0, 0),
+                             loss = ops_laid_out(w, MUSTER_F32, 0, 0, 0, 0);
+                    memset(labels.host_storage.data, 0, (size_t)mst_tensor_bytes(labels.host_storage));
+                    mst_convert(dtypes[d], ops_place_of(labels.host, &row), MUSTER_I64, &values[v], 1);
+                    ops_send(w, &labels);
+                    muster_status status = muster_softmax_cross_entropy(w, z.device, labels.device, 1, loss.device, muster_tensor_none(),
+                                                                        muster_tensor_none());
+                    if (values[v] >= 0 && values[v] < k) {
+                        assert_ok(status);
+                        continue;
+                    }
+                    char expected[160];
+                    snprintf(expected, sizeof expected, "labels: expected labels in [0, %lld), received %lld in row %lld", (long long)k,
+                             (long long)values[v], (long long)row);
+                    assert_refused(status, MUSTER_OUT_OF_RANGE, expected);
+                    ++*refused;
+                }
+        }
+    return MUSTER_OK;
+}
+
+static void test_labels_at_the_bounds(void **state) {
+    (void)state;
+    static const char *const backends[] = {"host", "discrete"};
+    for (int b = 0; b < 2; b++) {
+        int refused = 0;
+        assert_ok(ops_run_on(backends[b], labels_at_the_bounds, &refused));
+        assert_int_equal(refused, (2 + 4 + 4) * 2 * 2);
+    }
 }
 
 static muster_status bad_label(muster_worker *w, void *argument) {
@@ -188,10 +272,19 @@ static muster_status refusals(muster_worker *w, void *argument) {
     assert_refused(muster_axpy(w, 1, x.device, y.device), MUSTER_SHAPE_MISMATCH, "muster_axpy: x: expected the shape of y");
     assert_refused(muster_copy(w, y.device, x.device), MUSTER_SHAPE_MISMATCH,
                    "muster_copy: x: expected a shape that broadcasts to that of y");
-    assert_refused(muster_unary_op(w, 99, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
-    assert_refused(muster_binary_op(w, 0, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
-    assert_refused(muster_reduce(w, 9, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
-    assert_refused(muster_random_normal(w, 1, 0, 0, -1, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
+    const int32_t no_ops[] = {0, -1, INT32_MIN, INT32_MAX};
+    for (int i = 0; i < 4; i++) {
+        assert_refused(muster_unary_op(w, no_ops[i], x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
+        assert_refused(muster_binary_op(w, no_ops[i], x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
+        assert_refused(muster_reduce(w, no_ops[i], x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
+    }
+    assert_refused(muster_unary_op(w, MUSTER_RECIPROCAL + 1, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
+    assert_refused(muster_binary_op(w, MUSTER_MINIMUM + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
+    assert_refused(muster_reduce(w, MUSTER_AVG + 1, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
+    assert_refused(muster_random_normal(w, 1, 0, 0, -0x1p-1074, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
+    assert_refused(muster_random_normal(w, 1, 0, 0, INFINITY, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
+    assert_refused(muster_random_normal(w, 1, 0, 0, NAN, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
+    assert_refused(muster_random_normal(w, 1, 0, -INFINITY, 1, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
     assert_refused(mst_reduction_check(MUSTER_AVG, MUSTER_I32, "muster_function_output"), MUSTER_UNSUPPORTED,
                    "muster_function_output: avg of i32 is refused: an integer average is not exact; use sum and divide");
     if (!mst_device_is_host(w->device)) assert_refused(muster_fill(w, 0, x.host), MUSTER_INVALID_ARGUMENT, "received host memory");
@@ -215,6 +308,7 @@ static muster_status no_blas(muster_worker *w, void *argument) {
 ON_EVERY_DEVICE(integers_wrap)
 ON_EVERY_DEVICE(reduce_of_nothing)
 ON_EVERY_DEVICE(combine)
+ON_EVERY_DEVICE(far_logits)
 ON_EVERY_DEVICE(refusals)
 ON_EVERY_DEVICE(no_blas)
 
@@ -227,6 +321,8 @@ int main(void) {
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_reduce_of_nothing),
         cmocka_unit_test(test_combine),
+        cmocka_unit_test(test_far_logits),
+        cmocka_unit_test(test_labels_at_the_bounds),
         cmocka_unit_test(test_a_label_out_of_range_ends_the_call),
         cmocka_unit_test(test_philox_published_vectors),
         cmocka_unit_test(test_refusals),

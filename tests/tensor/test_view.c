@@ -64,6 +64,9 @@ static void what_cannot_be_made_is_refused_with_its_reason(void **state) {
     assert_refused(mst_tensor_check(muster_tensor_make(77, data, 1, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received number 77");
     assert_refused(mst_tensor_check(matrix(3, -1), "f", "x"), MUSTER_INVALID_ARGUMENT, "shape (3, -1)");
     assert_refused(mst_tensor_check(muster_f32(NULL, 2), "f", "x"), MUSTER_INVALID_ARGUMENT, "expected data for shape (2,), received NULL");
+    assert_refused(mst_tensor_check(muster_tensor_make(-1, data, 1, shape), "f", "x"), MUSTER_INVALID_ARGUMENT, "received number -1");
+    assert_refused(mst_tensor_check(matrix(-1, 3), "f", "x"), MUSTER_INVALID_ARGUMENT, "shape (-1, 3)");
+    assert_ok(mst_tensor_check(muster_tensor_make(MUSTER_F32, data, 8, shape), "f", "x"));
     assert_int_equal(muster_tensor_count(muster_tensor_make(MUSTER_F32, data, 9, shape)), 0);
     assert_int_equal(muster_tensor_rows(muster_tensor_make(MUSTER_F32, data, 9, shape)), 0);
 }
@@ -86,6 +89,30 @@ static void sizes_beyond_64_bits_are_refused(void **state) {
     muster_tensor repeated = matrix(huge, huge);
     repeated.strides[0] = repeated.strides[1] = 0;
     assert_refused(mst_tensor_check(repeated, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+}
+
+static void addresses_at_each_end_of_64_bits_are_counted_apart(void **state) {
+    (void)state;
+    const int64_t half = INT64_C(1) << 62, shape[] = {2, 2, 2};
+    muster_tensor x = muster_tensor_make(MUSTER_U8, data, 3, shape);
+    x.strides[0] = -half, x.strides[1] = half, x.strides[2] = -half;
+    assert_ok(mst_tensor_check(x, "f", "x")); /* the lowest element lies at -2^63 */
+    x.strides[2] = -half - 1;
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    x.strides[0] = half, x.strides[1] = -half, x.strides[2] = half - 2;
+    assert_ok(mst_tensor_check(x, "f", "x")); /* the highest element ends at 2^63 - 1 */
+    x.strides[2] = half - 1;
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    x = muster_f32(data, 2);
+    x.strides[0] = -1, x.byte_offset = INT64_MIN + 4;
+    assert_ok(mst_tensor_check(x, "f", "x"));
+    x.byte_offset = INT64_MIN;
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    x = muster_f32(data, 2, 2);
+    x.strides[0] = INT64_C(1) << 61; /* in bytes one more than 64 bits hold */
+    assert_refused(mst_tensor_check(x, "f", "x"), MUSTER_OVERFLOW, "64 bits");
+    x.strides[0] = -(INT64_C(1) << 61), x.strides[1] = 0;
+    assert_ok(mst_tensor_check(x, "f", "x"));
 }
 
 static void data_off_its_alignment_is_refused(void **state) {
@@ -190,6 +217,7 @@ int main(void) {
         cmocka_unit_test(no_tensor_is_refused),
         cmocka_unit_test(what_cannot_be_made_is_refused_with_its_reason),
         cmocka_unit_test(sizes_beyond_64_bits_are_refused),
+        cmocka_unit_test(addresses_at_each_end_of_64_bits_are_counted_apart),
         cmocka_unit_test(data_off_its_alignment_is_refused),
         cmocka_unit_test(a_hand_made_ndim_is_refused),
         cmocka_unit_test(a_slice_views_its_rows),

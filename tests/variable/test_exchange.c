@@ -445,6 +445,10 @@ static void unequal_shapes_are_refused(void **state) {
                    "muster_variables_reduce_scatter: variable 'w': rank 1 has shape (2, 2), rank 0 has (3, 2)");
     assert_refused(muster_variables_reduce_at(c.list, 2, MUSTER_SUM, 1), MUSTER_SHAPE_MISMATCH,
                    "muster_variables_reduce_at: variable 'w': rank 1 has shape (2, 2), rank 0 has (3, 2)");
+    /* only the last size differs */
+    assert_ok(muster_variable_set(c.list[1], 1, muster_f32(zero, 3, 1)));
+    assert_refused(muster_variables_reduce_at(c.list, 2, MUSTER_SUM, 1), MUSTER_SHAPE_MISMATCH,
+                   "muster_variables_reduce_at: variable 'w': rank 1 has shape (3, 1), rank 0 has (3, 2)");
     end_refusals(&c);
 }
 

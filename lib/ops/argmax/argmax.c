@@ -66,7 +66,7 @@ static MST_ALWAYS_INLINE muster_status argmax_check(const muster_worker *worker,
     if (x->shape[1] == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", where,
                          (long long)x->shape[0]);
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_argmax, t, where);
 }
 
 static muster_status argmax_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

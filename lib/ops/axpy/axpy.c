@@ -9,7 +9,7 @@ static MST_ALWAYS_INLINE muster_status axpy_check(const muster_worker *worker, c
     MUSTER_TRY(mst_op_blas_dtype(where, "x", x->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
     MUSTER_TRY(mst_op_same_shape(where, "x", x, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_axpy, t, where);
 }
 
 static muster_status axpy_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -18,7 +18,7 @@ static muster_status axpy_run(muster_worker *worker, const muster_tensor *t, con
 
 const mst_op_row mst_operation_axpy = {
     MST_OPERATION_ROW(axpy, muster_axpy),
-    .operands = {{"x", "*", MST_IN}, {"y", "*", MST_IN_OUT}},
+    .operands = {{"x", "*", MST_IN}, {"y", "*", MST_IN_OUT | MST_IN_PLACE}},
     .attributes = {{"alpha", MST_NUMBER}},
     .dtypes = MST_BLAS_DTYPES,
     .check = axpy_check,

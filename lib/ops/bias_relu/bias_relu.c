@@ -39,7 +39,7 @@ static MST_ALWAYS_INLINE muster_status bias_relu_check(const muster_worker *work
     MUSTER_TRY(mst_op_ndim(where, "x", x, 2));
     MUSTER_TRY(mst_op_same_shape(where, "y", y, "x", x));
     MUSTER_TRY(mst_op_shape(where, "bias", bias, 1, &x->shape[1]));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_bias_relu, t, where);
 }
 
 static muster_status bias_relu_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -51,7 +51,7 @@ static const mst_kernel bias_relu_kernel = {.host = bias_relu_host, .issue = bia
 
 const mst_op_row mst_operation_bias_relu = {
     MST_OPERATION_ROW(bias_relu, muster_bias_relu),
-    .operands = {{"x", "nk", MST_IN}, {"bias", "k", MST_IN}, {"y", "nk", MST_OUT}},
+    .operands = {{"x", "nk", MST_IN}, {"bias", "k", MST_IN}, {"y", "nk", MST_OUT | MST_IN_PLACE}},
     .dtypes = MST_FLOAT_DTYPES,
     .check = bias_relu_check,
     .run = bias_relu_run,

@@ -49,7 +49,7 @@ static MST_ALWAYS_INLINE muster_status binary_check(const muster_worker *worker,
     if (!loops[a->dtype][op]) return mst_op_refuse_dtype(where, "a", "a number dtype", a->dtype);
     MUSTER_TRY(mst_op_broadcasts(where, "a", a, "y", y));
     MUSTER_TRY(mst_op_broadcasts(where, "b", b, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_binary, t, where);
 }
 
 static muster_status binary_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -60,7 +60,7 @@ static const mst_kernel binary_kernel = {.host = binary_host, .issue = binary_is
 
 const mst_op_row mst_operation_binary = {
     MST_OPERATION_ROW(binary, muster_binary_op),
-    .operands = {{"a", "~", MST_IN}, {"b", "~", MST_IN}, {"y", "*", MST_OUT}},
+    .operands = {{"a", "~", MST_IN}, {"b", "~", MST_IN}, {"y", "*", MST_OUT | MST_IN_PLACE}},
     .attributes = {{"op", MST_CHOICE, names}},
     .dtypes = MST_NUMBER_DTYPES,
     .check = binary_check,

@@ -81,7 +81,7 @@ static MST_ALWAYS_INLINE muster_status copy_check(const muster_worker *worker, c
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_copy, t, where);
 }
 
 static muster_status copy_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -93,7 +93,7 @@ static const mst_kernel copy_kernel = {.host = copy_host, .issue = copy_issue};
 
 const mst_op_row mst_operation_copy = {
     MST_OPERATION_ROW(copy, muster_copy),
-    .operands = {{"x", "~", MST_IN, MST_ALL_DTYPES}, {"y", "*", MST_OUT, MST_ALL_DTYPES}},
+    .operands = {{"x", "~", MST_IN, MST_ALL_DTYPES}, {"y", "*", MST_OUT | MST_IN_PLACE, MST_ALL_DTYPES}},
     .dtypes = MST_ALL_DTYPES,
     .check = copy_check,
     .run = copy_run,

@@ -53,7 +53,7 @@ static MST_ALWAYS_INLINE muster_status dot_check(const muster_worker *worker, co
     MUSTER_TRY(mst_op_ndim(where, "x", x, 1));
     MUSTER_TRY(mst_op_same_shape(where, "y", y, "x", x));
     MUSTER_TRY(mst_op_ndim(where, "result", result, 0));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_dot, t, where);
 }
 
 static muster_status dot_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

@@ -45,7 +45,7 @@ static MST_ALWAYS_INLINE muster_status fill_check(const muster_worker *worker, c
     const muster_tensor *y = t[0];
     (void)values;
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_fill, t, where);
 }
 
 static muster_status fill_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

@@ -106,7 +106,8 @@ static muster_status gemm_check(const muster_worker *worker, const muster_tensor
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
     MUSTER_TRY(mst_op_ndim(where, "b", b, 2));
     MUSTER_TRY(mst_op_shape(where, "b", b, 2, (int64_t[]){a->shape[1], b->shape[1]}));
-    return mst_op_shape(where, "c", c, 2, (int64_t[]){a->shape[0], b->shape[1]});
+    MUSTER_TRY(mst_op_shape(where, "c", c, 2, (int64_t[]){a->shape[0], b->shape[1]}));
+    return mst_op_check_results(&mst_operation_gemm, t, where);
 }
 
 static muster_status gemm_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

@@ -97,7 +97,7 @@ static MST_ALWAYS_INLINE muster_status gemv_check(const muster_worker *worker, c
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
     MUSTER_TRY(mst_op_shape(where, "x", x, 1, &a->shape[1]));
     MUSTER_TRY(mst_op_shape(where, "y", y, 1, &a->shape[0]));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_gemv, t, where);
 }
 
 static muster_status gemv_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

@@ -11,7 +11,8 @@ static MST_ALWAYS_INLINE muster_status random_normal_check(const muster_worker *
                          "%s: deviation: expected a finite mean and a finite deviation of at least 0, received %g and %g", where, mean,
                          deviation);
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    return mst_op_blas_dtype(where, "y", y->dtype);
+    MUSTER_TRY(mst_op_blas_dtype(where, "y", y->dtype));
+    return mst_op_check_results(&mst_operation_random_normal, t, where);
 }
 
 static muster_status random_normal_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

@@ -5,7 +5,8 @@ static MST_ALWAYS_INLINE muster_status random_uniform_check(const muster_worker 
     const muster_tensor *y = t[0];
     (void)values;
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    return mst_op_blas_dtype(where, "y", y->dtype);
+    MUSTER_TRY(mst_op_blas_dtype(where, "y", y->dtype));
+    return mst_op_check_results(&mst_operation_random_uniform, t, where);
 }
 
 static muster_status random_uniform_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {

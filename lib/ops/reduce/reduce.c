@@ -175,7 +175,7 @@ static MST_ALWAYS_INLINE muster_status reduce_check_length(const muster_worker *
     int64_t shape[MUSTER_MAX_DIMS] = {0};
     int32_t ndim = reduce_shape(x, axis, shape, length);
     MUSTER_TRY(mst_op_shape(where, "y", y, ndim, shape));
-    if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return MUSTER_OK;
+    if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return mst_op_check_results(&mst_operation_reduce, MST_TENSORS(x, y), where);
     char text[128];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one element to take the %s of, received shape %s", where,
                      mst_reduction_name(op), mst_shape_text(text, x->ndim, x->shape));
@@ -208,7 +208,7 @@ static const mst_kernel reduce_kernel = {.host = reduce_host, .issue = reduce_is
 
 const mst_op_row mst_operation_reduce = {
     MST_OPERATION_ROW(reduce, muster_reduce),
-    .operands = {{"x", "*", MST_IN}, {"y", "?", MST_OUT}},
+    .operands = {{"x", "*", MST_IN}, {"y", "?", MST_OUT | MST_IN_PLACE}},
     .attributes = {{"op", MST_CHOICE, names}, {"axis", MST_INTEGER}},
     .dtypes = MST_ALL_DTYPES,
     .takes = reduce_takes,

@@ -38,7 +38,7 @@ static MST_ALWAYS_INLINE muster_status relu_gradient_check(const muster_worker *
     MUSTER_TRY(mst_op_same_dtype(where, "dx", dx->dtype, "y", y->dtype));
     MUSTER_TRY(mst_op_same_shape(where, "dy", dy, "y", y));
     MUSTER_TRY(mst_op_same_shape(where, "dx", dx, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_relu_gradient, t, where);
 }
 
 static muster_status relu_gradient_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -50,7 +50,7 @@ static const mst_kernel relu_gradient_kernel = {.host = relu_gradient_host, .iss
 
 const mst_op_row mst_operation_relu_gradient = {
     MST_OPERATION_ROW(relu_gradient, muster_relu_gradient),
-    .operands = {{"y", "*", MST_IN}, {"dy", "*", MST_IN}, {"dx", "*", MST_OUT}},
+    .operands = {{"y", "*", MST_IN}, {"dy", "*", MST_IN}, {"dx", "*", MST_OUT | MST_IN_PLACE}},
     .dtypes = MST_FLOAT_DTYPES,
     .check = relu_gradient_check,
     .run = relu_gradient_run,

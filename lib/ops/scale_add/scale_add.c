@@ -38,7 +38,7 @@ static MST_ALWAYS_INLINE muster_status scale_add_check(const muster_worker *work
     MUSTER_TRY(mst_op_float_dtype(where, "x", x->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
     MUSTER_TRY(mst_op_same_shape(where, "x", x, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_scale_add, t, where);
 }
 
 static muster_status scale_add_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -47,7 +47,7 @@ static muster_status scale_add_run(muster_worker *worker, const muster_tensor *t
 
 const mst_op_row mst_operation_scale_add = {
     MST_OPERATION_ROW(scale_add, muster_scale_add),
-    .operands = {{"x", "*", MST_IN}, {"y", "*", MST_IN_OUT}},
+    .operands = {{"x", "*", MST_IN}, {"y", "*", MST_IN_OUT | MST_IN_PLACE}},
     .attributes = {{"alpha", MST_NUMBER}, {"beta", MST_NUMBER}},
     .dtypes = MST_FLOAT_DTYPES,
     .check = scale_add_check,

@@ -131,7 +131,7 @@ static MST_ALWAYS_INLINE muster_status softmax_cross_entropy_check(const muster_
     MUSTER_TRY(mst_op_shape(where, "labels", labels, 1, &logits->shape[0]));
     MUSTER_TRY(mst_op_ndim(where, "loss", loss, 0));
     MUSTER_TRY(check_optional(worker, logits, gradient, correct, where));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_softmax_cross_entropy, t, where);
 }
 
 static muster_status softmax_cross_entropy_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -145,7 +145,7 @@ const mst_op_row mst_operation_softmax_cross_entropy = {
     .operands = {{"logits", "nk", MST_IN},
                  {"labels", "n", MST_IN, MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64)},
                  {"loss", "", MST_OUT},
-                 {"gradient", "nk", MST_OUT | MST_OPTIONAL},
+                 {"gradient", "nk", MST_OUT | MST_OPTIONAL | MST_IN_PLACE},
                  {"correct", "", MST_OUT | MST_OPTIONAL, MST_DTYPE_BIT(MUSTER_I64)}},
     .attributes = {{"scale", MST_NUMBER}},
     .dtypes = MST_BLAS_DTYPES,

@@ -63,7 +63,7 @@ static MST_ALWAYS_INLINE muster_status unary_check(const muster_worker *worker, 
                                                                                         : "f16, bf16, f32 or f64",
                          names[op], muster_dtype_name(x->dtype));
     MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
-    return MUSTER_OK;
+    return mst_op_check_results(&mst_operation_unary, t, where);
 }
 
 static muster_status unary_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -74,7 +74,7 @@ static const mst_kernel unary_kernel = {.host = unary_host, .issue = unary_issue
 
 const mst_op_row mst_operation_unary = {
     MST_OPERATION_ROW(unary, muster_unary_op),
-    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT}},
+    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT | MST_IN_PLACE}},
     .attributes = {{"op", MST_CHOICE, names}},
     .dtypes = MST_NUMBER_DTYPES,
     .takes = unary_takes,

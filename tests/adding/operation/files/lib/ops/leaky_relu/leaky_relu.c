@@ -53,7 +53,8 @@ static MST_ALWAYS_INLINE muster_status leaky_relu_check(const muster_worker *wor
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_float_dtype(where, "x", x->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
-    return mst_op_broadcasts(where, "x", x, "y", y);
+    MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
+    return mst_op_check_results(&mst_operation_leaky_relu, t, where);
 }
 /* end of snippet */
 
@@ -64,7 +65,7 @@ static muster_status leaky_relu_run(muster_worker *worker, const muster_tensor *
 
 const mst_op_row mst_operation_leaky_relu = {
     MST_OPERATION_ROW(leaky_relu, muster_leaky_relu),
-    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT}},
+    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT | MST_IN_PLACE}},
     .attributes = {{"slope", MST_NUMBER}},
     .dtypes = MST_FLOAT_DTYPES,
     .check = leaky_relu_check,
