@@ -65,20 +65,71 @@ enum muster_unary_value {
     MUSTER_TANH = 7,
     MUSTER_SIGMOID = 8,
     MUSTER_RELU = 9,
-    MUSTER_RECIPROCAL = 10
+    MUSTER_RECIPROCAL = 10,
+    MUSTER_SOFTPLUS = 11
 };
 typedef int32_t muster_binary;
-enum muster_binary_value { MUSTER_ADD = 1, MUSTER_SUB = 2, MUSTER_MUL = 3, MUSTER_DIV = 4, MUSTER_MAXIMUM = 5, MUSTER_MINIMUM = 6 };
+enum muster_binary_value {
+    MUSTER_ADD = 1,
+    MUSTER_SUB = 2,
+    MUSTER_MUL = 3,
+    MUSTER_DIV = 4,
+    MUSTER_MAXIMUM = 5,
+    MUSTER_MINIMUM = 6,
+    MUSTER_POW = 7
+};
+typedef int32_t muster_comparison;
+enum muster_comparison_value {
+    MUSTER_EQUAL = 1,
+    MUSTER_NOT_EQUAL = 2,
+    MUSTER_LESS = 3,
+    MUSTER_LESS_EQUAL = 4,
+    MUSTER_GREATER = 5,
+    MUSTER_GREATER_EQUAL = 6
+};
 
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. neg, abs,
  * square and relu take every dtype but bool (neg takes no unsigned dtype); the others take float
- * dtypes only. */
+ * dtypes only. softplus is log(1 + exp(x)). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *w, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards
- * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. */
+ * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. pow takes
+ * float dtypes only. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *w, muster_binary op, muster_tensor a, muster_tensor b,
                                                            muster_tensor y);
+/* muster_binary_op with a number as one operand: y = x op value, and y = value op x. Float dtypes
+ * round the value. An integer dtype refuses a value that it does not hold with OUT_OF_RANGE. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_binary_scalar(muster_worker *w, muster_binary op, muster_tensor x, double value,
+                                                               muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *w, muster_binary op, double value, muster_tensor x,
+                                                               muster_tensor y);
+/* y (bool) = a op b, elementwise; a and b have one dtype, any, and may be broadcast as in
+ * muster_copy. Comparisons with NaN are false, but not_equal is true. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *w, muster_comparison op, muster_tensor a, muster_tensor b,
+                                                         muster_tensor y);
+/* y = a where the condition (bool) is true, else b, elementwise. All three may be broadcast as in
+ * muster_copy; y may be a or b itself. Every dtype. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_where(muster_worker *w, muster_tensor condition, muster_tensor a, muster_tensor b,
+                                                       muster_tensor y);
+/* y = x limited to [low, high], elementwise; NaN stays NaN. x may be broadcast as in muster_copy,
+ * and y may be x itself. Every dtype but bool. For integers the bounds are rounded into the
+ * interval; OUT_OF_RANGE if it has no value of the dtype. INVALID_ARGUMENT unless low <= high. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_clip(muster_worker *w, double low, double high, muster_tensor x, muster_tensor y);
+
+/* Rows by index, as take and add.at of NumPy along axis 0. indices (n) is u8, i32 or i64. An index
+ * outside of [0, rows) ends the call with OUT_OF_RANGE, before y is written; on devices with a
+ * queue both functions therefore wait for the check.
+ * - take: y[i] = x[indices[i]], for x (rows, ...) and y (n, ...). Every dtype.
+ * - scatter_add: y[indices[i]] += x[i], for x (n, ...) and y (rows, ...). Additions to one row are
+ *   made in the order of i, each rounded to the dtype, on every device alike. Every dtype but bool;
+ *   integers wrap around. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_take(muster_worker *w, muster_tensor x, muster_tensor indices, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_scatter_add(muster_worker *w, muster_tensor x, muster_tensor indices, muster_tensor y);
+/* y (n, k), of any dtype, = 1 at (i, labels[i]), else 0. labels (n) is u8, i32 or i64; one outside
+ * of [0, k) is refused as in muster_take. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_one_hot(muster_worker *w, muster_tensor labels, int64_t k, muster_tensor y);
+
 /* y = alpha x + beta y; x may be y itself. With beta 0, y is not read. Float dtypes. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_scale_add(muster_worker *w, double alpha, muster_tensor x, double beta, muster_tensor y);
 /* Bias and relu in one operation: y (n, k) = max(x (n, k) + bias (k), 0). y may be x. Float
@@ -96,9 +147,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *w, muster
 /* muster_reduce over all elements (axis -1) with MUSTER_AVG and with MUSTER_SUM. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_mean(muster_worker *w, muster_tensor x, muster_tensor y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *w, muster_tensor x, muster_tensor y);
-/* index (n, i64) = the column of the largest element in each row of x (n, k), the first of equals.
- * k = 0 is refused. */
+/* index (n, i64) = the column of the largest (argmin: smallest) element in each row of x (n, k),
+ * the first of equals; the first NaN of a row that has one. k = 0 is refused. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmax(muster_worker *w, muster_tensor x, muster_tensor index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argmin(muster_worker *w, muster_tensor x, muster_tensor index);
 
 /* Softmax cross-entropy of logits (n, k), f32 or f64, with labels (n) of u8, i32 or i64 in [0, k).
  * A label out of range ends the call with OUT_OF_RANGE.

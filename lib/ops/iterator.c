@@ -6,6 +6,16 @@ static int64_t stride_of(const muster_tensor *tensor, int32_t ndim, int32_t axis
     return tensor->strides[tensor_axis] * size;
 }
 
+muster_tensor mst_op_row_view(const muster_tensor *tensor) {
+    muster_tensor row = *tensor;
+    row.ndim--;
+    for (int32_t d = 0; d <= row.ndim; d++) {
+        row.shape[d] = d < row.ndim ? tensor->shape[d + 1] : 0;
+        row.strides[d] = d < row.ndim ? tensor->strides[d + 1] : 0;
+    }
+    return row;
+}
+
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors) {
     int64_t sizes[MST_ITERATOR_OPERANDS];
     iterator->operands = operands;

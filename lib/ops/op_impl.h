@@ -114,6 +114,12 @@ typedef void (*mst_iterator_loop)(void *context, char *const *at, const int64_t 
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
 
+/* The loop of an iterator that copies elements unchanged; `size` points to their size, an
+ * int64_t. */
+void mst_copy_elements(void *size, char *const *at, const int64_t *stride, int64_t n);
+/* A view of row 0 of a tensor that has at least one axis. */
+muster_tensor mst_op_row_view(const muster_tensor *tensor);
+
 /* y = alpha x + beta y, for axpy and scale_add. */
 typedef struct mst_scale_add_parameters {
     muster_tensor x, y;

@@ -1,6 +1,6 @@
-/* The last check of an operation: do its results lie apart from each other and from the inputs? Most
- * operands lie in address ranges that do not meet, and most results have nested strides; only other
- * ones are searched element by element. */
+/* The last check of an operation: do its results lie apart from each other and from the inputs?
+ * Most operands lie in address ranges that do not meet, and most results have nested strides; only
+ * other ones are searched element by element. */
 #include "op_impl.h"
 
 /* The bytes from *begin up to *end contain all elements; both are 0 if there are none. False if an
@@ -23,8 +23,8 @@ static bool results_span(const muster_tensor *tensor, uintptr_t *begin, uintptr_
     return *begin <= *end;
 }
 
-/* Is each stride at least as long as the axes behind it? Then no element repeats. The span is known to
- * fit 64 bits. */
+/* Is each stride at least as long as the axes behind it? Then no element repeats. The span is known
+ * to fit 64 bits. */
 static bool results_nested(const muster_tensor *tensor) {
     int64_t inside = 1;
     for (int32_t d = tensor->ndim - 1; d >= 0; d--) {
@@ -36,8 +36,8 @@ static bool results_nested(const muster_tensor *tensor) {
     return true;
 }
 
-/* Does every index have the same address in both? They have the same shape, up to leading sizes of 1,
- * and elements of the same size. */
+/* Does every index have the same address in both? They have the same shape, up to leading sizes of
+ * 1, and elements of the same size. */
 static bool results_same_elements(const muster_tensor *a, const muster_tensor *b) {
     if (muster_tensor_address(*a) != muster_tensor_address(*b) || muster_dtype_size(a->dtype) != muster_dtype_size(b->dtype)) return false;
     const int32_t ndim = a->ndim > b->ndim ? a->ndim : b->ndim;

@@ -17,6 +17,11 @@ static const struct {
     // clang-format off
     {"axpy", "y", 1},
     {"bias_relu", "y", 1},
+    {"binary_scalar", "y", 1},
+    {"clip", "y", 1},
+    {"compare", "y", 0}, /* of operands of one byte; not among the cases here */
+    {"scalar_binary", "y", 1},
+    {"where", "y", 2},
     {"binary", "y", 2},
     {"copy", "y", 1},
     {"reduce", "y", 0}, /* of a single element; not among the cases here */

@@ -107,6 +107,9 @@ static int32_t leader(const mst_op_row *o) {
     return o->operands[i].name ? i : 0;
 }
 
+/* A result that is read, too, and whose shape no input determines. */
+static bool keeps_its_shape(const mst_operand *operand) { return operand->dims[0] == '?' && (operand->use & MST_IN); }
+
 /* Asserts that the shape rule gives the dtypes and shapes of the results. With broadcasting a
  * result may be larger than the inferred shape. */
 static void assert_inferred(const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors) {
@@ -118,7 +121,7 @@ static void assert_inferred(const mst_op_row *o, const mst_op_value *values, con
         repeated |= o->operands[i].dims[0] == '~';
     }
     for (int32_t i = 0; o->operands[i].name && inputs; i++)
-        if (mst_operand_is_result(&o->operands[i]) && tensors[i].dtype != MUSTER_DTYPE_NONE)
+        if (mst_operand_is_result(&o->operands[i]) && !keeps_its_shape(&o->operands[i]) && tensors[i].dtype != MUSTER_DTYPE_NONE)
             inferred[i] = muster_tensor_make(tensors[i].dtype, NULL, 1, (const int64_t[]){77});
     assert_ok(mst_operation_infer(o, values, inferred, "infer"));
     for (int32_t i = 0; o->operands[i].name; i++) {

@@ -1,46 +1,48 @@
-#include "../op_impl.h"
+#include "argmax_private.h"
+
 #include "argmax_parameters_private.h"
 
-typedef struct argmax_parameters {
-    muster_tensor x, index;
-} argmax_parameters;
-
-#define FUNCTION MST_JOIN(argmax_, SUFFIX)
+#define MST_INLINE_HALVES
+#include "half_impl.h"
+#define LARGEST MST_JOIN(argmax_, SUFFIX)
+#define SMALLEST MST_JOIN(argmin_, SUFFIX)
 #define MST_LOOPS "argmax/argmax_loops.h"
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
-#undef FUNCTION
 
-#define FUNCTION argmax_bool
 #define IS_FLOAT 0
+#define SUFFIX boolean
 #define T uint8_t
 #define C uint8_t
 #define LOAD 0 !=
 #include "argmax_loops.h"
 #undef IS_FLOAT
+#undef SUFFIX
 #undef T
 #undef C
 #undef LOAD
 
 static muster_status argmax_host(const void *parameters) {
-#define ROW(NAME, name, ...) [MUSTER_##NAME] = argmax_##name,
-    static int64_t (*const loops[MST_DTYPE_COUNT])(const char *row, int64_t stride, int64_t k) = {
-        MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)[MUSTER_BOOL] = argmax_bool};
-    const argmax_parameters *p = parameters;
+#define ROW(NAME, name, ...) [MUSTER_##NAME] = {argmax_##name, argmin_##name},
+    static int64_t (*const loops[MST_DTYPE_COUNT][2])(const char *row, int64_t stride, int64_t k) = {
+        MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW) ROW(BOOL, boolean)};
+    const mst_argmax_request *p = parameters;
     const char *x = muster_tensor_address(p->x);
     int64_t *index = muster_tensor_address(p->index), size = muster_dtype_size(p->x.dtype);
     for (int64_t i = 0; i < p->x.shape[0]; i++)
-        index[i * p->index.strides[0]] = loops[p->x.dtype](x + i * p->x.strides[0] * size, p->x.strides[1] * size, p->x.shape[1]);
+        index[i * p->index.strides[0]] =
+            loops[p->x.dtype][p->smallest](x + i * p->x.strides[0] * size, p->x.strides[1] * size, p->x.shape[1]);
     return MUSTER_OK;
 }
 
 /* Kernels of the device code. */
 enum { BY_THREADS, BY_BLOCKS };
-static mst_code_kernel argmax_code[] = {{.name = "mst_argmax_threads"}, {.name = "mst_argmax_blocks", .blocks = true}};
+mst_code_kernel mst_argmax_code[MST_ARGMAX_CODE] = {
+    [BY_THREADS] = {.name = "mst_argmax_threads"}, [BY_BLOCKS] = {.name = "mst_argmax_blocks", .blocks = true}};
 
 static muster_status argmax_issue(muster_worker *worker, const void *parameters) {
     enum { SHORT = 64 };
-    const argmax_parameters *p = parameters;
+    const mst_argmax_request *p = parameters;
     mst_argmax_parameters of_code = {.x = muster_tensor_address(p->x),
                                      .index = muster_tensor_address(p->index),
                                      .n = p->x.shape[0],
@@ -48,15 +50,15 @@ static muster_status argmax_issue(muster_worker *worker, const void *parameters)
                                      .row_stride = p->x.strides[0],
                                      .column_stride = p->x.strides[1],
                                      .index_stride = p->index.strides[0],
-                                     .dtype = p->x.dtype};
-    return mst_op_code(worker, of_code.k <= SHORT ? &argmax_code[BY_THREADS] : &argmax_code[BY_BLOCKS], of_code.n, &of_code,
-                       sizeof of_code);
+                                     .dtype = p->x.dtype,
+                                     .smallest = p->smallest};
+    return mst_op_code(worker, &mst_argmax_code[of_code.k <= SHORT ? BY_THREADS : BY_BLOCKS], of_code.n, &of_code, sizeof of_code);
 }
 
-static MST_ALWAYS_INLINE muster_status argmax_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
-                                                    const char *where) {
+const mst_kernel mst_argmax_kernel = {.host = argmax_host, .issue = argmax_issue};
+
+muster_status mst_argmax_check(const muster_worker *worker, const mst_op_row *operation, const muster_tensor *const *t, const char *where) {
     const muster_tensor *x = t[0], *index = t[1];
-    (void)values;
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, index, where, "index"));
     if (index->dtype != MUSTER_I64)
@@ -66,7 +68,13 @@ static MST_ALWAYS_INLINE muster_status argmax_check(const muster_worker *worker,
     if (x->shape[1] == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one column, received shape (%lld, 0)", where,
                          (long long)x->shape[0]);
-    return mst_op_check_results(&mst_operation_argmax, t, where);
+    return mst_op_check_results(operation, t, where);
+}
+
+static muster_status argmax_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                  const char *where) {
+    (void)values;
+    return mst_argmax_check(worker, &mst_operation_argmax, t, where);
 }
 
 static muster_status argmax_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
@@ -74,21 +82,20 @@ static muster_status argmax_run(muster_worker *worker, const muster_tensor *t, c
     return muster_argmax(worker, t[0], t[1]);
 }
 
-static const mst_kernel argmax_kernel = {.host = argmax_host, .issue = argmax_issue};
-
 const mst_op_row mst_operation_argmax = {
     MST_OPERATION_ROW(argmax, muster_argmax),
     .operands = {{"x", "nk", MST_IN}, {"index", "n", MST_OUT, MST_DTYPE_BIT(MUSTER_I64)}},
     .dtypes = MST_ALL_DTYPES,
     .check = argmax_check,
     .run = argmax_run,
-    .kernel = &argmax_kernel,
-    MST_CODE(argmax_code),
+    .kernel = &mst_argmax_kernel,
+    .code = mst_argmax_code,
+    .code_count = MST_ARGMAX_CODE,
 };
 
 muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tensor index) {
     MST_OP_WORKER(worker);
-    MUSTER_TRY(argmax_check(worker, MST_TENSORS(&x, &index), NULL, __func__));
-    argmax_parameters p = {x, index};
-    return mst_op_launch(worker, &argmax_kernel, &p, sizeof p);
+    MUSTER_TRY(mst_argmax_check(worker, &mst_operation_argmax, MST_TENSORS(&x, &index), __func__));
+    mst_argmax_request p = {.x = x, .index = index, .smallest = false};
+    return mst_op_launch(worker, &mst_argmax_kernel, &p, sizeof p);
 }

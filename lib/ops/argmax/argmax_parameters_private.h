@@ -10,6 +10,7 @@ typedef struct mst_argmax_parameters {
     int64_t *index;
     int64_t n, k, row_stride, column_stride, index_stride;
     int32_t dtype;
+    int32_t smallest; /* argmin */
 } mst_argmax_parameters;
 
 #endif

@@ -1,37 +1,57 @@
-#include "../op_impl.h"
+#include "binary_private.h"
+
+#include <math.h>
 
 typedef struct binary_parameters {
     muster_tensor a, b, y;
     muster_binary op;
 } binary_parameters;
 
+/* Chooses the float function for float, as tgmath.h does, without its macros. */
+#define POW(a, b) _Generic((a), float : powf, default : pow)(a, b)
 #define MST_LOOPS "binary/binary_loops.h"
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
 
-/* The table of operation x dtype. An empty entry (as for bool) means that the pair is not
- * supported. */
+#define FLOAT_ROWS(NAME, name, ...)                                                                                                 \
+    [MUSTER_##NAME] = {                                                                                                             \
+        [MUSTER_ADD] = add_##name,         [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, [MUSTER_DIV] = div_##name, \
+        [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name, [MUSTER_POW] = pow_##name},
 #define ROWS(NAME, name, ...)                                                                                   \
     [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
                        [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
-enum { OPERATIONS = MUSTER_MINIMUM + 1 };
-static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROWS) MST_EACH_SIGNED(ROWS) MST_EACH_UNSIGNED(ROWS)};
+const mst_iterator_loop mst_binary_loops[MST_DTYPE_COUNT][MST_BINARY_OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(ROWS)
+                                                                                        MST_EACH_UNSIGNED(ROWS)};
 
-static const char *const names[] = {"", "add", "sub", "mul", "div", "maximum", "minimum", NULL};
+const char *const mst_binary_names[] = {"", "add", "sub", "mul", "div", "maximum", "minimum", "pow", NULL};
+
+bool mst_binary_takes(muster_dtype dtype, const mst_op_value *values) { return mst_binary_loops[dtype][values[0].integer] != NULL; }
+
+muster_status mst_binary_check_op(int32_t op, const char *where) {
+    if (op > 0 && op < MST_BINARY_OPERATIONS) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_POW, received %d", where, op);
+}
+
+muster_status mst_binary_check_dtype(int32_t op, muster_dtype dtype, const char *where, const char *what) {
+    if (mst_binary_loops[dtype][op]) return MUSTER_OK;
+    return mst_op_refuse_dtype(where, what, op == MUSTER_POW && dtype != MUSTER_BOOL ? "f16, bf16, f32 or f64 for pow" : "a number dtype",
+                               dtype);
+}
 
 static muster_status binary_host(const void *parameters) {
     const binary_parameters *p = parameters;
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 3, (const muster_tensor *[]){&p->a, &p->b, &p->y});
-    mst_iterator_run(&iterator, loops[p->y.dtype][p->op], NULL);
+    mst_iterator_run(&iterator, mst_binary_loops[p->y.dtype][p->op], NULL);
     return MUSTER_OK;
 }
 
-static mst_code_kernel binary_code[] = {{.name = "mst_binary"}};
+mst_code_kernel mst_binary_code[MST_BINARY_CODE] = {
+    [MST_BINARY_TENSORS] = {.name = "mst_binary"}, [MST_BINARY_SCALAR] = {.name = "mst_binary_scalar"}};
 
 static muster_status binary_issue(muster_worker *worker, const void *parameters) {
     const binary_parameters *p = parameters;
-    return mst_op_elements(worker, binary_code, &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3,
+    return mst_op_elements(worker, &mst_binary_code[MST_BINARY_TENSORS], &(mst_element_parameters){.dtype = p->y.dtype, .op = p->op}, 3,
                            (const muster_tensor *[]){&p->a, &p->b, &p->y});
 }
 
@@ -39,14 +59,13 @@ static MST_ALWAYS_INLINE muster_status binary_check(const muster_worker *worker,
                                                     const char *where) {
     const muster_tensor *a = t[0], *b = t[1], *y = t[2];
     const int32_t op = (int32_t)values[0].integer;
-    if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_MINIMUM, received %d", where, op);
+    MUSTER_TRY(mst_binary_check_op(op, where));
     MUSTER_TRY(mst_op_check(worker, a, where, "a"));
     MUSTER_TRY(mst_op_check(worker, b, where, "b"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_same_dtype(where, "b", b->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "a", a->dtype));
-    if (!loops[a->dtype][op]) return mst_op_refuse_dtype(where, "a", "a number dtype", a->dtype);
+    MUSTER_TRY(mst_binary_check_dtype(op, a->dtype, where, "a"));
     MUSTER_TRY(mst_op_broadcasts(where, "a", a, "y", y));
     MUSTER_TRY(mst_op_broadcasts(where, "b", b, "y", y));
     return mst_op_check_results(&mst_operation_binary, t, where);
@@ -61,12 +80,14 @@ static const mst_kernel binary_kernel = {.host = binary_host, .issue = binary_is
 const mst_op_row mst_operation_binary = {
     MST_OPERATION_ROW(binary, muster_binary_op),
     .operands = {{"a", "~", MST_IN}, {"b", "~", MST_IN}, {"y", "*", MST_OUT | MST_IN_PLACE}},
-    .attributes = {{"op", MST_CHOICE, names}},
+    .attributes = {{"op", MST_CHOICE, mst_binary_names}},
     .dtypes = MST_NUMBER_DTYPES,
+    .takes = mst_binary_takes,
     .check = binary_check,
     .run = binary_run,
     .kernel = &binary_kernel,
-    MST_CODE(binary_code),
+    .code = &mst_binary_code[MST_BINARY_TENSORS],
+    .code_count = 1,
     .error = MST_FLOAT_ERRORS,
 };
 

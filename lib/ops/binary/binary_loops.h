@@ -13,6 +13,9 @@
 #define FUNCTION MST_JOIN(div_, SUFFIX)
 #define RESULT a / b
 #include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(pow_, SUFFIX)
+#define RESULT POW(a, b)
+#include "elementwise_two_loops.h"
 #define FUNCTION MST_JOIN(maximum_, SUFFIX)
 #define RESULT (a > b || a != a) ? a : b
 #include "elementwise_two_loops.h"

@@ -32,9 +32,8 @@ static void move_elements(char *to, int64_t to_stride, const char *from, int64_t
     }
 }
 
-static void copy_same(void *context, char *const *at, const int64_t *stride, int64_t n) {
-    const copy_state *state = context;
-    move_elements(at[1], stride[1], at[0], stride[0], state->from_size, n);
+void mst_copy_elements(void *size, char *const *at, const int64_t *stride, int64_t n) {
+    move_elements(at[1], stride[1], at[0], stride[0], *(const int64_t *)size, n);
 }
 
 /* Strided rows are converted through a block on the stack. */
@@ -59,7 +58,10 @@ static muster_status copy_host(const void *parameters) {
     copy_state state = {p->x.dtype, p->y.dtype, muster_dtype_size(p->x.dtype), muster_dtype_size(p->y.dtype)};
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
-    mst_iterator_run(&iterator, state.from == state.to ? copy_same : copy_converted, &state);
+    if (state.from == state.to)
+        mst_iterator_run(&iterator, mst_copy_elements, &state.from_size);
+    else
+        mst_iterator_run(&iterator, copy_converted, &state);
     return MUSTER_OK;
 }
 

@@ -14,20 +14,22 @@ typedef struct unary_parameters {
 #include "../each_integer_loops.h"
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
-#define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                      \
-    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,         [MUSTER_ABS] = abs_##name,   \
-                       [MUSTER_SQUARE] = square_##name,   [MUSTER_SQRT] = sqrt_##name, \
-                       [MUSTER_EXP] = exp_##name,         [MUSTER_LOG] = log_##name,   \
-                       [MUSTER_TANH] = tanh_##name,       [MUSTER_RELU] = relu_##name, \
-                       [MUSTER_SIGMOID] = sigmoid_##name, [MUSTER_RECIPROCAL] = reciprocal_##name},
+#define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                                   \
+    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,          [MUSTER_ABS] = abs_##name,               \
+                       [MUSTER_SQUARE] = square_##name,    [MUSTER_SQRT] = sqrt_##name,             \
+                       [MUSTER_EXP] = exp_##name,          [MUSTER_LOG] = log_##name,               \
+                       [MUSTER_TANH] = tanh_##name,        [MUSTER_RELU] = relu_##name,             \
+                       [MUSTER_SIGMOID] = sigmoid_##name,  [MUSTER_RECIPROCAL] = reciprocal_##name, \
+                       [MUSTER_SOFTPLUS] = softplus_##name},
 #define SIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name, [MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
 #define UNSIGNED_ROWS(NAME, name, T) \
     [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
-enum { OPERATIONS = MUSTER_RECIPROCAL + 1 };
+enum { OPERATIONS = MUSTER_SOFTPLUS + 1 };
 static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
                                                                          MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
-static const char *const names[] = {"", "neg", "abs", "square", "sqrt", "exp", "log", "tanh", "sigmoid", "relu", "reciprocal", NULL};
+static const char *const names[] = {"",     "neg",     "abs",  "square",     "sqrt",     "exp", "log",
+                                    "tanh", "sigmoid", "relu", "reciprocal", "softplus", NULL};
 
 static bool unary_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
 
@@ -52,7 +54,7 @@ static MST_ALWAYS_INLINE muster_status unary_check(const muster_worker *worker, 
     const muster_tensor *x = t[0], *y = t[1];
     const int32_t op = (int32_t)values[0].integer;
     if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_RECIPROCAL, received %d", where, op);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_SOFTPLUS, received %d", where, op);
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));

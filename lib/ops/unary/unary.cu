@@ -14,6 +14,8 @@ MST_OUTLINE float unary_function(int32_t op, float v) {
         return 1 / (1 + expf(-v));
     case MUSTER_SQRT:
         return sqrtf(v);
+    case MUSTER_SOFTPLUS:
+        return (v > 0 ? v : 0) + log1pf(expf(-fabsf(v)));
     default:
         return 1 / v;
     }
@@ -30,6 +32,8 @@ MST_OUTLINE double unary_function(int32_t op, double v) {
         return 1 / (1 + exp(-v));
     case MUSTER_SQRT:
         return sqrt(v);
+    case MUSTER_SOFTPLUS:
+        return (v > 0 ? v : 0) + log1p(exp(-fabs(v)));
     default:
         return 1 / v;
     }

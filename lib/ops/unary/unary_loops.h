@@ -25,6 +25,9 @@
 #define FUNCTION MST_JOIN(sigmoid_, SUFFIX)
 #define RESULT 1 / (1 + F(exp, -v))
 #include "elementwise_one_loops.h"
+#define FUNCTION MST_JOIN(softplus_, SUFFIX)
+#define RESULT (v > 0 ? v : 0) + F(log1p, F(exp, -F(fabs, v)))
+#include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(relu_, SUFFIX)
 #define RESULT v < 0 ? 0 : v
 #include "elementwise_one_loops.h"

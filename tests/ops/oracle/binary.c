@@ -14,6 +14,8 @@ static double plain_binary(muster_binary op, bool integer, double a, double b) {
         return a * b;
     case MUSTER_DIV:
         return !integer ? a / b : b == 0 ? 0 : trunc(a / b);
+    case MUSTER_POW:
+        return pow(a, b);
     case MUSTER_MAXIMUM:
         return a > b ? a : b;
     default:
@@ -22,8 +24,8 @@ static double plain_binary(muster_binary op, bool integer, double a, double b) {
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_binary op = 1 + (muster_binary)ops_random(MUSTER_MINIMUM);
-    muster_dtype dtype = ops_random_dtype(o);
+    muster_binary op = 1 + (muster_binary)ops_random(MUSTER_POW);
+    muster_dtype dtype = op == MUSTER_POW ? MUSTER_F16 + (muster_dtype)ops_random(4) : ops_random_dtype(o);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), a = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y,
              b = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
@@ -34,7 +36,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_binary op = MUSTER_ADD; op <= MUSTER_MINIMUM; op++)
+        for (muster_binary op = MUSTER_ADD; op <= MUSTER_POW; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
                 ops_pair a = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3),
                          b = ops_laid_out(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
@@ -42,6 +44,11 @@ static void cases(muster_worker *w, const mst_op_row *o) {
                 if (dtype == MUSTER_BOOL) {
                     assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED,
                                    "a: expected a number dtype, received bool");
+                    continue;
+                }
+                if (op == MUSTER_POW && !mst_dtype_is_float(dtype)) {
+                    assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED,
+                                   "a: expected f16, bf16, f32 or f64 for pow, received");
                     continue;
                 }
                 assert_ok(muster_binary_op(w, op, a.device, b.device, y.device));
@@ -56,4 +63,4 @@ static void cases(muster_worker *w, const mst_op_row *o) {
             }
 }
 
-const ops_oracle ops_oracle_binary = {.draw = draw, .cases = cases, .case_count = 11 * 6 * 27, .values = {{.integer = MUSTER_ADD}}};
+const ops_oracle ops_oracle_binary = {.draw = draw, .cases = cases, .case_count = (11 * 6 + 4) * 27, .values = {{.integer = MUSTER_ADD}}};

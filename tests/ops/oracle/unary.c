@@ -22,6 +22,8 @@ static double plain_unary(muster_unary op, double v) {
         return tanh(v);
     case MUSTER_SIGMOID:
         return 1 / (1 + exp(-v));
+    case MUSTER_SOFTPLUS:
+        return log(1 + exp(v));
     case MUSTER_RELU:
         return v > 0 ? v : 0;
     default:
@@ -35,8 +37,9 @@ static bool unary_exists(muster_unary op, muster_dtype dtype) {
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_unary op = 1 + (muster_unary)ops_random(MUSTER_RECIPROCAL);
+    muster_unary op = 1 + (muster_unary)ops_random(MUSTER_SOFTPLUS);
     muster_dtype dtype = ops_random_dtype(o);
+    while (!unary_exists(op, dtype) && ops_random(4)) op = 1 + (muster_unary)ops_random(MUSTER_SOFTPLUS);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), x = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
     if (!unary_exists(op, dtype)) {
@@ -50,7 +53,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_unary op = MUSTER_NEG; op <= MUSTER_RECIPROCAL; op++)
+        for (muster_unary op = MUSTER_NEG; op <= MUSTER_SOFTPLUS; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
                 if (!unary_exists(op, dtype)) {
@@ -66,4 +69,4 @@ static void cases(muster_worker *w, const mst_op_row *o) {
 }
 
 const ops_oracle ops_oracle_unary = {
-    .draw = draw, .cases = cases, .case_count = (4 * 10 + 4 * 4 + 3 * 3) * 9, .values = {{.integer = MUSTER_NEG}}};
+    .draw = draw, .cases = cases, .case_count = (4 * 11 + 4 * 4 + 3 * 3) * 9, .values = {{.integer = MUSTER_NEG}}};

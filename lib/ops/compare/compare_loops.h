@@ -1,0 +1,19 @@
+/* The loops of the comparisons for one dtype; see each_float_loops.h. The result type R is bool. */
+#define FUNCTION MST_JOIN(equal_, SUFFIX)
+#define RESULT a == b
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(not_equal_, SUFFIX)
+#define RESULT a != b
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(less_, SUFFIX)
+#define RESULT a < b
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(less_equal_, SUFFIX)
+#define RESULT a <= b
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(greater_, SUFFIX)
+#define RESULT a > b
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(greater_equal_, SUFFIX)
+#define RESULT a >= b
+#include "elementwise_two_loops.h"

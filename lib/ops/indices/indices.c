@@ -1,0 +1,54 @@
+#include "indices_private.h"
+
+#include "indices_parameters_private.h"
+
+enum { MOST_CHUNKS = 256, CHUNK = 4096 };
+
+muster_status mst_index_dtype(const char *where, const char *what, muster_dtype dtype) {
+    return MST_INDEX_DTYPES & MST_DTYPE_BIT(dtype) ? MUSTER_OK : mst_op_refuse_dtype(where, what, "u8, i32 or i64", dtype);
+}
+
+int64_t mst_index_at(const muster_tensor *indices, int64_t i) {
+    return mst_index_of(muster_tensor_address(*indices), indices->dtype, indices->strides[0], i);
+}
+
+static muster_status refuse_index(const char *where, const char *what, int64_t bound, int64_t index, int64_t at) {
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: %s: expected %s in [0, %lld), received %lld at %lld", where, what, what, (long long)bound,
+                     (long long)index, (long long)at);
+}
+
+muster_status mst_indices_check_host(const muster_tensor *indices, int64_t bound, const char *where, const char *what) {
+    for (int64_t i = 0; i < indices->shape[0]; i++) {
+        const int64_t index = mst_index_at(indices, i);
+        if (__builtin_expect(index < 0 || index >= bound, 0)) return refuse_index(where, what, bound, index, i);
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_indices_check_device(muster_worker *worker, const muster_tensor *indices, int64_t bound, const char *where,
+                                       const char *what) {
+    static mst_code_kernel code = {.name = "mst_indices", .blocks = true};
+    mst_device *device = worker->device;
+    const int64_t count = indices->shape[0];
+    int64_t bad[2 * MOST_CHUNKS];
+    void *scratch;
+    if (count == 0) return MUSTER_OK;
+    mst_indices_parameters p = {.indices = muster_tensor_address(*indices),
+                                .count = count,
+                                .stride = indices->strides[0],
+                                .bound = bound,
+                                .chunk = count / MOST_CHUNKS < CHUNK ? CHUNK : count / MOST_CHUNKS + 1,
+                                .dtype = indices->dtype};
+    p.chunks = (count + p.chunk - 1) / p.chunk;
+    const int64_t bytes = 2 * p.chunks * (int64_t)sizeof *bad;
+    MUSTER_TRY(mst_worker_scratch_bytes(worker, bytes, &scratch));
+    p.bad = scratch;
+    MUSTER_TRY(mst_op_code(worker, &code, p.chunks, &p, sizeof p));
+    /* bad lives only in this function, so wait for the copy */
+    muster_status status = device->memory->copy_out(device, bad, scratch, bytes), after = mst_worker_sync(worker);
+    MUSTER_TRY(status);
+    MUSTER_TRY(after);
+    for (int64_t c = 0; c < p.chunks; c++)
+        if (bad[2 * c] >= 0) return refuse_index(where, what, bound, bad[2 * c + 1], bad[2 * c]);
+    return MUSTER_OK;
+}

@@ -1,0 +1,20 @@
+/* The parameters of the kernel in scatter_add.cu. */
+#ifndef MST_SCATTER_ADD_PARAMETERS_PRIVATE_H
+#define MST_SCATTER_ADD_PARAMETERS_PRIVATE_H
+
+#include "iterator_impl.h"
+
+/* Thread t owns element t % elements of the rows of chunk t / elements of y. It reads all indices
+ * and adds those of its rows in their order, so the result does not depend on the device. */
+typedef struct mst_scatter_add_parameters {
+    mst_iterator row; /* x, y: one row */
+    void *indices;
+    int64_t count;              /* rows of x */
+    int64_t elements;           /* of one row */
+    int64_t chunk, chunks;      /* rows of y */
+    int64_t x_stride, y_stride; /* between rows, in bytes */
+    int64_t index_stride;       /* in elements */
+    int32_t dtype, index_dtype;
+} mst_scatter_add_parameters;
+
+#endif

@@ -1,0 +1,99 @@
+/* y[i] = x[indices[i]], whole rows. */
+#include "../indices/indices_private.h"
+#include "take_parameters_private.h"
+
+typedef struct take_request {
+    muster_tensor x, indices, y;
+} take_request;
+
+static const char take_name[] = "muster_take"; /* in messages of the kernels */
+
+static muster_status take_host(const void *parameters) {
+    const take_request *p = parameters;
+    const int64_t size = muster_dtype_size(p->x.dtype), n = p->y.shape[0];
+    const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
+    MUSTER_TRY(mst_indices_check_host(&p->indices, p->x.shape[0], take_name, "indices"));
+    mst_iterator row;
+    mst_iterator_make(&row, y.ndim, y.shape, 2, (const muster_tensor *[]){&x, &y});
+    char *from = row.base[0], *to = row.base[1];
+    for (int64_t i = 0; i < n; i++) {
+        row.base[0] = from + mst_index_at(&p->indices, i) * p->x.strides[0] * size;
+        row.base[1] = to + i * p->y.strides[0] * size;
+        mst_iterator_run(&row, mst_copy_elements, (void *)&size);
+    }
+    return MUSTER_OK;
+}
+
+static mst_code_kernel take_code[] = {{.name = "mst_take"}};
+
+static muster_status take_issue(muster_worker *worker, const void *parameters) {
+    const take_request *p = parameters;
+    const int64_t size = muster_dtype_size(p->x.dtype);
+    const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
+    MUSTER_TRY(mst_indices_check_device(worker, &p->indices, p->x.shape[0], take_name, "indices"));
+    mst_take_parameters of_code = {.indices = muster_tensor_address(p->indices),
+                                   .count = p->y.shape[0],
+                                   .elements = muster_tensor_count(y),
+                                   .x_stride = p->x.strides[0] * size,
+                                   .y_stride = p->y.strides[0] * size,
+                                   .index_stride = p->indices.strides[0],
+                                   .element_size = (int32_t)size,
+                                   .index_dtype = p->indices.dtype};
+    if (of_code.count == 0 || of_code.elements == 0) return MUSTER_OK;
+    mst_iterator_make(&of_code.row, y.ndim, y.shape, 2, (const muster_tensor *[]){&x, &y});
+    return mst_op_code(worker, take_code, of_code.count * of_code.elements, &of_code, sizeof of_code);
+}
+
+static muster_status take_shape(const muster_tensor *x, const muster_tensor *indices, const char *where, int64_t shape[MUSTER_MAX_DIMS]) {
+    if (x->ndim == 0) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: x: expected at least 1 dimension, received a scalar", where);
+    MUSTER_TRY(mst_op_ndim(where, "indices", indices, 1));
+    for (int32_t d = 0; d < x->ndim; d++) shape[d] = d == 0 ? indices->shape[0] : x->shape[d];
+    return MUSTER_OK;
+}
+
+static muster_status take_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values, const char *where) {
+    const muster_tensor *x = t[0], *indices = t[1], *y = t[2];
+    int64_t shape[MUSTER_MAX_DIMS];
+    (void)values;
+    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
+    MUSTER_TRY(mst_op_check(worker, indices, where, "indices"));
+    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
+    MUSTER_TRY(mst_index_dtype(where, "indices", indices->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    MUSTER_TRY(take_shape(x, indices, where, shape));
+    MUSTER_TRY(mst_op_shape(where, "y", y, x->ndim, shape));
+    return mst_op_check_results(&mst_operation_take, t, where);
+}
+
+static muster_status take_infer(const mst_op_value *values, muster_tensor *t, const char *where) {
+    int64_t shape[MUSTER_MAX_DIMS];
+    (void)values;
+    MUSTER_TRY(take_shape(&t[0], &t[1], where, shape));
+    t[2] = muster_tensor_make(t[0].dtype, t[2].data, t[0].ndim, shape);
+    return MUSTER_OK;
+}
+
+static muster_status take_run(muster_worker *worker, const muster_tensor *t, const mst_op_value *v) {
+    (void)v;
+    return muster_take(worker, t[0], t[1], t[2]);
+}
+
+static const mst_kernel take_kernel = {.host = take_host, .issue = take_issue};
+
+const mst_op_row mst_operation_take = {
+    MST_OPERATION_ROW(take, muster_take),
+    .operands = {{"x", "?", MST_IN}, {"indices", "n", MST_IN, MST_INDEX_DTYPES}, {"y", "?", MST_OUT}},
+    .dtypes = MST_ALL_DTYPES,
+    .check = take_check,
+    .infer = take_infer,
+    .run = take_run,
+    .kernel = &take_kernel,
+    MST_CODE(take_code),
+};
+
+muster_status muster_take(muster_worker *worker, muster_tensor x, muster_tensor indices, muster_tensor y) {
+    MST_OP_WORKER(worker);
+    MUSTER_TRY(take_check(worker, MST_TENSORS(&x, &indices, &y), NULL, __func__));
+    take_request p = {x, indices, y};
+    return mst_op_launch(worker, &take_kernel, &p, sizeof p);
+}
