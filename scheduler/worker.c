@@ -31,9 +31,10 @@ muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, voi
     if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected 0 or more, received %" PRId64, scratch_name, bytes);
     if (bytes > INT64_MAX - SCRATCH_ALIGNMENT) return mst_error(MUSTER_OVERFLOW, "%s: bytes: %" PRId64 " overflows", scratch_name, bytes);
     int64_t rounded = bytes == 0 ? SCRATCH_ALIGNMENT : (bytes + SCRATCH_ALIGNMENT - 1) / SCRATCH_ALIGNMENT * SCRATCH_ALIGNMENT;
-    int64_t i = 0;
+    int64_t i = worker->scratch_top;
     while (i < worker->scratch_count && worker->scratch[i].bytes - worker->scratch[i].used < rounded) i++;
     if (i == worker->scratch_count) MUSTER_TRY(add_block(worker, rounded));
+    worker->scratch_top = i;
     *address = (char *)worker->scratch[i].address + worker->scratch[i].used;
     worker->scratch[i].used += rounded;
     return MUSTER_OK;
@@ -53,6 +54,30 @@ static void merge_blocks(muster_worker *worker) {
 
 void mst_worker_scratch_rewind(muster_worker *worker) {
     for (int64_t i = 0; i < worker->scratch_count; i++) worker->scratch[i].used = 0;
+    worker->scratch_top = 0;
+}
+
+/* Scratch memory is a stack: the bytes of the blocks in their order. A mark is a height of it. */
+static int64_t scratch_height(const muster_worker *worker) {
+    int64_t height = 0;
+    for (int64_t i = 0; i < worker->scratch_top; i++) height += worker->scratch[i].bytes;
+    return worker->scratch_count > 0 ? height + worker->scratch[worker->scratch_top].used : 0;
+}
+
+int64_t muster_worker_scratch_mark(const muster_worker *worker) { return worker ? scratch_height(worker) : -1; }
+
+muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark) {
+    if (!worker) return mst_error_null(__func__, "worker", "the worker of the running function");
+    const int64_t height = scratch_height(worker);
+    if (mark < 0 || mark > height || mark % SCRATCH_ALIGNMENT != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: mark: expected one of this run, of at most %" PRId64 " bytes, received %" PRId64,
+                         __func__, height, mark);
+    int64_t i = 0, below = 0;
+    while (i < worker->scratch_top && below + worker->scratch[i].bytes < mark) below += worker->scratch[i++].bytes;
+    worker->scratch_top = i;
+    if (i < worker->scratch_count) worker->scratch[i].used = mark - below;
+    while (++i < worker->scratch_count) worker->scratch[i].used = 0;
+    return MUSTER_OK;
 }
 
 void mst_worker_scratch_reset(muster_worker *worker) {
@@ -64,7 +89,7 @@ void mst_worker_scratch_release(muster_worker *worker) {
     for (int64_t i = 0; i < worker->scratch_count; i++) worker->device->memory->release(worker->device, worker->scratch[i].address);
     mst_free(worker->scratch);
     worker->scratch = NULL;
-    worker->scratch_count = worker->scratch_capacity = 0;
+    worker->scratch_count = worker->scratch_capacity = worker->scratch_top = 0;
 }
 
 static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_t *shape, int64_t *bytes) {

@@ -36,6 +36,7 @@ struct muster_worker {
     uint64_t sequence; /* the number of collectives entered in this run */
     mst_scratch_block *scratch;
     int64_t scratch_count, scratch_capacity;
+    int64_t scratch_top;           /* the block in use: those behind it are free */
     muster_status scratch_status;  /* the failure of a scratch request, for operations that then get "no tensor" */
     mst_exit_hook *exit_hooks;     /* the hooks of this run, the newest first */
     void *slots[MST_WORKER_SLOTS]; /* each belongs to one module */

@@ -51,6 +51,33 @@ MUSTER_API muster_tensor muster_tensor_reshape(muster_tensor tensor, int32_t ndi
 /* A view with the axes in reverse order: the transpose of a matrix. Threads: any. */
 MUSTER_API muster_tensor muster_tensor_transpose(muster_tensor tensor);
 
+/* The elements [begin, end) of one axis, as a view of the same memory. Gives "no tensor" if there
+ * is no such axis or not 0 <= begin <= end <= its size. Threads: any. */
+MUSTER_API muster_tensor muster_tensor_slice_axis(muster_tensor tensor, int32_t axis, int64_t begin, int64_t end);
+/* A view with the axes in another order: axis i of the view is axis axes[i] of the tensor. `axes`
+ * has ndim entries, each axis once; anything else gives "no tensor". Threads: any. */
+MUSTER_API muster_tensor muster_tensor_permute(muster_tensor tensor, const int32_t *axes);
+/* A view without the axis, whose size is 1, or with axis -1 without all axes of size 1. Gives "no
+ * tensor" if the axis does not exist or has another size. Threads: any. */
+MUSTER_API muster_tensor muster_tensor_squeeze(muster_tensor tensor, int32_t axis);
+/* A view of the given shape that repeats elements: the shapes are aligned at the right, and size 1
+ * repeats (stride 0). Gives "no tensor" if the sizes do not fit. Operations only read such a view.
+ * Threads: any. */
+MUSTER_API muster_tensor muster_tensor_broadcast(muster_tensor tensor, int32_t ndim, const int64_t *shape);
+
+/* 1 if the elements lie one behind the other in row-major order, else 0. Threads: any. */
+MUSTER_API int32_t muster_tensor_is_contiguous(muster_tensor tensor);
+/* The elements times their size, which is the memory of a contiguous copy; 0 for "no tensor".
+ * Threads: any. */
+MUSTER_API int64_t muster_tensor_bytes(muster_tensor tensor);
+/* Writes dtype, shape and elements as one line, such as "f32 (2, 3) [[1, 2, 3], [4, 5, 6]]", with
+ * the terminating NUL into `text` of `size` bytes; a longer line is cut. *length (NULL: not wanted)
+ * becomes the length of the whole line without the NUL, so that size 0 asks for it. Of an axis with
+ * more than 8 elements the first and the last 3 are shown. Elements in the memory of a device are
+ * not shown. Threads: any. Errors: INVALID_ARGUMENT (a bad size; NULL text; a tensor that every
+ * function refuses), OVERFLOW. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_tensor_print(muster_tensor tensor, char *text, int64_t size, int64_t *length);
+
 /* The address of the first element: data + byte_offset. Host code may dereference it only if device
  * is MUSTER_DEVICE_HOST, or inside a body on a device of the host backend. */
 static inline void *muster_tensor_address(muster_tensor tensor) {

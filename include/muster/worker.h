@@ -63,6 +63,14 @@ MUSTER_API int32_t muster_worker_cancelled(const muster_worker *worker);
  * (no worker, no such dtype, a bad shape), OVERFLOW, OUT_OF_MEMORY, and errors of the device. */
 MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape);
 
+/* Gives scratch memory back before the body returns, for a loop whose operations take some in every
+ * round: release(mark) ends all scratch tensors that were taken after `mark` was returned; the
+ * tensors before it stay. Work that is queued on the device still finds its memory, since later
+ * work is ordered behind it. The mark of a NULL worker is -1. Errors: INVALID_ARGUMENT (no worker;
+ * no mark of this run of the body, or one before which scratch has been given back already). */
+MUSTER_API int64_t muster_worker_scratch_mark(const muster_worker *worker);
+MUSTER_API MUSTER_NODISCARD muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark);
+
 /* Copy between the worker's device and host memory: one tensor is on the device, the other in host
  * memory. Both are contiguous, with the same dtype and element count. The copy is ordered with the
  * worker's operations and complete on return.

@@ -63,6 +63,67 @@ static void a_repeated_run_allocates_no_scratch(void **state) {
     assert_int_equal(plain_live(), 0);
 }
 
+static unsigned char *take_scratch(muster_worker *worker, int64_t bytes) {
+    return muster_tensor_address(muster_worker_scratch(worker, MUSTER_U8, 1, &bytes));
+}
+
+/* Rounds that take more than a block give it back, and find the same memory; what was taken before
+ * the mark keeps its bytes. */
+static muster_status release_task(muster_worker *worker, void *argument) {
+    const int64_t allocations = plain_allocations();
+    int64_t *grown = argument;
+    unsigned char *before = take_scratch(worker, 1000), *first = NULL;
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    memset(before, 7, 1000);
+    for (int32_t round = 0; round < 100; round++) {
+        unsigned char *small = take_scratch(worker, 100), *large = take_scratch(worker, 1 << 20);
+        memset(small, round, 100);
+        memset(large, round, 1 << 20);
+        if (round == 0) first = small;
+        assert_ptr_equal(small, first);
+        assert_int_equal(small[99], round);
+        const int64_t inner = muster_worker_scratch_mark(worker);
+        take_scratch(worker, 1 << 16);
+        assert_int_equal(muster_worker_scratch_release(worker, inner), MUSTER_OK);
+        assert_int_equal(muster_worker_scratch_mark(worker), inner);
+        assert_int_equal(muster_worker_scratch_release(worker, mark), MUSTER_OK);
+    }
+    for (int32_t i = 0; i < 1000; i++) assert_int_equal(before[i], 7);
+    *grown = plain_allocations() - allocations;
+    assert_int_equal(muster_worker_scratch_release(worker, 0), MUSTER_OK);
+    assert_ptr_equal(take_scratch(worker, 8), before);
+    return MUSTER_OK;
+}
+
+static void scratch_is_given_back_to_a_mark(void **state) {
+    (void)state;
+    int64_t grown = 0;
+    run_alone(release_task, &grown, MUSTER_OK);
+    assert_int_equal(grown, 3); /* a block for the first requests, one for the large one, one behind it */
+}
+
+static muster_status refuse_marks_task(muster_worker *worker, void *argument) {
+    (void)argument;
+    assert_int_equal(muster_worker_scratch_mark(worker), 0);
+    take_scratch(worker, 100);
+    const int64_t mark = muster_worker_scratch_mark(worker), wrong[] = {-1, INT64_MIN, 1, mark - 1, mark + 1, mark + 64, INT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(muster_worker_scratch_release(worker, wrong[i]), MUSTER_INVALID_ARGUMENT);
+        assert_non_null(strstr(muster_last_error(), "muster_worker_scratch_release: mark: expected one of this run, of at most 128 bytes"));
+    }
+    assert_int_equal(muster_worker_scratch_mark(worker), mark);
+    assert_int_equal(muster_worker_scratch_release(worker, 0), MUSTER_OK);
+    assert_int_equal(muster_worker_scratch_release(worker, mark), MUSTER_INVALID_ARGUMENT); /* given back already */
+    return MUSTER_OK;
+}
+
+static void marks_that_are_none_are_refused(void **state) {
+    (void)state;
+    run_alone(refuse_marks_task, NULL, MUSTER_OK);
+    assert_int_equal(muster_worker_scratch_mark(NULL), -1);
+    assert_int_equal(muster_worker_scratch_release(NULL, 0), MUSTER_INVALID_ARGUMENT);
+}
+
 static muster_status bad_scratch_task(muster_worker *worker, void *argument) {
     (void)argument;
     muster_tensor none = muster_worker_scratch(worker, MUSTER_F32, 2, (int64_t[]){2, -1});
@@ -199,6 +260,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_knows_its_place_and_its_backend),
         cmocka_unit_test(a_repeated_run_allocates_no_scratch),
+        cmocka_unit_test(scratch_is_given_back_to_a_mark),
+        cmocka_unit_test(marks_that_are_none_are_refused),
         cmocka_unit_test(a_failed_request_fails_what_uses_it),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(values_go_to_the_device_and_back),

@@ -152,6 +152,145 @@ static void a_transpose_turns_the_axes(void **state) {
     assert_true(mst_tensor_contiguous(muster_tensor_transpose(x)));
 }
 
+static bool is_none(muster_tensor tensor) { return tensor.dtype == MUSTER_DTYPE_NONE; }
+
+static void a_slice_of_any_axis_is_within_its_bounds(void **state) {
+    (void)state;
+    const muster_tensor x = muster_f32(data, 2, 3, 4);
+    for (int32_t axis = 0; axis < 3; axis++) {
+        const int64_t size = x.shape[axis];
+        for (int64_t begin = -1; begin <= size + 1; begin++)
+            for (int64_t end = -1; end <= size + 1; end++) {
+                const muster_tensor y = muster_tensor_slice_axis(x, axis, begin, end);
+                const bool good = begin >= 0 && begin <= end && end <= size;
+                assert_int_equal(is_none(y), !good);
+                if (!good) continue;
+                assert_int_equal(y.shape[axis], end - begin);
+                assert_int_equal(muster_tensor_count(y), 24 / size * (end - begin));
+                if (begin < end) assert_ptr_equal(muster_tensor_address(y), data + begin * x.strides[axis]);
+                assert_ok(mst_tensor_check(y, "f", "y"));
+            }
+    }
+    assert_true(is_none(muster_tensor_slice_axis(x, 3, 0, 1)) && is_none(muster_tensor_slice_axis(x, -1, 0, 1)));
+    assert_true(is_none(muster_tensor_slice_axis(muster_f32(data), 0, 0, 1)));
+    assert_true(is_none(muster_tensor_slice_axis(muster_tensor_make(MUSTER_F32, data, 9, NULL), 0, 0, 1)));
+}
+
+static void a_permutation_has_each_axis_once(void **state) {
+    (void)state;
+    const muster_tensor x = muster_f32(data, 2, 3, 4);
+    const int64_t sizes[] = {2, 3, 4}, strides[] = {12, 4, 1};
+    int permutations = 0;
+    for (int32_t code = 0; code < 125; code++) {
+        const int32_t axes[] = {code / 25 - 1, code / 5 % 5 - 1, code % 5 - 1}; /* from -1 to 3 */
+        const muster_tensor y = muster_tensor_permute(x, axes);
+        bool good = axes[0] != axes[1] && axes[0] != axes[2] && axes[1] != axes[2];
+        for (int i = 0; i < 3; i++) good = good && axes[i] >= 0 && axes[i] < 3;
+        assert_int_equal(is_none(y), !good);
+        permutations += good;
+        for (int i = 0; i < 3 && good; i++) {
+            assert_int_equal(y.shape[i], sizes[axes[i]]);
+            assert_int_equal(y.strides[i], strides[axes[i]]);
+        }
+    }
+    assert_int_equal(permutations, 6);
+    assert_true(is_none(muster_tensor_permute(x, NULL)));
+    assert_int_equal(muster_tensor_permute(muster_f32(data), NULL).dtype, MUSTER_F32);
+}
+
+static void a_squeeze_drops_axes_of_size_one(void **state) {
+    (void)state;
+    const muster_tensor x = muster_f32(data, 1, 3, 1, 4, 1);
+    const muster_tensor all = muster_tensor_squeeze(x, -1), last = muster_tensor_squeeze(x, 4), first = muster_tensor_squeeze(x, 0);
+    assert_int_equal(all.ndim, 2);
+    assert_int_equal(all.shape[0], 3);
+    assert_int_equal(all.shape[1], 4);
+    assert_int_equal(all.strides[0], 4);
+    assert_int_equal(all.shape[2], 0);
+    assert_int_equal(all.strides[2], 0);
+    assert_int_equal(last.ndim, 4);
+    assert_int_equal(last.shape[3], 4);
+    assert_int_equal(first.shape[0], 3);
+    assert_true(is_none(muster_tensor_squeeze(x, 1)) && is_none(muster_tensor_squeeze(x, 3)));
+    assert_true(is_none(muster_tensor_squeeze(x, 5)) && is_none(muster_tensor_squeeze(x, -2)));
+    assert_int_equal(muster_tensor_squeeze(muster_f32(data, 0, 1), 1).ndim, 1);
+}
+
+static void a_broadcast_repeats_axes_of_size_one(void **state) {
+    (void)state;
+    const muster_tensor x = muster_f32(data, 3, 1);
+    const muster_tensor y = muster_tensor_broadcast(x, 3, (const int64_t[]){2, 3, 5});
+    assert_int_equal(y.ndim, 3);
+    assert_int_equal(y.strides[0], 0);
+    assert_int_equal(y.strides[1], 1);
+    assert_int_equal(y.strides[2], 0);
+    assert_int_equal(muster_tensor_count(y), 30);
+    assert_ok(mst_tensor_check(y, "f", "y"));
+    assert_int_equal(muster_tensor_broadcast(x, 2, (const int64_t[]){3, 0}).shape[1], 0);
+    assert_true(is_none(muster_tensor_broadcast(x, 2, (const int64_t[]){4, 5})));
+    assert_true(is_none(muster_tensor_broadcast(x, 2, (const int64_t[]){1, 5})));
+    assert_true(is_none(muster_tensor_broadcast(x, 2, (const int64_t[]){3, -1})));
+    assert_true(is_none(muster_tensor_broadcast(x, 1, (const int64_t[]){3})));
+    assert_true(is_none(muster_tensor_broadcast(x, 9, (const int64_t[]){1, 1, 1, 1, 1, 1, 1, 3, 1})));
+    assert_true(is_none(muster_tensor_broadcast(x, 2, NULL)));
+    assert_int_equal(muster_tensor_broadcast(muster_f32(data), 0, NULL).dtype, MUSTER_F32);
+}
+
+static void views_tell_their_size_and_layout(void **state) {
+    (void)state;
+    const muster_tensor x = muster_f32(data, 3, 4), huge = muster_f64((void *)data, INT64_MAX / 4);
+    assert_int_equal(muster_tensor_is_contiguous(x), 1);
+    assert_int_equal(muster_tensor_is_contiguous(muster_tensor_transpose(x)), 0);
+    assert_int_equal(muster_tensor_is_contiguous(muster_tensor_make(MUSTER_F32, data, -3, NULL)), 0);
+    assert_int_equal(muster_tensor_bytes(x), 48);
+    assert_int_equal(muster_tensor_bytes(muster_tensor_transpose(x)), 48);
+    assert_int_equal(muster_tensor_bytes(muster_tensor_none()), 0);
+    assert_int_equal(muster_tensor_bytes(huge), 0);
+}
+
+static void assert_printed(muster_tensor tensor, const char *expected) {
+    char text[400];
+    int64_t length = -1;
+    assert_ok(muster_tensor_print(tensor, text, sizeof text, &length));
+    assert_string_equal(text, expected);
+    assert_int_equal(length, strlen(expected));
+    /* every shorter room gets the beginning */
+    for (int64_t size = 0; size <= length + 1; size++) {
+        char cut[400];
+        memset(cut, '#', sizeof cut);
+        assert_ok(muster_tensor_print(tensor, size ? cut : NULL, size, &length));
+        assert_int_equal(length, strlen(expected));
+        if (size > 0) assert_true(strlen(cut) == (size_t)size - 1 && memcmp(cut, expected, (size_t)size - 1) == 0);
+        assert_int_equal(cut[size], '#');
+    }
+}
+
+static void tensors_are_printed_on_one_line(void **state) {
+    (void)state;
+    float x[] = {1, -2.5f, 3, 4, 5, 6, 7, 8, 9, 1e30f};
+    const int64_t large[] = {INT64_MAX, INT64_MIN};
+    const uint8_t flags[] = {1, 0};
+    assert_printed(muster_f32(x, 2, 3), "f32 (2, 3) [[1, -2.5, 3], [4, 5, 6]]");
+    assert_printed(muster_tensor_transpose(muster_f32(x, 2, 2)), "f32 (2, 2) [[1, 3], [-2.5, 4]]");
+    assert_printed(muster_f32(x), "f32 () 1");
+    assert_printed(muster_f32(x, 0, 3), "f32 (0, 3) []");
+    assert_printed(muster_f32(x, 2, 0), "f32 (2, 0) [[], []]");
+    assert_printed(muster_f32(x, 8), "f32 (8,) [1, -2.5, 3, 4, 5, 6, 7, 8]");
+    assert_printed(muster_f32(x, 9), "f32 (9,) [1, -2.5, 3, ..., 7, 8, 9]");
+    assert_printed(muster_i64(large, 2), "i64 (2,) [9223372036854775807, -9223372036854775808]");
+    assert_printed(muster_tensor_make(MUSTER_BOOL, (void *)(uintptr_t)flags, 1, (const int64_t[]){2}), "bool (2,) [true, false]");
+    assert_printed(muster_tensor_none(), "no tensor");
+    muster_tensor there = muster_f32(x, 2);
+    there.device = 3;
+    assert_printed(there, "f32 (2,) in memory of rank 3");
+    assert_refused(muster_tensor_print(matrix(3, -1), NULL, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                   "muster_tensor_print: tensor: expected sizes");
+    assert_refused(muster_tensor_print(there, NULL, 1, NULL), MUSTER_INVALID_ARGUMENT, "muster_tensor_print: text: ");
+    assert_refused(muster_tensor_print(there, NULL, -1, NULL), MUSTER_INVALID_ARGUMENT,
+                   "muster_tensor_print: size: expected 0 or more, received -1");
+    assert_ok(muster_tensor_print(there, NULL, 0, NULL));
+}
+
 static void contiguity_ignores_strides_that_are_never_used(void **state) {
     (void)state;
     muster_tensor x = matrix(1, 4);
@@ -222,6 +361,12 @@ int main(void) {
         cmocka_unit_test(a_hand_made_ndim_is_refused),
         cmocka_unit_test(a_slice_views_its_rows),
         cmocka_unit_test(a_transpose_turns_the_axes),
+        cmocka_unit_test(a_slice_of_any_axis_is_within_its_bounds),
+        cmocka_unit_test(a_permutation_has_each_axis_once),
+        cmocka_unit_test(a_squeeze_drops_axes_of_size_one),
+        cmocka_unit_test(a_broadcast_repeats_axes_of_size_one),
+        cmocka_unit_test(views_tell_their_size_and_layout),
+        cmocka_unit_test(tensors_are_printed_on_one_line),
         cmocka_unit_test(contiguity_ignores_strides_that_are_never_used),
         cmocka_unit_test(a_reshape_keeps_elements_offset_and_device),
         cmocka_unit_test(a_reshape_that_does_not_fit_gives_no_tensor),
