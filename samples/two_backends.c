@@ -59,7 +59,7 @@ int main(void) {
         CHECK(muster_function_call_async(f, (muster_tensor[]){muster_f32(x[c], ROWS, COLUMNS)}, 1,
                                          (muster_tensor[]){muster_f32(y[c], ROWS, COLUMNS)}, 1, NULL, &pending[c]));
     }
-    for (int c = 0; c < CALLS; c++) CHECK(muster_pending_wait(pending[c])); /* from here on y[c] may be read */
+    for (int c = 0; c < CALLS; c++) CHECK(muster_pending_wait(&pending[c])); /* from here on y[c] may be read */
     for (int c = 0; c < CALLS; c++)
         for (int i = 0; i < ROWS * COLUMNS; i++) EXPECT(y[c][i] == 3 * x[c][i]);
     printf("%d calls on %d devices: y = 3 x in all of the %d rows\n", CALLS, muster_runtime_size(rt), CALLS * ROWS);

@@ -200,16 +200,31 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_async(muster_func
                                                                      int32_t input_count, const muster_tensor *outputs,
                                                                      int32_t output_count, const muster_call_options *options,
                                                                      muster_pending **pending);
-/* Waits until the call has ended, returns its status and message, and ends the handle. Refused with
- * BAD_STATE inside a body, and after fork unless the call had ended; the handle then stays valid.
- * Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_pending_wait(muster_pending *pending);
-/* *done = 1 if the call has ended, else 0. Does not wait, and does not end the handle. Errors:
- * INVALID_ARGUMENT (NULL). Threads: owner. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_pending_test(const muster_pending *pending, int32_t *done);
+/* Waits until the call has ended, returns its status and message, ends the handle and sets *pending
+ * to NULL. A NULL handle has ended. Refused with BAD_STATE inside a body, and after fork unless the
+ * call had ended; the handle then stays valid. Errors: also INVALID_ARGUMENT (NULL). Threads:
+ * owner. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_wait(muster_pending **pending);
+/* If the call has ended: *done = 1, *pending = NULL, and the status and message are the call's. Else
+ * *done = 0. Does not wait. Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_test(muster_pending **pending, int32_t *done);
 /* Like muster_pending_wait, but without the status and message of the call. Accepts NULL. Threads:
  * owner. */
 MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
+
+/* For event loops: tells the program when the call has ended, instead of a thread that waits. Once
+ * per handle. notify calls the function, with `user`; notify_fd adds 1 to an eventfd (it writes the
+ * number 1 as 8 bytes; other descriptors work where they take that). Many calls may share one
+ * function or descriptor. The news comes once, whatever the outcome, from the thread that made the
+ * call or, if the call had ended before (or the handle is NULL), at once in the calling thread. From
+ * then on muster_pending_test reports the end. It also comes if the handle is ended meanwhile:
+ * `user`, or the descriptor, must stay valid until then, at most until the runtime has closed. In
+ * the function, the handle may be tested, waited for, and destroyed by its owner, and asynchronous
+ * calls may be made.
+ * Errors: INVALID_ARGUMENT (NULL, a closed descriptor), BAD_STATE (the second of one handle).
+ * Threads: owner. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_notify(muster_pending *pending, muster_completion_function function, void *user);
+MUSTER_API MUSTER_NODISCARD muster_status muster_pending_notify_fd(muster_pending *pending, int32_t fd);
 
 /* Inside a body: says that this worker (in this slice) has `rows` rows of gathered output `index`.
  * *output becomes a view of that many rows to write, which is valid until the body returns, or "no

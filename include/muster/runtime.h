@@ -12,6 +12,13 @@ extern "C" {
 
 typedef struct muster_runtime muster_runtime;
 
+/* Called once when an asynchronous call or a request of a client has ended, whatever its outcome
+ * (muster_pending_notify, muster_request_notify). It runs in a thread of the library, or of the
+ * program inside a call of the library, and should only pass the news on, to the event loop of the
+ * program for example. It must not wait, must not call a server, and must not close the runtime
+ * (BAD_STATE). */
+typedef void (*muster_completion_function)(void *user);
+
 /* An option struct: the rules are in muster/status.h. It and its strings are borrowed for
  * muster_runtime_open. */
 typedef struct muster_runtime_options {

@@ -14,6 +14,7 @@ struct muster_pending {
     pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
     pid_t process;
     muster_status status;
+    mst_completion completion; /* under the lock */
     char message[MST_MESSAGE_SIZE];
     muster_call_options options;
     int32_t input_count, output_count;
@@ -22,12 +23,15 @@ struct muster_pending {
 
 /* ---- on the pool's thread ---- */
 
+/* The owner may end the handle as soon as the lock is free, in the completion function too. */
 static void pending_finish(muster_pending *pending, muster_status status) {
     pending->status = status;
     if (status) mst_error_save(pending->message);
     pthread_mutex_lock(&pending->lock);
+    const mst_completion completion = pending->completion;
     mst_counter_publish(&pending->done, 1);
     pthread_mutex_unlock(&pending->lock);
+    if (completion.function) mst_completion_call(completion);
 }
 
 /* Leaves the pool before it publishes the result, so that a thread that then closes the runtime
@@ -114,31 +118,73 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
         return mst_error(MUSTER_BAD_STATE, "%s: the call was made before fork, and the thread that serves it is not in this process",
                          where);
     mst_counter_wait(&pending->done, 1, &(mst_wait){.timeout_ns = -1});
-    pthread_mutex_lock(&pending->lock);
-    pthread_mutex_unlock(&pending->lock);
     return MUSTER_OK;
 }
 
-muster_status muster_pending_wait(muster_pending *pending) {
-    static const char where[] = "muster_pending_wait";
-    if (!pending) return mst_error_null(where, "pending", "the handle of an asynchronous call");
-    MUSTER_TRY(wait_done(pending, where));
-    const muster_status status = pending->status ? mst_error_restore(pending->status, pending->message) : MUSTER_OK;
+/* Of a call that has ended. The thread that made it may still hold the lock. */
+static void pending_free_ended(muster_pending *pending) {
+    pthread_mutex_lock(&pending->lock);
+    pthread_mutex_unlock(&pending->lock);
     free_pending(pending);
+}
+
+/* Of a call that has ended: its outcome. */
+static muster_status pending_end(muster_pending **pending) {
+    const muster_status status = (*pending)->status ? mst_error_restore((*pending)->status, (*pending)->message) : MUSTER_OK;
+    pending_free_ended(*pending);
+    *pending = NULL;
     return status;
 }
 
-muster_status muster_pending_test(const muster_pending *pending, int32_t *done) {
+muster_status muster_pending_wait(muster_pending **pending) {
+    static const char where[] = "muster_pending_wait";
+    if (!pending) return mst_error_null(where, "pending", "the address of a pointer");
+    if (!*pending) return MUSTER_OK;
+    MUSTER_TRY(wait_done(*pending, where));
+    return pending_end(pending);
+}
+
+muster_status muster_pending_test(muster_pending **pending, int32_t *done) {
     static const char where[] = "muster_pending_test";
-    if (!pending) return mst_error_null(where, "pending", "the handle of an asynchronous call");
     if (!done) return mst_error_null(where, "done", "the address of a number");
-    *done = is_done(pending);
-    return MUSTER_OK;
+    *done = 0;
+    if (!pending) return mst_error_null(where, "pending", "the address of a pointer");
+    *done = !*pending || is_done(*pending);
+    return *pending && *done ? pending_end(pending) : MUSTER_OK;
 }
 
 muster_status muster_pending_destroy(muster_pending *pending) {
     if (!pending) return MUSTER_OK;
     MUSTER_TRY(wait_done(pending, "muster_pending_destroy"));
-    free_pending(pending);
+    pending_free_ended(pending);
     return MUSTER_OK;
+}
+
+/* ---- news of its end ---- */
+
+static muster_status pending_tell(muster_pending *pending, const char *where, mst_completion completion) {
+    bool done = true;
+    if (pending) {
+        pthread_mutex_lock(&pending->lock);
+        const bool taken = pending->completion.function != NULL;
+        done = is_done(pending);
+        if (!taken) pending->completion = completion;
+        pthread_mutex_unlock(&pending->lock);
+        if (taken) return mst_error(MUSTER_BAD_STATE, "%s: pending: expected a call whose end is told nowhere yet", where);
+    }
+    if (done) mst_completion_call(completion);
+    return MUSTER_OK;
+}
+
+muster_status muster_pending_notify(muster_pending *pending, muster_completion_function function, void *user) {
+    static const char where[] = "muster_pending_notify";
+    if (!function) return mst_error_null(where, "function", "a function");
+    return pending_tell(pending, where, (mst_completion){function, user});
+}
+
+muster_status muster_pending_notify_fd(muster_pending *pending, int32_t fd) {
+    static const char where[] = "muster_pending_notify_fd";
+    mst_completion completion;
+    MUSTER_TRY(mst_completion_of_fd(where, fd, &completion));
+    return pending_tell(pending, where, completion);
 }

@@ -28,6 +28,16 @@ typedef struct mst_runtime_spin {
     const char *source; /* a literal, for the description */
 } mst_runtime_spin;
 
+/* What is called when something asynchronous has ended; function NULL: nothing. */
+typedef struct mst_completion {
+    muster_completion_function function;
+    void *user;
+} mst_completion;
+/* call: while closing a runtime is refused. of_fd: the completion that writes to the descriptor.
+ * Errors: INVALID_ARGUMENT (not open). */
+void mst_completion_call(mst_completion completion);
+muster_status mst_completion_of_fd(const char *where, int32_t fd, mst_completion *completion);
+
 struct muster_runtime {
     int32_t size;
     /* the id of the process that opened it; a child after fork has another one */

@@ -66,7 +66,7 @@ static inline void embedded_call(embedded *e) {
     assert_ok(muster_function_call(f, &input, 1, &output, 1, NULL));
     assert_true(sums[0] == ROWS && sums[COLUMNS - 1] == ROWS);
     assert_ok(muster_function_call_async(f, &input, 1, &output, 1, NULL, &pending));
-    assert_ok(muster_pending_wait(pending));
+    assert_ok(muster_pending_wait(&pending));
     assert_ok(muster_variables_all_reduce(&v, 1, MUSTER_SUM));
     assert_ok(muster_variable_get(v, 0, output));
     assert_true(sums[0] == 2 * ROWS);

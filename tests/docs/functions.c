@@ -94,7 +94,7 @@ static void asynchronous(muster_runtime *rt) {
     muster_pending *pending;
     check(muster_function_call_async(f, inputs, 1, outputs, 1, NULL, &pending));
     /* The program does something else. It must not write x, nor read means. */
-    check(muster_pending_wait(pending)); /* the call's status and message; the handle is gone */
+    check(muster_pending_wait(&pending)); /* the call's status and message; the handle is gone */
     /* end of snippet */
     EXPECT(means[K - 1] == 0);
 }

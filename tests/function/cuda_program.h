@@ -121,7 +121,7 @@ static muster_status program_calls(program *p, muster_function *f, muster_variab
     MUSTER_TRY(program_check(results, PROGRAM_GATHERED));
     MUSTER_TRY(muster_function_call_async(f, (muster_tensor[]){muster_f32(p->registered, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, late_outputs,
                                           2, NULL, &pending));
-    MUSTER_TRY(muster_pending_wait(pending));
+    MUSTER_TRY(muster_pending_wait(&pending));
     MUSTER_TRY(program_check(late, PROGRAM_ROWS));
     MUSTER_TRY(muster_variables_all_reduce(&variable, 1, MUSTER_AVG));
     MUSTER_TRY(muster_variable_get(variable, 1, muster_f32(values, 16)));

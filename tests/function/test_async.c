@@ -66,7 +66,7 @@ static void a_call_gives_its_result(void **state) {
             open_world(&t, backend, count);
             fill(x, 1);
             assert_ok(send(&t, x, &y, NULL, &pending));
-            assert_ok(muster_pending_wait(pending));
+            assert_ok(muster_pending_wait(&pending));
             assert_float_equal(y, 78, 0);
             fixture_close(t.runtime);
         }
@@ -85,12 +85,41 @@ static void a_call_returns_before_its_body(void **state) {
         atomic_store(&t.closed, true);
         assert_ok(send(&t, x, &y, NULL, &pending));
         wait_until_entered(&t, 2);
-        assert_ok(muster_pending_test(pending, &done));
+        assert_ok(muster_pending_test(&pending, &done));
         assert_int_equal(done, 0);
         atomic_store(&t.closed, false);
-        while (!done) assert_ok(muster_pending_test(pending, &done));
+        while (!done) assert_ok(muster_pending_test(&pending, &done));
         assert_float_equal(y, 78, 0);
-        assert_ok(muster_pending_wait(pending));
+        assert_null(pending);
+        fixture_close(t.runtime);
+    }
+}
+
+/* The protocol of both asynchronous handles: wait and a successful test end the handle. */
+static void wait_and_a_successful_test_end_the_handle(void **state) {
+    (void)state;
+    for_each_backend(backend) {
+        world t;
+        float x[ROWS], y = 0;
+        muster_pending *pending = NULL;
+        int32_t done = 0;
+        open_world(&t, backend, 2);
+        fill(x, 1);
+        assert_ok(send(&t, x, &y, NULL, &pending));
+        assert_ok(muster_pending_wait(&pending));
+        assert_null(pending);
+        assert_ok(muster_pending_wait(&pending)); /* what has ended is not waited for */
+        assert_ok(muster_pending_test(&pending, &done));
+        assert_int_equal(done, 1);
+        t.fails = true;
+        assert_ok(send(&t, x, &y, NULL, &pending));
+        muster_status status = MUSTER_OK;
+        for (done = 0; !done;) status = muster_pending_test(&pending, &done);
+        assert_refused(status, MUSTER_USER, "function 'f': asked to fail");
+        assert_null(pending);
+        assert_refused(muster_pending_wait(NULL), MUSTER_INVALID_ARGUMENT, "muster_pending_wait: pending: expected the address");
+        assert_refused(muster_pending_test(NULL, &done), MUSTER_INVALID_ARGUMENT, "muster_pending_test: pending: expected the address");
+        assert_refused(muster_pending_test(&pending, NULL), MUSTER_INVALID_ARGUMENT, "muster_pending_test: done: expected the address");
         fixture_close(t.runtime);
     }
 }
@@ -129,8 +158,8 @@ static void calls_are_served_in_the_order_in_which_they_were_made(void **state) 
         assert_ok(muster_function_call(note, (muster_tensor[]){muster_f32(&numbers[MANY - 1])}, 1, NULL, 0, NULL));
         assert_int_equal(t.served, MANY);
         for (int i = 0; i < MANY; i++) assert_int_equal(t.order[i], i);
-        for (int i = MANY - 2; i >= 0; i--) assert_ok(muster_pending_wait(pending[i]));
-        assert_ok(muster_pending_wait(first));
+        for (int i = MANY - 2; i >= 0; i--) assert_ok(muster_pending_wait(&pending[i]));
+        assert_ok(muster_pending_wait(&first));
         fixture_close(t.runtime);
     }
 }
@@ -145,10 +174,10 @@ static void a_failure_reaches_whoever_waits_and_the_next_call_succeeds(void **st
         fill(x, 1);
         t.fails = true;
         assert_ok(send(&t, x, &y, NULL, &pending));
-        assert_refused(muster_pending_wait(pending), MUSTER_USER, "function 'f': asked to fail (rank ");
+        assert_refused(muster_pending_wait(&pending), MUSTER_USER, "function 'f': asked to fail (rank ");
         t.fails = false;
         assert_ok(send(&t, x, &y, NULL, &pending));
-        assert_ok(muster_pending_wait(pending));
+        assert_ok(muster_pending_wait(&pending));
         assert_float_equal(y, 78, 0);
         fixture_close(t.runtime);
     }
@@ -182,7 +211,7 @@ static void what_a_call_refuses_is_refused_at_once(void **state) {
     assert_refused(muster_function_call_async(t.f, &in, 1, &out, 1, &options, &pending), MUSTER_OUT_OF_RANGE, "below the 12 rows");
     assert_null(pending);
     atomic_store(&t.closed, false);
-    assert_ok(muster_pending_wait(running));
+    assert_ok(muster_pending_wait(&running));
     fixture_close(t.runtime);
 }
 
@@ -201,7 +230,7 @@ static void too_many_are_refused_and_the_others_served(void **state) {
     assert_true(count == 64 || count == 65); /* the one that runs does not count, once it does */
     atomic_store(&t.closed, false);
     for (int i = 0; i < count; i++) {
-        assert_ok(muster_pending_wait(pending[i]));
+        assert_ok(muster_pending_wait(&pending[i]));
         assert_float_equal(y[i], 78, 0);
     }
     fixture_close(t.runtime);
@@ -222,9 +251,9 @@ static void a_call_that_queues_too_long_is_not_made(void **state) {
     assert_ok(send(&t, x, &late, &options, &second));
     wait_until_entered(&t, 1);
     atomic_store(&t.closed, false);
-    assert_refused(muster_pending_wait(second), MUSTER_TIMEOUT, "muster_function_call_async: waited 1e-09 s for other calls to end");
+    assert_refused(muster_pending_wait(&second), MUSTER_TIMEOUT, "muster_function_call_async: waited 1e-09 s for other calls to end");
     assert_float_equal(late, -1, 0);
-    assert_ok(muster_pending_wait(first));
+    assert_ok(muster_pending_wait(&first));
     fixture_close(t.runtime);
 }
 
@@ -239,7 +268,7 @@ static void closing_waits_and_the_handles_stay(void **state) {
         for (int i = 0; i < 3; i++) assert_ok(send(&t, x, &y[i], NULL, &pending[i]));
         fixture_close(t.runtime);
         for (int i = 0; i < 3; i++) assert_float_equal(y[i], 78, 0);
-        for (int i = 0; i < 2; i++) assert_ok(muster_pending_wait(pending[i]));
+        for (int i = 0; i < 2; i++) assert_ok(muster_pending_wait(&pending[i]));
         assert_ok(muster_pending_destroy(pending[2]));
     }
 }
@@ -298,9 +327,9 @@ static void the_tensors_options_and_selections_are_copied(void **state) {
         memset(&out, 0xff, sizeof out);
         memset(&options, 0xff, sizeof options);
         atomic_store(&t.closed, false);
-        assert_ok(muster_pending_wait(pending));
+        assert_ok(muster_pending_wait(&pending));
         assert_float_equal(y, 13, 0);
-        assert_ok(muster_pending_wait(first));
+        assert_ok(muster_pending_wait(&first));
         fixture_close(t.runtime);
     }
 }
@@ -316,12 +345,12 @@ static void a_child_of_fork_may_not_wait(void **state) {
     assert_ok(send(&t, x, &y, NULL, &pending));
     wait_until_entered(&t, 2);
     const pid_t child = fork();
-    if (child == 0) _exit(muster_pending_wait(pending) == MUSTER_BAD_STATE ? 0 : 1);
+    if (child == 0) _exit(muster_pending_wait(&pending) == MUSTER_BAD_STATE ? 0 : 1);
     int outcome = -1;
     waitpid(child, &outcome, 0);
     assert_true(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
     atomic_store(&t.closed, false);
-    assert_ok(muster_pending_wait(pending));
+    assert_ok(muster_pending_wait(&pending));
     fixture_close(t.runtime);
 }
 
@@ -340,7 +369,7 @@ static void *call_many(void *context) {
         muster_status status =
             now ? muster_function_call(c->t->f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL)
                 : send(c->t, x, &y, NULL, &pending);
-        if (!status && !now) status = muster_pending_wait(pending);
+        if (!status && !now) status = muster_pending_wait(&pending);
         c->wrong += status != MUSTER_OK || y != 66 + ROWS * (float)c->number;
     }
     return NULL;
@@ -369,6 +398,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_gives_its_result),
         cmocka_unit_test(a_call_returns_before_its_body),
+        cmocka_unit_test(wait_and_a_successful_test_end_the_handle),
         cmocka_unit_test(calls_are_served_in_the_order_in_which_they_were_made),
         cmocka_unit_test(a_failure_reaches_whoever_waits_and_the_next_call_succeeds),
         cmocka_unit_test(what_a_call_refuses_is_refused_at_once),

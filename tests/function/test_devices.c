@@ -280,7 +280,7 @@ static void an_asynchronous_call_on_a_stalled_device_ends_too(void **state) {
     assert_ok(
         muster_function_call_async(f, (muster_tensor[]){muster_f32(x, ROWS)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, NULL, &pending));
     fixture_close(runtime);
-    assert_refused(muster_pending_wait(pending), MUSTER_TIMEOUT, "rank 0 waited");
+    assert_refused(muster_pending_wait(&pending), MUSTER_TIMEOUT, "rank 0 waited");
     mst_discrete_stall(-1);
 }
 
