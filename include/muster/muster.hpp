@@ -252,19 +252,18 @@ class variable : public detail::object<muster_variable, muster_variable_destroy>
 // A call that has begun. The destructor waits for its end, and drops its status.
 class pending : public detail::object<muster_pending, muster_pending_destroy> {
   public:
-    bool done() const {
+    // Whether the call has ended. Then the handle has ended, too, and a failure of the call is thrown.
+    bool done() {
         int32_t done = 0;
-        check(muster_pending_test(handle_, &done));
+        check(muster_pending_test(&handle_, &done));
         return done != 0;
     }
     // Throws the failure of the call. Refused in a body and after fork, as in C; the handle then
-    // stays, which only the message tells from a call that failed with the same status.
-    void wait() {
-        const muster_status status = muster_pending_wait(handle_);
-        const bool refused = status == MUSTER_BAD_STATE && std::string(muster_last_error()).rfind("muster_pending_wait: ", 0) == 0;
-        if (!refused) handle_ = nullptr;
-        check(status);
-    }
+    // stays. A handle that has ended is not waited for.
+    void wait() { check(muster_pending_wait(&handle_)); }
+    // For event loops, as in C. The function and what it refers to must stay until it has been called.
+    void notify(muster_completion_function function, void *user) { check(muster_pending_notify(handle_, function, user)); }
+    void notify(int32_t fd) { check(muster_pending_notify_fd(handle_, fd)); }
 
   private:
     friend class function;

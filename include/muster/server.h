@@ -206,6 +206,20 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_request_test(muster_request **r
  * client's. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_requests_wait_all(muster_request **requests, int32_t count);
 
+/* For event loops: tells the program when the operation is done, instead of a thread that waits, as
+ * muster_pending_notify and muster_pending_notify_fd (muster/function.h) do for calls. For clients of
+ * muster_client_open, and servers with threads of their own (options.progress 1 or more), which apply
+ * operations that nobody waits for; else UNSUPPORTED. The function runs in a thread of the server,
+ * or in any thread that is inside a client of it: it must not call a server (BAD_STATE), not even to
+ * end this request. The news comes once, also if a wait gives the operation up; at once, in the
+ * calling thread, if the operation is done or the request NULL, which send and receive give when
+ * they have done the operation themselves. `user`, or the descriptor, must stay valid until then, at
+ * most until muster_server_destroy has returned or the runtime has closed.
+ * Errors: also INVALID_ARGUMENT (a closed descriptor, a copy of a handle that has ended), BAD_STATE
+ * (another thread is in this client; the second of one request). Threads: the client's. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_request_notify(muster_request *request, muster_completion_function function, void *user);
+MUSTER_API MUSTER_NODISCARD muster_status muster_request_notify_fd(muster_request *request, int32_t fd);
+
 /* Totals since the creation of the server. A result struct: the rules are in muster/status.h.
  * Errors: INVALID_ARGUMENT (NULL, struct_size). Threads: any. */
 typedef struct muster_server_statistics {

@@ -162,7 +162,7 @@ muster_status muster_pending_destroy(muster_pending *pending) {
 
 /* ---- news of its end ---- */
 
-static muster_status pending_tell(muster_pending *pending, const char *where, mst_completion completion) {
+static muster_status pending_report_to(muster_pending *pending, const char *where, mst_completion completion) {
     bool done = true;
     if (pending) {
         pthread_mutex_lock(&pending->lock);
@@ -170,7 +170,7 @@ static muster_status pending_tell(muster_pending *pending, const char *where, ms
         done = is_done(pending);
         if (!taken) pending->completion = completion;
         pthread_mutex_unlock(&pending->lock);
-        if (taken) return mst_error(MUSTER_BAD_STATE, "%s: pending: expected a call whose end is told nowhere yet", where);
+        if (taken) return mst_error(MUSTER_BAD_STATE, "%s: pending: expected a call without a notification so far", where);
     }
     if (done) mst_completion_call(completion);
     return MUSTER_OK;
@@ -179,12 +179,12 @@ static muster_status pending_tell(muster_pending *pending, const char *where, ms
 muster_status muster_pending_notify(muster_pending *pending, muster_completion_function function, void *user) {
     static const char where[] = "muster_pending_notify";
     if (!function) return mst_error_null(where, "function", "a function");
-    return pending_tell(pending, where, (mst_completion){function, user});
+    return pending_report_to(pending, where, (mst_completion){function, user});
 }
 
 muster_status muster_pending_notify_fd(muster_pending *pending, int32_t fd) {
     static const char where[] = "muster_pending_notify_fd";
     mst_completion completion;
     MUSTER_TRY(mst_completion_of_fd(where, fd, &completion));
-    return pending_tell(pending, where, completion);
+    return pending_report_to(pending, where, completion);
 }

@@ -28,8 +28,9 @@ muster_request *mst_request_take(muster_client *client) {
     request->live = true;
     request->begun = request->waiting = false;
     request->slot = NULL;
-    request->target = (uint64_t)client->server->shards;
-    atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+    request->target = MST_REQUEST_UNWATCHED + (uint64_t)client->server->shards;
+    request->completion = (mst_completion){0};
+    atomic_store_explicit(&request->done, MST_REQUEST_UNWATCHED, memory_order_relaxed);
     atomic_store_explicit(&request->status, MUSTER_OK, memory_order_relaxed);
     atomic_store_explicit(&request->failing, false, memory_order_relaxed);
     return request;
@@ -64,6 +65,14 @@ static void request_count_private(mst_counts *counts, bool send, int64_t bytes) 
 
 static int64_t request_bytes(const muster_request *request) { return request->operation.value->bytes; }
 
+/* The rules of a server hold: a combiner may be the thread that tells. */
+static void request_report(const muster_server *server, mst_completion completion) {
+    const muster_server *outer = mst_server_in_rule;
+    mst_server_in_rule = server;
+    mst_completion_call(completion);
+    mst_server_in_rule = outer;
+}
+
 /* After the last shard is counted the owner may free the request and the client: nothing of them is
  * touched. */
 void mst_request_add_done(muster_request *request, uint64_t shards) {
@@ -72,13 +81,26 @@ void mst_request_add_done(muster_request *request, uint64_t shards) {
     const bool device = request->slot != NULL; /* the copy to the device may be due now */
     const uint64_t target = request->target;
     const int64_t bytes = request_bytes(request);
-    if (atomic_fetch_add(&request->done, shards) + shards < target) {
+    mst_completion completion = {0};
+    const uint64_t done = atomic_fetch_add(&request->done, shards) + shards;
+    if (done + MST_REQUEST_UNWATCHED == target) {
+        completion = request->completion;
+        atomic_fetch_add(&request->done, MST_REQUEST_UNWATCHED);
+    } else if (done < target) {
         if (device) mst_eventcount_notify(&server->eventcount);
         return;
     }
     if (good) request_count_shared(&server->others, send, bytes);
     atomic_fetch_sub(&server->begun, 1);
     mst_eventcount_notify(&server->eventcount);
+    if (completion.function) request_report(server, completion);
+}
+
+bool mst_request_watch(muster_request *request, mst_completion completion) {
+    request->completion = completion;
+    if (atomic_fetch_sub(&request->done, MST_REQUEST_UNWATCHED) < request->target) return true;
+    atomic_fetch_add(&request->done, MST_REQUEST_UNWATCHED); /* it had ended: only its owner touches it */
+    return false;
 }
 
 muster_status mst_request_end(muster_request **request, const char *where) {
@@ -173,7 +195,7 @@ void mst_request_begin(muster_request *request, const char *from, bool lazily) {
 
 /* ---- what programs call ---- */
 
-static muster_status request_enter(muster_request **request, const char *where) {
+muster_status mst_request_enter(muster_request **request, const char *where) {
     if (!request) return mst_error_null(where, "request", "the address of a pointer");
     if (!*request) return MUSTER_OK;
     muster_client *client = (*request)->client;
@@ -200,7 +222,7 @@ static muster_status request_wait_entered(muster_request **request, const char *
 
 muster_status muster_request_wait(muster_request **request) {
     static const char where[] = "muster_request_wait";
-    MUSTER_TRY(request_enter(request, where));
+    MUSTER_TRY(mst_request_enter(request, where));
     if (!*request) return MUSTER_OK;
     muster_client *client = (*request)->client;
     muster_status status = request_wait_entered(request, where);
@@ -212,7 +234,7 @@ muster_status muster_request_test(muster_request **request, int32_t *done) {
     static const char where[] = "muster_request_test";
     if (!done) return mst_error_null(where, "done", "the address of a number");
     *done = 0;
-    MUSTER_TRY(request_enter(request, where));
+    MUSTER_TRY(mst_request_enter(request, where));
     if (!*request) {
         *done = 1;
         return MUSTER_OK;
@@ -240,7 +262,7 @@ muster_status muster_requests_wait_all(muster_request **requests, int32_t count)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: requests: expected 0 or more of them, received %" PRId32 "%s", where, count,
                          requests ? "" : " at NULL");
     for (int32_t i = 0; i < count; i++) {
-        muster_status status = request_enter(&requests[i], where);
+        muster_status status = mst_request_enter(&requests[i], where);
         if (status == MUSTER_OK && requests[i]) {
             muster_client *client = requests[i]->client;
             status = request_wait_entered(&requests[i], where);

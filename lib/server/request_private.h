@@ -3,17 +3,24 @@
 #ifndef MST_REQUEST_PRIVATE_H
 #define MST_REQUEST_PRIVATE_H
 
+#include "runtime_impl.h"
 #include "shard_private.h"
+
+/* `done` is this and the number of shards served, so that it passes `target` when all are. Without
+ * it, while the program wants to be told of the end: the thread that serves the last shard then
+ * adds it when it has read whom to tell. Until then nobody ends the request. */
+#define MST_REQUEST_UNWATCHED ((uint64_t)1 << 40)
 
 struct muster_request {
     muster_client *client;
     muster_request *next_free, *next_made;
     mst_operation operation;
-    _Atomic uint64_t done;  /* shards served; with a tensor on a device, one more for its copy */
-    uint64_t target;        /* the value of `done` at which the request is finished */
-    _Atomic int32_t status; /* the first failure of a shard */
-    _Atomic bool failing;   /* a thread sets, or has set, status and message */
-    char *copy;             /* for MUSTER_SEND_COPY; kept for the next request */
+    _Atomic uint64_t done;     /* shards served; with a tensor on a device, one more for its copy */
+    uint64_t target;           /* the value of `done` at which the request is finished */
+    mst_completion completion; /* set before `done` says so */
+    _Atomic int32_t status;    /* the first failure of a shard */
+    _Atomic bool failing;      /* a thread sets, or has set, status and message */
+    char *copy;                /* for MUSTER_SEND_COPY; kept for the next request */
     int64_t copy_bytes;
     bool live;  /* taken, and not given back */
     bool begun; /* counted in the server's `begun` */
@@ -34,6 +41,10 @@ void mst_request_count_begun(muster_request *request);
 /* So many more shards have been served, by any thread. After the last one the owner may free the
  * request. */
 void mst_request_add_done(muster_request *request, uint64_t shards);
+/* Enters the client of a request that is not NULL. Refuses a copy of one that has ended. */
+muster_status mst_request_enter(muster_request **request, const char *where);
+/* Has the completion called when the request ends. false: it has ended, and nothing is called. */
+bool mst_request_watch(muster_request *request, mst_completion completion);
 static inline bool mst_request_finished(const muster_request *request) {
     return atomic_load(&((muster_request *)request)->done) >= request->target;
 }

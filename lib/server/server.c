@@ -228,8 +228,8 @@ muster_status mst_server_refuse_destroyed(const muster_server *server, const cha
 }
 
 muster_status mst_server_refuse_in_rule(const char *where) {
-    return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule of server '%.200s', which must not call a server", where,
-                     mst_server_in_rule->name);
+    return mst_error(MUSTER_BAD_STATE, "%s: called inside a rule or a completion function of server '%.200s', which must not call a server",
+                     where, mst_server_in_rule->name);
 }
 
 muster_status muster_server_destroy(muster_server *server) {

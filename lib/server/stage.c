@@ -194,7 +194,7 @@ static void stage_unlink(mst_client_staging *staging, muster_request *request) {
 
 void mst_stage_cancel(muster_request *request) {
     stage_unlink(request->client->staging, request);
-    mst_request_add_done(request, request->target);
+    mst_request_add_done(request, request->target - MST_REQUEST_UNWATCHED);
 }
 
 /* ---- looking ---- */
@@ -223,7 +223,7 @@ void mst_stage_advance(muster_client *client, muster_request *request) {
             stage_unlink(staging, next);
             if (status != MUSTER_OK) mst_request_fail(next, status);
             if (status != MUSTER_OK)
-                mst_request_add_done(next, next->target);
+                mst_request_add_done(next, next->target - MST_REQUEST_UNWATCHED);
             else
                 mst_request_begin(next, next->operation.memory, client->server->progress_count > 0);
         }

@@ -57,7 +57,9 @@ static void request_cancel(muster_request *request, muster_status status) {
     }
     if (cancelled) mst_request_add_done(request, cancelled);
     const mst_wait wait = {.timeout_ns = -1, .stop = request_never_wakes};
-    mst_eventcount_wait(&server->eventcount, &request->done, (uint64_t)server->shards, &wait);
+    /* all shards; a copy to the device is issued here */
+    const uint64_t copies = request->target - MST_REQUEST_UNWATCHED - (uint64_t)server->shards;
+    mst_eventcount_wait(&server->eventcount, &request->done, request->target - copies, &wait);
     mst_stage_advance(request->client, request);
 }
 

@@ -166,7 +166,12 @@ void an_asynchronous_call_ends_with_its_object() {
         static_cast<void>(dropped.done());
     }
     EXPECT(y[1] == 12);
-    EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "NULL", call.wait()); // it has ended
+    call.wait(); // it has ended: nothing is waited for
+    EXPECT(call.done());
+    bool notified = false;
+    call.notify([](void *user) { *static_cast<bool *>(user) = true; }, &notified);
+    EXPECT(notified); // at once, since the call has ended
+    EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "fd: expected an open file descriptor, received -1", call.notify(-1));
     // Refused in a body: the handle stays, and is waited for later.
     muster::pending later = f.async({muster::tensor(x)}, {muster::tensor(y)});
     const muster::function waits(runtime, "waits", [&later](muster_worker *w, const muster_tensor *, muster_tensor *) {

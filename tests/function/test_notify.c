@@ -21,8 +21,8 @@ typedef struct world {
     float x[ROWS], y[CALLS];
     muster_pending *pending[CALLS];
     _Atomic bool closed; /* bodies wait */
-    _Atomic int entered, told;
-    pthread_t teller;
+    _Atomic int entered, notified;
+    pthread_t notifier;
 } world;
 
 static void pass_time(void) { nanosleep(&(struct timespec){0, 200000}, NULL); }
@@ -54,12 +54,12 @@ static muster_status call(world *t, int number, const muster_call_options *optio
 
 static void count_news(void *user) {
     world *t = user;
-    t->teller = pthread_self();
-    atomic_fetch_add(&t->told, 1);
+    t->notifier = pthread_self();
+    atomic_fetch_add(&t->notified, 1);
 }
 
-static void wait_until_told(world *t, int count) {
-    while (atomic_load(&t->told) < count) pass_time();
+static void wait_until_notified(world *t, int count) {
+    while (atomic_load(&t->notified) < count) pass_time();
 }
 
 /* The handle has ended, and ends now. */
@@ -85,46 +85,46 @@ static void the_function_is_called_once_when_the_call_has_ended(void **state) {
                 assert_ok(muster_pending_notify(t.pending[i], count_news, &t));
             }
             while (atomic_load(&t.entered) < count) pass_time();
-            assert_int_equal(atomic_load(&t.told), 0);
+            assert_int_equal(atomic_load(&t.notified), 0);
             atomic_store(&t.closed, false);
-            wait_until_told(&t, CALLS);
+            wait_until_notified(&t, CALLS);
             for (int i = 0; i < CALLS; i++) {
                 assert_ok(test_ended(&t.pending[i]));
                 assert_float_equal(t.y[i], 78, 0);
             }
-            assert_false(pthread_equal(t.teller, pthread_self()));
+            assert_false(pthread_equal(t.notifier, pthread_self()));
             fixture_close(t.runtime);
-            assert_int_equal(atomic_load(&t.told), CALLS);
+            assert_int_equal(atomic_load(&t.notified), CALLS);
         }
     }
 }
 
-static void a_call_that_has_ended_is_told_at_once(void **state) {
+static void a_call_that_has_ended_is_notified_at_once(void **state) {
     (void)state;
     world t;
     open_world(&t, "host", 2);
     assert_ok(call(&t, 0, NULL));
     assert_ok(muster_pending_notify(t.pending[0], count_news, &t));
-    wait_until_told(&t, 1);
+    wait_until_notified(&t, 1);
     assert_refused(muster_pending_notify(t.pending[0], count_news, &t), MUSTER_BAD_STATE,
-                   "muster_pending_notify: pending: expected a call whose end is told nowhere yet");
-    assert_int_equal(atomic_load(&t.told), 1);
+                   "muster_pending_notify: pending: expected a call without a notification so far");
+    assert_int_equal(atomic_load(&t.notified), 1);
     assert_ok(muster_pending_wait(&t.pending[0]));
     assert_ok(call(&t, 1, NULL));
     assert_ok(call(&t, 2, NULL));
     assert_ok(muster_pending_wait(&t.pending[2])); /* behind call 1 */
     assert_ok(muster_pending_notify(t.pending[1], count_news, &t));
-    assert_int_equal(atomic_load(&t.told), 2);
-    assert_true(pthread_equal(t.teller, pthread_self()));
+    assert_int_equal(atomic_load(&t.notified), 2);
+    assert_true(pthread_equal(t.notifier, pthread_self()));
     assert_ok(test_ended(&t.pending[1]));
     assert_ok(muster_pending_notify(t.pending[1], count_news, &t)); /* a NULL handle has ended */
-    assert_int_equal(atomic_load(&t.told), 3);
+    assert_int_equal(atomic_load(&t.notified), 3);
     assert_refused(muster_pending_notify(t.pending[1], NULL, &t), MUSTER_INVALID_ARGUMENT,
                    "muster_pending_notify: function: expected a function");
     fixture_close(t.runtime);
 }
 
-static void failures_are_told_too(void **state) {
+static void failures_are_notified_too(void **state) {
     (void)state;
     for_each_backend(backend) {
         world t;
@@ -139,14 +139,14 @@ static void failures_are_told_too(void **state) {
         for (int i = 0; i < 2; i++) assert_ok(muster_pending_notify(t.pending[i], count_news, &t));
         while (atomic_load(&t.entered) < 1) pass_time();
         atomic_store(&t.closed, false);
-        wait_until_told(&t, 2);
+        wait_until_notified(&t, 2);
         assert_refused(test_ended(&t.pending[0]), MUSTER_USER, "asked to fail");
         assert_refused(test_ended(&t.pending[1]), MUSTER_TIMEOUT, "for other calls to end");
         fixture_close(t.runtime);
     }
 }
 
-static void handles_that_end_first_are_told_all_the_same(void **state) {
+static void handles_that_end_first_are_notified_all_the_same(void **state) {
     (void)state;
     world t;
     open_world(&t, "host", 2);
@@ -159,7 +159,7 @@ static void handles_that_end_first_are_told_all_the_same(void **state) {
             assert_ok(muster_pending_destroy(t.pending[i]));
     }
     fixture_close(t.runtime);
-    assert_int_equal(atomic_load(&t.told), CALLS);
+    assert_int_equal(atomic_load(&t.notified), CALLS);
 }
 
 /* ---- what a function may do ---- */
@@ -183,7 +183,7 @@ static void go_on(void *user) {
         c->made[i] = call(t, i + 1, NULL);
         if (c->made[i] == MUSTER_OK) c->made[i] = muster_pending_notify(t->pending[i + 1], go_on, c);
     }
-    atomic_fetch_add(&t->told, 1);
+    atomic_fetch_add(&t->notified, 1);
 }
 
 static void the_function_may_end_the_handle_and_call_again(void **state) {
@@ -195,7 +195,7 @@ static void the_function_may_end_the_handle_and_call_again(void **state) {
     assert_ok(call(&c.world, 0, NULL));
     assert_ok(muster_pending_notify(c.world.pending[0], go_on, &c));
     atomic_store(&c.world.closed, false);
-    wait_until_told(&c.world, CHAIN);
+    wait_until_notified(&c.world, CHAIN);
     assert_int_equal(c.close, MUSTER_BAD_STATE);
     assert_string_equal(c.refusal, "muster_runtime_close: called inside a completion function, which has to return first");
     for (int i = 0; i < CHAIN; i++) {
@@ -208,7 +208,7 @@ static void the_function_may_end_the_handle_and_call_again(void **state) {
 
 /* ---- file descriptors ---- */
 
-static void one_eventfd_tells_of_many_calls(void **state) {
+static void one_eventfd_serves_many_calls(void **state) {
     (void)state;
     for_each_backend(backend) {
         world t;
@@ -280,7 +280,7 @@ static void descriptors_that_are_not_open_are_refused(void **state) {
     close(fd);
     assert_refused(muster_pending_notify_fd(t.pending[0], fd), MUSTER_INVALID_ARGUMENT, "fd: expected an open file descriptor, received ");
     assert_ok(muster_pending_notify(t.pending[0], count_news, &t)); /* the refusals have taken nothing */
-    wait_until_told(&t, 1);
+    wait_until_notified(&t, 1);
     assert_ok(muster_pending_wait(&t.pending[0]));
     fixture_close(t.runtime);
 }
@@ -288,11 +288,11 @@ static void descriptors_that_are_not_open_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_function_is_called_once_when_the_call_has_ended),
-        cmocka_unit_test(a_call_that_has_ended_is_told_at_once),
-        cmocka_unit_test(failures_are_told_too),
-        cmocka_unit_test(handles_that_end_first_are_told_all_the_same),
+        cmocka_unit_test(a_call_that_has_ended_is_notified_at_once),
+        cmocka_unit_test(failures_are_notified_too),
+        cmocka_unit_test(handles_that_end_first_are_notified_all_the_same),
         cmocka_unit_test(the_function_may_end_the_handle_and_call_again),
-        cmocka_unit_test(one_eventfd_tells_of_many_calls),
+        cmocka_unit_test(one_eventfd_serves_many_calls),
         cmocka_unit_test(each_call_may_have_an_eventfd_of_its_own),
         cmocka_unit_test(descriptors_that_are_not_open_are_refused),
     };
