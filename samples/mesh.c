@@ -40,7 +40,7 @@ static muster_status mesh(muster_worker *w, const muster_tensor *in, muster_tens
 int main(void) {
     static const float expected[DEVICES][4] = {{0, 1, 10, 11}, {1, 1, 12, 0}, {10, 21, 10, 1}, {11, 21, 12, 10}};
     float found[DEVICES][4];
-    muster_runtime *rt = sample_open("host:4");
+    muster_runtime *rt = sample_open_exactly("host:4", 4);
     muster_function *f;
     CHECK(muster_function_create(rt, "mesh", mesh, NULL, &f));
     CHECK(muster_function_output(f, "values", MUSTER_F32, 2, MUSTER_GATHER));

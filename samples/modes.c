@@ -20,7 +20,7 @@ static muster_status modes(muster_worker *w, const muster_tensor *in, muster_ten
 
 int main(void) {
     float x[ROWS] = {1, 2, 3, 4, 5}, avg, sum, prod, max, min, gather[ROWS], none;
-    muster_runtime *rt = sample_open("host:2");
+    muster_runtime *rt = sample_open_exactly("host:2", 2);
     muster_function *f;
     CHECK(muster_function_create(rt, "modes", modes, NULL, &f));
     CHECK(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));

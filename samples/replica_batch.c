@@ -37,7 +37,7 @@ static float sum_of(const float *x, const int64_t *rows, int64_t start, int64_t 
 int main(void) {
     float x[ROWS];
     for (int i = 0; i < ROWS; i++) x[i] = (float)(i * i % 103);
-    muster_runtime *rt = sample_open("host:2");
+    muster_runtime *rt = sample_open_exactly("host:2", 2);
     muster_variable *v;
     muster_function *f;
     CHECK(muster_variable_create(rt, "x", muster_f32(x, ROWS), &v));

@@ -37,6 +37,18 @@ static inline muster_runtime *sample_open(const char *devices) {
     return runtime;
 }
 
+/* The same for a sample whose expected values are those of `count` devices: with another number
+ * it says so and ends with 2. */
+static inline muster_runtime *sample_open_exactly(const char *devices, int32_t count) {
+    muster_runtime *runtime = sample_open(devices);
+    const int32_t opened = muster_runtime_size(runtime);
+    if (opened == count) return runtime;
+    fprintf(stderr, "this sample shows what %d devices do: expected %d in MUSTER_DEVICES, such as %s, received %d (%s)\n", count, count,
+            devices, opened, getenv("MUSTER_DEVICES"));
+    muster_runtime_close(runtime);
+    exit(2);
+}
+
 static inline void sample_print(const char *title, const float *values, int64_t count) {
     printf("%s", title);
     for (int64_t i = 0; i < count; i++) printf(" %g", (double)values[i]);

@@ -89,7 +89,7 @@ static void scatter_and_gather(muster_runtime *rt) {
 }
 
 int main(void) {
-    muster_runtime *rt = sample_open("host:2");
+    muster_runtime *rt = sample_open_exactly("host:2", 2);
     worked_case(rt);
     scatter_and_gather(rt);
     CHECK(muster_runtime_close(rt));
