@@ -5,6 +5,7 @@
 #include "muster/buffer.h"
 #include "muster/communicator.h"
 #include "muster/cuda.h"
+#include "muster/dlpack.h"
 #include "muster/driver.h"
 #include "muster/dtype.h"
 #include "muster/function.h"

@@ -55,6 +55,12 @@ static const constant constants[] = {
     /* buffer.h */
     CONSTANT(MUSTER_CAST_UPCAST),
     CONSTANT(MUSTER_CAST_FORCE),
+    /* dlpack.h */
+    CONSTANT(MUSTER_DLPACK_READ_ONLY),
+    CONSTANT(MUSTER_DLPACK_COPIED),
+    SIZE(muster_dlpack_tensor),
+    SIZE(muster_dlpack_versioned),
+    SIZE(muster_dlpack_unversioned),
     /* ops.h */
     CONSTANT(MUSTER_SUM),
     CONSTANT(MUSTER_PROD),
