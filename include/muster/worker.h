@@ -69,7 +69,7 @@ MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dty
  * work is ordered behind it. The mark of a NULL worker is -1. Errors: INVALID_ARGUMENT (no worker;
  * no mark of this run of the body, or one before which scratch has been given back already). */
 MUSTER_API int64_t muster_worker_scratch_mark(const muster_worker *worker);
-MUSTER_API MUSTER_NODISCARD muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark);
+MUSTER_API muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark);
 
 /* Copy between the worker's device and host memory: one tensor is on the device, the other in host
  * memory. Both are contiguous, with the same dtype and element count. The copy is ordered with the
