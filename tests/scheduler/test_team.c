@@ -254,17 +254,70 @@ static void tags_grow_within_and_across_runs(void **state) {
     mst_pool_destroy(pool);
 }
 
+/* A tag has 20 bits for the number of the rendezvous in the run: what is above them reaches into the
+ * tags of later runs. */
 static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void **state) {
     (void)state;
-    mst_pool *pool = plain_pool(1, 0, -1, -1);
-    tagging t = {.more = 5000000};
-    assert_int_equal(mst_team_create(pool, NULL, 0, &t.team), MUSTER_OK);
-    assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
-    uint64_t newest = t.newest;
-    t.more = 0;
-    assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
-    assert_true(t.tags[0] > newest);
-    mst_team_destroy(t.team);
+    static const int64_t counts[] = {1, (1 << 19) - 1, 1 << 19, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 19, 5000000};
+    int32_t cases = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++, cases++) {
+        mst_pool *pool = plain_pool(1, 0, -1, -1);
+        tagging t = {.more = counts[i] > 4 ? counts[i] - 4 : 1};
+        assert_int_equal(mst_team_create(pool, NULL, 0, &t.team), MUSTER_OK);
+        assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
+        const uint64_t newest = t.newest;
+        t.more = 0;
+        assert_int_equal(mst_pool_run(pool, tag_task, &t), MUSTER_OK);
+        assert_true(t.tags[0] > newest);
+        mst_team_destroy(t.team);
+        mst_pool_destroy(pool);
+    }
+    assert_int_equal(cases, 8);
+}
+
+/* 2^20 + 1 rendezvous in one run, of which all but the last are arrivals that nobody waits for: the
+ * lines and the numbers are as if they had been waited for. In the run after it rank 1 arrives only
+ * when rank 0 has looked for it in vain. */
+typedef struct long_run {
+    mst_team *team;
+    int64_t rounds, seen;
+    _Atomic int32_t looks;
+} long_run;
+
+static muster_status long_run_task(muster_worker *worker, void *argument) {
+    long_run *l = argument;
+    uint64_t tag = 0;
+    int64_t value;
+    for (int64_t round = 0; round < l->rounds; round++) tag = mst_team_tag(l->team, worker);
+    while (l->rounds == 1 && worker->rank == 1 && atomic_load(&l->looks) == 0 && !mst_pool_aborted(worker)) sched_yield();
+    value = l->rounds + worker->rank;
+    memcpy(mst_team_flag_line(l->team, worker->rank, tag)->payload, &value, sizeof value);
+    mst_team_arrive(l->team, worker, tag);
+    if (worker->rank == 0 && l->rounds == 1) {
+        mst_flag_line *peer = mst_team_flag_line(l->team, 1, tag);
+        if (atomic_load(&peer->arrived) >= tag) return muster_fail(MUSTER_INTERNAL, "rank 1 has not arrived, and seems to have");
+        atomic_store(&l->looks, 1);
+    }
+    MUSTER_TRY(mst_team_wait_all(l->team, worker, tag, "long"));
+    if (worker->rank == 0) memcpy(&l->seen, mst_team_flag_line(l->team, 1, tag)->payload, sizeof l->seen);
+    return MUSTER_OK;
+}
+
+static void after_a_run_of_more_rendezvous_than_a_tag_can_count_the_next_waits_for_all(void **state) {
+    (void)state;
+    mst_pool *pool = plain_pool(2, 0, -1, -1);
+    long_run l = {.rounds = (1 << 20) + 1};
+    assert_int_equal(mst_team_create(pool, NULL, 0, &l.team), MUSTER_OK);
+    assert_int_equal(mst_pool_run(pool, long_run_task, &l), MUSTER_OK);
+    assert_int_equal(l.seen, (1 << 20) + 2);
+    l.rounds = 1;
+    /* On both lines of rank 1, which it uses in turn. */
+    for (int32_t run = 0; run < 2; run++) {
+        atomic_store(&l.looks, 0);
+        assert_int_equal(mst_pool_run(pool, long_run_task, &l), MUSTER_OK);
+        assert_int_equal(l.seen, 2);
+    }
+    mst_team_destroy(l.team);
     mst_pool_destroy(pool);
 }
 
@@ -311,6 +364,7 @@ int main(void) {
         cmocka_unit_test(reading_does_not_begin_in_an_aborted_run),
         cmocka_unit_test(tags_grow_within_and_across_runs),
         cmocka_unit_test(a_run_with_millions_of_collectives_does_not_reach_the_next_tags),
+        cmocka_unit_test(after_a_run_of_more_rendezvous_than_a_tag_can_count_the_next_waits_for_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
