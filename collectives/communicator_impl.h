@@ -68,6 +68,9 @@ typedef struct mst_member {
      * is NULL before the first collective, or if no transport was needed. served_algorithm is also
      * NULL if the transport has no algorithms. */
     const char *served_transport, *served_algorithm;
+    /* Has this member written by stores that bypass the cache, in the last collective of an
+     * algorithm? */
+    bool served_streaming;
 } mst_member;
 
 struct muster_communicator {
@@ -93,6 +96,8 @@ struct muster_communicator {
     /* the world only */
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
+    int64_t stream_bytes;            /* of the options */
+    _Atomic int32_t revision;        /* changes when the description does */
     bool recovers;                   /* some open transport has a recover function */
     pthread_mutex_t lock;            /* protects the list of parts */
     muster_communicator *parts;
@@ -125,10 +130,13 @@ static inline const char *mst_member_text(const muster_communicator *communicato
  * error.
  *
  * With fixed_order (the reproducible mode) floats are combined in rank order, even where NCCL could
- * combine them in an order of its own. */
+ * combine them in an order of its own.
+ *
+ * stream_bytes: as in muster_runtime_options. */
 typedef struct mst_communicator_options {
     const char *algorithm;
     bool fixed_order;
+    int64_t stream_bytes;
 } mst_communicator_options;
 
 /* Creates the communicator of all workers of a pool and sets their slots. options may be NULL.
@@ -140,7 +148,7 @@ void mst_communicator_destroy(muster_communicator *communicator);
  * recovered, a warning is logged and other transports serve. */
 void mst_communicator_ready(muster_communicator *communicator);
 /* Describes the transports for the runtime's description, such as "p2p between peers; NCCL 2.28.9".
- * Returns text. */
+ * Returns text. The description changes when the communicator's revision does. */
 const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size);
 /* The communicator of the current run; inside run_single it has one rank. */
 muster_communicator *mst_worker_communicator(const muster_worker *worker);

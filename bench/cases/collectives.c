@@ -113,7 +113,7 @@ static bool measure(stage *on, bench_cell *cell, int32_t form, contenders *all, 
 
 /* What is drawn: out of place, and in place. */
 typedef struct form_curves {
-    bench_curve of[2][BENCH_CELL_CURVES];
+    bench_curve forms[2][BENCH_CELL_CURVES];
 } form_curves;
 
 /* One size of one operation. */
@@ -125,7 +125,7 @@ static bool run_cell(stage *on, const collective_job *job, form_curves *curves, 
         cell->job = *job;
         for (int32_t form = 0; form < 2; form++) ok = measure(on, cell, form, &all[form], options) && ok;
         bench_cell_print(cell);
-        for (int32_t form = 0; form < 2; form++) bench_cell_point(cell, form, curves->of[form]);
+        for (int32_t form = 0; form < 2; form++) bench_cell_point(cell, form, curves->forms[form]);
         for (int32_t form = 0; form < 2; form++) ok = bench_close_row(&cell->rows[form]) && ok;
     }
     free(all);
@@ -143,7 +143,7 @@ static void draw(bench_plot *plot, int32_t op, int32_t ranks, const form_curves 
     for (int32_t form = 0; form < 2; form++) {
         char title[BENCH_NAME];
         snprintf(title, sizeof title, "%s, %d ranks, %s", collective_name(op), ranks, form_names[form]);
-        if (!bench_plot_panel(plot, title, curves->of[form], BENCH_CELL_CURVES)) bench_log("not drawn: %s: too many panels", title);
+        if (!bench_plot_panel(plot, title, curves->forms[form], BENCH_CELL_CURVES)) bench_log("not drawn: %s: too many panels", title);
     }
 }
 
@@ -157,7 +157,7 @@ static bool run_operation(stage *on, int32_t op, bench_plot *plot, const bench_o
         free(curves);
         return ok;
     }
-    for (int32_t form = 0; form < 2; form++) bench_cell_curves(curves->of[form]);
+    for (int32_t form = 0; form < 2; form++) bench_cell_curves(curves->forms[form]);
     bench_cell_heading(&job, on->peer_count > 0);
     for (double bytes = (double)options->begin; bytes <= (double)options->end; bytes *= options->factor) {
         job = job_of(op, on->ranks, (int64_t)bytes);

@@ -312,7 +312,7 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
     return NULL;
 }
 
-static void copy_aside(view *v) {
+static void copy_to_slots(view *v) {
     bench_limit_collective *limit = v->limit;
     float(*slots)[SLOT / sizeof(float)] = limit->slots[atomic_load_explicit(&limit->arrived[v->thread][0], memory_order_relaxed) & 1];
     for (int32_t r = 0; r < v->ranks; r++) {
@@ -330,7 +330,7 @@ static bool operate(void *self, const collective_job *job, const collective_play
         v.in[r] = limit->buffers[r].input;
         v.out[r] = limit->buffers[r].output;
     }
-    if (found->slots) copy_aside(&v);
+    if (found->slots) copy_to_slots(&v);
     rendezvous(limit, v.thread);
     found->run(&v);
     if (!found->slots) rendezvous(limit, v.thread);

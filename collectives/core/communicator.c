@@ -138,6 +138,7 @@ muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_opt
     MUSTER_TRY(mst_transport_find(options && options->algorithm ? options->algorithm : getenv("MUSTER_COLLECTIVE_ALGORITHM"), &forced));
     MUSTER_TRY(make_world(pool, forced, &world));
     world->fixed_order = options && options->fixed_order;
+    world->stream_bytes = options ? options->stream_bytes : 0;
     muster_status status = open_world(world);
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
@@ -190,7 +191,7 @@ static void add_words(const muster_communicator *communicator, const mst_transpo
     char words[MST_MESSAGE_SIZE] = "";
     const size_t at = strlen(text);
     transport->describe(communicator, words, sizeof words);
-    if (*words) snprintf(text + at, size - at, "%s%.400s", at > 0 ? "; " : "", words);
+    if (*words) snprintf(text + at, size - at, "%s%.800s", at > 0 ? "; " : "", words);
 }
 
 const char *mst_communicator_description(const muster_communicator *communicator, char *text, size_t size) {

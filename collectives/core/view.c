@@ -62,3 +62,13 @@ int64_t mst_view_largest_bytes(const mst_view *view) {
     }
     return largest;
 }
+
+int64_t mst_view_touched_bytes(const mst_view *view) {
+    int64_t bytes = 0;
+    for (int32_t r = 0; r < view->size; r++) {
+        const mst_request *request = view->requests[r];
+        bytes += request->output_count * muster_dtype_size(request->dtype);
+        if (request->input != request->output) bytes += request->input_count * muster_dtype_size(request->dtype);
+    }
+    return bytes;
+}

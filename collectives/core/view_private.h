@@ -11,7 +11,8 @@
 typedef struct mst_view {
     const mst_request *const *requests; /* [size], by rank */
     int32_t size, rank;
-    char *chunk; /* this rank's scratch memory for the algorithms on host memory; NULL in other transports */
+    char *chunk;                   /* this rank's scratch memory for the algorithms on host memory; NULL in other transports */
+    struct mst_stores_use *stores; /* how this rank writes, for the same algorithms; NULL: by plain stores */
 } mst_view;
 
 static inline const mst_request *mst_view_own(const mst_view *view) { return view->requests[view->rank]; }
@@ -22,6 +23,9 @@ static inline const mst_momentum *mst_view_momentum(const mst_view *view) { retu
 int64_t mst_view_shards(const mst_view *view);
 /* The size in bytes of the largest tensor of any rank. */
 int64_t mst_view_largest_bytes(const mst_view *view);
+
+/* The bytes of all tensors of all ranks; memory that is input and output counts once. */
+int64_t mst_view_touched_bytes(const mst_view *view);
 
 /* base + bytes; NULL if base is NULL, which is legal for a rank without elements. */
 static inline void *mst_at(const void *base, int64_t bytes) { return base ? (char *)base + bytes : NULL; }

@@ -57,9 +57,11 @@ typedef struct target {
     bool past_cache; /* set by combine_by_chunks */
 } target;
 
-/* Copies elements [at, at + count) to all outputs except the first `finished` ones. */
+/* Copies elements [at, at + count) to the outputs of all ranks of the target except `finished`; -1:
+ * to all. */
 static void spread(const combination *c, const target *t, const void *hot, int64_t at, int64_t count, int32_t finished) {
-    for (int32_t r = t->first + finished; r < t->last; r++) {
+    for (int32_t r = t->first; r < t->last; r++) {
+        if (r == finished) continue;
         void *to = output_at(c, r, at - t->shift);
         (t->past_cache ? mst_stream_bytes : mst_copy_bytes)(to, hot, count * c->element);
     }
@@ -77,11 +79,19 @@ static void accumulate(const combination *c, void *accumulator, int64_t at, int6
     }
 }
 
+/* The output that is computed; the others are copied from it. In an update that is this rank's own
+ * one: it has just been read, and the others need not be. */
+static int32_t first_output(const combination *c, const target *t) {
+    const int32_t own_rank = c->view->rank;
+    return t->parameter && own_rank >= t->first && own_rank < t->last ? own_rank : t->first;
+}
+
 /* The chunk is the accumulator. In place, all its input elements are read before an output is
  * written. */
 static void combine_chunk(const combination *c, const target *t, int64_t at, int64_t count) {
     char *chunk = c->view->chunk;
-    void *x = output_at(c, t->first, at - t->shift);
+    const int32_t begun = first_output(c, t);
+    void *x = output_at(c, begun, at - t->shift);
     accumulate(c, chunk, at, count);
     const mst_momentum *momentum = mst_view_momentum(c->view);
     if (momentum) {
@@ -92,17 +102,17 @@ static void combine_chunk(const combination *c, const target *t, int64_t at, int
         mst_reduction_update(c->dtype, x, mst_at(t->parameter, (at - t->begin) * c->element), chunk, count, mst_view_own(c->view)->alpha);
     } else {
         muster_dtype compute = mst_dtype_compute(c->dtype);
-        if (compute == c->dtype) return spread(c, t, chunk, at, count, 0);
+        if (compute == c->dtype) return spread(c, t, chunk, at, count, -1);
         mst_convert(c->dtype, x, compute, chunk, count);
     }
-    spread(c, t, x, at, count, 1);
+    spread(c, t, x, at, count, begun);
 }
 
 /* The first output is the accumulator. */
 static void combine_in_output(const combination *c, const target *t, int64_t at, int64_t count) {
     void *x = output_at(c, t->first, at - t->shift);
     accumulate(c, x, at, count);
-    spread(c, t, x, at, count, 1);
+    spread(c, t, x, at, count, t->first);
 }
 
 /* Does this output bypass the cache? Not in place: then the output has just been read and is in the
@@ -114,9 +124,10 @@ static bool goes_past_cache(const combination *c, int32_t rank, int64_t at, int6
 }
 
 static bool all_go_past_cache(const combination *c, const target *t) {
-    bool all = mst_view_streams(c->view) && !t->parameter && mst_dtype_compute(c->dtype) == c->dtype;
-    for (int32_t r = t->first; r < t->last && all; r++) all = goes_past_cache(c, r, t->begin, t->shift);
-    return all;
+    const int32_t begun = first_output(c, t);
+    bool all = t->parameter ? t->last - t->first > 1 : mst_dtype_compute(c->dtype) == c->dtype;
+    for (int32_t r = t->first; r < t->last && all; r++) all = (t->parameter && r == begun) || goes_past_cache(c, r, t->begin, t->shift);
+    return all && mst_stores_stream(c->view->stores);
 }
 
 static void combine_by_chunks(const combination *c, target *t) {
@@ -138,8 +149,8 @@ static void combine_pair(const combination *c, const target *t) {
     int64_t count = t->end - t->begin;
     if (t->parameter) {
         mst_reduction_update_pair(c->dtype, x, y, t->parameter, a, b, count, mst_view_own(c->view)->alpha);
-    } else if (mst_view_streams(c->view) && goes_past_cache(c, t->first, t->begin, t->shift) &&
-               goes_past_cache(c, t->last - 1, t->begin, t->shift)) {
+    } else if (goes_past_cache(c, t->first, t->begin, t->shift) && goes_past_cache(c, t->last - 1, t->begin, t->shift) &&
+               mst_stores_stream(c->view->stores)) {
         mst_reduction_pair_stream(c->op, c->dtype, x, y, a, b, count, c->scale);
     } else {
         mst_reduction_pair(c->op, c->dtype, x, y, a, b, count, c->scale);

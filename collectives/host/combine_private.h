@@ -4,17 +4,14 @@
 #define MST_COMBINE_PRIVATE_H
 
 #include "algorithm_private.h"
+#include "stores_private.h"
 
 static inline void mst_copy_bytes(void *to, const void *from, int64_t bytes) {
     if (bytes > 0 && to != from) memcpy(to, from, (size_t)bytes);
 }
 
-/* If a collective touches at least this many bytes, its outputs will have left the cache when they
- * are read. Then they are written with stores that bypass the cache, and mst_stream_end must be
- * called before the other ranks learn that the outputs are written. Measured with 32 MiB of
- * last-level cache. */
-enum { MST_STREAM_BYTES = 24 << 20 };
-bool mst_view_streams(const mst_view *view);
+/* A copy by stores that bypass the cache (see stores_private.h). mst_stream_end must be called
+ * before the other ranks learn that the outputs are written. */
 void mst_stream_bytes(void *to, const void *from, int64_t bytes);
 void mst_stream_end(void);
 

@@ -32,13 +32,3 @@ void mst_stream_end(void) { _mm_sfence(); }
 void mst_stream_bytes(void *to, const void *from, int64_t bytes) { mst_copy_bytes(to, from, bytes); }
 void mst_stream_end(void) {}
 #endif
-
-bool mst_view_streams(const mst_view *view) {
-    int64_t bytes = 0;
-    for (int32_t r = 0; r < view->size && bytes < MST_STREAM_BYTES; r++) {
-        const mst_request *request = view->requests[r];
-        bytes += request->output_count * muster_dtype_size(request->dtype);
-        if (request->input != request->output) bytes += request->input_count * muster_dtype_size(request->dtype);
-    }
-    return bytes >= MST_STREAM_BYTES;
-}

@@ -29,7 +29,7 @@ static void reduce_scatter(const mst_view *view) {
 
 /* Bypasses the cache if the collective is large. */
 static void move(const mst_view *view, void *to, const void *from, int64_t count) {
-    if (to != from && mst_view_streams(view)) {
+    if (to != from && count > 0 && mst_stores_stream(view->stores)) {
         mst_stream_bytes(to, from, count * mst_view_element(view));
         mst_stream_end();
     } else {

@@ -1,5 +1,6 @@
 /* Serving a batch by the algorithms on host memory. */
 #include "host_private.h"
+#include "stores_private.h"
 
 /* The size of the count arrays of an uneven all_to_all, which follow the data in the slot. */
 static int64_t counts_bytes(const mst_batch *batch, const mst_request *request) {
@@ -42,8 +43,16 @@ bool mst_host_ends_at_arrival(mst_batch *batch) {
 static void run_one(const mst_batch *batch, mst_view *view, const mst_algorithm *algorithm, mst_host_member *members) {
     const mst_collective collective = view->requests[0]->collective;
     batch->member->served_algorithm = algorithm->name;
+    if (!algorithm->run[collective]) return; /* a barrier has nothing to do */
+    muster_communicator *world = batch->communicator->world;
+    mst_stores *stores = world->open[MST_TRANSPORT_host];
+    mst_stores_use use;
     view->chunk = members[batch->rank].chunk;
-    if (algorithm->run[collective]) algorithm->run[collective](view); /* a barrier has nothing to do */
+    view->stores = &use;
+    mst_stores_begin(stores, collective, mst_view_touched_bytes(view), batch->tag, batch->worker->rank == 0, &use);
+    algorithm->run[collective](view);
+    if (mst_stores_end(stores, collective, &use)) atomic_fetch_add(&world->revision, 1);
+    batch->member->served_streaming = use.asked && use.streaming;
 }
 
 muster_status mst_host_run(const mst_batch *batch, mst_host_member *members) {

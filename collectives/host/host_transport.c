@@ -1,5 +1,6 @@
 /* The transport between ranks on host memory: its table and its state. */
 #include "host_private.h"
+#include "stores_private.h"
 
 #include <stdio.h>
 
@@ -24,6 +25,16 @@ void mst_host_members_free(mst_host_member *members, int32_t size) {
 
 static mst_host_member *members_of(const muster_communicator *communicator) { return communicator->state[MST_TRANSPORT_host]; }
 
+/* The choice of stores. The transport `staged` uses it, too. */
+static muster_status host_open(muster_communicator *world) {
+    mst_stores *stores = mst_alloc(sizeof *stores);
+    if (!stores) return mst_out_of_memory("muster_runtime_open: communicator", sizeof *stores);
+    world->open[MST_TRANSPORT_host] = stores;
+    return mst_stores_read(world->stream_bytes, stores);
+}
+
+static void host_close(muster_communicator *world) { mst_free(world->open[MST_TRANSPORT_host]); }
+
 static muster_status host_create(const char *where, muster_communicator *communicator, const muster_communicator *parent) {
     mst_host_member *members;
     (void)parent;
@@ -44,7 +55,9 @@ const char *mst_host_algorithm_name(int32_t algorithm) {
 }
 
 static void host_describe(const muster_communicator *communicator, char *text, size_t size) {
-    snprintf(text, size, "%s", members_of(communicator) ? "host memory" : "");
+    if (!members_of(communicator)) return;
+    const size_t at = (size_t)snprintf(text, size, "host memory, ");
+    mst_stores_describe(communicator->world->open[MST_TRANSPORT_host], text + at, size - at);
 }
 
 static int32_t host_bid(const muster_communicator *communicator, const mst_request *request, const mst_view *view) {
@@ -92,6 +105,8 @@ const mst_transport mst_transport_host = {.name = "host",
                                           .number = MST_TRANSPORT_host,
                                           .algorithm_name = mst_host_algorithm_name,
                                           .describe = host_describe,
+                                          .open = host_open,
+                                          .close = host_close,
                                           .create = host_create,
                                           .destroy = host_destroy,
                                           .bid = host_bid,

@@ -70,6 +70,13 @@ typedef struct muster_runtime_options {
      * MUSTER_COLLECTIVE_ALGORITHM, else the fastest known algorithm for each collective.
      * muster/communicator.h says which algorithms give the same bits. Copied. */
     const char *collective_algorithm;
+    /* Collectives through host memory that touch at least this many bytes, inputs and outputs of
+     * all ranks together, write by stores that bypass the cache. Whether that is faster depends on
+     * the machine, and the bits are the same. 0: the environment variable MUSTER_STREAM_BYTES; if
+     * it is not set or 0, from 24 MiB on both kinds of stores are tried, seven times for each kind
+     * of collective, and the bypassing ones stay where they were at least 10 % faster; the
+     * description says so. 1: always; negative: never. */
+    int64_t stream_bytes;
 } muster_runtime_options;
 
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
@@ -99,7 +106,9 @@ MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
 MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
 
 /* What this runtime found and decided, one "key: value" per line (devices, BLAS, topology, GPUs,
- * spin, deadlines, logical shards, trace). NULL for NULL. Owned by the runtime. Threads: any. */
+ * collectives, spin, deadlines, logical shards, trace). It says more once collectives have been
+ * measured; a string that was returned before stays as it was. NULL for NULL. Owned by the runtime.
+ * Threads: any. */
 MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime);
 
 /* Registers memory that many calls will use. It is pinned (page-locked) for devices with memory of

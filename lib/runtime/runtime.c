@@ -202,10 +202,21 @@ static size_t hardware_size(const muster_runtime *runtime) {
     return unused + (size_t)runtime->size * (sizeof(mst_device) + 2 * HARDWARE_LINE + 64);
 }
 
-static muster_status describe(muster_runtime *runtime) {
-    size_t size = 2048 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
-    char *text = mst_alloc(size);
-    if (!text) return mst_out_of_memory("muster_runtime_open", (int64_t)size);
+/* A description as it was at one revision of the communicator. The last one is the runtime's; those
+ * before it live on, because the program may hold them. */
+struct mst_description {
+    struct mst_description *older;
+    int32_t revision;
+    char text[];
+};
+
+static struct mst_description *make_description(const muster_runtime *runtime, struct mst_description *older) {
+    size_t size = 3072 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
+    struct mst_description *made = mst_alloc(sizeof *made + size);
+    if (!made) return NULL;
+    char *text = made->text;
+    made->older = older;
+    made->revision = atomic_load(&runtime->communicator->revision);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     at += (size_t)snprintf(text + at, size - at, "devices: %d (", runtime->size);
     for (int32_t r = 0; r < runtime->size; r++)
@@ -214,7 +225,7 @@ static muster_status describe(muster_runtime *runtime) {
                            runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
                            mst_topology_allowed());
     at += describe_hardware(runtime, text + at, size - at);
-    char ways[400];
+    char ways[1200];
     at +=
         (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
     at += mst_runtime_spin_describe(&runtime->spin, settings->spin_ns, text + at, size - at);
@@ -228,13 +239,37 @@ static muster_status describe(muster_runtime *runtime) {
         snprintf(text + at, size - at, "logical shards: off\n");
     at += strlen(text + at);
     mst_runtime_trace_describe(runtime, text + at, size - at);
-    runtime->description = text;
+    return made;
+}
+
+static muster_status describe(muster_runtime *runtime) {
+    struct mst_description *made = make_description(runtime, NULL);
+    if (!made) return mst_out_of_memory("muster_runtime_open", sizeof *made);
+    atomic_store(&runtime->description, made);
     return MUSTER_OK;
+}
+
+/* The newest description. Without memory for it, an older one. */
+static const char *description_of(muster_runtime *runtime) {
+    struct mst_description *last = atomic_load(&runtime->description);
+    if (atomic_load(&runtime->communicator->revision) == last->revision) return last->text;
+    struct mst_description *made = make_description(runtime, last);
+    if (!made) return last->text;
+    if (atomic_compare_exchange_strong(&runtime->description, &last, made)) return made->text;
+    mst_free(made); /* another thread was faster */
+    return last->text;
+}
+
+static void free_descriptions(muster_runtime *runtime) {
+    for (struct mst_description *one = atomic_load(&runtime->description), *older; one; one = older) {
+        older = one->older;
+        mst_free(one);
+    }
 }
 
 /* Undoes everything that open has done, in reverse order. */
 static void dismantle(muster_runtime *runtime) {
-    mst_free(runtime->description);
+    free_descriptions(runtime);
     mst_communicator_destroy(runtime->communicator);
     mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
@@ -260,7 +295,8 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     MUSTER_TRY(mst_runtime_spin_read(options->spin_ns, &runtime->spin));
     const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
-    const mst_communicator_options ways = {.algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0};
+    const mst_communicator_options ways = {
+        .algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0, .stream_bytes = options->stream_bytes};
     MUSTER_TRY(mst_communicator_create(runtime->pool, &ways, &runtime->communicator));
     MUSTER_TRY(mst_runtime_trace_open(runtime));
     return describe(runtime);
@@ -318,7 +354,9 @@ const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
     return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
 }
 
-const char *muster_runtime_description(const muster_runtime *runtime) { return runtime ? runtime->description : NULL; }
+const char *muster_runtime_description(const muster_runtime *runtime) {
+    return runtime ? description_of((muster_runtime *)(uintptr_t)runtime) : NULL;
+}
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error_null("muster_runtime_dump", "runtime", "a runtime");

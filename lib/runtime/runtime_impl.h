@@ -48,9 +48,9 @@ struct muster_runtime {
     void *log_user;
     mst_runtime_spin spin; /* spin.c */
     muster_communicator *communicator;
-    mst_object *objects;    /* newest first; guarded by mst_pool_enter */
-    int32_t logical_shards; /* 0: not in reproducible mode; otherwise a multiple of size */
-    char *description;
+    mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
+    int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of size */
+    struct mst_description *_Atomic description; /* runtime.c; the newest */
     bool blas_open;
     /* Lines of the description about hardware that was passed over when the devices were chosen by
      * default; NULL: none. */

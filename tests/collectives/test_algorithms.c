@@ -8,6 +8,7 @@
 #include "base_seed.h"
 #include "collectives_oracle.h"
 #include "host/algorithm_private.h"
+#include "host/stores_private.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -202,17 +203,22 @@ static void prepare(const trial *t, uint64_t seed) {
     }
 }
 
-/* Every rank once, beginning anywhere, in either direction. */
-static void serve(const trial *t, int32_t kind, uint64_t seed) {
+/* Every rank once, beginning anywhere, in either direction. With stores that bypass the cache, or
+ * with plain ones. */
+static int64_t streamed; /* ranks that wrote so */
+static void serve(const trial *t, int32_t kind, bool streaming, uint64_t seed) {
     static _Alignas(64) char chunk[MST_CHUNK_BYTES];
+    mst_stores_use use = {.past_cache = true, .streaming = streaming};
     prepare(t, seed);
     const mst_request *requests[RANKS];
     for (int32_t r = 0; r < t->size; r++) requests[r] = mst_algorithm_at(kind)->offer == MST_OFFER_TENSORS ? &originals[r] : &copied[r];
     int32_t first = (int32_t)random_below(t->size), direction = random_below(2) ? 1 : t->size - 1;
     for (int32_t i = 0; i < t->size; i++) {
         memset(chunk, FILL, sizeof chunk);
-        mst_view view = {requests, t->size, (first + i * direction) % t->size, chunk};
+        mst_view view = {requests, t->size, (first + i * direction) % t->size, chunk, &use};
+        use.asked = false;
         mst_algorithm_at(kind)->run[t->collective](&view);
+        streamed += use.asked && use.streaming;
     }
 }
 
@@ -346,7 +352,8 @@ static int64_t served[MST_ALGORITHM_COUNT][MST_COLLECTIVE_COUNT]; /* trials whos
 static void check_kind(const trial *t, int32_t kind, uint64_t seed) {
     if (!serves(kind, t->collective)) return;
     served[kind][t->collective]++;
-    serve(t, kind, seed);
+    const bool streaming = seed / 3 % 2; /* the seed's rest by 3 is the alignment */
+    serve(t, kind, streaming, seed);
     for (int32_t r = 0; r < t->size; r++) {
         check_output(t, kind, r);
         check_rest(t, kind, r);
@@ -451,20 +458,26 @@ static void few_shards_on_few_ranks_are_right(void **state) {
     assert_int_equal(checked, 2 + 8 + 26 + 80);
 }
 
-/* So much memory that it is written past the cache. */
+/* So much memory that it leaves the cache, by both kinds of stores. */
 static void large_collectives_are_right(void **state) {
     (void)state;
+    enum { PLAIN_SEED = 0, STREAMING_SEED = 3 }; /* see check_kind; both are aligned */
     static const mst_collective collectives[] = {MST_ALL_REDUCE, MST_ALL_REDUCE_AXPY, MST_REDUCE_SCATTER,
                                                  MST_BROADCAST,  MST_ALL_GATHER,      MST_ALL_TO_ALL};
     for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++) {
-        trial t = {.collective = collectives[i],
-                   .op = MUSTER_SUM,
-                   .dtype = MUSTER_F64,
-                   .size = 2,
-                   .count = 1100003,
-                   .places = i % 2 ? APART : MIXED};
-        for (int32_t kind = SANITIZED ? MST_ALGORITHM_direct : MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++)
-            check_kind(&t, kind, i);
+        trial t = {.collective = collectives[i], .op = MUSTER_SUM, .dtype = MUSTER_F64, .size = 2, .count = 1100002, .places = APART};
+        for (int32_t kind = SANITIZED ? MST_ALGORITHM_direct : MST_ALGORITHM_reference; kind < MST_ALGORITHM_COUNT; kind++) {
+            /* An update by `direct` in one pass reads one of the outputs and writes both. */
+            const bool streams = kind == MST_ALGORITHM_direct && t.collective != MST_ALL_REDUCE_AXPY;
+            t.places = APART;
+            streamed = 0;
+            check_kind(&t, kind, PLAIN_SEED);
+            assert_int_equal(streamed, 0);
+            check_kind(&t, kind, STREAMING_SEED);
+            if (kind == MST_ALGORITHM_direct) assert_int_equal(streamed, streams ? t.size : 0);
+            t.places = MIXED;
+            check_kind(&t, kind, STREAMING_SEED);
+        }
     }
 }
 
@@ -481,12 +494,12 @@ static void compare_bits(const trial *t) {
     static char first[KEPT], other[KEPT];
     uint64_t seed = numbers;
     memset(first, 0, sizeof first), memset(other, 0, sizeof other);
-    serve(t, MST_ALGORITHM_reference, seed);
+    serve(t, MST_ALGORITHM_reference, false, seed);
     keep_outputs(t, first);
     for (int32_t kind = MST_ALGORITHM_inline; kind < MST_ALGORITHM_COUNT; kind++) {
         if (!serves(kind, t->collective)) continue;
         compared[kind][t->collective]++;
-        serve(t, kind, seed);
+        serve(t, kind, seed % 2, seed);
         keep_outputs(t, other);
         char text[200];
         describe(text, t, kind);
@@ -531,7 +544,7 @@ static void maximum_lets_nan_through(void **state) {
                                         .shards = 1};
         }
         const mst_request *all[3] = {&requests[0], &requests[1], &requests[2]};
-        for (int32_t r = 0; r < 3; r++) mst_algorithm_at(kind)->run[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk});
+        for (int32_t r = 0; r < 3; r++) mst_algorithm_at(kind)->run[MST_ALL_REDUCE](&(mst_view){all, 3, r, chunk, NULL});
         assert_true(isnan(outputs[1][0]) && isnan(outputs[2][1]));
         assert_true(outputs[0][2] == 6);
     }

@@ -176,15 +176,15 @@ static void test_options_of_other_sizes(void **state) {
     newer.later = 1;
     assert_refused(
         muster_runtime_open(&newer.known, &runtime), MUSTER_UNSUPPORTED,
-        "muster_runtime_open: options: expected the 80 bytes of muster_runtime_options that this library knows, with nothing but zeros "
-        "behind them, received 88 bytes with a field set at offset 80");
+        "muster_runtime_open: options: expected the 88 bytes of muster_runtime_options that this library knows, with nothing but zeros "
+        "behind them, received 96 bytes with a field set at offset 88");
     newer.known.struct_size = offsetof(muster_runtime_options, spin_ns);
     assert_ok(muster_runtime_open(&newer.known, &runtime));
     assert_int_equal(muster_runtime_size(runtime), 2);
     assert_ok(muster_runtime_close(runtime));
     newer.known.struct_size = 0;
     assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_INVALID_ARGUMENT,
-                   "muster_runtime_open: options: struct_size of muster_runtime_options: expected 80, as muster_runtime_options_init sets "
+                   "muster_runtime_open: options: struct_size of muster_runtime_options: expected 88, as muster_runtime_options_init sets "
                    "it, received 0");
     newer.known.struct_size = 81; /* no struct that begins with a size_t has such a size */
     assert_refused(muster_runtime_open(&newer.known, &runtime), MUSTER_INVALID_ARGUMENT, "received 81");

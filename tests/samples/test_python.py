@@ -112,7 +112,7 @@ class Options(unittest.TestCase):
 
     def test_options_of_the_runtime_arrive(self):
         lines = []
-        with muster.Runtime(DEVICES, log=lines.append, logical_shards=4, collective_algorithm="direct", warn_after_ns=5_000_000_000, spin_ns=-1,
+        with muster.Runtime(DEVICES, log=lines.append, logical_shards=4, collective_algorithm="direct", stream_bytes=-1, warn_after_ns=5_000_000_000, spin_ns=-1,
                             keep_blas_threads=1, no_pinning=1) as runtime:
             self.assertEqual(len(runtime), 2)
             x = numpy.ones(4, "f4")

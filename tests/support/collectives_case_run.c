@@ -392,6 +392,21 @@ static void expect_server(const case_run *s, const char **transport, const char 
     if (!fits_slot(s) || (!on_host && c->kind == CASE_ALL_REDUCE_MOMENTUM)) *algorithm = "direct";
 }
 
+/* The environment can demand stores that bypass the cache at every size, or plain ones. Where the
+ * former are possible is known of sums by `direct` that are out of place and aligned, with elements
+ * for each rank. */
+static const char *wrong_stores(const case_run *s, const mst_member *own) {
+    enum { OF_65537 = 7, DIRECT = 2 };
+    const matrix_case *c = s->c;
+    const char *bytes = getenv("MUSTER_STREAM_BYTES"), *added = getenv("MUSTER_COLLECTIVE_ALGORITHM");
+    const bool on_host = collectives_devices() == COLLECTIVES_HOST_AND_DISCRETE && c->devices == CASE_HOST;
+    if (!bytes || added || !own->served_algorithm) return NULL;
+    if (strcmp(bytes, "1") != 0) return own->served_streaming ? "it used streaming stores" : NULL;
+    const bool surely = on_host && c->kind == CASE_ALL_REDUCE && c->algorithm == DIRECT && c->count == OF_65537 && !c->in_place &&
+                        (c->dtype == MUSTER_F32 || c->dtype == MUSTER_F64) && (s->output_at - s->begin) % 16 == 0;
+    return surely && !own->served_streaming ? "it used plain stores" : NULL;
+}
+
 static muster_status check_server(const case_member *member, const case_run *s) {
     const muster_communicator *communicator = member->batch->communicators[s->c->algorithm];
     const mst_member *own = &communicator->members[s->rank];
@@ -401,6 +416,8 @@ static muster_status check_server(const case_member *member, const case_run *s) 
     expect_server(s, &transport, &algorithm);
     const bool right_transport = !transport || (own->served_transport && strcmp(own->served_transport, transport) == 0);
     const bool right_algorithm = !algorithm || (own->served_algorithm && strcmp(own->served_algorithm, algorithm) == 0);
+    const char *stores = wrong_stores(s, own);
+    if (stores) return mst_error(MUSTER_USER, "%s, root %d: rank %d: %s", case_text(s->c, text), s->root, s->rank, stores);
     if (right_transport && right_algorithm) return MUSTER_OK;
     return mst_error(MUSTER_USER, "%s, root %d: rank %d: expected %s (%s) to serve, received %s (%s)", case_text(s->c, text), s->root,
                      s->rank, transport ? transport : "any", algorithm ? algorithm : "any",
