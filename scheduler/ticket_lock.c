@@ -5,6 +5,8 @@
  * while it is QUEUED and never frees it in between: no thread overtakes. */
 #include "pool_state_private.h"
 
+#include <string.h>
+
 enum { FREE, HELD, QUEUED };
 
 muster_status mst_ticket_lock_open(mst_ticket_lock *tickets) {
@@ -50,7 +52,7 @@ static bool take_or_queue(mst_ticket_lock *tickets, mst_ticket *waiter) {
 }
 
 bool mst_ticket_lock_queue(mst_ticket_lock *tickets, mst_ticket *waiter) {
-    *waiter = (mst_ticket){.granted = false};
+    memset(waiter, 0, sizeof(*waiter));
     pthread_mutex_lock(&tickets->lock);
     bool free = take_or_queue(tickets, waiter);
     pthread_mutex_unlock(&tickets->lock);

@@ -30,6 +30,9 @@ void explore_ignore(const void *address, size_t bytes);
  * it then begins anew, so that states do not differ by what is past. For the generation and the
  * sleepers of an eventcount. */
 void explore_counter(const void *word, const void *users);
+/* This word of 32 bits is a lock: what it is set to orders what the threads know of plain memory. Other
+ * words of 32 bits do not. One in a scenario. */
+void explore_lock_word(const void *word);
 /* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed
  * only by additions while more than one thread runs, and nobody uses what an addition returns.
  * Operations on either are no points where others may run. */
@@ -73,6 +76,6 @@ typedef struct explore_result {
 explore_result explore_run(const explore_scenario *scenario);
 
 extern const explore_scenario explore_eventcount_scenarios[], explore_team_scenarios[], explore_lost_scenarios[],
-    explore_mailbox_scenarios[], explore_pool_scenarios[];
+    explore_mailbox_scenarios[], explore_pool_scenarios[], explore_ticket_lock_scenarios[];
 
 #endif

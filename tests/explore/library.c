@@ -50,18 +50,6 @@ int32_t mst_topology_allowed(void) { return EXPLORE_THREADS; }
 void mst_worker_scratch_reset(muster_worker *worker) { (void)worker; }
 void mst_worker_scratch_release(muster_worker *worker) { (void)worker; }
 
-/* Only one thread of a scenario makes calls: ticket_lock.c is not explored. */
-muster_status mst_ticket_lock_open(mst_ticket_lock *tickets) {
-    (void)tickets;
-    return MUSTER_OK;
-}
-void mst_ticket_lock_close(mst_ticket_lock *tickets) { (void)tickets; }
-bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns) {
-    (void)tickets, (void)timeout_ns;
-    return true;
-}
-void mst_ticket_lock_release(mst_ticket_lock *tickets) { (void)tickets; }
-
 /* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and
  * pool_queue.c are not explored. */
 void mst_device_watch(mst_worker_state *state) { (void)state; }

@@ -7,6 +7,7 @@
 #include "machine.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ static _Alignas(64) char stacks[EXPLORE_THREADS][STACK_BYTES];
 
 /* Not part of the state. */
 static int32_t current = -1; /* -1: prepare, finish or the search */
+static int32_t wake_choice;  /* the threads that the next wake wakes, one bit for each; 0: not chosen */
 static jmp_buf search_registers;
 static char fault_text[512];
 static struct {
@@ -91,6 +93,7 @@ static struct {
 } quiet[MOST_QUIET];
 static int32_t quiet_count;
 static const void *locations[MOST_LOCATIONS], *cells[MOST_CELLS], *may_sleep[MOST_SLEEPING];
+static const char *lock_word;
 static int32_t location_count, cell_count, may_sleep_count;
 static struct {
     char *from;
@@ -117,6 +120,7 @@ void machine_reset(const explore_scenario *scenario) {
     memset(arena, 0, sizeof(arena));
     memset(stacks, 0, sizeof(stacks));
     for (int32_t i = 0; i < MOST_LOCATIONS; i++) world.released[i] = ALL_EVENTS;
+    lock_word = NULL;
     world.spurious = scenario->spurious;
     world.preemptions = scenario->preemptions > 0 ? scenario->preemptions : -1;
     current = -1;
@@ -141,6 +145,8 @@ void explore_ignore(const void *address, size_t bytes) {
     ignored[ignored_count].from = (char *)from;
     ignored[ignored_count++].bytes = to - from;
 }
+
+void explore_lock_word(const void *word) { lock_word = word; }
 
 void explore_may_sleep(const void *futex) {
     if (may_sleep_count == MOST_SLEEPING) broken("too many places to sleep");
@@ -303,9 +309,10 @@ static void store_memory(const operation *o, uint64_t value) { memcpy(o->address
 static events *released(const void *address) { return &world.released[numbered(locations, &location_count, MOST_LOCATIONS, address)]; }
 
 /* The words of an eventcount (32 bits) order nothing here, though their operations are seq_cst:
- * what a waiter may know it learns from the word it waits for. That asks more of the protocol, and
+ * what a waiter may know it learns from the word it waits for. Of words of 32 bits only that of a
+ * lock does. That asks more of the protocol, and
  * leaves fewer states. */
-static bool teaches(const operation *o) { return o->size == sizeof(uint64_t); }
+static bool teaches(const operation *o) { return o->size == sizeof(uint64_t) || (lock_word && o->address == lock_word); }
 
 /* A release leaves after everything before it; a relaxed store only after what it would
  * overwrite. */
@@ -385,11 +392,40 @@ static uint64_t perform_futex_wait(thread *t, const operation *o) {
     return 0;
 }
 
+/* The threads that sleep on the address, one bit for each. */
+static int32_t sleepers_on(const void *address) {
+    int32_t set = 0;
+    for (int32_t i = 0; i < world.thread_count; i++) {
+        if (world.threads[i].state == THREAD_ASLEEP && world.threads[i].next.address == address) set |= 1 << i;
+    }
+    return set;
+}
+
+static int32_t count_of(int32_t set) { return __builtin_popcount((uint32_t)set); }
+
+/* As many as were asked for: those that the search has chosen, or else the first ones. */
 static uint64_t perform_futex_wake(thread *t, const operation *o) {
     flush_all(t);
-    for (int32_t i = 0; i < world.thread_count; i++) {
-        if (world.threads[i].state == THREAD_ASLEEP && world.threads[i].next.address == o->address) world.threads[i].state = THREAD_WOKEN;
+    const int32_t asleep = sleepers_on(o->address);
+    uint64_t woken = 0;
+    for (int32_t i = 0; i < world.thread_count && woken < o->value; i++) {
+        if (!(asleep & (wake_choice ? wake_choice : asleep) & 1 << i)) continue;
+        world.threads[i].state = THREAD_WOKEN;
+        woken++;
     }
+    return woken;
+}
+
+/* A lock acquires what the unlocks before it have released. */
+static uint64_t perform_mutex(thread *t, const operation *o) {
+    flush_all(t);
+    const bool lock = o->kind == EXPLORE_LOCK;
+    if (load_memory(o) == lock) explore_fault("%s a mutex that is %s already", lock ? "locks" : "unlocks", lock ? "held" : "free");
+    store_memory(o, lock);
+    if (lock)
+        t->unknown &= *released(o->address);
+    else
+        *released(o->address) = t->unknown;
     return 0;
 }
 
@@ -403,6 +439,9 @@ static uint64_t perform(thread *t, const operation *o) {
         return perform_futex_wait(t, o);
     case EXPLORE_FUTEX_WAKE:
         return perform_futex_wake(t, o);
+    case EXPLORE_LOCK:
+    case EXPLORE_UNLOCK:
+        return perform_mutex(t, o);
     case EXPLORE_JOIN:
         t->unknown &= world.threads[o->value].unknown;
         return 0;
@@ -523,9 +562,15 @@ long explore_syscall(long number, ...) {
     va_end(arguments);
     if (number != SYS_futex) broken("a system call other than futex");
     if ((what & FUTEX_CMD_MASK) == FUTEX_WAKE)
-        return (long)explore_operation(EXPLORE_FUTEX_WAKE, __ATOMIC_SEQ_CST, word, sizeof(*word), 0, 0);
+        return (long)explore_operation(EXPLORE_FUTEX_WAKE, __ATOMIC_SEQ_CST, word, sizeof(*word), value, 0);
     int64_t timeout = time ? (int64_t)time->tv_sec * 1000000000 + time->tv_nsec : -1;
     return (long)explore_operation(EXPLORE_FUTEX_WAIT, __ATOMIC_SEQ_CST, word, sizeof(*word), (uint64_t)timeout, value);
+}
+
+int explore_mutex(pthread_mutex_t *mutex, bool lock);
+int explore_mutex(pthread_mutex_t *mutex, bool lock) {
+    explore_operation(lock ? EXPLORE_LOCK : EXPLORE_UNLOCK, __ATOMIC_SEQ_CST, mutex, sizeof(uint64_t), 0, 0);
+    return 0;
 }
 
 int64_t mst_now_ns(void);
@@ -535,6 +580,7 @@ int64_t mst_now_ns(void) { return world.now; }
 
 static bool can_run(const thread *t) {
     if (t->state != THREAD_READY) return false;
+    if (t->next.kind == EXPLORE_LOCK) return load_memory(&t->next) == 0;
     if (t->next.kind != EXPLORE_JOIN) return true;
     const thread *other = &world.threads[t->next.value];
     return other->state == THREAD_ENDED && other->pending_count == 0;
@@ -542,11 +588,24 @@ static bool can_run(const thread *t) {
 
 static bool preempts(int32_t number) { return number != world.last && can_run(&world.threads[world.last]); }
 
+/* One step, or one for each choice of the sleepers that a wake of fewer than all may wake. */
+static int32_t run_steps(int32_t number, step *steps) {
+    const operation *o = &world.threads[number].next;
+    const int32_t asleep = o->kind == EXPLORE_FUTEX_WAKE ? sleepers_on(o->address) : 0;
+    int32_t count = 0;
+    steps[count] = (step){STEP_RUN, number, asleep};
+    if ((uint64_t)count_of(asleep) <= o->value) return 1;
+    for (int32_t set = 1; set <= asleep; set++) {
+        if ((set & ~asleep) == 0 && (uint64_t)count_of(set) == o->value) steps[count++] = (step){STEP_RUN, number, set};
+    }
+    return count;
+}
+
 int32_t machine_steps(step steps[MAX_STEPS], int32_t *useful) {
     int32_t count = 0;
     for (int32_t i = 0; i < world.thread_count; i++) {
         const thread *t = &world.threads[i];
-        if (can_run(t) && (world.preemptions != 0 || !preempts(i))) steps[count++] = (step){STEP_RUN, i, 0};
+        if (can_run(t) && (world.preemptions != 0 || !preempts(i))) count += run_steps(i, &steps[count]);
         if (t->state == THREAD_ASLEEP && (int64_t)t->next.value >= 0) steps[count++] = (step){STEP_TIMEOUT, i, 0};
         for (int32_t entry = 0; entry < t->pending_count; entry++) {
             if (may_flush(t, entry)) steps[count++] = (step){STEP_FLUSH, i, entry};
@@ -589,7 +648,9 @@ void machine_step(const step *chosen) {
     thread *t = &world.threads[chosen->thread];
     switch (chosen->kind) {
     case STEP_RUN:
+        wake_choice = chosen->entry;
         run(chosen->thread);
+        wake_choice = 0;
         break;
     case STEP_FLUSH:
         t->digest = 0;
@@ -740,9 +801,19 @@ uint64_t machine_hash(void) {
 /* ---- traces ---- */
 
 static const char *kind_name(explore_kind kind) {
-    static const char *const text[] = {
-        "begins",           "loads",        "stores", "adds to", "ors", "ands", "exchanges", "compares and exchanges",
-        "goes to sleep on", "wakes all on", "joins"};
+    static const char *const text[] = {"begins",
+                                       "loads",
+                                       "stores",
+                                       "adds to",
+                                       "ors",
+                                       "ands",
+                                       "exchanges",
+                                       "compares and exchanges",
+                                       "goes to sleep on",
+                                       "wakes sleepers on",
+                                       "locks",
+                                       "unlocks",
+                                       "joins"};
     return text[kind];
 }
 

@@ -7,7 +7,7 @@
 typedef enum { STEP_RUN, STEP_FLUSH, STEP_TIMEOUT, STEP_SPURIOUS } step_kind;
 typedef struct step {
     step_kind kind;
-    int32_t thread, entry; /* entry: of the store buffer */
+    int32_t thread, entry; /* entry: of the store buffer; of a wake: the sleepers that it wakes, one bit for each */
 } step;
 enum { MAX_STEPS = 32 };
 

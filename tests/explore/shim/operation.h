@@ -15,7 +15,9 @@ typedef enum {
     EXPLORE_EXCHANGE,
     EXPLORE_COMPARE_EXCHANGE, /* result: what was there */
     EXPLORE_FUTEX_WAIT,       /* expected: of the word; value: the timeout in nanoseconds, negative: none */
-    EXPLORE_FUTEX_WAKE,
+    EXPLORE_FUTEX_WAKE,       /* value: how many sleepers to wake; result: how many were woken */
+    EXPLORE_LOCK,             /* of a mutex, whose first word is 1 while it is held; not before it is free */
+    EXPLORE_UNLOCK,
     EXPLORE_JOIN /* value: the thread */
 } explore_kind;
 

@@ -23,6 +23,11 @@ int explore_pthread_join(pthread_t thread, void **result);
 #define memcpy explore_memcpy
 #define pthread_create explore_pthread_create
 #define pthread_join explore_pthread_join
+int explore_mutex(pthread_mutex_t *mutex, bool lock);
+#define pthread_mutex_init(mutex, attributes) (memset((mutex), 0, sizeof(*(mutex))), 0)
+#define pthread_mutex_destroy(mutex) ((void)(mutex), 0)
+#define pthread_mutex_lock(mutex) explore_mutex((mutex), true)
+#define pthread_mutex_unlock(mutex) explore_mutex((mutex), false)
 #define pthread_setname_np(thread, name) ((void)(thread), (void)(name), 0)
 #define pthread_setaffinity_np(thread, bytes, set) ((void)(thread), (void)(bytes), (void)(set), 1)
 #define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before), 0)
