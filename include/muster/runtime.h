@@ -78,7 +78,6 @@ typedef struct muster_runtime_options {
      * description says so. 1: always; negative: never. */
     int64_t stream_bytes;
 } muster_runtime_options;
-
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {
     muster_runtime_options_init_sized(options, sizeof *options);

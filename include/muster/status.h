@@ -19,6 +19,15 @@
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless
  * the function says otherwise.
  *
+ * Order of destruction. Closing a runtime destroys what is left of its functions, variables,
+ * kernels, servers and device tensors, whose pointers are dangling then. Before that the program
+ * ends what it owns itself: clients, requests, and drivers. A variable outlives the functions that
+ * use it (destroy refuses the other order with BAD_STATE); a communicator's part outlives the
+ * drivers that have it as their group. Handles of asynchronous calls, buffers, and tensors of
+ * DLPack may outlive the runtime. What `user` points to outlives its function or server: destroy
+ * and close return when nothing calls it any more. A binding with a garbage collector, which ends
+ * objects in no order, therefore lets each object keep its runtime alive (as muster.hpp does).
+ *
  * Threads. Each function names the threads that may call it.
  * - "any": any thread, and several at the same time.
  * - "owner": one thread at a time per object.
