@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-FEW, MANY = 200, 2200
+FEW, MANY = 1000, 21000
 LIMITS = {'empty': 350, 'two-in-one-out': 650}  # instructions a call
 LEAST = 4  # instructions a call: functions below are not listed
 

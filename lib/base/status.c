@@ -5,9 +5,7 @@
 #include <string.h>
 
 static _Thread_local char last_error[MST_MESSAGE_SIZE];
-static _Thread_local uint64_t error_count;
-
-uint64_t mst_error_count(void) { return error_count; }
+_Thread_local uint64_t mst_errors_of_thread;
 
 const char *muster_last_error(void) { return last_error; }
 
@@ -29,7 +27,7 @@ muster_status(mst_error)(muster_status code, const char *format, ...) {
     va_end(arguments);
     if (length >= MST_MESSAGE_SIZE) memcpy(message + MST_MESSAGE_SIZE - sizeof "...", "...", sizeof "...");
     memcpy(last_error, message, sizeof message);
-    error_count++;
+    mst_errors_of_thread++;
     return code;
 }
 
@@ -41,7 +39,7 @@ void mst_error_save(char message[MST_MESSAGE_SIZE]) { memcpy(message, last_error
 
 muster_status mst_error_restore(muster_status code, const char *message) {
     if (message != last_error) snprintf(last_error, sizeof last_error, "%s", message);
-    error_count++;
+    mst_errors_of_thread++;
     return code;
 }
 

@@ -1,172 +1,194 @@
-/* Runs a call on the workers. */
+/* Calls: compares a call with the one before, plans it anew where it differs, and runs it. A plan
+ * that is `repeatable` runs the body at most once on each rank, in the caller's memory or in memory
+ * that the rank keeps. The first run with such a plan goes the general way (run.c); the calls after
+ * it go the short way here. */
 #include "output_private.h"
 
-#include <string.h>
+/* ---- does this call look like the one before? ---- */
 
-enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept, so that the function's name and the rank fit around it */
-
-/* The error of a call whose body has failed: the function's name, then the body's own message. */
-static muster_status body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {
-    const char *name = mst_function_name(call->function);
-    char reason[MST_MESSAGE_SIZE];
-    if (status == MUSTER_ABORTED) return status;
-    if (mst_error_count() == errors_before)
-        snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
-    else
-        mst_error_save(reason);
-    if (strlen(reason) > REASON_LENGTH) memcpy(reason + REASON_LENGTH - 3, "...", sizeof "...");
-    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
-    return mst_error(status, "function '%s': %s", name, reason);
+/* The tensor of the plan has been checked, so its ndim is in range. */
+static inline bool same_layout(const muster_tensor *given, const muster_tensor *planned) {
+    if (given->dtype != planned->dtype || given->ndim != planned->ndim || given->device != planned->device ||
+        given->reserved0 != planned->reserved0)
+        return false;
+    for (int32_t d = 0; d < planned->ndim; d++)
+        if (given->shape[d] != planned->shape[d] || given->strides[d] != planned->strides[d]) return false;
+    return true;
 }
 
-/* The first slice from `slice` on that has rows; the number of slices if there is none. There may
- * be more slices than anybody could count through. */
-static __attribute__((noinline)) int64_t next_slice_with_rows(int64_t rows, int64_t slices, int64_t slice) {
-    const int64_t row = mst_slice_edge(rows, slices, slice);
-    return row < rows ? (int64_t)(((__int128)(row + 1) * slices + rows - 1) / rows) - 1 : slices;
+static bool same_options(const mst_plan *plan, const muster_call_options *options) {
+    const muster_selection *a = &options->batch, *b = &plan->batch;
+    return options->replica_batch_count == 0 && a->kind == b->kind && a->start == b->start && a->stop == b->stop &&
+           a->index_count == b->index_count && options->slices == plan->slices && options->warn_after_ns == plan->warn_after_ns &&
+           options->fail_after_ns == plan->fail_after_ns;
 }
 
-/* The same for the body of a shard that runs, which may run in slices without rows too. */
-static inline int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
-    const int64_t slices = call->function->plan.slices;
-    return slices == 1 || call->function->runs_without_rows ? slice : next_slice_with_rows(shard->rows, slices, slice);
+typedef enum { PLAN_DIFFERS, PLAN_SAME, PLAN_MOVED } plan_likeness;
+
+/* Takes an address that is not the one of the call before. A wrong one is refused when the plan is
+ * made anew. */
+static __attribute__((noinline)) plan_likeness move_tensor(const muster_tensor *given, void **planned) {
+    void *address = muster_tensor_address(*given);
+    if (!given->dtype) return PLAN_SAME; /* an output that the call does not want */
+    if (!given->data || (uintptr_t)address % (uintptr_t)muster_dtype_size(given->dtype) != 0) return PLAN_DIFFERS;
+    *planned = address;
+    return PLAN_MOVED;
 }
 
-/* While the device computes this slice, the rows of the next slice that runs the body are
- * copied. */
-static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
+/* Compares the tensors with those of the plan, and takes their addresses into it. */
+static inline plan_likeness compare_tensors(const muster_tensor *given, const muster_tensor *planned, void **addresses, int64_t count) {
+    plan_likeness likeness = PLAN_SAME;
+    for (int64_t i = 0; i < count; i++) {
+        if (!same_layout(&given[i], &planned[i])) return PLAN_DIFFERS;
+        if (addresses[i] == muster_tensor_address(given[i])) continue;
+        const plan_likeness moved = move_tensor(&given[i], &addresses[i]);
+        if (moved == PLAN_DIFFERS) return PLAN_DIFFERS;
+        if (moved == PLAN_MOVED) likeness = PLAN_MOVED;
+    }
+    return likeness;
+}
+
+static inline plan_likeness compare_call(muster_function *function, const mst_arguments *arguments) {
+    mst_plan *plan = &function->plan;
+    const int64_t inputs = function->input_count, outputs = function->output_count;
+    plan_likeness of_inputs = PLAN_SAME, of_outputs = PLAN_SAME;
+    if (!plan->valid || plan->single != arguments->single || arguments->input_count != inputs || arguments->output_count != outputs)
+        return PLAN_DIFFERS;
+    if ((arguments->options != &mst_call_options_default || !plan->by_default) && !same_options(plan, arguments->options))
+        return PLAN_DIFFERS;
+    if (inputs) {
+        if (!arguments->inputs) return PLAN_DIFFERS;
+        of_inputs = compare_tensors(arguments->inputs, plan->inputs, plan->addresses, inputs);
+        if (of_inputs == PLAN_DIFFERS) return PLAN_DIFFERS;
+    }
+    if (outputs) {
+        if (!arguments->outputs) return PLAN_DIFFERS;
+        of_outputs = compare_tensors(arguments->outputs, plan->outputs, plan->addresses + inputs, outputs);
+    }
+    return of_outputs == PLAN_SAME ? of_inputs : of_outputs;
+}
+
+static __attribute__((noinline)) muster_status renew_plan(muster_function *function, const mst_arguments *arguments, bool moved) {
+    mst_plan *plan = &function->plan;
+    if (!moved) return mst_plan_make(function, arguments);
+    plan->valid = false;
+    MUSTER_TRY(mst_call_check_aliases(function, arguments->where, arguments->inputs, arguments->outputs, plan->spans));
+    plan->valid = true;
+    return MUSTER_OK;
+}
+
+/* ---- the short way ---- */
+
+static inline void repeat_prepare(const mst_call *call, mst_rank *rank) {
     const muster_function *function = call->function;
-    const mst_logical_shard *shard = mst_call_shard(call, worker);
-    const int64_t slices = function->plan.slices;
-    if (!mst_stage_overlaps(call, worker->device)) return MUSTER_OK;
-    const int64_t next = next_slice(call, shard, slice + 1);
-    if (next == slices) return mst_stage_used(call, worker, -1, 0, 0);
-    return mst_stage_used(call, worker, next, mst_slice_edge(shard->rows, slices, next), mst_slice_edge(shard->rows, slices, next + 1));
-}
-
-static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
-    muster_function *function = call->function;
-    const mst_plan *plan = &function->plan;
-    mst_rank *rank = mst_call_rank(call, worker);
-    const mst_logical_shard *shard = rank->shard;
-    const int64_t begin = mst_slice_edge(shard->rows, plan->slices, slice), end = mst_slice_edge(shard->rows, plan->slices, slice + 1);
-    if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
-    rank->body.first_row = shard->first_row + begin;
-    rank->body.rows = end - begin;
-    rank->body.slice = slice;
-    rank->body.weight = (double)(end - begin);
-    MUSTER_TRY(mst_stage(call, worker, slice, begin, end));
-    MUSTER_TRY(mst_outputs_prepare(call, worker, begin, end));
-    mst_updates_prepare(call, worker);
-    const uint64_t errors = mst_error_count();
-    muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
-    if (status) return body_failed(call, status, errors);
-    if (mst_worker_has_open_group(worker)) {
-        return mst_error(
-            MUSTER_BAD_STATE,
-            "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end",
-            mst_function_name(function));
+    void *const *addresses = function->plan.addresses;
+    for (int64_t i = 0; i < function->input_count; i++) rank->in[i].data = addresses[i];
+    for (int64_t i = 0; i < function->output_count; i++) {
+        mst_part *part = &rank->shard->parts[i];
+        rank->out[i] = rank->kept_out[i];
+        if (!rank->out[i].dtype) continue;
+        if (function->outputs[i].mode == MUSTER_GATHER) { /* the body may have left its place in the call before */
+            part->direct = true;
+            part->rows = 0;
+            part->pending = rank->body.rows;
+        }
+        if (part->direct) rank->out[i].data = addresses[function->input_count + i];
     }
-    /* From here on host code reads outputs, and the next slice overwrites what this one has
-     * read. */
-    MUSTER_TRY(mst_worker_drain(worker));
-    if (begin < end) { /* outputs and updates of a slice without rows are ignored */
-        MUSTER_TRY(mst_outputs_accumulate(call, worker));
-        MUSTER_TRY(mst_updates_accumulate(call, worker));
+}
+
+static inline muster_status repeat_finish(mst_call *call, muster_worker *worker, mst_rank *rank) {
+    const muster_function *function = call->function;
+    for (int64_t i = 0; i < function->output_count; i++) {
+        mst_part *part = &rank->shard->parts[i];
+        if (!mst_wanted(&function->plan, i)) continue;
+        if (function->outputs[i].mode == MUSTER_GATHER) {
+            part->rows = part->pending;
+            MUSTER_TRY(mst_gather_finish(call, worker, i));
+        } else {
+            MST_SET(part->weight, rank->body.weight);
+        }
     }
-    return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
+    return MUSTER_OK;
 }
 
-static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {
-    const mst_plan *plan = &call->function->plan;
-    mst_rank *rank = mst_call_rank(call, worker);
-    rank->shard = shard;
-    rank->body.shard = mst_call_shard_number(call, shard) * call->shards_each;
-    mst_outputs_reset(call, worker);
-    for (int64_t slice = shard->runs ? next_slice(call, shard, 0) : plan->slices; slice < plan->slices;
-         slice = next_slice(call, shard, slice + 1))
-        MUSTER_TRY(call_run_slice(call, worker, slice));
-    return mst_outputs_finish(call, worker);
-}
-
-static muster_status call_run_shards(mst_call *call, muster_worker *worker) {
-    const int32_t count = mst_call_shards_per_rank(call);
-    mst_logical_shard *shards_here = &call->shards[worker->rank * count];
-    mst_rank *rank = mst_call_rank(call, worker);
-    rank->body.shards = call->shard_count * call->shards_each;
-    rank->body.shards_here = call->shards_each;
-    const bool one_at_a_time = call->shards_each && !call->function->shards_together;
-    if (one_at_a_time) mst_worker_set_per_shard(worker, true);
-    muster_status status = MUSTER_OK;
-    for (int32_t i = 0; i < count && !status; i++) status = call_run_shard(call, worker, &shards_here[i]);
-    if (one_at_a_time) mst_worker_set_per_shard(worker, false);
-    return status;
-}
-
-static muster_status call_run_rank(mst_call *call, muster_worker *worker) {
-    const mst_plan *plan = &call->function->plan;
-    mst_rank *rank = mst_call_rank(call, worker);
-    rank->broadcast_staged = false;
-    rank->chunks = 0;
-    rank->ahead = -1;
-    rank->call = call;
-    rank->body.total_rows = plan->count;
-    rank->body.slices = plan->slices;
+/* The views and parts of the general run before stay right: only addresses and weights change. */
+static inline muster_status repeat_run(mst_call *call, muster_worker *worker, mst_rank *rank) {
+    const muster_function *function = call->function;
     worker->slots[MST_SLOT_FUNCTION] = rank;
-    mst_updates_reset(call, worker);
-    MUSTER_TRY(call_run_shards(call, worker));
-    MUSTER_TRY(mst_updates_finish(call, worker));
-    return mst_outputs_combine(call, worker);
+    rank->body.weight = (double)rank->body.rows;
+    repeat_prepare(call, rank);
+    const uint64_t errors = mst_error_count();
+    const muster_status status = function->bodies[worker->rank](worker, rank->in, rank->out, function->user);
+    if (__builtin_expect(status || mst_worker_has_open_group(worker), 0)) return mst_call_body_failed(call, status, errors);
+    MUSTER_TRY(mst_worker_drain(worker));
+    return function->output_count ? repeat_finish(call, worker, rank) : MUSTER_OK;
 }
+
+/* ---- a run ---- */
 
 static muster_status call_task(muster_worker *worker, void *argument) {
     mst_call *call = argument;
-    const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, mst_function_name(call->function), worker->epoch, 0);
-    const muster_status status = call_run_rank(call, worker);
+    mst_rank *rank = mst_call_rank(call, worker);
+    const mst_plan *plan = &call->function->plan;
+    const uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_CALL, call->function->object.name, worker->epoch, 0);
+    const muster_status status =
+        plan->repeatable && rank->kept_plan == plan->number ? repeat_run(call, worker, rank) : mst_call_run_rank(call, worker);
     worker->slots[MST_SLOT_FUNCTION] = NULL;
     mst_record_end(&worker->recorder, event);
     return status;
 }
 
-static muster_status call_run(muster_function *function, const char *where, bool single) {
+static inline __attribute__((always_inline)) muster_status call_run(muster_function *function, const char *where, bool single) {
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
     if (function->on_devices) {
         MUSTER_TRY(mst_call_reserve(call, where));
         mst_communicator_ready(runtime->communicator);
     }
-    mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
+    if (function->plan.warn_after_ns | function->plan.fail_after_ns)
+        mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);
     MUSTER_TRY(single ? mst_pool_run_single(runtime->pool, call_task, call) : mst_pool_run(runtime->pool, call_task, call));
-    MUSTER_TRY(mst_outputs_collect(call, where));
-    mst_updates_apply(call);
+    if (function->output_count) MUSTER_TRY(mst_outputs_collect(call, where));
+    if (function->use_count) mst_updates_apply(call);
     return MUSTER_OK;
 }
 
-muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
-                                        bool single) {
-    MUSTER_TRY(mst_plan_make(function, where, inputs, input_count, outputs, output_count, options, single));
-    return call_run(function, where, single);
+static inline __attribute__((always_inline)) muster_status call_entered(muster_function *function, const mst_arguments *arguments) {
+    const plan_likeness likeness = compare_call(function, arguments);
+    if (likeness != PLAN_SAME) MUSTER_TRY(renew_plan(function, arguments, likeness == PLAN_MOVED));
+    return call_run(function, arguments->where, arguments->single);
 }
 
-static muster_status call_function(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                   const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
-    if (!function) return mst_error_null(where, "function", "a function");
+muster_status mst_function_call_entered(muster_function *function, const mst_arguments *arguments) {
+    return call_entered(function, arguments);
+}
+
+/* The options are those that the caller gave. */
+static muster_status call_function(muster_function *function, mst_arguments *arguments) {
+    if (!function) return mst_error_null(arguments->where, "function", "a function");
     muster_call_options known;
-    MUSTER_TRY(mst_call_options_read(where, options, &known));
+    int64_t queue_timeout_ns = 0;
+    if (arguments->options) {
+        MUSTER_TRY(mst_call_options_read(arguments->where, arguments->options, &known));
+        arguments->options = &known;
+        queue_timeout_ns = known.queue_timeout_ns;
+    } else {
+        arguments->options = &mst_call_options_default;
+    }
     mst_pool *pool = function->object.runtime->pool;
-    MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
-    muster_status status = mst_function_call_entered(function, where, inputs, input_count, outputs, output_count, &known, single);
+    MUSTER_TRY(mst_pool_enter(pool, arguments->where, queue_timeout_ns));
+    const muster_status status = call_entered(function, arguments);
     mst_pool_leave(pool);
     return status;
 }
 
 muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                    const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
-    return call_function(function, "muster_function_call", inputs, input_count, outputs, output_count, options, false);
+    return call_function(function, &(mst_arguments){"muster_function_call", inputs, outputs, input_count, output_count, options, false});
 }
 
 muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                           const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
-    return call_function(function, "muster_function_call_single", inputs, input_count, outputs, output_count, options, true);
+    return call_function(function,
+                         &(mst_arguments){"muster_function_call_single", inputs, outputs, input_count, output_count, options, true});
 }

@@ -47,6 +47,8 @@ typedef struct mst_rank {
     mst_logical_shard *shard;                /* the shard that is being run */
     mst_body_rows body;
     muster_tensor *in, *out;
+    muster_tensor *kept_out; /* [outputs] `out` before a body has seen it, for repeated calls */
+    uint64_t kept_plan;      /* the number of the plan that in and kept_out belong to; 0: none */
     /* [MST_CHUNKS * inputs] copies on the device, and packed rows in pinned host memory. Chunk c of
      * input i has index MST_CHUNKS * i + c; broadcast inputs use chunk 0. */
     mst_store *staged, *pinned_bounce;
@@ -100,9 +102,13 @@ muster_status mst_function_seal(muster_function *function, const char *where);
 const char *mst_function_name(const muster_function *function);
 
 /* call.c: runs a call that has left the queue. The options come from mst_call_options_read. */
-muster_status mst_function_call_entered(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                                        const muster_tensor *outputs, int32_t output_count, const muster_call_options *options,
-                                        bool single);
+muster_status mst_function_call_entered(muster_function *function, const mst_arguments *arguments);
+
+/* run.c: runs the call on the worker in the general way. */
+muster_status mst_call_run_rank(mst_call *call, muster_worker *worker);
+/* The error of a call whose body has returned `status`, or OK with a group that is still open.
+ * errors_before: mst_error_count before the body. */
+muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before);
 
 /* reserve.c: reserves, between calls, the memory that the call will need on devices with memory of
  * their own, and the host memory for their copies. Their drivers must not be asked for memory while

@@ -6,6 +6,7 @@
  * computed a shard, nor on how many ranks combine. */
 #include "output_private.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -250,16 +251,28 @@ static bool all_direct(const mst_call *call, int64_t i) {
     return false;
 }
 
-static muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
-    muster_function *function = call->function;
-    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
+static __attribute__((cold)) muster_status refuse_weights(const muster_function *function, const char *where, int64_t i, double total) {
     if (!isfinite(total))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: output '%s' of function '%s': the sum of the workers' weights overflows", where,
                          function->outputs[i].name, mst_function_name(function));
-    if (total == 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
-                         function->outputs[i].name, mst_function_name(function));
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: output '%s' of function '%s': the weights of all workers are 0: there is nothing to average", where,
+                     function->outputs[i].name, mst_function_name(function));
+}
+
+/* The usual case on one device: the body has written the value to its place. */
+static inline bool is_collected(const mst_call *call, int64_t i) {
+    const mst_logical_shard *shard = call->shards;
+    const mst_part *part = &shard->parts[i];
+    const bool averaged = call->function->outputs[i].mode == MUSTER_AVG;
+    return call->shard_count == 1 && shard->contributes && part->direct && (!averaged || (part->weight > 0 && part->weight <= DBL_MAX));
+}
+
+/* noinline: what is_collected says no to is rare on one device, and long. */
+static __attribute__((noinline)) muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
+    muster_function *function = call->function;
+    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
+    if (__builtin_expect(!(total > 0 && total <= DBL_MAX), 0)) return refuse_weights(function, where, i, total);
     if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
     muster_tensor target = function->plan.outputs[i];
     target.data = output_address(call, i);
@@ -281,7 +294,7 @@ muster_status mst_outputs_collect(mst_call *call, const char *where) {
         if (!mst_wanted(&function->plan, i)) continue;
         if (function->outputs[i].mode == MUSTER_GATHER)
             MUSTER_TRY(mst_gather_collect(call, i, where));
-        else
+        else if (!is_collected(call, i))
             MUSTER_TRY(collect_reduced(call, i, where));
     }
     return MUSTER_OK;

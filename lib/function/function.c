@@ -69,6 +69,7 @@ static void function_free_rank(muster_function *function, int32_t r) {
     for (int64_t i = 0; rank->lists && i < function->use_count; i++) mst_device_store_free(device, &rank->lists[i]);
     mst_free(rank->in);
     mst_free(rank->out);
+    mst_free(rank->kept_out);
     mst_free(rank->staged);
     mst_free(rank->pinned_bounce);
     mst_free(rank->updates);
@@ -205,13 +206,15 @@ static muster_status function_seal_rank(muster_function *function, mst_rank *ran
     const size_t inputs = (size_t)function->input_count, outputs = (size_t)function->output_count, uses = (size_t)function->use_count;
     rank->in = mst_alloc(inputs * sizeof *rank->in);
     rank->out = mst_alloc(outputs * sizeof *rank->out);
+    rank->kept_out = mst_alloc(outputs * sizeof *rank->kept_out);
     rank->staged = mst_alloc(MST_CHUNKS * inputs * sizeof *rank->staged);
     rank->pinned_bounce = mst_alloc(MST_CHUNKS * inputs * sizeof *rank->pinned_bounce);
     rank->updates = mst_alloc(uses * sizeof *rank->updates);
     rank->gathered_rows = mst_alloc(uses * sizeof *rank->gathered_rows);
     rank->lists = mst_alloc(uses * sizeof *rank->lists);
     rank->views = mst_alloc(uses * sizeof *rank->views);
-    if (rank->in && rank->out && rank->staged && rank->pinned_bounce && rank->updates && rank->gathered_rows && rank->lists && rank->views)
+    if (rank->in && rank->out && rank->kept_out && rank->staged && rank->pinned_bounce && rank->updates && rank->gathered_rows &&
+        rank->lists && rank->views)
         return MUSTER_OK;
     return mst_out_of_memory("muster_function_call: the plan of the function",
                              (int64_t)(inputs + outputs + uses) * (int64_t)sizeof(mst_part));

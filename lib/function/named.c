@@ -53,8 +53,9 @@ muster_status muster_function_call_named(muster_function *function, const char *
     MUSTER_TRY(mst_pool_enter(pool, where, known.queue_timeout_ns));
     muster_status status = named_arrange(function, input_names, inputs, input_count, output_names, outputs, output_count);
     if (!status)
-        status = mst_function_call_entered(function, where, function->named, (int32_t)function->input_count,
-                                           function->named + function->input_count, (int32_t)function->output_count, &known, false);
+        status = mst_function_call_entered(function, &(mst_arguments){where, function->named, function->named + function->input_count,
+                                                                      (int32_t)function->input_count, (int32_t)function->output_count,
+                                                                      &known, false});
     mst_pool_leave(pool);
     return status;
 }

@@ -41,8 +41,9 @@ static void pending_serve(mst_job *job, muster_status status) {
     if (!status) {
         muster_function *function = pending->function;
         mst_pool *pool = function->object.runtime->pool;
-        status = mst_function_call_entered(function, pending->where, pending->tensors, pending->input_count,
-                                           pending->tensors + pending->input_count, pending->output_count, &pending->options, false);
+        status =
+            mst_function_call_entered(function, &(mst_arguments){pending->where, pending->tensors, pending->tensors + pending->input_count,
+                                                                 pending->input_count, pending->output_count, &pending->options, false});
         mst_pool_leave(pool);
     }
     pending_finish(pending, status);

@@ -10,27 +10,7 @@ enum {
     PARALLEL_COMBINE_BYTES = 64 << 10
 }; /* for smaller outputs a barrier costs more than combining by one thread, which reads every part */
 
-static bool plan_same_layout(const muster_tensor *a, const muster_tensor *b) {
-    return memcmp(a, b, offsetof(muster_tensor, data)) == 0 && a->device == b->device && a->reserved0 == b->reserved0;
-}
-
-static bool same_batch(const muster_selection *a, const muster_selection *b) {
-    return a->kind == b->kind && a->start == b->start && a->stop == b->stop && a->index_count == b->index_count;
-}
-
-/* A plan with an index list is never used again: the indices may have changed behind the same
- * pointer. */
-static bool plan_serves(const muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs,
-                        const muster_call_options *options, bool single) {
-    const mst_plan *plan = &function->plan;
-    if (!plan->valid || plan->single != single || function->slices_variables || options->replica_batch_count) return false;
-    if (options->batch.kind == MUSTER_LIST || !same_batch(&options->batch, &plan->batch) || options->slices != plan->slices) return false;
-    for (int64_t i = 0; i < function->input_count; i++)
-        if (!plan_same_layout(&inputs[i], &plan->inputs[i]) || !inputs[i].data) return false;
-    for (int64_t i = 0; i < function->output_count; i++)
-        if (!plan_same_layout(&outputs[i], &plan->outputs[i]) || (plan->outputs[i].dtype && !outputs[i].data)) return false;
-    return true;
-}
+const muster_call_options mst_call_options_default = {.struct_size = sizeof mst_call_options_default, .slices = 1};
 
 static muster_status plan_check_tensor(const muster_function *function, const mst_port *port, muster_tensor tensor, const char *kind,
                                        const char *where) {
@@ -212,32 +192,62 @@ static muster_status check_slices(const muster_function *function, const char *w
     return MUSTER_OK;
 }
 
-static muster_status plan_fill(muster_function *function, const char *where, const muster_tensor *inputs, const muster_tensor *outputs,
-                               const muster_call_options *options, bool single) {
+/* Every rank runs the body at most once, on a host device, without variables, and no rows are
+ * copied. Gathered rows go to their places, unless the body says otherwise. */
+static bool plan_is_repeatable(const mst_call *call, const muster_call_options *options) {
+    const muster_function *function = call->function;
+    const mst_plan *plan = &function->plan;
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (function->outputs[i].mode == MUSTER_GATHER && mst_wanted(plan, i) && plan->outputs[i].shape[0] != plan->count) return false;
+    return options->slices == 1 && options->batch.kind != MUSTER_LIST && !function->on_devices && !function->use_count &&
+           !call->shards_each && !plan->parallel;
+}
+
+/* Keeps the tensors of a call that has been checked. */
+static muster_status plan_keep_tensors(muster_function *function, const mst_arguments *arguments) {
     mst_plan *plan = &function->plan;
-    mst_call *call = single ? &function->single : &function->together;
+    const int64_t inputs = function->input_count;
+    for (int64_t i = 0; i < inputs; i++) {
+        plan->inputs[i] = arguments->inputs[i];
+        plan->spans[i] = mst_tensor_span(&plan->inputs[i]);
+        plan->addresses[i] = muster_tensor_address(plan->inputs[i]);
+    }
+    for (int64_t i = 0; i < function->output_count; i++) {
+        plan->outputs[i] = is_unwanted(arguments->outputs[i]) ? muster_tensor_none() : arguments->outputs[i];
+        plan->spans[inputs + i] = mst_tensor_span(&plan->outputs[i]);
+        plan->addresses[inputs + i] = muster_tensor_address(plan->outputs[i]);
+    }
+    return mst_call_check_aliases(function, arguments->where, arguments->inputs, arguments->outputs, plan->spans);
+}
+
+static muster_status plan_fill(muster_function *function, const mst_arguments *arguments) {
+    const char *where = arguments->where;
+    const muster_call_options *options = arguments->options;
+    mst_plan *plan = &function->plan;
+    mst_call *call = arguments->single ? &function->single : &function->together;
     int64_t count = 0;
     plan->valid = false;
     MUSTER_TRY(check_slices(function, where, options->slices));
     for (int64_t i = 0; i < function->input_count; i++)
-        MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], inputs[i], "input", where));
-    MUSTER_TRY(check_rows(function, where, inputs, &options->batch, &count));
+        MUSTER_TRY(plan_check_tensor(function, &function->inputs[i], arguments->inputs[i], "input", where));
+    MUSTER_TRY(check_rows(function, where, arguments->inputs, &options->batch, &count));
     MUSTER_TRY(plan_check_replica_batch(function, where, options));
     MUSTER_TRY(plan_shards(call, where, options, count));
-    MUSTER_TRY(check_outputs(call, where, outputs));
-    if (function->input_count) memcpy(plan->inputs, inputs, (size_t)function->input_count * sizeof *inputs);
-    if (function->output_count) memcpy(plan->outputs, outputs, (size_t)function->output_count * sizeof *outputs);
-    for (int64_t i = 0; i < function->input_count; i++) plan->spans[i] = mst_tensor_span(&inputs[i]);
-    for (int64_t i = 0; i < function->output_count; i++)
-        plan->spans[function->input_count + i] = is_unwanted(outputs[i]) ? (mst_span){0, 0} : mst_tensor_span(&outputs[i]);
-    MUSTER_TRY(mst_call_check_aliases(function, where, inputs, outputs, plan->spans));
-    plan->single = single;
+    MUSTER_TRY(check_outputs(call, where, arguments->outputs));
+    MUSTER_TRY(plan_keep_tensors(function, arguments));
+    plan->single = arguments->single;
+    plan->by_default = options == &mst_call_options_default;
     plan->batch = options->batch;
     plan->replica_batch = options->replica_batch;
     plan->replica_batch_count = options->replica_batch_count;
     plan->slices = options->slices;
     plan->parallel &= call->size > 1 && plan->contributors > 1;
-    plan->valid = true;
+    plan->repeatable = plan_is_repeatable(call, options);
+    plan->number++;
+    /* An index list may change behind the same pointer, and variables change between calls. */
+    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_LIST;
+    plan->warn_after_ns = options->warn_after_ns;
+    plan->fail_after_ns = options->fail_after_ns;
     return MUSTER_OK;
 }
 
@@ -278,35 +288,11 @@ muster_status mst_plan_check(const muster_function *function, const char *where,
     return mst_call_check_aliases(function, where, inputs, outputs, NULL);
 }
 
-/* true: some address is another than in the call before. */
-static bool plan_set_addresses(muster_function *function, const muster_tensor *inputs, const muster_tensor *outputs) {
-    mst_plan *plan = &function->plan;
-    bool changed = false;
-    for (int64_t i = 0; i < function->input_count + function->output_count; i++) {
-        const muster_tensor *tensor = i < function->input_count ? &inputs[i] : &outputs[i - function->input_count];
-        void *address = muster_tensor_address(*tensor);
-        changed |= plan->addresses[i] != address;
-        MST_SET(plan->addresses[i], address);
-    }
-    return changed;
-}
-
-muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single) {
-    mst_plan *plan = &function->plan;
-    MUSTER_TRY(plan_check_counts(function, where, inputs, input_count, outputs, output_count));
-    if (!function->sealed) MUSTER_TRY(mst_function_seal(function, where));
-    if (!plan_serves(function, inputs, outputs, options, single)) {
-        MUSTER_TRY(plan_fill(function, where, inputs, outputs, options, single));
-        plan_set_addresses(function, inputs, outputs);
-    } else if (plan_set_addresses(function, inputs, outputs)) {
-        plan->valid = false;
-        MUSTER_TRY(mst_call_check_aliases(function, where, inputs, outputs, plan->spans));
-        plan->valid = true;
-    }
-    MST_SET(plan->warn_after_ns, options->warn_after_ns);
-    MST_SET(plan->fail_after_ns, options->fail_after_ns);
-    return MUSTER_OK;
+muster_status mst_plan_make(muster_function *function, const mst_arguments *arguments) {
+    MUSTER_TRY(plan_check_counts(function, arguments->where, arguments->inputs, arguments->input_count, arguments->outputs,
+                                 arguments->output_count));
+    if (!function->sealed) MUSTER_TRY(mst_function_seal(function, arguments->where));
+    return plan_fill(function, arguments);
 }
 
 void muster_call_options_init_sized(muster_call_options *options, size_t size) { mst_options_init(options, size); }

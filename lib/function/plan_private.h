@@ -6,8 +6,23 @@
 #include "pool_impl.h"
 #include "tensor_impl.h"
 
+/* What a call was given. Calls by name and asynchronous ones make one, too. */
+typedef struct mst_arguments {
+    const char *where; /* the public function, for messages */
+    const muster_tensor *inputs, *outputs;
+    int32_t input_count, output_count;
+    const muster_call_options *options; /* from mst_call_options_read, or &mst_call_options_default */
+    bool single;
+} mst_arguments;
+
 typedef struct mst_plan {
-    bool valid, single;
+    bool valid; /* the next call may use it */
+    bool single;
+    bool by_default; /* made for mst_call_options_default */
+    /* Every rank runs the body at most once, on a host device, in memory that no call moves: see
+     * call.c. */
+    bool repeatable;
+    uint64_t number;                 /* counts the plans of the function, from 1 */
     muster_tensor *inputs, *outputs; /* as passed by the caller; a comparison with the next call ignores their data pointers */
     void **addresses;                /* [inputs + outputs] the addresses in this call */
     mst_span *spans;                 /* [inputs + outputs] the bytes of each tensor, from its address on */
@@ -24,13 +39,13 @@ typedef struct mst_plan {
 
 static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }
 
+/* The options of a call that gives none. */
+extern const muster_call_options mst_call_options_default;
 /* Sets *options to the caller's options; members that the caller does not set get the defaults.
  * given may be NULL. `where` names the public function. */
 muster_status mst_call_options_read(const char *where, const muster_call_options *given, muster_call_options *options);
-/* Checks the call, and fills function->plan and the rows of the logical shards. The options come
- * from mst_call_options_read. */
-muster_status mst_plan_make(muster_function *function, const char *where, const muster_tensor *inputs, int32_t input_count,
-                            const muster_tensor *outputs, int32_t output_count, const muster_call_options *options, bool single);
+/* Checks the call, and fills function->plan and the rows of the logical shards. */
+muster_status mst_plan_make(muster_function *function, const mst_arguments *arguments);
 /* Checks as much as possible of a call that is still queued, and sets *options as
  * mst_call_options_read does. mst_plan_make checks everything that depends on variables or on the
  * distribution of the rows over the devices. */

@@ -21,7 +21,8 @@ muster_status mst_error_restore(muster_status code, const char *message) {
     return code;
 }
 
-uint64_t mst_error_count(void) { return 0; }
+/* What mst_error_count reads. */
+_Thread_local uint64_t mst_errors_of_thread;
 muster_status mst_out_of_memory(const char *what, int64_t bytes) {
     (void)what, (void)bytes;
     return MUSTER_OUT_OF_MEMORY;

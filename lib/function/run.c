@@ -1,0 +1,122 @@
+/* Runs a call on a worker in the general way: with slices, logical shards, variables, and devices of
+ * any kind. */
+#include "output_private.h"
+
+#include <string.h>
+
+enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept, so that the function's name and the rank fit around it */
+
+/* The function's name, then the body's own message. */
+muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before) {
+    const char *name = mst_function_name(call->function);
+    char reason[MST_MESSAGE_SIZE];
+    if (status == MUSTER_ABORTED) return status;
+    if (status == MUSTER_OK)
+        return mst_error(
+            MUSTER_BAD_STATE,
+            "function '%s': the body returned with an open group, whose collectives have not run; expected muster_worker_group_end", name);
+    if (mst_error_count() == errors_before)
+        snprintf(reason, sizeof reason, "the body returned %s (%d) without a message", muster_status_name(status), (int)status);
+    else
+        mst_error_save(reason);
+    if (strlen(reason) > REASON_LENGTH) memcpy(reason + REASON_LENGTH - 3, "...", sizeof "...");
+    if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
+    return mst_error(status, "function '%s': %s", name, reason);
+}
+
+/* The first slice from `slice` on that has rows; the number of slices if there is none. There may
+ * be more slices than anybody could count through. */
+static __attribute__((noinline)) int64_t next_slice_with_rows(int64_t rows, int64_t slices, int64_t slice) {
+    const int64_t row = mst_slice_edge(rows, slices, slice);
+    return row < rows ? (int64_t)(((__int128)(row + 1) * slices + rows - 1) / rows) - 1 : slices;
+}
+
+/* The same for the body of a shard that runs, which may run in slices without rows too. */
+static inline int64_t next_slice(const mst_call *call, const mst_logical_shard *shard, int64_t slice) {
+    const int64_t slices = call->function->plan.slices;
+    return slices == 1 || call->function->runs_without_rows ? slice : next_slice_with_rows(shard->rows, slices, slice);
+}
+
+/* While the device computes this slice, the rows of the next slice that runs the body are
+ * copied. */
+static muster_status send_next(mst_call *call, muster_worker *worker, int64_t slice) {
+    const muster_function *function = call->function;
+    const mst_logical_shard *shard = mst_call_shard(call, worker);
+    const int64_t slices = function->plan.slices;
+    if (!mst_stage_overlaps(call, worker->device)) return MUSTER_OK;
+    const int64_t next = next_slice(call, shard, slice + 1);
+    if (next == slices) return mst_stage_used(call, worker, -1, 0, 0);
+    return mst_stage_used(call, worker, next, mst_slice_edge(shard->rows, slices, next), mst_slice_edge(shard->rows, slices, next + 1));
+}
+
+static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
+    const mst_plan *plan = &call->function->plan;
+    mst_rank *rank = mst_call_rank(call, worker);
+    const mst_logical_shard *shard = rank->shard;
+    const int64_t begin = mst_slice_edge(shard->rows, plan->slices, slice), end = mst_slice_edge(shard->rows, plan->slices, slice + 1);
+    if (worker->scratch_count > 0) mst_worker_scratch_rewind(worker);
+    rank->body.first_row = shard->first_row + begin;
+    rank->body.rows = end - begin;
+    rank->body.slice = slice;
+    rank->body.weight = (double)(end - begin);
+    MUSTER_TRY(mst_stage(call, worker, slice, begin, end));
+    MUSTER_TRY(mst_outputs_prepare(call, worker, begin, end));
+    mst_updates_prepare(call, worker);
+    /* for repeated calls, before the body can change it */
+    for (int64_t i = 0; plan->repeatable && i < call->function->output_count; i++) rank->kept_out[i] = rank->out[i];
+    const uint64_t errors = mst_error_count();
+    const muster_status status = call->function->bodies[worker->rank](worker, rank->in, rank->out, call->function->user);
+    if (status || mst_worker_has_open_group(worker)) return mst_call_body_failed(call, status, errors);
+    /* From here on host code reads outputs, and the next slice overwrites what this one has
+     * read. */
+    MUSTER_TRY(mst_worker_drain(worker));
+    if (begin < end) { /* outputs and updates of a slice without rows are ignored */
+        MUSTER_TRY(mst_outputs_accumulate(call, worker));
+        MUSTER_TRY(mst_updates_accumulate(call, worker));
+    }
+    return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
+}
+
+static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {
+    const mst_plan *plan = &call->function->plan;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->shard = shard;
+    rank->body.shard = mst_call_shard_number(call, shard) * call->shards_each;
+    mst_outputs_reset(call, worker);
+    for (int64_t slice = shard->runs ? next_slice(call, shard, 0) : plan->slices; slice < plan->slices;
+         slice = next_slice(call, shard, slice + 1))
+        MUSTER_TRY(call_run_slice(call, worker, slice));
+    return mst_outputs_finish(call, worker);
+}
+
+static muster_status call_run_shards(mst_call *call, muster_worker *worker) {
+    const int32_t count = mst_call_shards_per_rank(call);
+    mst_logical_shard *shards_here = &call->shards[worker->rank * count];
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->body.shards = call->shard_count * call->shards_each;
+    rank->body.shards_here = call->shards_each;
+    const bool one_at_a_time = call->shards_each && !call->function->shards_together;
+    if (one_at_a_time) mst_worker_set_per_shard(worker, true);
+    muster_status status = MUSTER_OK;
+    for (int32_t i = 0; i < count && !status; i++) status = call_run_shard(call, worker, &shards_here[i]);
+    if (one_at_a_time) mst_worker_set_per_shard(worker, false);
+    return status;
+}
+
+muster_status mst_call_run_rank(mst_call *call, muster_worker *worker) {
+    const mst_plan *plan = &call->function->plan;
+    mst_rank *rank = mst_call_rank(call, worker);
+    rank->kept_plan = 0;
+    rank->broadcast_staged = false;
+    rank->chunks = 0;
+    rank->ahead = -1;
+    rank->call = call;
+    rank->body.total_rows = plan->count;
+    rank->body.slices = plan->slices;
+    worker->slots[MST_SLOT_FUNCTION] = rank;
+    mst_updates_reset(call, worker);
+    MUSTER_TRY(call_run_shards(call, worker));
+    MUSTER_TRY(mst_updates_finish(call, worker));
+    if (plan->repeatable && rank->body.rows > 0 && rank->shard->runs) rank->kept_plan = plan->number;
+    return mst_outputs_combine(call, worker);
+}
