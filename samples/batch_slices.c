@@ -21,7 +21,7 @@ typedef struct setting {
 
 /* Runs with 1 and with 4 slices: the sum, the maximum and the variable must come out the same. */
 static void run(setting *s, const char *title, muster_selection batch, float expected, float expected_max) {
-    int64_t count = batch.kind == MUSTER_LIST ? batch.index_count : batch.stop - batch.start;
+    int64_t count = batch.kind == MUSTER_SELECT_LIST ? batch.index_count : batch.stop - batch.start;
     muster_tensor in[2] = {muster_f32(s->x, ROWS), muster_f32(s->weight, count)};
     for (int64_t slices = 1; slices <= 4; slices += 3) {
         float sum, max, two = 2, product;
@@ -59,7 +59,7 @@ static void describe(muster_runtime *rt, setting *s) {
     CHECK(muster_function_input(s->function, "weight", MUSTER_F32, 1, MUSTER_MINIBATCH));
     CHECK(muster_function_output(s->function, "sum", MUSTER_F32, 0, MUSTER_SUM));
     CHECK(muster_function_output(s->function, "max", MUSTER_F32, 0, MUSTER_MAX));
-    CHECK(muster_function_variable(s->function, s->v, MUSTER_READ));
+    CHECK(muster_function_variable(s->function, s->v, MUSTER_USE_READ));
     CHECK(muster_function_update(s->function, s->v, MUSTER_SUM));
 }
 
@@ -74,15 +74,15 @@ int main(void) {
     muster_runtime *rt = sample_open("host:2");
     describe(rt, &s);
     float max, sum = expected_sum(&s, NULL, 0, 10, &max);
-    run(&s, "the first 10 rows", (muster_selection){.kind = MUSTER_COUNT, .stop = 10}, sum, max);
+    run(&s, "the first 10 rows", (muster_selection){.kind = MUSTER_SELECT_COUNT, .stop = 10}, sum, max);
     sum = expected_sum(&s, NULL, 100, SELECTED, &max);
-    run(&s, "rows 100 to 199", (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200}, sum, max);
+    run(&s, "rows 100 to 199", (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 100, .stop = 200}, sum, max);
     sum = expected_sum(&s, rows, 0, SELECTED, &max);
-    run(&s, "a list of 100 rows", (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = SELECTED}, sum, max);
+    run(&s, "a list of 100 rows", (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = SELECTED}, sum, max);
 
     muster_call_options options;
     muster_call_options_init(&options);
-    options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 500, .stop = 500};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 500, .stop = 500};
     muster_status status = muster_function_call(s.function, (muster_tensor[]){muster_f32(s.x, ROWS), muster_f32(s.weight, 0)}, 2,
                                                 (muster_tensor[]){muster_f32(&sum), muster_f32(&max)}, 2, &options);
     EXPECT(status != MUSTER_OK); /* an empty batch */

@@ -11,7 +11,7 @@ static muster_status column_sums(muster_worker *w, const muster_tensor *in, must
 }
 
 /* A buffer holds one dtype. It takes values of a narrower dtype as they are, and values of a wider
- * one only with MUSTER_CAST_FORCE. */
+ * one only with MUSTER_CAST_UNSAFE. */
 static muster_buffer *fill_buffer(void) {
     static uint8_t bytes[ROWS][COLUMNS];
     for (int i = 0; i < ROWS; i++)
@@ -20,11 +20,11 @@ static muster_buffer *fill_buffer(void) {
 
     muster_buffer *data;
     CHECK(muster_buffer_create(MUSTER_F32, 2, 1.5, &data)); /* storage for half as much again */
-    EXPECT(muster_buffer_set_value(data, muster_f64(wide, 1, COLUMNS), MUSTER_CAST_UPCAST) == MUSTER_DTYPE_MISMATCH);
+    EXPECT(muster_buffer_set_value(data, muster_f64(wide, 1, COLUMNS), MUSTER_CAST_SAFE) == MUSTER_DTYPE_MISMATCH);
     printf("refused: %s\n", muster_last_error());
-    CHECK(muster_buffer_set_value(data, muster_f64(wide, 1, COLUMNS), MUSTER_CAST_FORCE));
+    CHECK(muster_buffer_set_value(data, muster_f64(wide, 1, COLUMNS), MUSTER_CAST_UNSAFE));
     EXPECT(((float *)muster_tensor_address(muster_buffer_tensor(data)))[3] == 3.5f);
-    CHECK(muster_buffer_set_value(data, muster_u8(bytes, ROWS, COLUMNS), MUSTER_CAST_UPCAST));
+    CHECK(muster_buffer_set_value(data, muster_u8(bytes, ROWS, COLUMNS), MUSTER_CAST_SAFE));
     return data;
 }
 
@@ -48,7 +48,7 @@ static void use_rows(muster_function *f, muster_buffer *data) {
     const float *values = muster_tensor_address(muster_buffer_tensor(data));
     muster_call_options options;
     muster_call_options_init(&options);
-    options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 100, .stop = 200};
     CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1,
                                &options));
     sample_print("sums of the rows 100 to 199:", sums, COLUMNS);
@@ -62,7 +62,7 @@ static void use_rows(muster_function *f, muster_buffer *data) {
         rows[i] = i * 7919 % ROWS / 2 * 2;
         for (int j = 0; j < COLUMNS; j++) expected[j] += values[rows[i] * COLUMNS + j];
     }
-    options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = 100};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 100};
     CHECK(muster_function_call(f, (muster_tensor[]){muster_buffer_tensor(data)}, 1, (muster_tensor[]){muster_f32(sums, COLUMNS)}, 1,
                                &options));
     sample_print("sums of 100 scattered rows: ", sums, COLUMNS);

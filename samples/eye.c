@@ -33,7 +33,7 @@ static void show(const char *title, float a[N][M]) {
 }
 
 static void in_a_function(muster_runtime *rt) {
-    const int32_t parameters[] = {MUSTER_BUFFER, MUSTER_SIZE, MUSTER_SIZE};
+    const int32_t parameters[] = {MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_SIZE};
     float a[N][M];
     muster_kernel *kernel;
     muster_function *f;

@@ -103,7 +103,7 @@ int main(void) {
     memcpy(&p.gemm, &symbol, sizeof symbol);
     symbol = find((const char *const[]){"libcuda.so.1", NULL}, "cuMemcpyDtoDAsync_v2");
     memcpy(&p.copy, &symbol, sizeof symbol);
-    CHECK(muster_kernel_create(rt, "clip", clip_text, (const int32_t[]){MUSTER_BUFFER, MUSTER_SIZE}, 2, NULL, &p.clip));
+    CHECK(muster_kernel_create(rt, "clip", clip_text, (const int32_t[]){MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE}, 2, NULL, &p.clip));
     for (int32_t r = 0; r < devices; r++) {
         char name[16];
         snprintf(name, sizeof name, "gpu %d", (int)r);

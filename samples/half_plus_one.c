@@ -24,7 +24,7 @@ int main(void) {
     static const float values[N] = {0, 1, 0.5f, -1, 1000.5f, 2047, 2048, 65504, -0.000061035156f};
     uint16_t x[N], y[N];
     const int64_t n = N;
-    const int32_t parameters[] = {MUSTER_SIZE, MUSTER_BUFFER, MUSTER_BUFFER};
+    const int32_t parameters[] = {MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER};
     muster_runtime *rt = sample_open("host:2");
     muster_kernel *kernel;
     muster_function *f;

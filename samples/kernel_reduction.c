@@ -34,7 +34,8 @@ int main(void) {
     float total = 0;
     double expected = 0;
     const int64_t threads = THREADS;
-    const int32_t parameters[] = {MUSTER_BUFFER, MUSTER_SIZE, MUSTER_BUFFER}; /* the local memory is not counted */
+    const int32_t parameters[] = {MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE,
+                                  MUSTER_PARAMETER_BUFFER}; /* the local memory is not counted */
     muster_runtime *rt = sample_open("host:2");
     muster_kernel *kernel;
     muster_function *f;

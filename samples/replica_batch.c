@@ -46,18 +46,18 @@ int main(void) {
     CHECK(muster_function_create(rt, "own_rows", own_rows, v, &f));
     CHECK(muster_function_output(f, "sum", MUSTER_F32, 0, MUSTER_SUM));
     CHECK(muster_function_output(f, "mean", MUSTER_F32, 0, MUSTER_AVG));
-    CHECK(muster_function_variable(f, v, MUSTER_READ_SLICEABLE));
+    CHECK(muster_function_variable(f, v, MUSTER_USE_READ_SLICEABLE));
 
     run(f, "all rows", NULL, 0, sum_of(x, NULL, 0, ROWS), ROWS);
 
-    muster_selection range = {.kind = MUSTER_RANGE, .start = 10, .stop = 30};
+    muster_selection range = {.kind = MUSTER_SELECT_RANGE, .start = 10, .stop = 30};
     run(f, "rows 10 to 29 of each", &range, 1, sum_of(x, NULL, 10, 20) + sum_of(x, NULL, HALF + 10, 20), 40);
 
     int64_t first[] = {5, 0, 99, 5, 20}, second[] = {1, 2, 3, 4, 98, 97, 50};
-    muster_selection list = {.kind = MUSTER_LIST, .indices = first, .index_count = 5};
+    muster_selection list = {.kind = MUSTER_SELECT_LIST, .indices = first, .index_count = 5};
     run(f, "the same 5 rows of each", &list, 1, sum_of(x, first, 0, 5) + sum_of(x + HALF, first, 0, 5), 10);
 
-    muster_selection each[] = {list, {.kind = MUSTER_LIST, .indices = second, .index_count = 7}};
+    muster_selection each[] = {list, {.kind = MUSTER_SELECT_LIST, .indices = second, .index_count = 7}};
     run(f, "5 rows of rank 0, 7 of rank 1", each, 2, sum_of(x, first, 0, 5) + sum_of(x + HALF, second, 0, 7), 12);
 
     /* one list for each worker or one range for each: not both kinds in one call */

@@ -50,7 +50,7 @@ int main(void) {
     CHECK(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     CHECK(muster_function_output(f, "y", MUSTER_F32, 2, MUSTER_GATHER));
     /* GPUs now copy it directly, since it is pinned; on the host backend this has no effect */
-    CHECK(muster_runtime_register(rt, x, sizeof x));
+    CHECK(muster_runtime_register_memory(rt, x, sizeof x));
 
     /* Each call runs while the data of the next one is made. The calls are served in this order. */
     muster_pending *pending[CALLS];
@@ -63,7 +63,7 @@ int main(void) {
     for (int c = 0; c < CALLS; c++)
         for (int i = 0; i < ROWS * COLUMNS; i++) EXPECT(y[c][i] == 3 * x[c][i]);
     printf("%d calls on %d devices: y = 3 x in all of the %d rows\n", CALLS, muster_runtime_size(rt), CALLS * ROWS);
-    CHECK(muster_runtime_unregister(rt, x));
+    CHECK(muster_runtime_unregister_memory(rt, x));
     CHECK(muster_runtime_close(rt));
     return 0;
 }

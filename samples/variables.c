@@ -33,7 +33,7 @@ static void worked_case(muster_runtime *rt) {
     CHECK(muster_variable_create(rt, "s", reset, &s));
     CHECK(muster_function_create(rt, "weigh", weigh, s, &f));
     CHECK(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
-    CHECK(muster_function_variable(f, s, MUSTER_READ));
+    CHECK(muster_function_variable(f, s, MUSTER_USE_READ));
     CHECK(muster_function_update(f, s, MUSTER_SUM));
 
     CHECK(muster_function_call_single(f, &rows, 1, NULL, 0, NULL));
@@ -78,7 +78,7 @@ static void scatter_and_gather(muster_runtime *rt) {
     CHECK(muster_variable_lengths(v, 2, lengths));
     EXPECT(lengths[0] == 5 && lengths[1] == 5);
 
-    muster_selection some = {.kind = MUSTER_RANGE, .start = 1, .stop = 5};
+    muster_selection some = {.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5};
     CHECK(muster_variables_scatter(&v, (muster_tensor[]){muster_f32(rows, 5)}, 1, &some));
     CHECK(muster_variable_get(v, 0, muster_f32(part, 2)));
     EXPECT(part[0] == 1 && part[1] == 2);

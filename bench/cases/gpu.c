@@ -78,7 +78,7 @@ static bool create(gpu_call *call, const char *devices, const char *name, muster
 static bool add_variable(gpu_call *call, int32_t i, muster_tensor value) {
     static const char *const names[] = {"a", "b", "c"};
     return bench_muster_ok(muster_variable_create(call->runtime, names[i], value, &call->variables[i]), "muster") &&
-           bench_muster_ok(muster_function_variable(call->function, call->variables[i], MUSTER_READ_WRITE), "muster");
+           bench_muster_ok(muster_function_variable(call->function, call->variables[i], MUSTER_USE_READ_WRITE), "muster");
 }
 
 static bool close_call(gpu_call *call) { return !call->runtime || bench_muster_ok(muster_runtime_close(call->runtime), "muster"); }

@@ -22,7 +22,7 @@ typedef struct training {
 } training;
 
 static muster_status step(training *run) {
-    muster_selection batch = {.kind = MUSTER_LIST, .indices = run->order + run->position, .index_count = BATCH};
+    muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = run->order + run->position, .index_count = BATCH};
     run->position = (run->position + BATCH) % (BATCH * BATCHES);
     return mlp_step(&run->model, run->images, run->labels, &batch, &run->loss);
 }

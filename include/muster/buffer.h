@@ -14,10 +14,10 @@ extern "C" {
 
 typedef struct muster_buffer muster_buffer;
 
-/* How muster_buffer_set_value converts. UPCAST (the default) converts only to a dtype that holds
- * every value of the source. FORCE converts to any dtype, as muster_copy does. */
+/* How muster_buffer_set_value converts. SAFE (the default) converts only to a dtype that holds
+ * every value of the source. UNSAFE converts to any dtype, as muster_copy does. (NumPy's words.) */
 typedef int32_t muster_cast;
-enum muster_cast_value { MUSTER_CAST_UPCAST = 0, MUSTER_CAST_FORCE = 1 };
+enum muster_cast_value { MUSTER_CAST_SAFE = 0, MUSTER_CAST_UNSAFE = 1 };
 
 /* Creates an empty buffer (all sizes 0). oversize, in [1, 2], is the factor by which an allocation
  * exceeds the requested size, so that later growth need not reallocate. Errors: INVALID_ARGUMENT,

@@ -85,7 +85,7 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_output(muster_function
  * equal numbers of rows on each worker. A sliceable variable has ndim >= 1. The variable cannot be
  * destroyed before the function. */
 typedef int32_t muster_variable_use;
-enum muster_variable_use_value { MUSTER_READ = 1, MUSTER_READ_WRITE = 2, MUSTER_READ_SLICEABLE = 3 };
+enum muster_variable_use_value { MUSTER_USE_READ = 1, MUSTER_USE_READ_WRITE = 2, MUSTER_USE_READ_SLICEABLE = 3 };
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_variable(muster_function *function, muster_variable *variable,
                                                                    muster_variable_use use);
 /* Declares that the body writes a new value of the variable with muster_worker_update. Every slice
@@ -113,8 +113,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_runs_without_rows(
  * output until the end of the call. A single call runs all S shards on the master, and gives the
  * same bits.
  * Anything that would depend on the number of devices is refused: collectives in such a body and,
- * at the first call, variables that it writes in place (MUSTER_READ_WRITE) and updates that sum,
- * multiply or average floats. Other updates accumulate over the device's own shards. A
+ * at the first call, variables that it writes in place (MUSTER_USE_READ_WRITE) and updates that
+ * sum, multiply or average floats. Other updates accumulate over the device's own shards. A
  * MUSTER_MASTER update takes the value of the first of them, so that the master's replica is shard
  * 0's on any number of devices.
  *
@@ -205,8 +205,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_async(muster_func
  * call had ended; the handle then stays valid. Errors: also INVALID_ARGUMENT (NULL). Threads:
  * owner. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_pending_wait(muster_pending **pending);
-/* If the call has ended: *done = 1, *pending = NULL, and the status and message are the call's. Else
- * *done = 0. Does not wait. Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
+/* If the call has ended: *done = 1, *pending = NULL, and the status and message are the call's.
+ * Else *done = 0. Does not wait. Errors: also INVALID_ARGUMENT (NULL). Threads: owner. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_pending_test(muster_pending **pending, int32_t *done);
 /* Like muster_pending_wait, but without the status and message of the call. Accepts NULL. Threads:
  * owner. */
@@ -216,8 +216,8 @@ MUSTER_API muster_status muster_pending_destroy(muster_pending *pending);
  * per handle. notify calls the function, with `user`; notify_fd adds 1 to an eventfd (it writes the
  * number 1 as 8 bytes; other descriptors work where they take that). Many calls may share one
  * function or descriptor. The news comes once, whatever the outcome, from the thread that made the
- * call or, if the call had ended before (or the handle is NULL), at once in the calling thread. From
- * then on muster_pending_test reports the end. It also comes if the handle is ended meanwhile:
+ * call or, if the call had ended before (or the handle is NULL), at once in the calling thread.
+ * From then on muster_pending_test reports the end. It also comes if the handle is ended meanwhile:
  * `user`, or the descriptor, must stay valid until then, at most until the runtime has closed. In
  * the function, the handle may be tested, waited for, and destroyed by its owner, and asynchronous
  * calls may be made.

@@ -28,7 +28,12 @@ typedef struct muster_kernel muster_kernel;
  * their 16 bits). The others are: a buffer (a GLOBAL_MEM pointer in the source), ga_size and
  * ga_ssize (both 64 bits on every device), and ga_ushort, which corresponds to no dtype. Frozen
  * numbers. */
-enum muster_parameter_type_value { MUSTER_BUFFER = 64, MUSTER_SIZE = 65, MUSTER_SSIZE = 66, MUSTER_USHORT = 67 };
+enum muster_parameter_type_value {
+    MUSTER_PARAMETER_BUFFER = 64,
+    MUSTER_PARAMETER_SIZE = 65,
+    MUSTER_PARAMETER_SSIZE = 66,
+    MUSTER_PARAMETER_USHORT = 67
+};
 enum muster_kernel_maximum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16 };
 
 /* What the source uses beyond the types of its parameters. An option struct: the rules are in
@@ -161,8 +166,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_launch_elements(muster_w
                                                                         int32_t argument_count);
 /* The groups and threads that launch_elements would choose; 0 groups for no elements. Errors:
  * INVALID_ARGUMENT, OUT_OF_RANGE. Threads: worker. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel *kernel, int64_t elements,
-                                                                 muster_grid *grid);
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_suggest_grid(muster_worker *worker, const muster_kernel *kernel, int64_t elements,
+                                                                     muster_grid *grid);
 /* Waits until all work issued on the worker's device is done, so that host code may read its
  * results. Errors: those of the device. Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_sync(muster_worker *worker);

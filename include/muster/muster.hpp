@@ -446,7 +446,7 @@ class device_tensor {
 class registration {
   public:
     registration(const runtime &owner, void *address, int64_t bytes) : runtime_(owner.shared()), address_(address) {
-        check(muster_runtime_register(owner, address, bytes));
+        check(muster_runtime_register_memory(owner, address, bytes));
     }
     registration(registration &&other) noexcept : runtime_(std::move(other.runtime_)), address_(other.address_) {}
     registration &operator=(registration &&other) noexcept {
@@ -455,7 +455,7 @@ class registration {
         return *this;
     }
     ~registration() {
-        if (runtime_) static_cast<void>(muster_runtime_unregister(runtime_->handle, address_));
+        if (runtime_) static_cast<void>(muster_runtime_unregister_memory(runtime_->handle, address_));
     }
 
   private:

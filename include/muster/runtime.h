@@ -118,11 +118,11 @@ MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime)
  * Errors: INVALID_ARGUMENT (NULL, no bytes, an overlap), OUT_OF_MEMORY, SYSTEM, BAD_STATE (inside a
  * body, after fork), or the error of a device that cannot pin the memory. After an error nothing is
  * registered. Threads: any. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes);
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register_memory(muster_runtime *runtime, void *address, int64_t bytes);
 /* Ends a registration; `address` is the address that was registered. Waits for the calls before it.
  * Errors: INVALID_ARGUMENT (NULL runtime, unknown address), BAD_STATE (inside a body, after fork).
  * Threads: any. */
-MUSTER_API muster_status muster_runtime_unregister(muster_runtime *runtime, void *address);
+MUSTER_API muster_status muster_runtime_unregister_memory(muster_runtime *runtime, void *address);
 
 /* Gives a device one more name. Every device is already known by its rank in decimal ("0"), and by
  * its muster_runtime_device description unless another device has the same one (as workers that

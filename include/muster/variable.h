@@ -27,7 +27,7 @@ typedef struct muster_variable muster_variable;
  * the rows that a list of indices names (repeats allowed; the list is borrowed for the call, not
  * copied). The zero value selects all rows. The layout is frozen. */
 typedef int32_t muster_selection_kind;
-enum muster_selection_kind_value { MUSTER_ALL = 0, MUSTER_COUNT = 1, MUSTER_RANGE = 2, MUSTER_LIST = 3 };
+enum muster_selection_kind_value { MUSTER_SELECT_ALL = 0, MUSTER_SELECT_COUNT = 1, MUSTER_SELECT_RANGE = 2, MUSTER_SELECT_LIST = 3 };
 typedef struct muster_selection {
     muster_selection_kind kind;
     int32_t reserved;

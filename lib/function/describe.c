@@ -112,16 +112,17 @@ static muster_status describe_find_use(muster_function *function, muster_variabl
 }
 
 static muster_status add_variable(muster_function *function, muster_variable *variable, muster_variable_use kind, const char *where) {
-    if (kind < MUSTER_READ || kind > MUSTER_READ_SLICEABLE)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: use: expected MUSTER_READ, MUSTER_READ_WRITE or MUSTER_READ_SLICEABLE, received %d",
-                         where, (int)kind);
-    if (variable && kind == MUSTER_READ_SLICEABLE && variable->ndim == 0)
+    if (kind < MUSTER_USE_READ || kind > MUSTER_USE_READ_SLICEABLE)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: use: expected MUSTER_USE_READ, MUSTER_USE_READ_WRITE or MUSTER_USE_READ_SLICEABLE, received %d", where,
+                         (int)kind);
+    if (variable && kind == MUSTER_USE_READ_SLICEABLE && variable->ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' has no rows (ndim 0): it cannot be sliceable", where,
                          variable->object.name);
     mst_use *use;
     MUSTER_TRY(describe_find_use(function, variable, where, &use));
-    use->sliceable |= kind == MUSTER_READ_SLICEABLE;
-    use->written |= kind == MUSTER_READ_WRITE;
+    use->sliceable |= kind == MUSTER_USE_READ_SLICEABLE;
+    use->written |= kind == MUSTER_USE_READ_WRITE;
     function->slices_variables |= use->sliceable;
     return MUSTER_OK;
 }

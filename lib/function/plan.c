@@ -41,16 +41,16 @@ static muster_status check_rows(const muster_function *function, const char *whe
         const mst_port *port = &function->inputs[i];
         const int64_t rows = inputs[i].shape[0];
         if (port->mode != MUSTER_SCATTER) continue;
-        if (first && batch->kind == MUSTER_ALL && rows != first_rows)
+        if (first && batch->kind == MUSTER_SELECT_ALL && rows != first_rows)
             return mst_error(MUSTER_SHAPE_MISMATCH, "%s: input '%s' of function '%s': expected %lld rows as input '%s' has, received %lld",
                              where, port->name, mst_function_name(function), (long long)first_rows, first->name, (long long)rows);
-        if (batch->kind == MUSTER_ALL)
+        if (batch->kind == MUSTER_SELECT_ALL)
             *count = rows;
         else
             MUSTER_TRY(mst_selection_check(batch, rows, where, port->name, count));
         if (!first) first = port, first_rows = rows;
     }
-    if (*count < 0 && batch->kind != MUSTER_ALL)
+    if (*count < 0 && batch->kind != MUSTER_SELECT_ALL)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: batch: function '%s' has no scattered full-size input to choose rows from", where,
                          mst_function_name(function));
     for (int64_t i = 0; i < function->input_count; i++) {
@@ -199,7 +199,7 @@ static bool plan_is_repeatable(const mst_call *call, const muster_call_options *
     const mst_plan *plan = &function->plan;
     for (int64_t i = 0; i < function->output_count; i++)
         if (function->outputs[i].mode == MUSTER_GATHER && mst_wanted(plan, i) && plan->outputs[i].shape[0] != plan->count) return false;
-    return options->slices == 1 && options->batch.kind != MUSTER_LIST && !function->on_devices && !function->use_count &&
+    return options->slices == 1 && options->batch.kind != MUSTER_SELECT_LIST && !function->on_devices && !function->use_count &&
            !call->shards_each && !plan->parallel;
 }
 
@@ -245,7 +245,7 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     plan->repeatable = plan_is_repeatable(call, options);
     plan->number++;
     /* An index list may change behind the same pointer, and variables change between calls. */
-    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_LIST;
+    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST;
     plan->warn_after_ns = options->warn_after_ns;
     plan->fail_after_ns = options->fail_after_ns;
     return MUSTER_OK;

@@ -49,7 +49,7 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const mst_plan *plan = &function->plan;
     const muster_tensor source = plan->inputs[i];
     const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
-    const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_LIST;
+    const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_SELECT_LIST;
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
     for (int64_t p = 0; p < (d->overlapped && !broadcast ? MST_CHUNKS : 1); p++) {
         MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i + p], bytes));
@@ -112,7 +112,7 @@ static muster_status reserve_gathered_rows(const demand *d, int64_t u) {
     const mst_plan *plan = &function->plan;
     const muster_tensor replica = mst_variable_tensor(function->uses[u].variable, d->number);
     int64_t rows = 0;
-    if (!function->uses[u].sliceable || !plan->replica_batch_count || plan->replica_batch[0].kind != MUSTER_LIST) return MUSTER_OK;
+    if (!function->uses[u].sliceable || !plan->replica_batch_count || plan->replica_batch[0].kind != MUSTER_SELECT_LIST) return MUSTER_OK;
     for (int32_t s = 0; s < d->shard_count; s++) {
         const int32_t number = mst_call_shard_number(d->call, &d->shards[s]);
         const int64_t count = plan->replica_batch[plan->replica_batch_count == 1 ? 0 : number].index_count;

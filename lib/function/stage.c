@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-static const muster_selection all_rows = {.kind = MUSTER_ALL};
+static const muster_selection all_rows = {.kind = MUSTER_SELECT_ALL};
 
 static muster_tensor device_view(muster_tensor like, void *address, int32_t rank) {
     muster_tensor view = like;
@@ -90,7 +90,7 @@ static muster_tensor stage_view_rows(muster_tensor source, const muster_selectio
 
 /* Nothing grows here, because mst_call_reserve has reserved the memory of the chunk. */
 static muster_status load_rows(const load *l, muster_tensor source, const muster_selection *selection, int64_t begin, int64_t end) {
-    if (selection->kind != MUSTER_LIST) {
+    if (selection->kind != MUSTER_SELECT_LIST) {
         const muster_tensor rows = stage_view_rows(source, selection, begin, end);
         if (mst_tensor_contiguous(rows)) return copy_to_device(l, 0, muster_tensor_address(rows), mst_tensor_bytes(rows));
     }
@@ -160,7 +160,7 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
     muster_tensor view = source;
     view.shape[0] = end - begin;
     if (mst_device_is_host(worker->device)) {
-        if (selection->kind != MUSTER_LIST) {
+        if (selection->kind != MUSTER_SELECT_LIST) {
             rank->in[input] = stage_view_rows(source, selection, begin, end);
             rank->in[input].device = worker->rank;
             return MUSTER_OK;
@@ -185,7 +185,7 @@ static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t i
  * list, a copy on the device. */
 static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64_t u, muster_tensor replica,
                                     const muster_selection *selection, int64_t begin, int64_t end) {
-    if (selection->kind != MUSTER_LIST) {
+    if (selection->kind != MUSTER_SELECT_LIST) {
         const int64_t first = mst_selection_row(selection, begin);
         rank->views[u] = muster_tensor_slice(replica, first, first + (end - begin));
         return MUSTER_OK;
@@ -209,11 +209,11 @@ static muster_status stage_variable(muster_worker *worker, mst_rank *rank, int64
 
 static int64_t stage_selected_rows(const muster_selection *selection, int64_t rows) {
     switch (selection->kind) {
-    case MUSTER_COUNT:
+    case MUSTER_SELECT_COUNT:
         return selection->stop;
-    case MUSTER_RANGE:
+    case MUSTER_SELECT_RANGE:
         return selection->stop - selection->start;
-    case MUSTER_LIST:
+    case MUSTER_SELECT_LIST:
         return selection->index_count;
     default:
         return rows;

@@ -9,17 +9,20 @@
 /* What an argument holds, in `form`. */
 enum { PLAIN, BASE, TOO_LARGE_FLOAT, TOO_LARGE_INT };
 
-muster_argument muster_argument_buffer(muster_tensor tensor) { return (muster_argument){.type = MUSTER_BUFFER, .tensor = tensor}; }
-muster_argument muster_argument_base(muster_tensor tensor) {
-    return (muster_argument){.type = MUSTER_BUFFER, .form = BASE, .tensor = tensor};
+muster_argument muster_argument_buffer(muster_tensor tensor) {
+    return (muster_argument){.type = MUSTER_PARAMETER_BUFFER, .tensor = tensor};
 }
-muster_argument muster_argument_size(uint64_t value) { return (muster_argument){.type = MUSTER_SIZE, .bits = value}; }
-muster_argument muster_argument_ssize(int64_t value) { return (muster_argument){.type = MUSTER_SSIZE, .bits = (uint64_t)value}; }
+muster_argument muster_argument_base(muster_tensor tensor) {
+    return (muster_argument){.type = MUSTER_PARAMETER_BUFFER, .form = BASE, .tensor = tensor};
+}
+muster_argument muster_argument_size(uint64_t value) { return (muster_argument){.type = MUSTER_PARAMETER_SIZE, .bits = value}; }
+muster_argument muster_argument_ssize(int64_t value) { return (muster_argument){.type = MUSTER_PARAMETER_SSIZE, .bits = (uint64_t)value}; }
 muster_argument muster_argument_bits(int32_t type, uint64_t bits) { return (muster_argument){.type = type, .bits = bits}; }
 
 /* The integers that a type holds, lowest to highest; false: it is no integer type. */
 static bool range(int32_t type, int64_t *lowest, uint64_t *highest) {
-    const bool is_signed = type == MUSTER_I8 || type == MUSTER_I16 || type == MUSTER_I32 || type == MUSTER_I64 || type == MUSTER_SSIZE;
+    const bool is_signed =
+        type == MUSTER_I8 || type == MUSTER_I16 || type == MUSTER_I32 || type == MUSTER_I64 || type == MUSTER_PARAMETER_SSIZE;
     const int bits = 8 * mst_type_bytes(type);
     *lowest = 0;
     *highest = 1;
@@ -204,7 +207,7 @@ static muster_status read_argument(const context *c, const muster_argument *argu
                           (int)argument->type);
         return REFUSE(MUSTER_INVALID_ARGUMENT, "expected %s, received %s", mst_type_name(expected), mst_type_name(argument->type));
     }
-    if (expected == MUSTER_BUFFER) return read_buffer(c, argument, value);
+    if (expected == MUSTER_PARAMETER_BUFFER) return read_buffer(c, argument, value);
     if (argument->form != PLAIN) return refuse_value(c, argument);
     put_scalar(argument->bits, mst_type_bytes(expected), value);
     return MUSTER_OK;

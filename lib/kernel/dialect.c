@@ -52,7 +52,7 @@ typedef struct written {
 } written;
 
 static int32_t dialect_find_type(const mst_word *word) {
-    for (int32_t type = 0; type <= MUSTER_USHORT; type++)
+    for (int32_t type = 0; type <= MUSTER_PARAMETER_USHORT; type++)
         if (mst_type_known(type) && mst_type_in_source(type) && mst_word_is(word, mst_type_in_source(type))) return type;
     return -1;
 }
@@ -86,9 +86,9 @@ static int32_t dialect_read_parameters(const char *at, const char *end, written 
 static bool is_float(int32_t type) { return type == MUSTER_F16 || type == MUSTER_BF16 || type == MUSTER_F32 || type == MUSTER_F64; }
 
 static bool dialect_agrees(const written *found, int32_t declared) {
-    if (found->pointer) return declared == MUSTER_BUFFER;
+    if (found->pointer) return declared == MUSTER_PARAMETER_BUFFER;
     if (found->type < 0) return true;
-    if (declared == MUSTER_BUFFER) return false;
+    if (declared == MUSTER_PARAMETER_BUFFER) return false;
     return mst_type_bytes(found->type) == mst_type_bytes(declared) && is_float(found->type) == is_float(declared);
 }
 
@@ -134,7 +134,7 @@ muster_status mst_check_declared(const char *where, const mst_kernel_plan *plan)
     for (int32_t i = 0; i < count; i++) {
         if (dialect_agrees(&found[i], plan->parameters[i])) continue;
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters[%d] of kernel '%.100s': expected %s, as the source has it, received %s",
-                         where, (int)i, plan->name, found[i].pointer ? "MUSTER_BUFFER" : mst_type_name(found[i].type),
+                         where, (int)i, plan->name, found[i].pointer ? "MUSTER_PARAMETER_BUFFER" : mst_type_name(found[i].type),
                          mst_type_name(plan->parameters[i]));
     }
     return MUSTER_OK;

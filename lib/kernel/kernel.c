@@ -46,8 +46,9 @@ static muster_status kernel_check_parameters(const char *where, const char *name
     for (int32_t i = 0; i < count; i++)
         if (!mst_type_known(parameters[i]))
             return mst_error(MUSTER_INVALID_ARGUMENT,
-                             "%s: parameters[%d] of kernel '%.100s': expected a muster_dtype, MUSTER_BUFFER, MUSTER_SIZE, MUSTER_SSIZE or "
-                             "MUSTER_USHORT, received %d",
+                             "%s: parameters[%d] of kernel '%.100s': expected a muster_dtype, MUSTER_PARAMETER_BUFFER, "
+                             "MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_SSIZE or "
+                             "MUSTER_PARAMETER_USHORT, received %d",
                              where, (int)i, name, (int)parameters[i]);
     return MUSTER_OK;
 }

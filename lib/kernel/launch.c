@@ -125,8 +125,8 @@ muster_status muster_kernel_launch_elements(muster_worker *worker, muster_kernel
     return mst_kernel_launch_on(worker, &launch);
 }
 
-muster_status muster_kernel_schedule(muster_worker *worker, const muster_kernel *kernel, int64_t elements, muster_grid *grid) {
-    static const char where[] = "muster_kernel_schedule";
+muster_status muster_kernel_suggest_grid(muster_worker *worker, const muster_kernel *kernel, int64_t elements, muster_grid *grid) {
+    static const char where[] = "muster_kernel_suggest_grid";
     MUSTER_TRY(check_kernel(worker, kernel, where));
     if (!grid) return no_grid(where);
     MUSTER_TRY(check_elements(where, kernel, elements));

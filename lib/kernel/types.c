@@ -9,10 +9,10 @@ typedef struct type_row {
 } type_row;
 
 static const type_row rows[] = {
-    {MUSTER_BUFFER, 0, "buffer", NULL, " * "},
-    {MUSTER_SIZE, 8, "ga_size", "ga_size", " size "},
-    {MUSTER_SSIZE, 8, "ga_ssize", "ga_ssize", " ssize "},
-    {MUSTER_USHORT, 2, "ga_ushort", "ga_ushort", " uint16 u2 ushort H "},
+    {MUSTER_PARAMETER_BUFFER, 0, "buffer", NULL, " * "},
+    {MUSTER_PARAMETER_SIZE, 8, "ga_size", "ga_size", " size "},
+    {MUSTER_PARAMETER_SSIZE, 8, "ga_ssize", "ga_ssize", " ssize "},
+    {MUSTER_PARAMETER_USHORT, 2, "ga_ushort", "ga_ushort", " uint16 u2 ushort H "},
     {MUSTER_F16, 2, "f16", "ga_half", " float16 f2 half e "},
     {MUSTER_BF16, 2, "bf16", "ga_bf16", " bfloat16 "},
     {MUSTER_F32, 4, "f32", "ga_float", " float32 f4 single f "},
@@ -65,7 +65,9 @@ static bool listed(const char *list, const char *name, int64_t length) {
 }
 
 /* Buffers and sizes are no types of numpy's. */
-static bool type_has_byte_order(int32_t type) { return type != MUSTER_BUFFER && type != MUSTER_SIZE && type != MUSTER_SSIZE; }
+static bool type_has_byte_order(int32_t type) {
+    return type != MUSTER_PARAMETER_BUFFER && type != MUSTER_PARAMETER_SIZE && type != MUSTER_PARAMETER_SSIZE;
+}
 
 int32_t mst_type_find(const char *name, int64_t length, bool *complex) {
     *complex = false;

@@ -32,7 +32,7 @@ static muster_status lock(muster_runtime *runtime, void *address, int64_t bytes)
 }
 
 static muster_status add(muster_runtime *runtime, char *address, int64_t bytes) {
-    static const char where[] = "muster_runtime_register";
+    static const char where[] = "muster_runtime_register_memory";
     for (int64_t i = 0; i < runtime->registered_count; i++) {
         const mst_registered *other = &runtime->registered[i];
         if (address + bytes <= other->address || other->address + other->bytes <= address) continue;
@@ -48,8 +48,8 @@ static muster_status add(muster_runtime *runtime, char *address, int64_t bytes) 
     return MUSTER_OK;
 }
 
-muster_status muster_runtime_register(muster_runtime *runtime, void *address, int64_t bytes) {
-    static const char where[] = "muster_runtime_register";
+muster_status muster_runtime_register_memory(muster_runtime *runtime, void *address, int64_t bytes) {
+    static const char where[] = "muster_runtime_register_memory";
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (!address) return mst_error_null(where, "address", "memory of the program");
     if (bytes < 1 || (uintptr_t)bytes > UINTPTR_MAX - (uintptr_t)address)
@@ -69,11 +69,12 @@ static muster_status forget(muster_runtime *runtime, void *address) {
         runtime->registered_count--;
         return MUSTER_OK;
     }
-    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_unregister: address: expected one that is registered, received %p", address);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_unregister_memory: address: expected one that is registered, received %p",
+                     address);
 }
 
-muster_status muster_runtime_unregister(muster_runtime *runtime, void *address) {
-    static const char where[] = "muster_runtime_unregister";
+muster_status muster_runtime_unregister_memory(muster_runtime *runtime, void *address) {
+    static const char where[] = "muster_runtime_unregister_memory";
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = forget(runtime, address);

@@ -93,17 +93,17 @@ static muster_status check_value(const muster_buffer *buffer, muster_tensor valu
     if (value.device != MUSTER_DEVICE_HOST) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: value: expected host memory, received memory of rank %d", where, (int)value.device);
     }
-    if (cast != MUSTER_CAST_UPCAST && cast != MUSTER_CAST_FORCE) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: cast: expected MUSTER_CAST_UPCAST or MUSTER_CAST_FORCE, received %d", where,
+    if (cast != MUSTER_CAST_SAFE && cast != MUSTER_CAST_UNSAFE) {
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: cast: expected MUSTER_CAST_SAFE or MUSTER_CAST_UNSAFE, received %d", where,
                          (int)cast);
     }
     if (value.ndim != buffer->ndim) {
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: value: expected %d dimensions, received %d", where, (int)buffer->ndim,
                          (int)value.ndim);
     }
-    if (cast == MUSTER_CAST_UPCAST && !mst_dtype_upcasts(value.dtype, buffer->dtype)) {
+    if (cast == MUSTER_CAST_SAFE && !mst_dtype_upcasts(value.dtype, buffer->dtype)) {
         return mst_error(MUSTER_DTYPE_MISMATCH,
-                         "%s: value: expected a dtype that %s holds without loss (or MUSTER_CAST_FORCE), received %s", where,
+                         "%s: value: expected a dtype that %s holds without loss (or MUSTER_CAST_UNSAFE), received %s", where,
                          muster_dtype_name(buffer->dtype), muster_dtype_name(value.dtype));
     }
     return MUSTER_OK;

@@ -2,7 +2,7 @@
 #include "change_private.h"
 
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
-    return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_LIST);
+    return mst_tensor_contiguous(value) && (!selection || selection->kind != MUSTER_SELECT_LIST);
 }
 
 /* Copies rows [begin, end) of the selection to the worker's replica: in one copy, or gathered
@@ -122,9 +122,9 @@ muster_status muster_variables_broadcast_from(muster_variable *const *variables,
  * depends on the value only if all rows are selected. */
 static int64_t assign_selected_rows(const mst_change *change, int32_t index) {
     const muster_selection *selection = change->selection;
-    if (!selection || selection->kind == MUSTER_ALL) return muster_tensor_rows(change->tensors[index]);
-    if (selection->kind == MUSTER_LIST) return selection->index_count;
-    return selection->stop - (selection->kind == MUSTER_RANGE ? selection->start : 0);
+    if (!selection || selection->kind == MUSTER_SELECT_ALL) return muster_tensor_rows(change->tensors[index]);
+    if (selection->kind == MUSTER_SELECT_LIST) return selection->index_count;
+    return selection->stop - (selection->kind == MUSTER_SELECT_RANGE ? selection->start : 0);
 }
 
 static muster_status scatter_rows(mst_change *change, muster_worker *worker, int32_t index) {

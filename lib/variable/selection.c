@@ -7,9 +7,9 @@ int64_t mst_edge(int64_t count, int32_t size, int32_t rank) { return (int64_t)((
 int64_t mst_selection_row(const muster_selection *selection, int64_t position) {
     if (!selection) return position;
     switch (selection->kind) {
-    case MUSTER_RANGE:
+    case MUSTER_SELECT_RANGE:
         return selection->start + position;
-    case MUSTER_LIST:
+    case MUSTER_SELECT_LIST:
         return selection->indices[position];
     default:
         return position;
@@ -51,16 +51,16 @@ static muster_status check_range(int64_t start, int64_t stop, int64_t rows, cons
 }
 
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count) {
-    muster_selection_kind kind = selection ? selection->kind : MUSTER_ALL;
+    muster_selection_kind kind = selection ? selection->kind : MUSTER_SELECT_ALL;
     switch (kind) {
-    case MUSTER_ALL:
+    case MUSTER_SELECT_ALL:
         *count = rows;
         return MUSTER_OK;
-    case MUSTER_COUNT:
+    case MUSTER_SELECT_COUNT:
         return check_range(0, selection->stop, rows, where, what, count);
-    case MUSTER_RANGE:
+    case MUSTER_SELECT_RANGE:
         return check_range(selection->start, selection->stop, rows, where, what, count);
-    case MUSTER_LIST:
+    case MUSTER_SELECT_LIST:
         return check_indices(selection, rows, where, what, count);
     default:
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected kind ALL, COUNT, RANGE or LIST, received %d", where, what, (int)kind);
@@ -69,7 +69,7 @@ muster_status mst_selection_check(const muster_selection *selection, int64_t row
 
 void mst_selection_pack(const muster_selection *selection, muster_tensor from, int64_t begin, int64_t end, void *to) {
     if (begin >= end) return;
-    if (!selection || selection->kind != MUSTER_LIST) {
+    if (!selection || selection->kind != MUSTER_SELECT_LIST) {
         int64_t row = mst_selection_row(selection, begin);
         mst_tensor_pack(to, muster_tensor_slice(from, row, row + (end - begin)));
         return;

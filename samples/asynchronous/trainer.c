@@ -256,9 +256,9 @@ void trainer_open(trainer *t, trainer_settings settings, int argc, char **argv) 
     }
     if (muster_runtime_size(t->runtime) > TRAINER_MAX_WORKERS) fprintf(stderr, "at most %d workers\n", TRAINER_MAX_WORKERS), exit(1);
     set_parameters(t, NULL);
-    t->train = make_function(t, "train", train_body, MUSTER_READ_WRITE);
-    t->train_together = make_function(t, "train_together", train_together_body, MUSTER_READ_WRITE);
-    t->evaluate = make_function(t, "evaluate", evaluate_body, MUSTER_READ);
+    t->train = make_function(t, "train", train_body, MUSTER_USE_READ_WRITE);
+    t->train_together = make_function(t, "train_together", train_together_body, MUSTER_USE_READ_WRITE);
+    t->evaluate = make_function(t, "evaluate", evaluate_body, MUSTER_USE_READ);
     CHECK(muster_function_output(t->evaluate, "correct", MUSTER_I64, 0, MUSTER_SUM));
     CHECK(muster_server_create_from(t->runtime, "parameters", t->parameters, TRAINER_VALUES, NULL, &t->server));
 }
@@ -286,7 +286,7 @@ static void call_training(trainer *t, muster_function *function) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.warn_after_ns = -1; /* an epoch may take longer than a call usually does */
-    options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = order, .index_count = rows};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = order, .index_count = rows};
     CHECK(muster_function_call(function, (muster_tensor[]){images_of(&t->training), labels_of(&t->training)}, 2, NULL, 0, &options));
     free(order);
 }

@@ -142,26 +142,26 @@ static muster_status describe_data(muster_function *f) {
 
 static muster_status create_functions(mlp *m) {
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.initialise", initialise_body, m, &m->initialise));
-    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_READ_WRITE));
+    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_USE_READ_WRITE));
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.step", step_body, m, &m->step));
     MUSTER_TRY(describe_data(m->step));
     MUSTER_TRY(muster_function_output(m->step, "loss", MUSTER_F32, 0, MUSTER_SUM));
-    MUSTER_TRY(muster_function_variable(m->step, m->parameters, MUSTER_READ_WRITE));
-    MUSTER_TRY(muster_function_variable(m->step, m->momentum, MUSTER_READ_WRITE));
+    MUSTER_TRY(muster_function_variable(m->step, m->parameters, MUSTER_USE_READ_WRITE));
+    MUSTER_TRY(muster_function_variable(m->step, m->momentum, MUSTER_USE_READ_WRITE));
     MUSTER_TRY(muster_function_set_runs_without_rows(m->step, 1)); /* every worker enters the all-reduce */
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
     MUSTER_TRY(describe_data(m->gradient));
     /* equal on all devices, so any of them serves */
     MUSTER_TRY(muster_function_output(m->gradient, "gradient", MUSTER_F32, 1, MUSTER_MAX));
-    MUSTER_TRY(muster_function_variable(m->gradient, m->parameters, MUSTER_READ));
+    MUSTER_TRY(muster_function_variable(m->gradient, m->parameters, MUSTER_USE_READ));
     MUSTER_TRY(muster_function_set_runs_without_rows(m->gradient, 1));
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.evaluate", evaluate_body, m, &m->evaluate));
     MUSTER_TRY(describe_data(m->evaluate));
     MUSTER_TRY(muster_function_output(m->evaluate, "correct", MUSTER_I64, 0, MUSTER_SUM));
-    return muster_function_variable(m->evaluate, m->parameters, MUSTER_READ);
+    return muster_function_variable(m->evaluate, m->parameters, MUSTER_USE_READ);
 }
 
 muster_status mlp_open(mlp *m, muster_runtime *runtime, const mlp_options *options) {
@@ -185,8 +185,8 @@ static muster_call_options options_of(const muster_selection *batch) {
 }
 
 static int64_t batch_rows(const muster_selection *batch, muster_tensor images) {
-    if (!batch || batch->kind == MUSTER_ALL) return images.shape[0];
-    return batch->kind == MUSTER_LIST ? batch->index_count : batch->stop - (batch->kind == MUSTER_RANGE ? batch->start : 0);
+    if (!batch || batch->kind == MUSTER_SELECT_ALL) return images.shape[0];
+    return batch->kind == MUSTER_SELECT_LIST ? batch->index_count : batch->stop - (batch->kind == MUSTER_SELECT_RANGE ? batch->start : 0);
 }
 
 muster_status mlp_step(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, float *loss) {

@@ -177,7 +177,7 @@ static void *allocate(size_t size) {
 static void dump_gradient(const settings *s, mlp *model, const idx_set *set) {
     int64_t count = mlp_parameter_count();
     float *values = allocate((size_t)count * sizeof *values);
-    muster_selection first = {.kind = MUSTER_COUNT, .stop = s->batch};
+    muster_selection first = {.kind = MUSTER_SELECT_COUNT, .stop = s->batch};
     check(mlp_gradient(model, images_of(set), labels_of(set), &first, muster_f32(values, count)));
     write_vector(s->dump_gradient, values, count);
     free(values);
@@ -210,7 +210,7 @@ static int64_t train(const settings *s, mlp *model, const idx_set *set) {
     for (; step < steps && !interrupted; step++) {
         int64_t at = step % per_epoch * s->batch, count = rows - at < s->batch ? rows - at : s->batch;
         if (at == 0) shuffle(order, rows, s->model.seed, step / per_epoch);
-        muster_selection batch = {.kind = MUSTER_LIST, .indices = order + at, .index_count = count};
+        muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = order + at, .index_count = count};
         float loss;
         model->options.learning_rate = learning_rate(s->model.learning_rate, step);
         check(mlp_step(model, images_of(set), labels_of(set), &batch, &loss));

@@ -100,7 +100,7 @@ static void call_fields(void *options) {
 #ifndef OLDEST_muster_call_options
     muster_call_options *o = options;
     o->slices = 5;
-    o->batch.kind = MUSTER_COUNT;
+    o->batch.kind = MUSTER_SELECT_COUNT;
     o->batch.stop = 10;
     EXPECT_OK(use_call(options));
     EXPECT(sum == 45 && runs[0] == 5 && runs[1] == 5);
@@ -113,7 +113,7 @@ static void call_fields(void *options) {
 static const char text[] = "KERNEL void set_to(ga_size n, GLOBAL_MEM ga_int *x, ga_int value) { MUSTER_EACH(i, n) x[i] = value; }\n";
 
 static muster_status make_kernel(const void *options, muster_kernel **kernel) {
-    const int32_t parameters[] = {MUSTER_SIZE, MUSTER_BUFFER, MUSTER_I32};
+    const int32_t parameters[] = {MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER, MUSTER_I32};
     return muster_kernel_create(runtime, "set_to", text, parameters, 3, options, kernel);
 }
 

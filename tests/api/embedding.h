@@ -61,7 +61,7 @@ static inline void embedded_call(embedded *e) {
     assert_ok(muster_function_create(e->runtime, "f", embedded_body, v, &f));
     assert_ok(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
     assert_ok(muster_function_output(f, "sums", MUSTER_F32, 1, MUSTER_SUM));
-    assert_ok(muster_function_variable(f, v, MUSTER_READ_WRITE));
+    assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_WRITE));
     assert_ok(muster_function_set_runs_without_rows(f, 1));
     assert_ok(muster_function_call(f, &input, 1, &output, 1, NULL));
     assert_true(sums[0] == ROWS && sums[COLUMNS - 1] == ROWS);
@@ -81,7 +81,8 @@ static inline void embedded_kernel(embedded *e) {
     muster_kernel *kernel;
     muster_tensor tensor;
     if (!e->kernels) return;
-    assert_ok(muster_kernel_create(e->runtime, "twice", source, (int32_t[]){MUSTER_BUFFER, MUSTER_SIZE}, 2, NULL, &kernel));
+    assert_ok(
+        muster_kernel_create(e->runtime, "twice", source, (int32_t[]){MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE}, 2, NULL, &kernel));
     assert_ok(muster_runtime_tensor_create(e->runtime, NULL, MUSTER_F32, 1, &three, &tensor));
     assert_ok(muster_runtime_tensor_copy(e->runtime, muster_f32(values, 3), tensor));
     const muster_argument arguments[] = {muster_argument_buffer(tensor), muster_argument_size(3)};

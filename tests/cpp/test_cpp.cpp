@@ -216,7 +216,7 @@ void variables_and_updates() {
         const muster_tensor x = muster_worker_variable(w, v);
         check(muster_scale_add(w, 2, x, 0, x));
     });
-    f.uses(v, MUSTER_READ_WRITE);
+    f.uses(v, MUSTER_USE_READ_WRITE);
     f({});
     for (int rank = 0; rank < 2; rank++) {
         check(muster_variable_get(v, rank, muster::tensor(now)));
@@ -290,7 +290,7 @@ void parts_and_drivers_live_in_bodies() {
         for (int64_t step = 0; step < 3; step++) changed = driver.step(w, step, {muster_worker_variable(w, x)}) || changed;
         EXPECT(changed);
     });
-    f.uses(x, MUSTER_READ_WRITE);
+    f.uses(x, MUSTER_USE_READ_WRITE);
     f({});
     check(muster_variable_get(x, 1, muster::tensor(now)));
     EXPECT(now == start);

@@ -60,7 +60,7 @@ static void train(muster_runtime *rt) {
     /* snippet: describe */
     check(muster_function_create(rt, "step", step, weights, &f));
     check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
-    check(muster_function_variable(f, weights, MUSTER_READ_WRITE));
+    check(muster_function_variable(f, weights, MUSTER_USE_READ_WRITE));
     check(muster_function_set_runs_without_rows(f, 1)); /* every worker must enter */
     /* end of snippet */
     const muster_tensor rows = muster_f32(x, N, 2);

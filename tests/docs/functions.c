@@ -38,7 +38,7 @@ static void describe_and_call(muster_runtime *rt) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.batch =
-        (muster_selection){.kind = MUSTER_RANGE, .start = 2, .stop = 6}; /* rows 2 to 5 */
+        (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 2, .stop = 6}; /* rows 2 to 5 */
     options.slices = 2;
     check(muster_function_call(f, inputs, 1, outputs, 1, &options));
     /* end of snippet */
@@ -69,7 +69,7 @@ static void variables(muster_runtime *rt) {
     check(muster_variable_create(rt, "s", muster_f32(zeros, K), &s));
     check(muster_function_create(rt, "accumulate", accumulate, s, &f));
     check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
-    check(muster_function_variable(f, s, MUSTER_READ));
+    check(muster_function_variable(f, s, MUSTER_USE_READ));
     check(muster_function_update(f, s, MUSTER_SUM));
 
     const muster_tensor rows = muster_f32(x, N, K), result = muster_f32(total, K);

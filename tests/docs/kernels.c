@@ -55,7 +55,7 @@ static void on_a_device(muster_runtime *rt, muster_kernel *kernel) {
 int main(void) {
     muster_runtime *rt = docs_open();
     /* snippet: create */
-    const int32_t parameters[] = {MUSTER_SIZE, MUSTER_BUFFER};
+    const int32_t parameters[] = {MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER};
     muster_kernel *kernel;
     check(muster_kernel_create(rt, "plus_one", source, parameters, 2, NULL, &kernel));
     /* end of snippet */

@@ -60,7 +60,7 @@ int main(void) {
     check(muster_server_create_from(rt, "parameters", &j.parameters, 1, NULL, &j.server));
     check(muster_function_create(rt, "train", train, &j, &f));
     check(muster_function_input(f, "rows", MUSTER_F32, 2, MUSTER_SCATTER));
-    check(muster_function_variable(f, j.parameters, MUSTER_READ_WRITE));
+    check(muster_function_variable(f, j.parameters, MUSTER_USE_READ_WRITE));
     check(muster_function_call(f, &rows, 1, NULL, 0, NULL)); /* one long call */
 
     check(muster_client_open(j.server, &client));

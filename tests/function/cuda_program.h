@@ -113,7 +113,7 @@ static muster_status program_calls(program *p, muster_function *f, muster_variab
     muster_call_options_init(&sliced);
     muster_call_options_init(&gathered);
     sliced.slices = 2;
-    gathered.batch = (muster_selection){.kind = MUSTER_LIST, .indices = p->gathered, .index_count = PROGRAM_GATHERED};
+    gathered.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = p->gathered, .index_count = PROGRAM_GATHERED};
     MUSTER_TRY(muster_function_call(f, (muster_tensor[]){muster_f32(p->x, PROGRAM_ROWS, PROGRAM_COLUMNS)}, 1, outputs, 2, &sliced));
     MUSTER_TRY(program_check(results, PROGRAM_ROWS));
     MUSTER_TRY(
@@ -144,10 +144,10 @@ static muster_status program_live(program *p) {
     options.log = program_log;
     options.log_user = p;
     MUSTER_TRY(muster_runtime_open(&options, &runtime));
-    muster_status status = muster_runtime_register(runtime, p->registered, PROGRAM_ROWS * PROGRAM_COLUMNS * (int64_t)sizeof(float));
+    muster_status status = muster_runtime_register_memory(runtime, p->registered, PROGRAM_ROWS * PROGRAM_COLUMNS * (int64_t)sizeof(float));
     if (status == MUSTER_OK) status = program_describe(runtime, &f, &variable);
     if (status == MUSTER_OK) status = program_calls(p, f, variable);
-    if (status == MUSTER_OK) status = muster_runtime_unregister(runtime, p->registered);
+    if (status == MUSTER_OK) status = muster_runtime_unregister_memory(runtime, p->registered);
     mst_error_save(message);
     const muster_status closed = muster_runtime_close(runtime);
     if (closed != MUSTER_OK) return closed;

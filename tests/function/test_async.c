@@ -207,7 +207,7 @@ static void what_a_call_refuses_is_refused_at_once(void **state) {
     assert_refused(muster_function_call_async(t.f, &in, 1, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, &pending), MUSTER_SHAPE_MISMATCH,
                    "output 'y'");
     muster_call_options_init(&options);
-    options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = (int64_t[]){ROWS}, .index_count = 1};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = (int64_t[]){ROWS}, .index_count = 1};
     assert_refused(muster_function_call_async(t.f, &in, 1, &out, 1, &options, &pending), MUSTER_OUT_OF_RANGE, "below the 12 rows");
     assert_null(pending);
     atomic_store(&t.closed, false);
@@ -320,7 +320,7 @@ static void the_tensors_options_and_selections_are_copied(void **state) {
         atomic_store(&t.closed, true);
         assert_ok(send(&t, x, &other, NULL, &first));
         muster_call_options_init(&options);
-        options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = 2};
+        options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = 2};
         muster_tensor in = muster_f32(x, ROWS), out = muster_f32(&y);
         assert_ok(muster_function_call_async(t.f, &in, 1, &out, 1, &options, &pending));
         memset(&in, 0xff, sizeof in);

@@ -90,7 +90,7 @@ static void staging_buffers_are_not_filled_before_they_are_free(void **state) {
         options.slices = 1 + (int64_t)fixture_random(&seed, 9);
         if (kind & 2) {
             count = 1 + (int64_t)fixture_random(&seed, ROWS);
-            options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = count};
+            options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = count};
         }
         muster_tensor in = muster_f32(x, ROWS, COLUMNS);
         in.strides[0] = stride;
@@ -129,7 +129,7 @@ static void a_repeated_call_finds_all_its_memory(void **state) {
     assert_ok(muster_function_output(f, "s", MUSTER_F32, 0, MUSTER_SUM));
     muster_call_options_init(&options);
     options.slices = 5;
-    options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = rows, .index_count = ROWS};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = rows, .index_count = ROWS};
     for (int call = 0; call < 4; call++) {
         const int64_t allocations = mst_memory_count();
         assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS, COLUMNS)}, 1,

@@ -196,7 +196,7 @@ static void slices_come_after_programs(void **state) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.slices = 7;
-    options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = indices, .index_count = N};
+    options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = indices, .index_count = N};
     for (int round = 0; round < 5; round++) {
         memset(y, 0, N * sizeof *y);
         assert_ok(muster_function_call(function, in, 1, out, 1, &options));

@@ -31,13 +31,13 @@ static void choose_batch(example *e, uint64_t *state) {
     muster_selection *batch = &e->options.batch;
     e->count = e->rows;
     batch->kind = (int32_t)fixture_random(state, 4);
-    if (batch->kind == MUSTER_COUNT) {
+    if (batch->kind == MUSTER_SELECT_COUNT) {
         batch->stop = e->count = 1 + fixture_random(state, (uint32_t)e->rows);
-    } else if (batch->kind == MUSTER_RANGE) {
+    } else if (batch->kind == MUSTER_SELECT_RANGE) {
         batch->start = fixture_random(state, (uint32_t)e->rows);
         batch->stop = batch->start + 1 + fixture_random(state, (uint32_t)(e->rows - batch->start));
         e->count = batch->stop - batch->start;
-    } else if (batch->kind == MUSTER_LIST) {
+    } else if (batch->kind == MUSTER_SELECT_LIST) {
         e->count = 1 + fixture_random(state, ROWS_MAX);
         for (int64_t i = 0; i < e->count; i++) e->indices[i] = fixture_random(state, (uint32_t)e->rows);
         batch->indices = e->indices;
@@ -59,7 +59,9 @@ static void choose(example *e, uint64_t *state) {
 
 static int64_t row_of(const example *e, int64_t position) {
     const muster_selection *batch = &e->options.batch;
-    return batch->kind == MUSTER_LIST ? e->indices[position] : batch->kind == MUSTER_RANGE ? batch->start + position : position;
+    return batch->kind == MUSTER_SELECT_LIST    ? e->indices[position]
+           : batch->kind == MUSTER_SELECT_RANGE ? batch->start + position
+                                                : position;
 }
 
 /* The plain loop: rows [begin, end) of the selection, column c. */

@@ -126,7 +126,7 @@ static void a_minibatch_input_is_indexed_from_the_start_of_the_batch(void **unus
         assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
         muster_call_options options;
         muster_call_options_init(&options);
-        options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 100, .stop = 200};
+        options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 100, .stop = 200};
         assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1000), muster_f32(weight, 100)}, 2,
                                        (muster_tensor[]){muster_f32(&y)}, 1, &options));
         assert_float_equal(y, expected, 0);
@@ -219,22 +219,23 @@ static void replica_batch_chooses_rows_of_sliceable_variables_in_each_worker(voi
         assert_ok(muster_variable_create(runtime, "v", value, &v));
         assert_ok(muster_variables_scatter(&v, &value, 1, NULL));
         assert_ok(muster_function_create(runtime, "mean", variable_mean_body, v, &f));
-        assert_ok(muster_function_variable(f, v, MUSTER_READ_SLICEABLE));
+        assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_SLICEABLE));
         assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_AVG));
         muster_call_options options;
         muster_call_options_init(&options);
-        const muster_selection one = {.kind = MUSTER_RANGE, .start = 1, .stop = 3};
+        const muster_selection one = {.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 3};
         options.replica_batch = &one, options.replica_batch_count = 1;
         assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 1 2 and 11 12 */
         assert_float_equal(mean, 6.5f, 1e-6);
-        const muster_selection each[2] = {{.kind = MUSTER_LIST, .indices = list, .index_count = 4},
-                                          {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
+        const muster_selection each[2] = {{.kind = MUSTER_SELECT_LIST, .indices = list, .index_count = 4},
+                                          {.kind = MUSTER_SELECT_LIST, .indices = list, .index_count = 1}};
         options.replica_batch = each, options.replica_batch_count = 2;
         for (options.slices = 1; options.slices <= 3; options.slices++) {
             assert_ok(muster_function_call(f, NULL, 0, &out, 1, &options)); /* 2 0 0 1 and 12 */
             assert_float_equal(mean, 3.0f, 1e-6);
         }
-        const muster_selection mixed[2] = {{.kind = MUSTER_COUNT, .stop = 1}, {.kind = MUSTER_LIST, .indices = list, .index_count = 1}};
+        const muster_selection mixed[2] = {{.kind = MUSTER_SELECT_COUNT, .stop = 1},
+                                           {.kind = MUSTER_SELECT_LIST, .indices = list, .index_count = 1}};
         options.replica_batch = mixed, options.slices = 1;
         assert_refused(muster_function_call(f, NULL, 0, &out, 1, &options), MUSTER_INVALID_ARGUMENT, "selections of one kind");
         fixture_close(runtime);

@@ -71,20 +71,21 @@ REFUSAL(no_input_tensor, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_
 REFUSAL(device_memory_of_another_rank, MUSTER_INVALID_ARGUMENT, "expected host memory, received memory of device 1", t.in[0].device = 1)
 REFUSAL(zero_slices, MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1", t.options.slices = -1)
 REFUSAL(index_out_of_range, MUSTER_OUT_OF_RANGE, "4",
-        t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = too_large, .index_count = 2})
+        t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = too_large, .index_count = 2})
 REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1",
-        t.options.batch = (muster_selection){.kind = MUSTER_LIST, .indices = negative, .index_count = 2})
-REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selection){.kind = MUSTER_LIST, .index_count = 2})
-REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5", t.options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 1, .stop = 5})
+        t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = negative, .index_count = 2})
+REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .index_count = 2})
+REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5",
+        t.options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5})
 REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables",
         t.options.replica_batch = &t.options.batch, t.options.replica_batch_count = 1)
 REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT, "struct_size of muster_call_options: expected 96", t.options.struct_size = 0)
 
 static void an_empty_batch_is_refused(void **unused) {
     (void)unused;
-    const muster_selection empty[] = {{.kind = MUSTER_COUNT, .stop = 0},
-                                      {.kind = MUSTER_RANGE, .start = 2, .stop = 2},
-                                      {.kind = MUSTER_LIST, .indices = too_large, .index_count = 0}};
+    const muster_selection empty[] = {{.kind = MUSTER_SELECT_COUNT, .stop = 0},
+                                      {.kind = MUSTER_SELECT_RANGE, .start = 2, .stop = 2},
+                                      {.kind = MUSTER_SELECT_LIST, .indices = too_large, .index_count = 0}};
     for (size_t i = 0; i < 3; i++) {
         world t;
         open_world(&t, "host");

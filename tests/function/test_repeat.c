@@ -65,7 +65,7 @@ static muster_status call(world *t, const call_kind *kind) {
     muster_call_options options;
     muster_call_options_init(&options);
     options.slices = kind->slices;
-    if (kind->batch) options.batch = (muster_selection){.kind = MUSTER_RANGE, .start = 1, .stop = kind->rows};
+    if (kind->batch) options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = kind->rows};
     if (!kind->wants_sum) out[0] = muster_tensor_none();
     if (!kind->wants_gathered) out[2] = muster_tensor_none();
     const muster_call_options *given = kind->slices == 1 && !kind->batch ? NULL : &options;

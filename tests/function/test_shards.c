@@ -27,18 +27,18 @@ static const example examples[] = {
     {"one row", 1, 1, {0}, false},
     {"slices", ROWS, 3, {0}, false},
     {"more slices than rows", 9, 4, {0}, false},
-    {"the first rows", ROWS, 1, {.kind = MUSTER_COUNT, .stop = 123}, false},
-    {"a range", ROWS, 2, {.kind = MUSTER_RANGE, .start = 77, .stop = 444}, false},
-    {"a list", ROWS, 1, {.kind = MUSTER_LIST, .indices = chosen, .index_count = sizeof chosen / sizeof *chosen}, false},
-    {"a list in slices", ROWS, 3, {.kind = MUSTER_LIST, .indices = chosen, .index_count = sizeof chosen / sizeof *chosen}, true},
+    {"the first rows", ROWS, 1, {.kind = MUSTER_SELECT_COUNT, .stop = 123}, false},
+    {"a range", ROWS, 2, {.kind = MUSTER_SELECT_RANGE, .start = 77, .stop = 444}, false},
+    {"a list", ROWS, 1, {.kind = MUSTER_SELECT_LIST, .indices = chosen, .index_count = sizeof chosen / sizeof *chosen}, false},
+    {"a list in slices", ROWS, 3, {.kind = MUSTER_SELECT_LIST, .indices = chosen, .index_count = sizeof chosen / sizeof *chosen}, true},
     {"weights", ROWS, 1, {0}, true},
     {"weights and slices", ROWS, 4, {0}, true},
 };
 
 static int64_t selected(const example *e) {
     const muster_selection *batch = &e->batch;
-    if (batch->kind == MUSTER_LIST) return batch->index_count;
-    return batch->kind == MUSTER_ALL ? e->rows : batch->stop - batch->start;
+    if (batch->kind == MUSTER_SELECT_LIST) return batch->index_count;
+    return batch->kind == MUSTER_SELECT_ALL ? e->rows : batch->stop - batch->start;
 }
 
 /* What the body sees of itself. With as many devices as shards and without the mode it sees the

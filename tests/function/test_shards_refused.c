@@ -33,7 +33,7 @@ static muster_status try_call(int shards, plan p, muster_runtime **runtime) {
     assert_ok(muster_function_input(f, "x", p.dtype, 1, MUSTER_SCATTER));
     assert_ok(muster_function_output(f, "y", p.dtype, 0, p.mode));
     if (p.update) assert_ok(muster_function_update(f, v, p.update));
-    if (p.written) assert_ok(muster_function_variable(f, v, MUSTER_READ_WRITE));
+    if (p.written) assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_WRITE));
     assert_ok(muster_function_set_shards_together(f, p.together));
     return muster_function_call(f, (muster_tensor[]){muster_tensor_make(p.dtype, x, 1, (int64_t[]){8})}, 1,
                                 (muster_tensor[]){muster_tensor_make(p.dtype, &y, 0, NULL)}, 1, NULL);
@@ -140,7 +140,7 @@ static void variables_cannot_say_whose_rows_are_taken_together(void **unused) {
     float values[3] = {1, 2, 3};
     assert_ok(muster_variable_create(runtime, "v", muster_f32(values, 3), &v));
     assert_ok(muster_function_create(runtime, "f", body, NULL, &f));
-    assert_ok(muster_function_variable(f, v, MUSTER_READ_SLICEABLE));
+    assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_SLICEABLE));
     assert_ok(muster_function_set_shards_together(f, 1));
     assert_refused(muster_function_call(f, NULL, 0, NULL, 0, NULL), MUSTER_UNSUPPORTED, "expected a scattered input");
     fixture_close(runtime);

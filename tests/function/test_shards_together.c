@@ -127,7 +127,7 @@ static void a_variable_written_in_place_has_the_same_bits_everywhere(void **unus
             setting s = {.op = MUSTER_SUM};
             assert_ok(muster_variable_create(runtime, "total", muster_f32((float *)start, COLUMNS), &s.total));
             muster_function *f = make(runtime, MUSTER_F32, &s);
-            assert_ok(muster_function_variable(f, s.total, MUSTER_READ_WRITE));
+            assert_ok(muster_function_variable(f, s.total, MUSTER_USE_READ_WRITE));
             for (int step = 0; step < 3; step++)
                 assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, ROWS, COLUMNS)}, 1,
                                                (muster_tensor[]){muster_f32(y, COLUMNS), muster_f32(copied, ROWS, COLUMNS)}, 2, NULL));

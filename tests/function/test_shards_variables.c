@@ -41,7 +41,7 @@ static void open_world(world *t, const char *backend, int devices, int shards) {
     assert_ok(muster_function_update(t->f, t->first, MUSTER_MASTER));
     assert_ok(muster_function_update(t->f, t->largest, MUSTER_MAX));
     assert_ok(muster_function_update(t->f, t->counted, MUSTER_SUM));
-    assert_ok(muster_function_variable(t->f, t->table, MUSTER_READ_SLICEABLE));
+    assert_ok(muster_function_variable(t->f, t->table, MUSTER_USE_READ_SLICEABLE));
 }
 
 typedef struct result {
@@ -93,13 +93,13 @@ static void updates_and_sliceable_variables_do_as_on_as_many_devices(void **unus
 
 static void one_replica_batch_serves_every_shard(void **unused) {
     (void)unused;
-    compare(&(muster_selection){.kind = MUSTER_RANGE, .start = 3, .stop = 50}, 1);
+    compare(&(muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 3, .stop = 50}, 1);
 }
 
 static void replica_batch_may_choose_for_each_shard(void **unused) {
     (void)unused;
     muster_selection each[SHARDS];
-    for (int s = 0; s < SHARDS; s++) each[s] = (muster_selection){.kind = MUSTER_RANGE, .start = s, .stop = 20 + 5 * s};
+    for (int s = 0; s < SHARDS; s++) each[s] = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = s, .stop = 20 + 5 * s};
     compare(each, SHARDS);
 }
 
@@ -108,7 +108,7 @@ static void replica_batch_for_each_device_is_refused(void **unused) {
     world t;
     float x[ROWS] = {0}, y, z;
     muster_call_options options;
-    const muster_selection each[2] = {{.kind = MUSTER_ALL}, {.kind = MUSTER_ALL}};
+    const muster_selection each[2] = {{.kind = MUSTER_SELECT_ALL}, {.kind = MUSTER_SELECT_ALL}};
     open_world(&t, "host", 2, SHARDS);
     muster_call_options_init(&options);
     options.replica_batch = each;
@@ -142,7 +142,7 @@ static void every_shard_has_the_rows_of_the_variable(void **unused) {
             int64_t numbers[6][3];
             assert_ok(muster_variable_create(runtime, "v", muster_f32(values, 5), &v));
             assert_ok(muster_function_create(runtime, "f", sum_table, v, &f));
-            assert_ok(muster_function_variable(f, v, MUSTER_READ_SLICEABLE));
+            assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_SLICEABLE));
             assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
             assert_ok(muster_function_output(f, "numbers", MUSTER_I64, 2, MUSTER_GATHER));
             assert_ok(muster_function_call(f, NULL, 0, (muster_tensor[]){muster_f32(&y), muster_i64(numbers, 6, 3)}, 2, NULL));

@@ -183,7 +183,7 @@ static void slices_cover_every_row_of_a_sliceable_variable(void **unused) {
         assert_ok(muster_variable_create(runtime, "v", muster_f32(ones, 8), &v));
         assert_ok(muster_function_create(runtime, "f", sum_variable, v, &f));
         assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
-        assert_ok(muster_function_variable(f, v, MUSTER_READ_SLICEABLE));
+        assert_ok(muster_function_variable(f, v, MUSTER_USE_READ_SLICEABLE));
         assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
         for (options.slices = 1; options.slices <= 4; options.slices++) {
             assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, (muster_tensor[]){muster_f32(&y)}, 1, &options));

@@ -55,7 +55,7 @@ static int close_all(void **state) {
 
 /* Creates a kernel, runs it, and says whether it came from the cache. */
 static bool found_and_right(const char *source) {
-    static const int32_t types[] = {MUSTER_BUFFER};
+    static const int32_t types[] = {MUSTER_PARAMETER_BUFFER};
     muster_runtime *runtime = kernel_open("host:1");
     muster_kernel *kernel;
     int32_t value;

@@ -48,17 +48,19 @@ static muster_status ask_schedule(muster_worker *w, const muster_tensor *in, mus
     const asked *a = user;
     static const int64_t sizes[] = {1, 2, 255, 256, 257, 1000003, INT64_C(1) << 40, INT64_MAX};
     muster_grid grid;
-    MUSTER_TRY(muster_kernel_schedule(w, a->kernel, 0, &grid));
+    MUSTER_TRY(muster_kernel_suggest_grid(w, a->kernel, 0, &grid));
     if (grid.dims != 1 || grid.groups[0] != 0) return muster_fail(MUSTER_USER, "no elements want no groups");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        MUSTER_TRY(muster_kernel_schedule(w, a->kernel, sizes[i], &grid));
+        MUSTER_TRY(muster_kernel_suggest_grid(w, a->kernel, sizes[i], &grid));
         if (grid.groups[0] < 1 || grid.groups[0] > a->limits.groups_in[0]) return muster_fail(MUSTER_USER, "groups beyond the limits");
         if (grid.threads[0] < 1 || grid.threads[0] > a->limits.threads) return muster_fail(MUSTER_USER, "threads beyond the limits");
         if (grid.groups[0] - 1 > sizes[i] / grid.threads[0]) return muster_fail(MUSTER_USER, "groups without work");
     }
-    if (muster_kernel_schedule(w, a->kernel, -1, &grid) != MUSTER_OUT_OF_RANGE) return muster_fail(MUSTER_USER, "-1 elements are too few");
-    if (muster_kernel_schedule(w, a->kernel, 1, NULL) != MUSTER_INVALID_ARGUMENT) return muster_fail(MUSTER_USER, "no place for the grid");
-    return muster_kernel_schedule(w, NULL, 1, &grid) == MUSTER_INVALID_ARGUMENT ? MUSTER_OK : muster_fail(MUSTER_USER, "no kernel");
+    if (muster_kernel_suggest_grid(w, a->kernel, -1, &grid) != MUSTER_OUT_OF_RANGE)
+        return muster_fail(MUSTER_USER, "-1 elements are too few");
+    if (muster_kernel_suggest_grid(w, a->kernel, 1, NULL) != MUSTER_INVALID_ARGUMENT)
+        return muster_fail(MUSTER_USER, "no place for the grid");
+    return muster_kernel_suggest_grid(w, NULL, 1, &grid) == MUSTER_INVALID_ARGUMENT ? MUSTER_OK : muster_fail(MUSTER_USER, "no kernel");
 }
 
 static void the_schedule_keeps_to_the_limits(void **state) {

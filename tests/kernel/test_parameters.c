@@ -28,7 +28,7 @@ static void every_scalar_arrives(void **state) {
     assert_ok(muster_kernel_call_elements(
         kernel, 1, 0,
         ARGUMENTS(muster_argument_buffer(o.view), muster_argument_int(MUSTER_I8, -1), muster_argument_int(MUSTER_U8, 255),
-                  muster_argument_int(MUSTER_I16, -32768), muster_argument_int(MUSTER_USHORT, 65535),
+                  muster_argument_int(MUSTER_I16, -32768), muster_argument_int(MUSTER_PARAMETER_USHORT, 65535),
                   muster_argument_int(MUSTER_I32, INT32_MIN), muster_argument_int(MUSTER_U32, UINT32_MAX),
                   muster_argument_int(MUSTER_I64, i64), muster_argument_bits(MUSTER_U64, u64), muster_argument_size(UINT64_C(1) << 33),
                   muster_argument_ssize(-(INT64_C(1) << 33)), muster_argument_int(MUSTER_BOOL, 1), muster_argument_buffer(r.view),
@@ -95,14 +95,14 @@ static void values_are_converted(void **state) {
     assert_int_equal(muster_argument_int(MUSTER_BF16, 257).bits, 0x4380);
     assert_int_equal(muster_argument_int(MUSTER_F32, 3).bits, 0x40400000);
     assert_int_equal(muster_argument_float(MUSTER_I32, -7).bits, (uint64_t)-7);
-    assert_int_equal(muster_argument_float(MUSTER_SIZE, 0x1p63).bits, UINT64_C(1) << 63);
+    assert_int_equal(muster_argument_float(MUSTER_PARAMETER_SIZE, 0x1p63).bits, UINT64_C(1) << 63);
     assert_int_equal(muster_argument_float(MUSTER_BOOL, 1).bits, 1);
-    assert_int_equal(muster_argument_float(MUSTER_SSIZE, -0x1p63).bits, UINT64_C(1) << 63);
+    assert_int_equal(muster_argument_float(MUSTER_PARAMETER_SSIZE, -0x1p63).bits, UINT64_C(1) << 63);
 }
 
 /* What a type does not hold is refused where it would be used. */
 static void refused_value(int32_t type, muster_argument argument, const char *text) {
-    const int32_t types[] = {MUSTER_BUFFER, MUSTER_SIZE, type};
+    const int32_t types[] = {MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, type};
     muster_kernel *kernel;
     char source[100];
     snprintf(source, sizeof source, "KERNEL void fill(GLOBAL_MEM ga_int *x, ga_size n, %s v) {}",

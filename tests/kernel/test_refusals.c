@@ -17,7 +17,7 @@ static int close_all(void **state) {
     return 0;
 }
 
-static const int32_t of_fill[] = {MUSTER_BUFFER, MUSTER_SIZE, MUSTER_I32};
+static const int32_t of_fill[] = {MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_I32};
 static const char good[] = "KERNEL void fill(GLOBAL_MEM ga_int *x, ga_size n, ga_int value) { MUSTER_EACH(i, n) x[i] = value; }\n";
 
 static muster_status create(const char *name, const char *source, const muster_kernel_options *options, muster_kernel **kernel) {
@@ -67,7 +67,7 @@ static void what_create_is_given_is_checked(void **state) {
     (void)state;
     muster_kernel *kernel;
     muster_kernel_options options;
-    int32_t types[MUSTER_KERNEL_PARAMETERS_MAX + 1] = {MUSTER_BUFFER};
+    int32_t types[MUSTER_KERNEL_PARAMETERS_MAX + 1] = {MUSTER_PARAMETER_BUFFER};
     assert_refused(muster_kernel_create(NULL, "fill", good, of_fill, 3, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
                    "muster_kernel_create: runtime: expected a runtime");
     assert_refused(muster_kernel_create(runtime, "fill", good, of_fill, 3, NULL, NULL), MUSTER_INVALID_ARGUMENT,
@@ -220,19 +220,23 @@ static void declared_types_are_compared_with_the_text(void **state) {
         int32_t types[3];
         const char *message;
     } wrong[] = {
-        {{MUSTER_SIZE, MUSTER_BUFFER, MUSTER_F32},
-         "parameters[0] of kernel 'q': expected MUSTER_BUFFER, as the source has it, received ga_size"},
-        {{MUSTER_BUFFER, MUSTER_BUFFER, MUSTER_F32},
+        {{MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER, MUSTER_F32},
+         "parameters[0] of kernel 'q': expected MUSTER_PARAMETER_BUFFER, as the source has it, received ga_size"},
+        {{MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_BUFFER, MUSTER_F32},
          "parameters[1] of kernel 'q': expected ga_size, as the source has it, received buffer"},
-        {{MUSTER_BUFFER, MUSTER_I32, MUSTER_F32}, "parameters[1] of kernel 'q': expected ga_size, as the source has it, received i32"},
-        {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_F64}, "parameters[2] of kernel 'q': expected f32, as the source has it, received f64"},
-        {{MUSTER_BUFFER, MUSTER_SIZE, MUSTER_I32}, "parameters[2] of kernel 'q': expected f32, as the source has it, received i32"},
+        {{MUSTER_PARAMETER_BUFFER, MUSTER_I32, MUSTER_F32},
+         "parameters[1] of kernel 'q': expected ga_size, as the source has it, received i32"},
+        {{MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_F64},
+         "parameters[2] of kernel 'q': expected f32, as the source has it, received f64"},
+        {{MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_I32},
+         "parameters[2] of kernel 'q': expected f32, as the source has it, received i32"},
     };
     muster_kernel *kernel;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_refused(muster_kernel_create(runtime, "q", text, wrong[i].types, 3, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
                        wrong[i].message);
-    assert_ok(muster_kernel_create(runtime, "q", text, (const int32_t[]){MUSTER_BUFFER, MUSTER_U64, MUSTER_F32}, 3, NULL, &kernel));
+    assert_ok(
+        muster_kernel_create(runtime, "q", text, (const int32_t[]){MUSTER_PARAMETER_BUFFER, MUSTER_U64, MUSTER_F32}, 3, NULL, &kernel));
     assert_ok(muster_kernel_destroy(kernel));
 }
 
@@ -255,7 +259,7 @@ static void a_device_has_local_memory_for_the_text(void **state) {
     assert_refused(muster_kernel_create(runtime, "q",
                                         "KERNEL void q(GLOBAL_MEM ga_float *x) { LOCAL_MEM ga_float big[10000000]; big[LID_0] = x[0]; "
                                         "local_barrier(); x[1] = big[0]; }",
-                                        (const int32_t[]){MUSTER_BUFFER}, 1, NULL, &kernel),
+                                        (const int32_t[]){MUSTER_PARAMETER_BUFFER}, 1, NULL, &kernel),
                    MUSTER_UNAVAILABLE, "bytes of local memory that the device has, received a text with 40000000");
 }
 
@@ -266,7 +270,7 @@ static void a_buffer_behind_a_macro_is_no_number(void **state) {
     muster_kernel *kernel;
     assert_refused(muster_kernel_create(runtime, "q",
                                         "#define P GLOBAL_MEM ga_float *\n#define N ga_size\nKERNEL void q(N n, P a) { a[0] = n; }",
-                                        (const int32_t[]){MUSTER_BUFFER, MUSTER_SIZE}, 2, NULL, &kernel),
+                                        (const int32_t[]){MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE}, 2, NULL, &kernel),
                    MUSTER_INVALID_ARGUMENT, "parameter 0: expected a buffer, as declared, received a text with a scalar there");
 }
 

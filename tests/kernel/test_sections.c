@@ -26,7 +26,7 @@ static void a_kernel_has_a_name_types_and_code(void **state) {
     assert_ok(read("#section kernels\n\n#kernel k : *, size, ssize, float32 :\nfirst\n  second\n"));
     assert_int_equal(file.count, 1);
     const mst_section_kernel *k = &file.kernels[0];
-    const int32_t types[] = {MUSTER_BUFFER, MUSTER_SIZE, MUSTER_SSIZE, MUSTER_F32};
+    const int32_t types[] = {MUSTER_PARAMETER_BUFFER, MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_SSIZE, MUSTER_F32};
     assert_string_equal(k->name, "k");
     assert_int_equal(k->parameter_count, 4);
     assert_memory_equal(k->parameters, types, sizeof types);
@@ -107,9 +107,26 @@ static void types_are_numpys(void **state) {
     (void)state;
     assert_ok(read("#section kernels\n#kernel k : float16, f2, float32, f4, float64, f8, int8, i1, uint8, int16, uint16, int32, uint32, "
                    "int64, i8, uint64, u8, bool, <f4, bfloat16 :\n"));
-    const int32_t types[] = {MUSTER_F16, MUSTER_F16, MUSTER_F32, MUSTER_F32,    MUSTER_F64, MUSTER_F64, MUSTER_I8,
-                             MUSTER_I8,  MUSTER_U8,  MUSTER_I16, MUSTER_USHORT, MUSTER_I32, MUSTER_U32, MUSTER_I64,
-                             MUSTER_I64, MUSTER_U64, MUSTER_U64, MUSTER_BOOL,   MUSTER_F32, MUSTER_BF16};
+    const int32_t types[] = {MUSTER_F16,
+                             MUSTER_F16,
+                             MUSTER_F32,
+                             MUSTER_F32,
+                             MUSTER_F64,
+                             MUSTER_F64,
+                             MUSTER_I8,
+                             MUSTER_I8,
+                             MUSTER_U8,
+                             MUSTER_I16,
+                             MUSTER_PARAMETER_USHORT,
+                             MUSTER_I32,
+                             MUSTER_U32,
+                             MUSTER_I64,
+                             MUSTER_I64,
+                             MUSTER_U64,
+                             MUSTER_U64,
+                             MUSTER_BOOL,
+                             MUSTER_F32,
+                             MUSTER_BF16};
     assert_int_equal(file.kernels[0].parameter_count, sizeof types / sizeof *types);
     assert_memory_equal(file.kernels[0].parameters, types, sizeof types);
     refused_kernel("#kernel k : *, foo :",

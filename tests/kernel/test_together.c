@@ -17,7 +17,7 @@ enum { THREADS = 4 };
 static void equal_texts_with_other_parameters_are_two_kernels(void **state) {
     (void)state;
     muster_runtime *runtime = kernel_open("host:1");
-    static const int32_t narrow[] = {MUSTER_BUFFER, MUSTER_I32}, wide[] = {MUSTER_BUFFER, MUSTER_I64};
+    static const int32_t narrow[] = {MUSTER_PARAMETER_BUFFER, MUSTER_I32}, wide[] = {MUSTER_PARAMETER_BUFFER, MUSTER_I64};
     /* The declarations decide which arguments are taken, also where the texts are equal. */
     const kernel_text *text = kernel_text_find("same_name");
     muster_kernel *first, *second, *third;

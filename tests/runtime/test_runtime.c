@@ -112,20 +112,22 @@ static void test_registering_memory(void **state) {
     static char memory[4096];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         muster_runtime *runtime = open_text(cases[i].devices);
-        assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
+        assert_ok(muster_runtime_register_memory(runtime, memory + 1024, 1024));
         assert_int_equal(mst_discrete_pinned(), on_gpus() ? 0 : cases[i].locks);
-        assert_refused(muster_runtime_register(runtime, memory + 2047, 1), MUSTER_INVALID_ARGUMENT, "of which a part is in the 1024 bytes");
-        assert_refused(muster_runtime_register(runtime, memory, 4096), MUSTER_INVALID_ARGUMENT, "expected memory that is not registered");
-        assert_refused(muster_runtime_unregister(runtime, memory), MUSTER_INVALID_ARGUMENT, "expected one that is registered");
-        assert_refused(muster_runtime_register(runtime, NULL, 1), MUSTER_INVALID_ARGUMENT, "received NULL");
-        assert_refused(muster_runtime_register(runtime, memory, 0), MUSTER_INVALID_ARGUMENT, "received 0");
-        assert_refused(muster_runtime_register(NULL, memory, 1), MUSTER_INVALID_ARGUMENT, "runtime");
-        assert_ok(muster_runtime_register(runtime, memory, 1024));
-        assert_ok(muster_runtime_register(runtime, memory + 2048, 1));
+        assert_refused(muster_runtime_register_memory(runtime, memory + 2047, 1), MUSTER_INVALID_ARGUMENT,
+                       "of which a part is in the 1024 bytes");
+        assert_refused(muster_runtime_register_memory(runtime, memory, 4096), MUSTER_INVALID_ARGUMENT,
+                       "expected memory that is not registered");
+        assert_refused(muster_runtime_unregister_memory(runtime, memory), MUSTER_INVALID_ARGUMENT, "expected one that is registered");
+        assert_refused(muster_runtime_register_memory(runtime, NULL, 1), MUSTER_INVALID_ARGUMENT, "received NULL");
+        assert_refused(muster_runtime_register_memory(runtime, memory, 0), MUSTER_INVALID_ARGUMENT, "received 0");
+        assert_refused(muster_runtime_register_memory(NULL, memory, 1), MUSTER_INVALID_ARGUMENT, "runtime");
+        assert_ok(muster_runtime_register_memory(runtime, memory, 1024));
+        assert_ok(muster_runtime_register_memory(runtime, memory + 2048, 1));
         assert_int_equal(mst_discrete_pinned(), on_gpus() ? 0 : 3 * cases[i].locks);
-        assert_ok(muster_runtime_unregister(runtime, memory + 1024));
+        assert_ok(muster_runtime_unregister_memory(runtime, memory + 1024));
         assert_int_equal(mst_discrete_pinned(), on_gpus() ? 0 : 2 * cases[i].locks);
-        assert_ok(muster_runtime_register(runtime, memory + 1024, 1024));
+        assert_ok(muster_runtime_register_memory(runtime, memory + 1024, 1024));
         assert_ok(muster_runtime_close(runtime)); /* unlocks what is left */
         assert_int_equal(mst_discrete_pinned(), 0);
     }
@@ -137,12 +139,12 @@ static void test_memory_that_a_device_cannot_lock_is_not_registered(void **state
     static char memory[64];
     muster_runtime *runtime = open_text("discrete:2");
     mst_memory_fail_at(2); /* the list of ranges, then the first device; the list is there the second time */
-    assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
+    assert_int_equal(muster_runtime_register_memory(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
     mst_memory_fail_at(2); /* the second device */
-    assert_int_equal(muster_runtime_register(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
+    assert_int_equal(muster_runtime_register_memory(runtime, memory, sizeof memory), MUSTER_OUT_OF_MEMORY);
     mst_memory_fail_at(0);
     assert_int_equal(mst_discrete_pinned(), 0);
-    assert_ok(muster_runtime_register(runtime, memory, sizeof memory));
+    assert_ok(muster_runtime_register_memory(runtime, memory, sizeof memory));
     assert_ok(muster_runtime_close(runtime));
 }
 

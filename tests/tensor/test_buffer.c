@@ -13,7 +13,7 @@ static muster_buffer *make(muster_dtype dtype, int32_t ndim, double oversize) {
 /* A buffer of f32 that holds the rows {1, 2}, {3, 4}, {5, 6}. */
 static muster_buffer *make_rows(double oversize) {
     muster_buffer *buffer = make(MUSTER_F32, 2, oversize);
-    assert_ok(muster_buffer_set_value(buffer, muster_f32(((float[]){1, 2, 3, 4, 5, 6}), 3, 2), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_f32(((float[]){1, 2, 3, 4, 5, 6}), 3, 2), MUSTER_CAST_SAFE));
     return buffer;
 }
 
@@ -65,7 +65,7 @@ static void set_value_takes_shape_and_a_copy(void **state) {
     (void)state;
     float values[] = {1, 2, 3, 4, 5, 6};
     muster_buffer *buffer = make(MUSTER_F32, 2, 1);
-    assert_ok(muster_buffer_set_value(buffer, muster_f32(values, 2, 3), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_f32(values, 2, 3), MUSTER_CAST_SAFE));
     values[0] = 99;
     check_contents(buffer, 2, 3, (float[]){1, 2, 3, 4, 5, 6});
     assert_int_equal((uintptr_t)muster_buffer_tensor(buffer).data % 64, 0);
@@ -76,7 +76,7 @@ static void set_value_reads_strided_values(void **state) {
     (void)state;
     const float values[] = {1, 2, 3, 4, 5, 6};
     muster_buffer *buffer = make(MUSTER_F32, 2, 1);
-    assert_ok(muster_buffer_set_value(buffer, muster_tensor_transpose(muster_f32(values, 2, 3)), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_tensor_transpose(muster_f32(values, 2, 3)), MUSTER_CAST_SAFE));
     check_contents(buffer, 3, 2, (float[]){1, 4, 2, 5, 3, 6});
     muster_buffer_destroy(buffer);
 }
@@ -84,7 +84,7 @@ static void set_value_reads_strided_values(void **state) {
 static void set_value_upcasts(void **state) {
     (void)state;
     muster_buffer *buffer = make(MUSTER_F32, 2, 1);
-    assert_ok(muster_buffer_set_value(buffer, muster_u8(((uint8_t[]){7, 255}), 1, 2), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_u8(((uint8_t[]){7, 255}), 1, 2), MUSTER_CAST_SAFE));
     check_contents(buffer, 1, 2, (float[]){7, 255});
     muster_buffer_destroy(buffer);
 }
@@ -93,8 +93,8 @@ static void a_lossy_cast_is_refused_and_changes_nothing(void **state) {
     (void)state;
     muster_buffer *buffer = make_rows(1);
     void *data = muster_buffer_tensor(buffer).data;
-    assert_refused(muster_buffer_set_value(buffer, muster_f64(((double[]){8, 9}), 1, 2), MUSTER_CAST_UPCAST), MUSTER_DTYPE_MISMATCH,
-                   "expected a dtype that f32 holds without loss (or MUSTER_CAST_FORCE), received f64");
+    assert_refused(muster_buffer_set_value(buffer, muster_f64(((double[]){8, 9}), 1, 2), MUSTER_CAST_SAFE), MUSTER_DTYPE_MISMATCH,
+                   "expected a dtype that f32 holds without loss (or MUSTER_CAST_UNSAFE), received f64");
     check_contents(buffer, 3, 2, (float[]){1, 2, 3, 4, 5, 6});
     assert_ptr_equal(muster_buffer_tensor(buffer).data, data);
     muster_buffer_destroy(buffer);
@@ -103,7 +103,7 @@ static void a_lossy_cast_is_refused_and_changes_nothing(void **state) {
 static void a_forced_cast_converts(void **state) {
     (void)state;
     muster_buffer *buffer = make(MUSTER_U8, 1, 1);
-    assert_ok(muster_buffer_set_value(buffer, muster_f32(((float[]){1.9f, -3, 300, NAN}), 4), MUSTER_CAST_FORCE));
+    assert_ok(muster_buffer_set_value(buffer, muster_f32(((float[]){1.9f, -3, 300, NAN}), 4), MUSTER_CAST_UNSAFE));
     assert_memory_equal(muster_buffer_tensor(buffer).data, ((uint8_t[]){1, 0, 255, 0}), 4);
     muster_buffer_destroy(buffer);
 }
@@ -125,12 +125,12 @@ static void set_value_refuses_what_does_not_fit(void **state) {
 static void a_buffer_can_take_a_view_of_itself(void **state) {
     (void)state;
     muster_buffer *buffer = make_rows(1);
-    assert_ok(muster_buffer_set_value(buffer, muster_tensor_slice(muster_buffer_tensor(buffer), 1, 3), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_tensor_slice(muster_buffer_tensor(buffer), 1, 3), MUSTER_CAST_SAFE));
     check_contents(buffer, 2, 2, (float[]){3, 4, 5, 6});
     muster_tensor view = muster_buffer_tensor(buffer), reversed = view;
     reversed.strides[0] = -2;
     reversed.byte_offset += 2 * 4;
-    assert_ok(muster_buffer_set_value(buffer, reversed, MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, reversed, MUSTER_CAST_SAFE));
     check_contents(buffer, 2, 2, (float[]){5, 6, 3, 4});
     muster_buffer_destroy(buffer);
 }
@@ -140,7 +140,7 @@ static void a_scalar_buffer_holds_one_value(void **state) {
     double value = 2.5;
     muster_buffer *buffer = make(MUSTER_F64, 0, 1);
     assert_refused(mst_tensor_check(muster_buffer_tensor(buffer), "test", "view"), MUSTER_INVALID_ARGUMENT, "received NULL");
-    assert_ok(muster_buffer_set_value(buffer, muster_f64(&value), MUSTER_CAST_UPCAST));
+    assert_ok(muster_buffer_set_value(buffer, muster_f64(&value), MUSTER_CAST_SAFE));
     assert_true(*(double *)muster_buffer_tensor(buffer).data == 2.5);
     assert_refused(muster_buffer_set_length(buffer, 1), MUSTER_INVALID_ARGUMENT, "at least 1 dimension");
     muster_buffer_free_memory(buffer);
@@ -225,10 +225,10 @@ static void free_memory_empties_and_leaves_it_usable(void **state) {
 static muster_status live_through(muster_buffer **buffer) {
     const float values[] = {1, 2, 3, 4, 5, 6};
     MUSTER_TRY(muster_buffer_create(MUSTER_F64, 2, 1, buffer));
-    MUSTER_TRY(muster_buffer_set_value(*buffer, muster_f32(values, 2, 2), MUSTER_CAST_UPCAST));
+    MUSTER_TRY(muster_buffer_set_value(*buffer, muster_f32(values, 2, 2), MUSTER_CAST_SAFE));
     MUSTER_TRY(muster_buffer_set_length(*buffer, 3));
-    MUSTER_TRY(muster_buffer_set_value(*buffer, muster_tensor_transpose(muster_f32(values, 1, 6)), MUSTER_CAST_UPCAST));
-    return muster_buffer_set_value(*buffer, muster_tensor_transpose(muster_f32(((float[12]){0}), 2, 6)), MUSTER_CAST_UPCAST);
+    MUSTER_TRY(muster_buffer_set_value(*buffer, muster_tensor_transpose(muster_f32(values, 1, 6)), MUSTER_CAST_SAFE));
+    return muster_buffer_set_value(*buffer, muster_tensor_transpose(muster_f32(((float[12]){0}), 2, 6)), MUSTER_CAST_SAFE);
 }
 
 static void every_allocation_can_fail(void **state) {

@@ -138,9 +138,9 @@ static void test_scatter(void **state) {
     float x[20];
     const int64_t list[] = {9, 0, 0, 4, 7};
     const muster_selection selections[] = {{0},
-                                           {.kind = MUSTER_COUNT, .stop = 7},
-                                           {.kind = MUSTER_RANGE, .start = 3, .stop = 10},
-                                           {.kind = MUSTER_LIST, .indices = list, .index_count = 5}};
+                                           {.kind = MUSTER_SELECT_COUNT, .stop = 7},
+                                           {.kind = MUSTER_SELECT_RANGE, .start = 3, .stop = 10},
+                                           {.kind = MUSTER_SELECT_LIST, .indices = list, .index_count = 5}};
     const int64_t counts[] = {10, 7, 7, 5};
     for (int i = 0; i < 20; i++) x[i] = (float)(i / 2);
     for (int m = 0; m < MACHINES; m++) {
@@ -181,14 +181,18 @@ static void test_refused_selections(void **state) {
         muster_status code;
         const char *message;
     } cases[] = {
-        {{.kind = MUSTER_LIST, .indices = high, .index_count = 2}, MUSTER_OUT_OF_RANGE, "below the 10 rows, received 10 at position 1"},
-        {{.kind = MUSTER_LIST, .indices = negative, .index_count = 3}, MUSTER_OUT_OF_RANGE, "received a negative one: -1 at position 2"},
-        {{.kind = MUSTER_LIST, .indices = high, .index_count = 0}, MUSTER_INVALID_ARGUMENT, "received an empty list"},
-        {{.kind = MUSTER_LIST, .index_count = 2}, MUSTER_INVALID_ARGUMENT, "received NULL with index_count 2"},
-        {{.kind = MUSTER_COUNT, .stop = 11}, MUSTER_OUT_OF_RANGE, "within the 10 rows, received [0, 11)"},
-        {{.kind = MUSTER_COUNT, .stop = 0}, MUSTER_INVALID_ARGUMENT, "the empty range [0, 0)"},
-        {{.kind = MUSTER_RANGE, .start = -1, .stop = 3}, MUSTER_OUT_OF_RANGE, "received [-1, 3)"},
-        {{.kind = MUSTER_RANGE, .start = 4, .stop = 3}, MUSTER_INVALID_ARGUMENT, "the empty range [4, 3)"},
+        {{.kind = MUSTER_SELECT_LIST, .indices = high, .index_count = 2},
+         MUSTER_OUT_OF_RANGE,
+         "below the 10 rows, received 10 at position 1"},
+        {{.kind = MUSTER_SELECT_LIST, .indices = negative, .index_count = 3},
+         MUSTER_OUT_OF_RANGE,
+         "received a negative one: -1 at position 2"},
+        {{.kind = MUSTER_SELECT_LIST, .indices = high, .index_count = 0}, MUSTER_INVALID_ARGUMENT, "received an empty list"},
+        {{.kind = MUSTER_SELECT_LIST, .index_count = 2}, MUSTER_INVALID_ARGUMENT, "received NULL with index_count 2"},
+        {{.kind = MUSTER_SELECT_COUNT, .stop = 11}, MUSTER_OUT_OF_RANGE, "within the 10 rows, received [0, 11)"},
+        {{.kind = MUSTER_SELECT_COUNT, .stop = 0}, MUSTER_INVALID_ARGUMENT, "the empty range [0, 0)"},
+        {{.kind = MUSTER_SELECT_RANGE, .start = -1, .stop = 3}, MUSTER_OUT_OF_RANGE, "received [-1, 3)"},
+        {{.kind = MUSTER_SELECT_RANGE, .start = 4, .stop = 3}, MUSTER_INVALID_ARGUMENT, "the empty range [4, 3)"},
         {{.kind = 9}, MUSTER_INVALID_ARGUMENT, "received 9"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
