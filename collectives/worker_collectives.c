@@ -44,8 +44,13 @@ static muster_status check_no_group(const entrance *e, const char *what) {
     return mst_error(MUSTER_BAD_STATE, "%s: %s: expected no open group, received one of %s", e->where, what, own_text(e, own_name));
 }
 
+/* Messages from transports and devices do not know which function was called. */
+static muster_status ended(const entrance *e, muster_status status) {
+    return __builtin_expect(status == MUSTER_OK, 1) ? status : mst_collective_error(e->where, status);
+}
+
 static muster_status submit(const entrance *e, mst_request request) {
-    if (__builtin_expect(!group_open(e), 1)) return mst_communicator_run(e->communicator, e->worker, &request, 1);
+    if (__builtin_expect(!group_open(e), 1)) return ended(e, mst_communicator_run(e->communicator, e->worker, &request, 1));
     mst_group *group = &e->communicator->members[e->rank].group;
     if (group->count == MST_GROUP_REQUESTS)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: expected at most %d collectives in a group, received one more", e->where,
@@ -407,7 +412,7 @@ muster_status muster_worker_group_end(muster_worker *worker, muster_communicator
     entrance e;
     MUSTER_TRY(enter(&e, "muster_worker_group_end", worker, communicator));
     if (!group_open(&e)) return mst_error(MUSTER_BAD_STATE, "%s: communicator: expected an open group, received none", e.where);
-    return mst_group_end(e.communicator, worker);
+    return ended(&e, mst_group_end(e.communicator, worker));
 }
 
 muster_status muster_worker_split(muster_worker *worker, muster_communicator *communicator, int32_t color, int32_t key,
@@ -418,7 +423,7 @@ muster_status muster_worker_split(muster_worker *worker, muster_communicator *co
     MUSTER_TRY(check_no_group(&e, "communicator"));
     MUSTER_TRY(check_not_per_shard(&e));
     *part = NULL;
-    return mst_communicator_split(e.communicator, worker, color, key, part);
+    return ended(&e, mst_communicator_split(e.communicator, worker, color, key, part));
 }
 
 muster_status muster_worker_release(muster_worker *worker, muster_communicator *part) {

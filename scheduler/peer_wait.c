@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 static const mst_worker_state *peer_of(const mst_peer_wait *m) { return &m->worker->pool->states[m->peer]; }
@@ -43,6 +44,12 @@ muster_status mst_peer_wait_aborted(muster_worker *worker, const mst_team *team,
 static const char *own_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { return mst_team_rank_text(m->team, m->worker->rank, text); }
 static const char *peer_text(const mst_peer_wait *m, char text[MST_RANK_TEXT]) { return mst_team_rank_text(m->team, m->peer, text); }
 
+/* Inside of a sentence a public function is named without its prefix. */
+static const char *short_name(const mst_peer_wait *m) {
+    static const char prefix[] = "muster_worker_";
+    return strncmp(m->what, prefix, sizeof prefix - 1) == 0 ? m->what + sizeof prefix - 1 : m->what;
+}
+
 static const char *tag_text(const mst_peer_wait *m, char text[32]) {
     text[0] = 0;
     if (m->message_tag >= 0) snprintf(text, 32, " with tag %" PRId64, m->message_tag);
@@ -53,7 +60,7 @@ static muster_status stop_reason(const mst_peer_wait *m) {
     if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
     char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
     mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->action,
-              m->what, tag_text(m, tag), own_text(m, own_name));
+              short_name(m), tag_text(m, tag), own_text(m, own_name));
     mst_pool_abort(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }
@@ -92,7 +99,7 @@ static void warn(const mst_peer_wait *m, int64_t waited_ns) {
     const mst_pool *pool = m->worker->pool;
     char line[240], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
     snprintf(line, sizeof(line), "muster: %s has waited %.3g s in %.60s #%" PRIu64 " for %s; the workers did last:", own_text(m, own_name),
-             (double)waited_ns * 1e-9, m->what, m->worker->sequence, peer_text(m, peer));
+             (double)waited_ns * 1e-9, short_name(m), m->worker->sequence, peer_text(m, peer));
     mst_report_workers(pool, line);
 }
 
@@ -102,7 +109,7 @@ static muster_status give_up(mst_peer_wait *m, int64_t waited_ns) {
     peer_text(m, peer);
     mst_recorder_last(&peer_of(m)->worker.recorder, last, sizeof(last));
     mst_error(MUSTER_TIMEOUT, "%s: %s waited %.3g s for %s, which made no progress; %s did last: %s; %s waits for %s%s #%" PRIu64, m->what,
-              own_name, (double)waited_ns * 1e-9, peer, peer, last, own_name, m->what, tag_text(m, tag), m->worker->sequence);
+              own_name, (double)waited_ns * 1e-9, peer, peer, last, own_name, short_name(m), tag_text(m, tag), m->worker->sequence);
     mst_pool_abort(m->worker, MUSTER_TIMEOUT);
     m->timed_out = true;
     return MUSTER_TIMEOUT;

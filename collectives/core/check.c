@@ -11,6 +11,34 @@ const char *mst_collective_name(mst_collective collective) {
     return names[collective];
 }
 
+const char *mst_request_function(const mst_request *r) {
+    static const char *const names[MST_COLLECTIVE_COUNT] = {[MST_ALL_REDUCE] = "muster_worker_all_reduce",
+                                                            [MST_ALL_REDUCE_AXPY] = "muster_worker_all_reduce_axpy",
+                                                            [MST_REDUCE] = "muster_worker_reduce",
+                                                            [MST_BROADCAST] = "muster_worker_broadcast",
+                                                            [MST_ALL_GATHER] = "muster_worker_all_gather",
+                                                            [MST_GATHER] = "muster_worker_gather",
+                                                            [MST_SCATTER] = "muster_worker_scatter",
+                                                            [MST_REDUCE_SCATTER] = "muster_worker_reduce_scatter",
+                                                            [MST_ALL_TO_ALL] = "muster_worker_all_to_all",
+                                                            [MST_BARRIER] = "muster_worker_barrier",
+                                                            [MST_END_OF_BODY] = "end of the body",
+                                                            [MST_SPLIT] = "muster_worker_split",
+                                                            [MST_GROUP] = "muster_worker_group_end",
+                                                            [MST_SEND] = "muster_worker_send",
+                                                            [MST_RECV] = "muster_worker_recv"};
+    if (mst_request_momentum(r)) return "muster_worker_all_reduce_momentum";
+    if (mst_request_is_uneven(r)) return "muster_worker_all_to_all_uneven";
+    return r->collective == MST_ALL_REDUCE && r->shards != 1 ? "muster_worker_all_reduce_shards" : names[r->collective];
+}
+
+muster_status mst_collective_error(const char *function, muster_status status) {
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    if (strncmp(message, "muster_", 7) == 0) return status;
+    return mst_error(status, "%s: %.900s", function, message);
+}
+
 static int64_t compared_count(const mst_request *r) {
     switch (r->collective) {
     case MST_REDUCE:
@@ -74,7 +102,7 @@ static muster_status check_sum(const muster_communicator *communicator, const ms
     if (sum == total) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of %s: expected %lld elements, the sum of all ranks' %ss, received %lld",
-                     mst_collective_name(view->requests[0]->collective), what, mst_member_text(communicator, owner, member), (long long)sum,
+                     mst_request_function(view->requests[0]), what, mst_member_text(communicator, owner, member), (long long)sum,
                      of_inputs ? "input" : "output", (long long)total);
 }
 
@@ -86,8 +114,7 @@ static muster_status check_in_place(const muster_communicator *communicator, con
     if (q->place == 0 || q->place - 1 == expected) return MUSTER_OK;
     char member[MST_RANK_TEXT];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: in place on %s: expected its part to begin at byte %lld, received byte %lld",
-                     mst_collective_name(q->collective), mst_member_text(communicator, r, member), (long long)expected,
-                     (long long)(q->place - 1));
+                     mst_request_function(q), mst_member_text(communicator, r, member), (long long)expected, (long long)(q->place - 1));
 }
 
 static muster_status check_parts(const muster_communicator *communicator, const mst_view *view, int32_t first, int32_t last) {
@@ -104,7 +131,8 @@ static muster_status check_shards(const mst_view *view) {
     int64_t shards = 0;
     for (int32_t r = 0; r < view->size; r++) shards += view->requests[r]->shards;
     return shards > 0 ? MUSTER_OK
-                      : mst_error(MUSTER_SHAPE_MISMATCH, "all_reduce: expected at least one shard on all ranks together, received none");
+                      : mst_error(MUSTER_SHAPE_MISMATCH,
+                                  "muster_worker_all_reduce_shards: expected at least one shard on all ranks together, received none");
 }
 
 muster_status mst_check_heads(const muster_communicator *communicator, const mst_view *view) {
@@ -112,9 +140,11 @@ muster_status mst_check_heads(const muster_communicator *communicator, const mst
     for (int32_t r = 1; r < view->size; r++) {
         if (__builtin_expect(same_head(first, view->requests[r]), 1)) continue;
         char here[REQUEST_TEXT], there[REQUEST_TEXT], one[MST_RANK_TEXT], zero[MST_RANK_TEXT];
-        return mst_error(MUSTER_INVALID_ARGUMENT, "collective mismatch: %s %s %s, %s %s %s", mst_member_text(communicator, r, one),
-                         verb_of(view->requests[r]), request_text(communicator, view->requests[r], here),
-                         mst_member_text(communicator, 0, zero), verb_of(first), request_text(communicator, first, there));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: collective mismatch: %s %s %s, %s %s %s",
+                         mst_request_function(first->collective == MST_END_OF_BODY ? view->requests[r] : first),
+                         mst_member_text(communicator, r, one), verb_of(view->requests[r]),
+                         request_text(communicator, view->requests[r], here), mst_member_text(communicator, 0, zero), verb_of(first),
+                         request_text(communicator, first, there));
     }
     int32_t root = first->root;
     switch (first->collective) {
@@ -144,7 +174,8 @@ muster_status mst_check_counts(const muster_communicator *communicator, const ms
             int64_t sent = view->requests[from]->send_counts[to], expected = view->requests[to]->recv_counts[from];
             if (sent == expected) continue;
             char sender[MST_RANK_TEXT], receiver[MST_RANK_TEXT];
-            return mst_error(MUSTER_SHAPE_MISMATCH, "all_to_all: %s sends %lld elements to %s, which expects %lld from it",
+            return mst_error(MUSTER_SHAPE_MISMATCH,
+                             "muster_worker_all_to_all_uneven: %s sends %lld elements to %s, which expects %lld from it",
                              mst_member_text(communicator, from, sender), (long long)sent, mst_member_text(communicator, to, receiver),
                              (long long)expected);
         }

@@ -46,7 +46,7 @@ static int32_t sort_requests(const mst_request *requests, mst_request *sorted, i
  * be in groups. */
 muster_status mst_batch_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
     if (count == 1 && !mst_request_is_message(requests)) return mst_rendezvous_run(communicator, worker, requests, NULL, 1);
-    MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_collective_name(count == 1 ? requests->collective : MST_GROUP)));
+    MUSTER_TRY(mst_refuse_aborted(communicator, worker, count == 1 ? mst_request_function(requests) : "muster_worker_group_end"));
     MUSTER_TRY(mst_messages_check(communicator, worker, requests, count));
     if (count == 1) return mst_message_run(communicator, worker, requests);
     mst_request *sorted = requests + MST_GROUP_REQUESTS, *array = sorted + MST_GROUP_REQUESTS;

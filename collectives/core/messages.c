@@ -56,7 +56,7 @@ static muster_status send_one(const mst_mail *m, const mst_request *request) {
     MUSTER_TRY(fill(m, request, &message));
     MUSTER_TRY(before_posting(m));
     uint64_t tag = post(m, &message, 1);
-    MUSTER_TRY(mst_box_wait_taken(m->communicator->team, m->worker, request->root, tag, "send", request->tag));
+    MUSTER_TRY(mst_box_wait_taken(m->communicator->team, m->worker, request->root, tag, "muster_worker_send", request->tag));
     return after_taken(m, request->root);
 }
 
@@ -64,7 +64,8 @@ static muster_status send_one(const mst_mail *m, const mst_request *request) {
 
 static muster_status refuse(const mst_mail *m, int32_t from, const mst_request *wanted, const mst_message *offered) {
     char own_name[MST_RANK_TEXT], sender[MST_RANK_TEXT];
-    return mst_error(MUSTER_INVALID_ARGUMENT, "recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_worker_recv: %s expected %lld %s with tag %lld from %s, which waits to send %lld %s with tag %lld",
                      mst_member_text(m->communicator, m->rank, own_name), (long long)wanted->output_count, muster_dtype_name(wanted->dtype),
                      (long long)wanted->tag, mst_member_text(m->communicator, from, sender), (long long)offered->count,
                      muster_dtype_name(offered->dtype), (long long)offered->tag);
@@ -108,7 +109,7 @@ static muster_status receive_from(const mst_mail *m, int32_t from, int64_t tag, 
     for (int32_t left = 1; left > 0;) {
         mst_post box;
         offer o;
-        MUSTER_TRY(mst_box_wait_post(team, m->worker, from, "recv", tag, &box));
+        MUSTER_TRY(mst_box_wait_post(team, m->worker, from, "muster_worker_recv", tag, &box));
         memcpy(&o, box.payload, sizeof o);
         MUSTER_TRY(mst_box_read_begin(team, m->worker, from, box.tag));
         muster_status status = take_offered(m, from, &o, requests, count, &left);
@@ -161,16 +162,16 @@ static const mst_request *partner_of(const mst_request *requests, int32_t count,
 static muster_status check_pair(const mst_request *sent, const mst_request *received) {
     if (sent->dtype != received->dtype || sent->input_count != received->output_count)
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "recv: output: expected %lld %s as the rank sends to itself with tag %lld, received %lld %s",
+                         "muster_worker_recv: output: expected %lld %s as the rank sends to itself with tag %lld, received %lld %s",
                          (long long)sent->input_count, muster_dtype_name(sent->dtype), (long long)sent->tag,
                          (long long)received->output_count, muster_dtype_name(received->dtype));
     int64_t bytes = mst_message_bytes(sent);
     const char *from = sent->input, *to = received->output;
     if (bytes == 0 || from == to || from + bytes <= to || to + bytes <= from) return MUSTER_OK;
-    return mst_error(
-        MUSTER_INVALID_ARGUMENT,
-        "recv: output: expected the memory that the rank sends to itself with tag %lld, or memory apart from it, received an overlap",
-        (long long)sent->tag);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_worker_recv: output: expected the memory that the rank sends to itself with tag %lld, or memory apart from "
+                     "it, received an overlap",
+                     (long long)sent->tag);
 }
 
 /* No other rank can send or receive a message of a rank to itself, so without its other side it
@@ -187,8 +188,8 @@ muster_status mst_messages_check(const muster_communicator *communicator, const 
         if (!partner)
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: %s: expected a %s with tag %lld in the same group, since it is a message to itself, received none",
-                             mst_collective_name(request->collective), mst_member_text(communicator, rank, own_name),
-                             sends ? "recv" : "send", (long long)request->tag);
+                             mst_request_function(request), mst_member_text(communicator, rank, own_name), sends ? "recv" : "send",
+                             (long long)request->tag);
         if (sends) MUSTER_TRY(check_pair(request, partner));
     }
     return MUSTER_OK;
@@ -201,7 +202,7 @@ static muster_status begin_group(const mst_mail *m, const mst_request *requests,
     if (m->member->messages) return MUSTER_OK;
     size_t size = MST_GROUP_REQUESTS * sizeof *m->member->messages;
     m->member->messages = mst_alloc(size);
-    return m->member->messages ? MUSTER_OK : mst_out_of_memory("group: its messages", (int64_t)size);
+    return m->member->messages ? MUSTER_OK : mst_out_of_memory("muster_worker_group_end: its messages", (int64_t)size);
 }
 
 /* Orders the messages by receiver; those to one receiver keep the order of the group. */
@@ -253,12 +254,14 @@ muster_status mst_messages_finish(muster_communicator *communicator, muster_work
     /* Abort now, so that the receivers learn of the failure: this rank cannot return while one of
      * them may still read its messages. */
     if (status != MUSTER_OK) {
+        mst_collective_error("muster_worker_group_end", status);
         mst_pool_abort(worker, status);
         mst_error_save(message);
     }
     for (int32_t begin = 0; begin < m.member->message_count; begin = end_of_receiver(m.member, begin)) {
         const mst_message *first = &m.member->messages[begin];
-        muster_status taken = mst_box_wait_taken(communicator->team, worker, first->to, m.member->post_tags[first->to], "send", first->tag);
+        muster_status taken =
+            mst_box_wait_taken(communicator->team, worker, first->to, m.member->post_tags[first->to], "muster_worker_send", first->tag);
         if (taken == MUSTER_OK) taken = after_taken(&m, first->to);
         if (status == MUSTER_OK && taken != MUSTER_OK) {
             status = taken;

@@ -69,7 +69,7 @@ static muster_status check(const mst_batch *b) {
 static muster_status leave(const mst_batch *b, muster_status status) {
     char message[MST_MESSAGE_SIZE];
     if (status != MUSTER_OK) mst_error_save(message);
-    muster_status left = mst_team_leave(b->communicator->team, b->worker, b->tag, b->name);
+    muster_status left = mst_team_leave(b->communicator->team, b->worker, b->tag, b->function);
     return status != MUSTER_OK ? mst_error_restore(status, message) : left;
 }
 
@@ -132,7 +132,7 @@ static muster_status serve_shared(mst_batch *b, bool *again) {
 
 static muster_status arrive_and_serve(mst_batch *b, const mst_transport *exclusive, bool *again) {
     mst_team_arrive(b->communicator->team, b->worker, b->tag);
-    muster_status status = mst_team_wait_all(b->communicator->team, b->worker, b->tag, b->name);
+    muster_status status = mst_team_wait_all(b->communicator->team, b->worker, b->tag, b->function);
     /* members that have seen all arrivals may already be at work */
     if (__builtin_expect(status != MUSTER_OK, 0)) return leave(b, status);
     b->view = view_of_lines(b);
@@ -142,21 +142,21 @@ static muster_status arrive_and_serve(mst_batch *b, const mst_transport *exclusi
     return exclusive->finish ? exclusive->finish(b) : MUSTER_OK;
 }
 
-muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *name) {
+muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *function) {
     if (__builtin_expect(!mst_pool_aborted(worker), 1)) return MUSTER_OK;
     char own_name[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was aborted", name,
+    return mst_error(MUSTER_ABORTED, "%s: %s entered it after the call was aborted", function,
                      mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 
 static muster_status run_once(mst_batch *b, mst_request *array, const mst_transport *exclusive, bool *again) {
-    MUSTER_TRY(mst_refuse_aborted(b->communicator, b->worker, b->name));
+    MUSTER_TRY(mst_refuse_aborted(b->communicator, b->worker, b->function));
     b->tag = mst_team_tag(b->communicator->team, b->worker);
     mst_request *line = (mst_request *)mst_team_flag_line(b->communicator->team, b->rank, b->tag)->payload;
     b->offered = b->count == 1 ? line : array;
     muster_status status = prepare(b, exclusive);
     /* the others wait for an arrival that will not come */
-    if (status != MUSTER_OK) return mst_pool_abort(b->worker, status), status;
+    if (status != MUSTER_OK) return mst_pool_abort(b->worker, mst_collective_error(b->function, status)), status;
     if (b->count > 1) *line = (mst_request){.collective = MST_GROUP, .root = -1, .input_count = b->count, .input = array};
     uint64_t event =
         mst_record_begin(&b->worker->recorder, MST_EVENT_COLLECTIVE, b->name, b->worker->sequence, mst_request_input_bytes(b->requests));
@@ -183,7 +183,8 @@ muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worke
                    .requests = requests,
                    .count = count,
                    .rank = rank,
-                   .name = mst_collective_name(collective)};
+                   .name = mst_collective_name(collective),
+                   .function = mst_request_function(count == 1 ? requests : &(mst_request){.collective = MST_GROUP})};
     bool again = false;
     b.winners = count == 1 ? &b.winner : b.member->group.winners;
     if (!is_shared(communicator, requests, count)) return run_once(&b, array, exclusive, &again);

@@ -10,7 +10,7 @@ muster_status mst_rendezvous_run(muster_communicator *communicator, muster_worke
 /* Returns MUSTER_ABORTED if the run is aborted. In an aborted run a rank must not write its flag
  * line or its mailboxes again, because other ranks may still be reading them. A rank that waits for
  * no other rank learns from this call that the others have given up. */
-muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *name);
+muster_status mst_refuse_aborted(const muster_communicator *communicator, muster_worker *worker, const char *function);
 
 /* check.c: do the requests of all ranks match? Every rank computes the same answer.
  * mst_check_counts also reads the other ranks' arrays of an uneven all_to_all, so it must run

@@ -84,6 +84,13 @@ static inline int64_t mst_request_output_bytes(const mst_request *r) {
     return r->output ? r->output_count * muster_dtype_size(r->dtype) : 0;
 }
 
+/* "all_reduce", as in the recorder and inside messages. */
 const char *mst_collective_name(mst_collective collective);
+/* The public function that made the request, with which messages begin: "muster_worker_all_reduce".
+ * The end of a body belongs to no function: "end of the body". */
+const char *mst_request_function(const mst_request *request);
+/* Puts the function's name before the thread's last error, unless that begins with the name of a
+ * function. Returns status. */
+muster_status mst_collective_error(const char *function, muster_status status);
 
 #endif

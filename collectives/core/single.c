@@ -32,7 +32,7 @@ static bool is_copy(const mst_request *r) {
 }
 
 muster_status mst_single_run(muster_communicator *communicator, muster_worker *worker, mst_request *requests, int32_t count) {
-    MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_collective_name(requests->collective)));
+    MUSTER_TRY(mst_refuse_aborted(communicator, worker, mst_request_function(requests)));
     for (int32_t i = 0; i < count; i++) {
         if (!is_copy(&requests[i])) return mst_batch_run(communicator, worker, requests, count);
     }

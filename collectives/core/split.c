@@ -46,16 +46,16 @@ static const mst_request *line_request(const muster_communicator *communicator, 
 static muster_status hold_rendezvous(muster_communicator *communicator, muster_worker *worker, mst_request request, uint64_t *tag) {
     int32_t rank = mst_communicator_rank(communicator, worker);
     *tag = mst_team_tag(communicator->team, worker);
-    MUSTER_TRY(mst_refuse_aborted(communicator, worker, name));
+    MUSTER_TRY(mst_refuse_aborted(communicator, worker, where));
     memcpy(mst_team_flag_line(communicator->team, rank, *tag)->payload, &request, sizeof request);
     mst_team_arrive(communicator->team, worker, *tag);
-    muster_status status = mst_team_wait_all(communicator->team, worker, *tag, name);
+    muster_status status = mst_team_wait_all(communicator->team, worker, *tag, where);
     /* Another rank may have entered a different collective: it either sees the mismatch or is
      * inside a read section, which must end first. */
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
-        mst_team_leave(communicator->team, worker, *tag, name);
+        mst_team_leave(communicator->team, worker, *tag, where);
         return mst_error_restore(status, message);
     }
     mst_member *own_member = &communicator->members[rank];
@@ -168,7 +168,7 @@ static muster_status join(muster_communicator *communicator, muster_worker *work
         if (request.root >= 0) read_invitations(communicator, line_request(communicator, leader, tag)->input, worker, invitations);
         mst_team_read_end(communicator->team, worker, tag);
     }
-    muster_status left = mst_team_leave(communicator->team, worker, tag, name);
+    muster_status left = mst_team_leave(communicator->team, worker, tag, where);
     if (status == MUSTER_OK) status = left;
     for (int32_t t = 0; status == MUSTER_OK && t < MST_TRANSPORT_COUNT; t++)
         if (invitations[t].size > 0)
@@ -191,7 +191,7 @@ static muster_status take(muster_communicator *communicator, muster_worker *work
     mst_communicator_free(made);
     if (status != MUSTER_OK) return status;
     char own_name[MST_RANK_TEXT];
-    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was aborted", name,
+    return mst_error(MUSTER_ABORTED, "%s: %s was to get its part after the call was aborted", where,
                      mst_team_rank_text(communicator->team, worker->rank, own_name));
 }
 
@@ -218,7 +218,7 @@ static muster_status split(muster_communicator *communicator, muster_worker *wor
 
 muster_status mst_communicator_split(muster_communicator *communicator, muster_worker *worker, int32_t color, int32_t key,
                                      muster_communicator **part) {
-    MUSTER_TRY(mst_refuse_aborted(communicator, worker, name));
+    MUSTER_TRY(mst_refuse_aborted(communicator, worker, where));
     uint64_t event = mst_record_begin(&worker->recorder, MST_EVENT_COLLECTIVE, name, worker->sequence + 1, 0);
     muster_status status = split(communicator, worker, color, key, part);
     mst_record_end(&worker->recorder, event);

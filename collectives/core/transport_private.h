@@ -16,9 +16,10 @@ typedef struct mst_batch {
     mst_request *offered;
     int32_t count, rank;
     uint64_t tag;
-    const char *name;
-    const void *plan; /* an exclusive transport passes it from ends_at_arrival to run */
-    mst_view view;    /* of a single request, after all members have arrived */
+    const char *name;     /* for the recorder */
+    const char *function; /* the public function, for messages */
+    const void *plan;     /* an exclusive transport passes it from ends_at_arrival to run */
+    mst_view view;        /* of a single request, after all members have arrived */
     /* [count] MST_TRANSPORT_*: which of the sharing transports serves each request */
     uint8_t *winners, winner;
 } mst_batch;

@@ -7,7 +7,7 @@ muster_status mst_staging_begin(mst_staging *staging, int64_t bytes) {
     staging->used = 0;
     if (bytes <= staging->capacity) return MUSTER_OK;
     char *grown = mst_alloc_uninitialised((size_t)bytes);
-    if (!grown) return mst_out_of_memory("collective: host memory for copies", bytes);
+    if (!grown) return mst_out_of_memory("host memory for copies", bytes);
     mst_free(staging->memory);
     staging->memory = grown;
     staging->capacity = bytes;

@@ -44,6 +44,7 @@ static void abort_all(mst_nccl_worker *nccl_worker) {
 /* Aborts the run and this worker's communicators because of the thread's last error. */
 static muster_status lose(mst_nccl_worker *nccl_worker, muster_status status) {
     char message[MST_MESSAGE_SIZE];
+    if (nccl_worker->function) mst_collective_error(nccl_worker->function, status);
     mst_error_save(message);
     mst_pool_abort(nccl_worker->worker, status);
     abort_all(nccl_worker);
@@ -185,6 +186,7 @@ static muster_status make_for(mst_nccl_worker *nccl_worker, muster_communicator 
 static muster_status make_task(muster_worker *worker, void *argument) {
     mst_nccl *nccl = argument;
     mst_nccl_worker *nccl_worker = &nccl->workers[worker->rank];
+    nccl_worker->function = NULL; /* the reason why NCCL does not serve begins with NCCL */
     MUSTER_TRY(make_for(nccl_worker, nccl->world));
     for (muster_communicator *part = nccl->world->parts; part; part = part->next) MUSTER_TRY(make_for(nccl_worker, part));
     return MUSTER_OK;
@@ -464,6 +466,7 @@ static muster_status nccl_join(muster_communicator *world, muster_worker *worker
         return lose(nccl_worker, MUSTER_OUT_OF_MEMORY);
     }
     memcpy(&id, invitation->bytes, sizeof id);
+    nccl_worker->function = "muster_worker_split";
     muster_status status = make_handle(nccl_worker, &id, invitation->size, invitation->rank, made);
     if (status == MUSTER_OK)
         *joined = made;

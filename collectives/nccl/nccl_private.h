@@ -24,6 +24,7 @@ typedef struct mst_nccl_worker {
     muster_status (*before)(void *user); /* the interrupt function that the device had before */
     void *before_user;
     mst_device_staging staging;
+    const char *function; /* the public function that calls NCCL, for messages; NULL: none yet */
 } mst_nccl_worker;
 
 /* The state that all communicators of a world share. */

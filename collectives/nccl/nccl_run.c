@@ -384,7 +384,7 @@ static muster_status make_slots(const issue *c, bool *combined) {
     if (c->staging->used + bytes <= c->staging->capacity) return MUSTER_OK;
     if (c->staging->used == 0) return mst_device_staging_begin(c->worker, c->staging, bytes);
     return mst_error(MUSTER_OUT_OF_MEMORY,
-                     "collectives by NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld",
+                     "NCCL on %s: out of memory: expected room for %lld bytes beside %lld that are in use, received %lld",
                      c->worker->device->name, (long long)bytes, (long long)c->staging->used, (long long)c->staging->capacity);
 }
 
@@ -410,11 +410,12 @@ muster_status mst_nccl_run(const mst_batch *batch) {
                      .size = batch->communicator->size,
                      .rank = batch->rank};
     if (!c.handle || !c.handle->comm)
-        return mst_error(MUSTER_ABORTED, "collective: rank %d has lost its NCCL communicator with the call", batch->rank);
+        return mst_error(MUSTER_ABORTED, "%s: rank %d has lost its NCCL communicator with the call", batch->function, batch->rank);
     worker->device->in_flight = true;
     nccl_worker->used = worker->epoch;
+    nccl_worker->function = batch->function;
     muster_status status = issue_all(&c);
     /* The other ranks may be inside NCCL and wait for data that this rank will not send. */
-    if (status != MUSTER_OK) mst_pool_abort(worker, status);
+    if (status != MUSTER_OK) mst_pool_abort(worker, mst_collective_error(batch->function, status));
     return status;
 }

@@ -433,7 +433,7 @@ static void test_what_all_ranks_together_bring(void **state) {
     values_refused_on(misplaced_task, NULL, 2, -1, MUSTER_INVALID_ARGUMENT,
                       "all_gather: in place on rank 1: expected its part to begin at byte 24000, received byte 0");
     values_refused_on(uneven_sum_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH,
-                      "all_to_all: rank 0 sends 2 elements to rank 1, which expects 1 from it");
+                      "muster_worker_all_to_all_uneven: rank 0 sends 2 elements to rank 1, which expects 1 from it");
     values_refused_on(no_shards_task, NULL, 2, -1, MUSTER_SHAPE_MISMATCH,
                       "expected at least one shard on all ranks together, received none");
     values_refused_on(

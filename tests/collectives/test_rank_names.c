@@ -62,7 +62,7 @@ static muster_status wrong_block(muster_worker *w, muster_communicator *part, in
 static void test_both_ends_of_a_wrong_block(void **state) {
     (void)state;
     refused(wrong_block, -1, MUSTER_SHAPE_MISMATCH,
-            "all_to_all: rank 1 (worker 2) sends 1 elements to rank 0 (worker 3), which expects 2 from it");
+            "muster_worker_all_to_all_uneven: rank 1 (worker 2) sends 1 elements to rank 0 (worker 3), which expects 2 from it");
 }
 
 static muster_status rank_1_returns(muster_worker *w, muster_communicator *part, int32_t rank) {
@@ -140,8 +140,8 @@ static void test_a_rank_that_gives_up_is_told_of_a_worker_that_is_no_member(void
     collectives_open(&c, 4, 0);
     assert_refused(collectives_run(&c, told_task, told), MUSTER_USER, "worker 0 fails (rank 0)");
     bool late = strstr(told, "after"); /* had it not begun to wait yet? */
-    assert_string_equal(told, late ? "barrier: rank 0 (worker 3) entered it after the call was aborted"
-                                   : "barrier: rank 0 (worker 3) gave up because worker 0 failed with USER");
+    assert_string_equal(told, late ? "muster_worker_barrier: rank 0 (worker 3) entered it after the call was aborted"
+                                   : "muster_worker_barrier: rank 0 (worker 3) gave up because worker 0 failed with USER");
     collectives_close(&c);
 }
 

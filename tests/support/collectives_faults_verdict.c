@@ -192,10 +192,29 @@ static const char *out_of_memory(const faults_plan *plan, muster_status status, 
     return NULL;
 }
 
+/* Does a message begin as it must? Those of collectives begin with the public function. A body's
+ * end is no function, and a rank may wait for its device outside of collectives, too. */
+static bool is_named(const char *message) {
+    return strncmp(message, "muster_", 7) == 0 || strncmp(message, "end of the body: ", 17) == 0 || strstr(message, " for its device ");
+}
+
+/* A message with USER is the program's own. */
+static const char *unnamed(const faults_plan *plan, muster_status status, const char *message) {
+    for (int32_t r = -1; r < plan->size; r++) {
+        const muster_status code = r < 0 ? status : plan->outcomes[r].status;
+        const char *text = r < 0 ? message : plan->outcomes[r].message;
+        if (code != MUSTER_OK && code != MUSTER_USER && !is_named(text))
+            return complain("the message of rank %d (-1: of the call) does not begin with a function: %s", r, text);
+    }
+    return NULL;
+}
+
 const char *faults_verdict(const faults_plan *plan, muster_status status, const char *message) {
     for (int32_t r = 0; r < plan->size; r++) {
         if (plan->outcomes[r].wrong && !plan->stubborn) return complain("%s", plan->outcomes[r].message);
     }
+    const char *complaint = unnamed(plan, status, message);
+    if (complaint) return complaint;
     if (plan->fault == FAULT_NONE || plan->fault == FAULT_DELAYS) return all_right(plan, status, message);
     if (plan->fault == FAULT_MEMORY) return out_of_memory(plan, status, message);
     if (plan->stubborn) return status == MUSTER_OK ? complain("expected a failure, received OK") : NULL;

@@ -86,6 +86,7 @@ void values_refused_on(mst_task task, void *argument, int32_t host, int64_t fail
     muster_status status = collectives_run(&c, task, argument);
     if (status != code) fail_msg("expected %s with \"%s\", received %s", muster_status_name(code), text, muster_status_name(status));
     if (!strstr(muster_last_error(), text)) fail_msg("\"%s\" lacks \"%s\"", muster_last_error(), text);
+    if (strncmp(muster_last_error(), "muster_", 7) != 0) fail_msg("\"%s\" does not begin with a function", muster_last_error());
     assert_ok(collectives_run(&c, sum_task, NULL));
     collectives_close(&c);
 }
