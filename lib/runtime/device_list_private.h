@@ -27,6 +27,11 @@ muster_status mst_device_list_read(const char *text, const char *source, const i
  * passed over (mst_alloc*). *plural names the hardware of the first backend that this machine seems
  * to have but cannot use, and missed->reason says why it cannot; NULL: there is none. */
 muster_status mst_device_list_default(const char **text, mst_device_probe *missed, const char **plural, char **unused);
+/* pinning.c. Claims the CPUs of the requests for this runtime: those that no other runtime of the
+ * process has, as long as there are some. Errors: OUT_OF_MEMORY. */
+struct muster_runtime;
+muster_status mst_runtime_claim_cpus(struct muster_runtime *runtime, const int32_t *cores, int32_t core_count, mst_device_request *requests,
+                                     int32_t count);
 /* Opens the device and sets its name. */
 muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);
 

@@ -99,7 +99,9 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
         MUSTER_TRY(default_devices(runtime, options, &text));
         source = "the default devices";
     }
-    return mst_device_list_read(text, source, list->cores, core_count, list->requests, &list->count);
+    MUSTER_TRY(mst_device_list_read(text, source, list->cores, core_count, list->requests, &list->count));
+    if (options->no_pinning) return MUSTER_OK;
+    return mst_runtime_claim_cpus(runtime, list->cores, core_count, list->requests, list->count);
 }
 
 /* Logs the pending warnings of the code cache and of the backends. */
@@ -284,6 +286,7 @@ static void dismantle(muster_runtime *runtime) {
         device->table->close(device);
     }
     mst_free(runtime->devices);
+    mst_runtime_release_cpus(runtime);
     mst_free(runtime);
 }
 

@@ -43,6 +43,8 @@ struct muster_runtime {
     /* the id of the process that opened it; a child after fork has another one */
     int32_t process;
     mst_device **devices;
+    int32_t *claimed_cpus; /* pinning.c: a CPU for each device, -1: none; NULL: none claimed */
+    int32_t claimed_count;
     mst_pool *pool;
     void (*log)(void *user, const char *line); /* the program's */
     void *log_user;
@@ -107,6 +109,9 @@ void mst_runtime_release_tensors(muster_runtime *runtime);
 /* The most bytes that a copy packs, or passes through host memory, at once; at least 8. Tests lower
  * it. */
 extern int64_t mst_tensor_copy_chunk;
+
+/* pinning.c. Gives the CPUs back that mst_runtime_claim_cpus has claimed. */
+void mst_runtime_release_cpus(muster_runtime *runtime);
 
 /* spin.c. Reads how long waits may spin. option_ns: spin_ns of the options; where it is 0, the
  * environment variable MUSTER_SPIN_NS counts. Errors: INVALID_ARGUMENT. */

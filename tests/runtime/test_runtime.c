@@ -255,6 +255,34 @@ static void test_length_of_spins(void **state) {
     assert_ok(muster_runtime_close(crowded));
 }
 
+/* Each runtime has one worker. On more than one core the second gets another core than the first,
+ * which the third gets when the first is closed. */
+static void test_runtimes_take_different_cpus(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: it is about the CPUs of workers");
+    char first_name[64], second_name[64];
+    muster_runtime *first = open_text("host:1"), *second = open_text("host:1");
+    snprintf(first_name, sizeof first_name, "%s", muster_runtime_device(first, 0));
+    snprintf(second_name, sizeof second_name, "%s", muster_runtime_device(second, 0));
+    int32_t cpus[2];
+    if (mst_topology_cores(cpus, 2) > 1) assert_string_not_equal(first_name, second_name);
+    assert_ok(muster_runtime_close(first));
+    muster_runtime *third = open_text("host:1");
+    assert_string_equal(muster_runtime_device(third, 0), first_name);
+    muster_runtime *refused = NULL;
+    muster_runtime_options options;
+    muster_runtime_options_init(&options);
+    options.devices = "host:1";
+    options.logical_shards = 2;
+    options.collective_algorithm = "none such"; /* fails when the CPUs have been claimed */
+    assert_refused(muster_runtime_open(&options, &refused), MUSTER_INVALID_ARGUMENT, "none such");
+    assert_ok(muster_runtime_close(second));
+    muster_runtime *fourth = open_text("host:1");
+    assert_string_equal(muster_runtime_device(fourth, 0), second_name);
+    assert_ok(muster_runtime_close(third));
+    assert_ok(muster_runtime_close(fourth));
+}
+
 static void test_thousand_opens_leave_nothing(void **state) {
     (void)state;
     int64_t live = mst_memory_live();
@@ -370,6 +398,7 @@ int main(void) {
         cmocka_unit_test(test_options_of_other_sizes),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_length_of_spins),
+        cmocka_unit_test(test_runtimes_take_different_cpus),
         cmocka_unit_test(test_thousand_opens_leave_nothing),
         cmocka_unit_test(test_every_failing_allocation_of_open),
         cmocka_unit_test(test_close_inside_a_run_is_refused),

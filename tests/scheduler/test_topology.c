@@ -158,6 +158,85 @@ static void affinity_limits_the_cores(void **state) {
     assert_int_equal(cpus[0], last);
 }
 
+/* ---- claims: the CPUs of several runtimes ---- */
+
+static const int32_t four_cores[] = {8, 2, 5, 3};
+
+static void claim(int32_t *cpus, int32_t count) {
+    for (int32_t i = 0; i < count; i++) cpus[i] = four_cores[i % 4];
+    mst_topology_claim(four_cores, 4, cpus, count);
+}
+
+static void claims_of_several_runtimes_take_free_cpus_first(void **state) {
+    (void)state;
+    int32_t a[2], b[1], c[2], d[4], e[2];
+    claim(a, 2);
+    assert_memory_equal(a, ((int32_t[]){8, 2}), sizeof a);
+    claim(b, 1);
+    assert_memory_equal(b, ((int32_t[]){5}), sizeof b);
+    claim(c, 2); /* one is free, then they are shared in order */
+    assert_memory_equal(c, ((int32_t[]){3, 8}), sizeof c);
+    mst_topology_release(b, 1);
+    claim(d, 4); /* 5 has no claim, 2 and 3 have one, 8 has two */
+    assert_memory_equal(d, ((int32_t[]){5, 2, 3, 8}), sizeof d);
+    mst_topology_release(a, 2);
+    mst_topology_release(d, 4);
+    claim(e, 2); /* c has 3 and 8 */
+    assert_memory_equal(e, ((int32_t[]){2, 5}), sizeof e);
+    mst_topology_release(c, 2);
+    mst_topology_release(e, 2);
+    claim(a, 2);
+    assert_memory_equal(a, ((int32_t[]){8, 2}), sizeof a);
+    mst_topology_release(a, 2);
+}
+
+static void workers_that_are_not_pinned_claim_nothing(void **state) {
+    (void)state;
+    int32_t none[3] = {-1, -1, -1}, mixed[3] = {-1, 8, -1}, after[1];
+    mst_topology_claim(four_cores, 4, none, 3);
+    assert_memory_equal(none, ((int32_t[]){-1, -1, -1}), sizeof none);
+    mst_topology_claim(four_cores, 4, mixed, 3);
+    assert_memory_equal(mixed, ((int32_t[]){-1, 8, -1}), sizeof mixed);
+    claim(after, 1);
+    assert_int_equal(after[0], 2);
+    mst_topology_release(after, 1);
+    mst_topology_release(mixed, 3);
+    mst_topology_release(none, 3);
+    claim(after, 1);
+    assert_int_equal(after[0], 8);
+    mst_topology_release(after, 1);
+}
+
+static void several_workers_on_each_cpu_claim_it_as_often(void **state) {
+    (void)state;
+    int32_t eight[8], one[1], two[1];
+    claim(one, 1);
+    claim(eight, 8);
+    assert_memory_equal(eight, ((int32_t[]){2, 5, 3, 8, 2, 5, 3, 8}), sizeof eight);
+    mst_topology_release(one, 1);
+    claim(two, 1);
+    assert_int_equal(two[0], 8);
+    mst_topology_release(two, 1);
+    mst_topology_release(eight, 8);
+}
+
+/* The last CPU that a set can name, and one above it, which no table has. */
+static void cpus_at_the_end_of_the_set_are_claimed_too(void **state) {
+    (void)state;
+    const int32_t cores[] = {CPU_SETSIZE, CPU_SETSIZE - 1, 0};
+    int32_t last[1] = {CPU_SETSIZE - 1}, again[1] = {CPU_SETSIZE - 1};
+    mst_topology_claim(cores + 1, 2, last, 1);
+    assert_int_equal(last[0], CPU_SETSIZE - 1);
+    mst_topology_claim(cores + 1, 2, again, 1);
+    assert_int_equal(again[0], 0);
+    mst_topology_release(last, 1);
+    mst_topology_release(again, 1);
+    int32_t beyond[1] = {CPU_SETSIZE};
+    mst_topology_claim(cores, 3, beyond, 1);
+    assert_int_equal(beyond[0], CPU_SETSIZE);
+    mst_topology_release(beyond, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_cpus_are_read),
@@ -170,6 +249,10 @@ int main(void) {
         cmocka_unit_test(one_cpu_of_each_allowed_core_is_chosen),
         cmocka_unit_test(this_machine_has_cores),
         cmocka_unit_test(affinity_limits_the_cores),
+        cmocka_unit_test(claims_of_several_runtimes_take_free_cpus_first),
+        cmocka_unit_test(workers_that_are_not_pinned_claim_nothing),
+        cmocka_unit_test(several_workers_on_each_cpu_claim_it_as_often),
+        cmocka_unit_test(cpus_at_the_end_of_the_set_are_claimed_too),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
