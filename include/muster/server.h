@@ -102,9 +102,9 @@ static inline void muster_server_options_init(muster_server_options *options) {
  * the initial values. Dtypes: f32, f64, i64, f16 and bf16; the last two are stored in f32 and
  * rounded when received. The name is unique among the runtime's servers. The server lives until it
  * is destroyed or the runtime closes. create waits in the queue behind running calls.
- * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, OVERFLOW, UNSUPPORTED (options of a newer header),
- * SYSTEM (no thread), BAD_STATE (inside a body or a rule, after fork), and errors of a device or of
- * `fill`. Threads: any. */
+ * Errors: INVALID_ARGUMENT, OUT_OF_MEMORY, OVERFLOW, UNSUPPORTED (another dtype, a strided tensor,
+ * options of a newer header), SYSTEM (no thread), BAD_STATE (inside a body or a rule, after fork),
+ * and errors of a device or of `fill`. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values,
                                                                int32_t count, const muster_server_options *options, muster_server **server);
 /* The same with the dtypes, element counts and values of variables. */
@@ -179,8 +179,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_client(muster_worker *wo
  * On a GPU the worker's stream does not stop: a send takes the tensor as the operations before it
  * leave it, and work that the worker issues after a receive is done sees the received values. A
  * value has memory for one send and one receive of each worker in flight; the next one waits.
- * Errors: INVALID_ARGUMENT (unknown rule; wrong element count or dtype, with both), OUT_OF_RANGE
- * (index), BAD_STATE (server destroyed, another thread in this client, a worker's client outside
+ * Errors: INVALID_ARGUMENT (unknown rule, memory of another device), DTYPE_MISMATCH, SHAPE_MISMATCH
+ * (another number of elements), UNSUPPORTED (a strided tensor; a rule that the dtype does not have),
+ * OUT_OF_RANGE (index), BAD_STATE (server destroyed, another thread in this client, a worker's client outside
  * its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the operation itself come from
  * wait, or from here without a handle: errors of a user rule, TIMEOUT, ABORTED (the worker's call
  * was aborted), errors of a device. Threads: the client's. */

@@ -43,7 +43,7 @@ static muster_status downpour_prepare(muster_driver *driver, muster_worker *work
     if (status != MUSTER_OK) return status;
     const uint64_t errors = mst_error_count();
     if (driver->options.local_update)
-        MUSTER_TRY(mst_driver_part_status("local_update",
+        MUSTER_TRY(mst_driver_part_status(driver, "local_update",
                                           driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors));
     else if (!mst_dtype_is_float(value->dtype)) /* floats are negated by the rule that adds them */
         MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));

@@ -48,6 +48,7 @@ struct muster_driver {
     void *widened; /* device memory for one gradient in f32: of the largest f16 or bf16 value; NULL if there is none */
     /* steps: the newest taken, the next integration and the next send; INT64_MAX: never */
     int64_t step, integrate_at, send_at, sent_at; /* sent_at: the step of the last send */
+    const char *where;                            /* the public function that is running, for messages */
     mst_driver_phase phase;                       /* the part that is running */
     int32_t current;                              /* index of the memory that the next integration's fetch fills */
     int32_t filling;                              /* index of the memory that the running fetch fills */
@@ -80,7 +81,7 @@ muster_status mst_driver_wait_receives(muster_driver *driver, int32_t which, boo
 /* parts.c: the parts of a step on rank 0: the program's, or the driver's own. */
 /* The status that a function of the program returned, as a muster_status with a message. errors:
  * mst_error_count() before the call. */
-muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors);
+muster_status mst_driver_part_status(const muster_driver *driver, const char *what, muster_status status, uint64_t errors);
 /* The first worker's copy of its parameters into the server, unless the server has started. */
 muster_status mst_driver_start(muster_driver *driver, const muster_tensor *parameters);
 muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which);

@@ -31,7 +31,7 @@ static muster_status easgd_integrate(muster_driver *driver, muster_worker *worke
 static muster_status easgd_send(muster_driver *driver, muster_worker *worker) {
     (void)worker;
     if (!driver->values[driver->sent].ready)
-        return mst_error(MUSTER_BAD_STATE, "muster_driver_step: the driver's own send: expected its own integrate before it");
+        return mst_error(MUSTER_BAD_STATE, "%s: the driver's own send: expected its own integrate before it", driver->where);
     for (; driver->sent < driver->count; driver->sent++) {
         const int32_t i = driver->sent;
         MUSTER_TRY(muster_client_send(driver->client, i, MUSTER_RULE_ADD_SCALED, driver->alpha, mst_driver_device(driver, i, 0), 0,

@@ -120,16 +120,16 @@ muster_status mst_driver_start(muster_driver *driver, const muster_tensor *param
 }
 
 static muster_status driver_await_start(const muster_driver *driver) {
-    return driver->options.keep_initial ? MUSTER_OK : mst_server_await_start(driver->client, "muster_driver_step");
+    return driver->options.keep_initial ? MUSTER_OK : mst_server_await_start(driver->client, driver->where);
 }
 
 /* ---- the program's, or else these ---- */
 
-muster_status mst_driver_part_status(const char *what, muster_status status, uint64_t errors) {
+muster_status mst_driver_part_status(const muster_driver *driver, const char *what, muster_status status, uint64_t errors) {
     if (status == MUSTER_OK) return status;
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() != errors) return status;
-    return mst_error(status, "muster_driver_step: %s failed with %s and gave no reason", what, muster_status_name(status));
+    return mst_error(status, "%s: %s failed with %s and gave no reason", driver->where, what, muster_status_name(status));
 }
 
 muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int64_t step, int32_t which) {
@@ -138,8 +138,9 @@ muster_status mst_driver_fetch(muster_driver *driver, muster_worker *worker, int
     driver->phase = MST_DRIVER_FETCH;
     driver->filling = which;
     const uint64_t errors = mst_error_count();
-    const muster_status status =
-        parts->fetch ? mst_driver_part_status("fetch", parts->fetch(driver, worker, step, parts->user), errors) : default_fetch(driver);
+    const muster_status status = parts->fetch
+                                     ? mst_driver_part_status(driver, "fetch", parts->fetch(driver, worker, step, parts->user), errors)
+                                     : default_fetch(driver);
     driver->phase = MST_DRIVER_OUTSIDE;
     driver->counts.fetches += status == MUSTER_OK;
     return status;
@@ -153,10 +154,10 @@ muster_status mst_driver_integrate(muster_driver *driver, muster_worker *worker,
     if (status != MUSTER_OK) return status;
     driver->phase = MST_DRIVER_INTEGRATE;
     const uint64_t errors = mst_error_count();
-    status =
-        parts->integrate
-            ? mst_driver_part_status("integrate", parts->integrate(driver, worker, step, parameters, driver->count, parts->user), errors)
-            : driver->kind->integrate(driver, worker, parameters);
+    status = parts->integrate
+                 ? mst_driver_part_status(driver, "integrate",
+                                          parts->integrate(driver, worker, step, parameters, driver->count, parts->user), errors)
+                 : driver->kind->integrate(driver, worker, parameters);
     driver->phase = MST_DRIVER_OUTSIDE;
     driver->counts.integrations += status == MUSTER_OK;
     return status;
@@ -170,9 +171,9 @@ muster_status mst_driver_send(muster_driver *driver, muster_worker *worker, int6
     driver->phase = MST_DRIVER_SEND;
     const uint64_t errors = mst_error_count();
     const muster_status status =
-        parts->send
-            ? mst_driver_part_status("send", parts->send(driver, worker, step, parameters, gradients, driver->count, parts->user), errors)
-            : driver->kind->send(driver, worker);
+        parts->send ? mst_driver_part_status(driver, "send",
+                                             parts->send(driver, worker, step, parameters, gradients, driver->count, parts->user), errors)
+                    : driver->kind->send(driver, worker);
     driver->phase = MST_DRIVER_OUTSIDE;
     if (status != MUSTER_OK) return status;
     /* the driver's own send does so by itself */

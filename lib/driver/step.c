@@ -178,6 +178,7 @@ muster_status muster_driver_step(muster_driver *driver, muster_worker *worker, i
                                  const muster_tensor *gradients, int32_t count, int32_t *integrated) {
     if (integrated) *integrated = 0;
     MUSTER_TRY(step_check(driver, worker, step, parameters, gradients, count));
+    driver->where = where;
     if (step > driver->step) driver->accumulated = 0;
     driver->step = step;
     muster_status status = driver->root ? step_until_integrated(driver, worker, parameters, gradients) : MUSTER_OK;
@@ -202,7 +203,9 @@ static bool step_has_unsent(const muster_driver *driver) {
 }
 
 muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker) {
-    MUSTER_TRY(step_check_worker("muster_driver_flush", driver, worker));
+    static const char flush_name[] = "muster_driver_flush";
+    MUSTER_TRY(step_check_worker(flush_name, driver, worker));
+    driver->where = flush_name;
     if (!driver->root) return MUSTER_OK;
     if (step_has_unsent(driver)) MUSTER_TRY(step_send(driver, worker, NULL, NULL));
     return mst_driver_wait_sends(driver);

@@ -202,13 +202,13 @@ static muster_status client_check_fit(const submission *o, const mst_value *valu
     if (__builtin_expect(client_surely_fits(value, tensor), 1)) return MUSTER_OK;
     MUSTER_TRY(mst_tensor_check(*tensor, o->where, "tensor"));
     if (tensor->dtype != value->dtype)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected %s as in value %" PRId32 ", received %s", o->where,
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: tensor: expected %s as in value %" PRId32 ", received %s", o->where,
                          muster_dtype_name(value->dtype), o->index, muster_dtype_name(tensor->dtype));
     if (muster_tensor_count(*tensor) != value->elements)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected %" PRId64 " elements as in value %" PRId32 ", received %" PRId64,
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: tensor: expected %" PRId64 " elements as in value %" PRId32 ", received %" PRId64,
                          o->where, value->elements, o->index, muster_tensor_count(*tensor));
     if (!mst_tensor_contiguous(*tensor))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected contiguous elements, received strided ones", o->where);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: tensor: expected contiguous elements, received strided ones", o->where);
     return MUSTER_OK;
 }
 
@@ -317,7 +317,7 @@ static muster_status client_find_rule(const muster_client *client, const char *w
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: rule: expected a rule of server '%.200s', received %" PRId32, where, server->name,
                          number);
     if (number == MUSTER_RULE_ADD_SCALED && index >= 0 && index < server->count && !mst_dtype_is_float(server->values[index].dtype))
-        return mst_error(MUSTER_INVALID_ARGUMENT,
+        return mst_error(MUSTER_UNSUPPORTED,
                          "%s: rule: expected a rule for %s, the elements of value %" PRId32 ", received MUSTER_RULE_ADD_SCALED", where,
                          muster_dtype_name(server->values[index].dtype), index);
     return MUSTER_OK;

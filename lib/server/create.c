@@ -20,8 +20,8 @@ static bool server_knows_dtype(muster_dtype dtype) { return mst_dtype_is_float(d
 
 static muster_status server_check_dtype(const mst_creation *c, const char *what, int32_t index, muster_dtype dtype) {
     if (server_knows_dtype(dtype)) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s[%" PRId32 "]: expected f16, bf16, f32, f64 or i64, received %s", c->where, what,
-                     index, muster_dtype_name(dtype));
+    return mst_error(MUSTER_UNSUPPORTED, "%s: %s[%" PRId32 "]: expected f16, bf16, f32, f64 or i64, received %s", c->where, what, index,
+                     muster_dtype_name(dtype));
 }
 
 static muster_status server_check_tensor(const mst_creation *c, int32_t index) {
@@ -34,7 +34,7 @@ static muster_status server_check_tensor(const mst_creation *c, int32_t index) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %s, received device %" PRId32, c->where, what,
                          c->worker ? "host memory or that of the worker's device" : "host memory", device);
     if (!mst_tensor_contiguous(c->tensors[index]))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected contiguous elements, received strided ones", c->where, what);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected contiguous elements, received strided ones", c->where, what);
     return MUSTER_OK;
 }
 
@@ -115,7 +115,7 @@ static muster_status server_open_value(const mst_creation *c, int32_t index) {
     int64_t first = 0;
     for (int32_t s = 0; s < server->shards; s++) {
         const int64_t count = each + (s < more);
-        MUSTER_TRY(mst_shard_open_local(&value->shards[s], value->dtype, first, count));
+        MUSTER_TRY(mst_shard_open_local(&value->shards[s], c->where, value->dtype, first, count));
         first += count;
     }
     return MUSTER_OK;
@@ -131,7 +131,7 @@ static muster_status server_open_workers(const mst_creation *c) {
         client->server = server;
         client->worker = mst_pool_worker(c->runtime->pool, r);
         client->first_shard = r % server->shards;
-        if (!c->worker) MUSTER_TRY(mst_client_staging_open(client, false));
+        if (!c->worker) MUSTER_TRY(mst_client_staging_open(client, c->where, false));
     }
     return MUSTER_OK;
 }
@@ -173,10 +173,10 @@ static muster_status server_build_entered(mst_creation *c) {
 
 static muster_status server_fill_and_list(mst_creation *c) {
     if (c->options.fill)
-        MUSTER_TRY(mst_initial_function(c->server, &c->options));
+        MUSTER_TRY(mst_initial_function(c->server, c->where, &c->options));
     else if (!c->variables)
         MUSTER_TRY(mst_initial_tensors(c->server, c->tensors));
-    MUSTER_TRY(mst_progress_start(c->server, mst_creation_progress_threads(c)));
+    MUSTER_TRY(mst_progress_start(c->server, c->where, mst_creation_progress_threads(c)));
     return mst_server_enlist(c->list, c->server, c->where);
 }
 

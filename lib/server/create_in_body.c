@@ -26,8 +26,8 @@ static muster_status creation_check_worker(const muster_worker *worker, const mu
 
 static muster_status creation_fill_and_list(mst_creation *c) {
     MUSTER_TRY(mst_creation_build(c));
-    if (c->options.fill) MUSTER_TRY(mst_initial_function(c->server, &c->options));
-    MUSTER_TRY(mst_progress_start(c->server, mst_creation_progress_threads(c)));
+    if (c->options.fill) MUSTER_TRY(mst_initial_function(c->server, c->where, &c->options));
+    MUSTER_TRY(mst_progress_start(c->server, c->where, mst_creation_progress_threads(c)));
     return mst_server_enlist(c->list, c->server, c->where);
 }
 
@@ -74,7 +74,7 @@ static muster_status creation_compare(const mst_creation *c) {
 
 static muster_status creation_join(mst_creation *c) {
     MUSTER_TRY(creation_compare(c));
-    MUSTER_TRY(mst_client_staging_open(&c->server->workers[c->worker->rank], true));
+    MUSTER_TRY(mst_client_staging_open(&c->server->workers[c->worker->rank], c->where, true));
     if (!c->options.fill) MUSTER_TRY(mst_initial_of_worker(c->server, c->worker, c->tensors, c->options.initial == MUSTER_INITIAL_OWN));
     return muster_worker_barrier(c->worker, NULL);
 }

@@ -100,7 +100,7 @@ muster_status mst_initial_variables(muster_server *server, muster_variable *cons
 
 /* ---- a function of the user's ---- */
 
-muster_status mst_initial_function(muster_server *server, const muster_server_options *options) {
+muster_status mst_initial_function(muster_server *server, const char *where, const muster_server_options *options) {
     for (int32_t i = 0; i < server->count; i++) {
         const muster_dtype held = mst_dtype_compute(server->values[i].dtype);
         for (int32_t s = 0; s < server->shards; s++) {
@@ -113,8 +113,7 @@ muster_status mst_initial_function(muster_server *server, const muster_server_op
             mst_runtime_callback = callback;
             if (status == MUSTER_OK) continue;
             if (mst_error_count() != errors) return status;
-            return mst_error(status, "muster_server_create: fill: failed with %s for value %d and gave no reason",
-                             muster_status_name(status), (int)i);
+            return mst_error(status, "%s: fill: failed with %s for value %d and gave no reason", where, muster_status_name(status), (int)i);
         }
     }
     return MUSTER_OK;

@@ -33,23 +33,23 @@ static void *progress_main(void *context) {
     }
 }
 
-static muster_status progress_start_thread(muster_server *server) {
+static muster_status progress_start_thread(muster_server *server, const char *where) {
     pthread_t *thread = &server->progress[server->progress_count];
     const int error = mst_memory_refuse() ? EAGAIN : pthread_create(thread, NULL, progress_main, server);
-    if (error) return mst_error(MUSTER_SYSTEM, "muster_server_create: starting a thread that applies operations: %s", strerror(error));
+    if (error) return mst_error(MUSTER_SYSTEM, "%s: starting a thread that applies operations: %s", where, strerror(error));
     pthread_setname_np(*thread, "muster-server");
     server->progress_count++;
     return MUSTER_OK;
 }
 
-muster_status mst_progress_start(muster_server *server, int32_t threads) {
+muster_status mst_progress_start(muster_server *server, const char *where, int32_t threads) {
     muster_status status = MUSTER_OK;
     if (threads == 0) return MUSTER_OK;
     server->progress = mst_alloc((size_t)threads * sizeof *server->progress);
-    if (!server->progress) return mst_out_of_memory("muster_server_create", threads * (int64_t)sizeof *server->progress);
+    if (!server->progress) return mst_out_of_memory(where, threads * (int64_t)sizeof *server->progress);
     /* Signals are delivered to the program's own threads. */
     const sigset_t before = mst_signals_block();
-    while (status == MUSTER_OK && server->progress_count < threads) status = progress_start_thread(server);
+    while (status == MUSTER_OK && server->progress_count < threads) status = progress_start_thread(server, where);
     mst_signals_restore(&before);
     return status;
 }

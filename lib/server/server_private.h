@@ -85,7 +85,7 @@ static inline bool mst_server_oversubscribed(const muster_server *server) {
 }
 
 /* progress.c */
-muster_status mst_progress_start(muster_server *server, int32_t threads);
+muster_status mst_progress_start(muster_server *server, const char *where, int32_t threads);
 void mst_progress_stop(muster_server *server);
 
 /* initial.c: fills the shards, which exist. Of variables: between mst_pool_enter and leave.
@@ -94,7 +94,7 @@ muster_status mst_initial_tensors(muster_server *server, const muster_tensor *va
 muster_status mst_initial_variables(muster_server *server, muster_variable *const *variables, bool per_rank);
 /* In a body: the shard of this worker's rank or, on rank 0 unless per_rank, all shards. */
 muster_status mst_initial_of_worker(muster_server *server, muster_worker *worker, const muster_tensor *values, bool per_rank);
-muster_status mst_initial_function(muster_server *server, const muster_server_options *options);
+muster_status mst_initial_function(muster_server *server, const char *where, const muster_server_options *options);
 /* count values of f16 or bf16, which lie at the end of memory for as many f32: converted in
  * place. */
 void mst_widen_in_place(muster_dtype dtype, void *memory, int64_t count);

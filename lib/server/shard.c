@@ -92,7 +92,7 @@ bool mst_shard_combine(muster_server *server, mst_shard *shard, const mst_node *
 
 /* ---- shards in this process ---- */
 
-muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t first, int64_t count) {
+muster_status mst_shard_open_local(mst_shard *shard, const char *where, muster_dtype dtype, int64_t first, int64_t count) {
     int64_t bytes, padded;
     shard->table = &mst_local_shards;
     shard->dtype = dtype;
@@ -101,16 +101,15 @@ muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t
     shard->offset = first * muster_dtype_size(dtype);
     shard->bytes = count * muster_dtype_size(dtype);
     shard->half = mst_dtype_compute(dtype) != dtype;
-    if (mst_memory_refuse() || pthread_mutex_init(&shard->lock, NULL) != 0)
-        return mst_out_of_memory("muster_server_create", sizeof shard->lock);
+    if (mst_memory_refuse() || pthread_mutex_init(&shard->lock, NULL) != 0) return mst_out_of_memory(where, sizeof shard->lock);
     shard->locked = true;
     if (!mst_multiply(count, muster_dtype_size(mst_dtype_compute(dtype)), &bytes) || __builtin_add_overflow(bytes, HUGE_PAGE, &padded))
-        return mst_error(MUSTER_OVERFLOW, "muster_server_create: values: the size in bytes overflows 64 bits");
+        return mst_error(MUSTER_OVERFLOW, "%s: values: the size in bytes overflows 64 bits", where);
     /* A shard has pages of its own, huge ones where that pays, or, if it is small, cache lines of
      * its own. */
     const int64_t alignment = bytes >= HUGE_PAGE ? HUGE_PAGE : bytes >= PAGE ? PAGE : MST_CACHE_LINE;
     shard->block = mst_alloc_uninitialised((size_t)(bytes + alignment - MST_CACHE_LINE));
-    if (!shard->block) return mst_out_of_memory("muster_server_create", bytes);
+    if (!shard->block) return mst_out_of_memory(where, bytes);
     shard->memory = (char *)(((uintptr_t)shard->block + (uintptr_t)alignment - 1) / (uintptr_t)alignment * (uintptr_t)alignment);
     /* a hint only */
     if (bytes >= HUGE_PAGE) (void)madvise(shard->memory, (size_t)bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);

@@ -75,7 +75,8 @@ typedef struct mst_value {
 } mst_value;
 
 /* shard.c */
-muster_status mst_shard_open_local(mst_shard *shard, muster_dtype dtype, int64_t first, int64_t count);
+/* where: the public function that creates the server. */
+muster_status mst_shard_open_local(mst_shard *shard, const char *where, muster_dtype dtype, int64_t first, int64_t count);
 void mst_shard_free(mst_shard *shard); /* what table->close leaves */
 /* Becomes the combiner of a free shard whose queue is empty. */
 static inline bool mst_shard_try(mst_shard *shard) {

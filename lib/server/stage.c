@@ -32,27 +32,27 @@ typedef struct mst_client_staging {
 
 static int64_t value_bytes(const mst_value *value) { return value->bytes; }
 
-static muster_status slot_allocate(mst_device *device, bool locked, int64_t bytes, void **memory) {
+static muster_status slot_allocate(mst_device *device, const char *where, bool locked, int64_t bytes, void **memory) {
     if (locked) return device->host_memory->allocate(device, bytes, memory);
     *memory = mst_alloc_uninitialised((size_t)bytes);
-    return *memory ? MUSTER_OK : mst_out_of_memory("muster_server_create", bytes);
+    return *memory ? MUSTER_OK : mst_out_of_memory(where, bytes);
 }
 
-muster_status mst_client_staging_open(muster_client *client, bool in_body) {
+muster_status mst_client_staging_open(muster_client *client, const char *where, bool in_body) {
     mst_device *device = client->worker->device;
     muster_server *server = client->server;
     if (mst_device_is_host(device)) return MUSTER_OK;
     mst_client_staging *staging = client->staging = mst_alloc(sizeof *staging);
-    if (!staging) return mst_out_of_memory("muster_server_create", sizeof *staging);
+    if (!staging) return mst_out_of_memory(where, sizeof *staging);
     if (device->queue && !in_body) {
         MUSTER_TRY(mst_device_event_create(device, &staging->out.event));
         MUSTER_TRY(mst_device_event_create(device, &staging->in.event));
     }
     staging->locked = device->host_memory != NULL && !in_body;
     staging->slots = mst_alloc((size_t)server->count * 2 * sizeof *staging->slots);
-    if (!staging->slots) return mst_out_of_memory("muster_server_create", server->count * 2 * (int64_t)sizeof *staging->slots);
+    if (!staging->slots) return mst_out_of_memory(where, server->count * 2 * (int64_t)sizeof *staging->slots);
     for (int32_t i = 0; i < 2 * server->count; i++)
-        MUSTER_TRY(slot_allocate(device, staging->locked, value_bytes(&server->values[i / 2]), &staging->slots[i].memory));
+        MUSTER_TRY(slot_allocate(device, where, staging->locked, value_bytes(&server->values[i / 2]), &staging->slots[i].memory));
     return MUSTER_OK;
 }
 

@@ -7,7 +7,7 @@
 
 /* Between mst_pool_enter and leave; or in_body: by the client's worker, with memory that is not
  * page-locked, since a driver must not be asked to lock any while collectives are in flight. */
-muster_status mst_client_staging_open(muster_client *client, bool in_body);
+muster_status mst_client_staging_open(muster_client *client, const char *where, bool in_body);
 void mst_client_staging_close_all(muster_server *server);
 bool mst_server_stages(const muster_server *server); /* some client has slots */
 

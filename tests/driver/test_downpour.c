@@ -314,6 +314,36 @@ static muster_status flushing(muster_worker *w, const muster_tensor *in, muster_
     return muster_driver_destroy(driver);
 }
 
+/* The messages name the function that the program called. */
+static muster_status fail_silently(muster_driver *driver, muster_worker *w, int64_t step, const muster_tensor *parameters,
+                                   const muster_tensor *gradients, int32_t count, void *user) {
+    (void)driver, (void)w, (void)step, (void)parameters, (void)gradients, (void)count, (void)user;
+    return MUSTER_USER;
+}
+
+static muster_status failing_flush(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    muster_driver_options options = make_options(100, 0, 0, 2);
+    muster_tensor parameters[VALUES], gradients[VALUES];
+    muster_driver *driver;
+    options.parts.send = fail_silently;
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 0, 0, parameters));
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 0, gradients));
+    MUSTER_TRY(muster_downpour_create(w, user, &options, &driver));
+    MUSTER_TRY(muster_driver_step(driver, w, 1, parameters, gradients, VALUES, NULL));
+    MUST_REFUSE(muster_driver_flush(driver, w), MUSTER_USER, "muster_driver_flush: send failed with USER and gave no reason");
+    MUST_REFUSE(muster_driver_step(driver, w, 2, parameters, gradients, VALUES, NULL), MUSTER_USER,
+                "muster_driver_step: send failed with USER and gave no reason");
+    return muster_driver_destroy(driver);
+}
+
+static void messages_name_the_function_that_was_called(void **unused) {
+    (void)unused;
+    muster_runtime *runtime = fixture_open("host", 1);
+    assert_ok(run_body(runtime, failing_flush, open_server(runtime, MUSTER_F32, 0)));
+    fixture_close(runtime);
+}
+
 static void flush_sends_what_no_send_was_due_for(void **unused) {
     (void)unused;
     for_each_backend(backend) {
@@ -336,6 +366,7 @@ int main(void) {
         cmocka_unit_test(f16_goes_through),
         cmocka_unit_test(halves_are_accumulated_in_f32),
         cmocka_unit_test(flush_sends_what_no_send_was_due_for),
+        cmocka_unit_test(messages_name_the_function_that_was_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,11 @@ typedef struct refusal {
     const char *what;
 } refusal;
 
+static muster_status silent_fill(void *user, int32_t index, muster_dtype dtype, void *value, int64_t first, int64_t count) {
+    (void)user, (void)index, (void)dtype, (void)value, (void)first, (void)count;
+    return MUSTER_USER;
+}
+
 static muster_status wrong_body(muster_worker *w, void *user) {
     const refusal *t = user;
     static float memory[MOST_WORKERS][8];
@@ -143,6 +148,7 @@ static muster_status wrong_body(muster_worker *w, void *user) {
     if (wrong && !strcmp(t->what, "runtime")) runtime = t->other;
     if (wrong && !strcmp(t->what, "none")) count = 0;
     if (wrong && !strcmp(t->what, "name")) name = "taken";
+    if (wrong && !strcmp(t->what, "fill")) options.fill = silent_fill;
     if (wrong && !strcmp(t->what, "shards")) options.shards = 3, options.initial = MUSTER_INITIAL_OWN;
     const muster_status status = muster_worker_create_server(w, runtime, name, values, count, &options, &server);
     if (server != NULL) return muster_fail(MUSTER_USER, "a worker has received a server");
@@ -165,6 +171,7 @@ static void a_worker_that_is_refused_ends_the_call(void **unused) {
         {"runtime", 1, MUSTER_INVALID_ARGUMENT, "runtime: expected the worker's runtime, received another one"},
         {"none", 0, MUSTER_INVALID_ARGUMENT, "values: expected 1 or more, received 0"},
         {"name", 0, MUSTER_INVALID_ARGUMENT, "name: expected a name that no server of this runtime has, received 'taken'"},
+        {"fill", 0, MUSTER_USER, "muster_worker_create_server: fill: failed with USER for value 0 and gave no reason"},
         {"shards", 0, MUSTER_INVALID_ARGUMENT, "shards: expected one per device (2) with MUSTER_INITIAL_OWN, received 3"},
     };
     muster_runtime *runtime = fixture_open("host", 2), *other = fixture_open("host", 2);
