@@ -52,7 +52,7 @@ int main(void) {
     CHECK(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
     CHECK(muster_function_output(f, "mean", MUSTER_F32, 0, MUSTER_AVG));
 
-    int messages[2], own = 0, ended = 0;
+    int messages[2], received = 0, ended = 0;
     const int loop = epoll_create1(EPOLL_CLOEXEC), finished = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     EXPECT(loop >= 0 && finished >= 0 && pipe(messages) == 0);
     watch(loop, finished);
@@ -60,7 +60,7 @@ int main(void) {
     for (int i = 0; i < CALLS; i++) begin(f, &jobs[i], i, finished);
     EXPECT(write(messages[1], "hello", 5) == 5);
 
-    while (ended < CALLS || own == 0) {
+    while (ended < CALLS || received == 0) {
         struct epoll_event event;
         char text[8];
         uint64_t count;
@@ -69,11 +69,11 @@ int main(void) {
             EXPECT(read(finished, &count, sizeof count) == sizeof count); /* before the tests: what ends now is news again */
             ended += end_jobs(jobs);
         } else {
-            own += read(messages[0], text, sizeof text) == 5;
+            received += read(messages[0], text, sizeof text) == 5;
         }
     }
     for (int i = 0; i < CALLS; i++) EXPECT(jobs[i].mean == (float)(i * i));
-    printf("%d calls and %d message, in one loop\n", ended, own);
+    printf("%d calls and %d message, in one loop\n", ended, received);
     CHECK(muster_runtime_close(rt)); /* no news comes after this */
     close(finished);
     close(loop);
