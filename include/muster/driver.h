@@ -76,7 +76,8 @@ typedef struct muster_driver_options {
     double beta;
     /* Downpour: turns the accumulated gradient of value `index`, in place, into the tensor that is
      * added to the server (for example by multiplying it with -learning rate), using operations of
-     * the worker. It is f32 where the value is f16 or bf16, and is rounded when it is sent. If it fails it must leave the gradient unchanged. NULL: multiplies by -1. */
+     * the worker. It is f32 where the value is f16 or bf16, and is rounded when it is sent. If it
+     * fails it must leave the gradient unchanged. NULL: multiplies by -1. */
     muster_status (*local_update)(muster_worker *worker, int32_t index, muster_tensor accumulated, void *user);
     void *local_update_user;
     /* Workers that train one model together, data-parallel: a communicator made by
@@ -121,8 +122,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_easgd_create(muster_worker *wor
                                                               const muster_driver_options *options, muster_driver **driver);
 /* Waits for operations that the driver has begun, as muster_request_wait does, and returns their
  * failure; the driver is gone then, too. Accepts NULL. Gradients that Downpour has accumulated
- * since its last send are dropped (muster_driver_flush sends them). Called inside a body of the driver's worker, or outside bodies,
- * where it waits in the queue behind running calls.
+ * since its last send are dropped (muster_driver_flush sends them). Called inside a body of the
+ * driver's worker, or outside bodies, where it waits in the queue behind running calls.
  * BAD_STATE: called anywhere else, or in a part, or in an aborted call while a GPU may still use
  * the driver's memory; the driver then still exists. */
 MUSTER_API muster_status muster_driver_destroy(muster_driver *driver);
@@ -146,12 +147,12 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_driver_step(muster_driver *driv
 
 /* Sends what has not been sent yet, whatever the step, and waits until the server has applied all
  * sends of this driver: the gradients that Downpour has accumulated since its last send, and a send
- * that has failed before. A base driver and EASGD have nothing else to send. The next send is due at
- * its usual step. A replaced send finds NULL for parameters and gradients. On members of a group
- * other than rank 0 it does nothing. For the end of a training, before destroy, which drops what was
- * not sent.
- * Errors: INVALID_ARGUMENT, BAD_STATE (inside a part), those of sends and worker operations, or of a
- * part; what was not sent is then still due. */
+ * that has failed before. A base driver and EASGD have nothing else to send. The next send is due
+ * at its usual step. A replaced send finds NULL for parameters and gradients. On members of a group
+ * other than rank 0 it does nothing. For the end of a training, before destroy, which drops what
+ * was not sent.
+ * Errors: INVALID_ARGUMENT, BAD_STATE (inside a part), those of sends and worker operations, or of
+ * a part; what was not sent is then still due. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker);
 
 /* The driver's own parts, for replaced parts that add something to them. Called only inside parts,
@@ -183,7 +184,8 @@ MUSTER_API muster_client *muster_driver_client(muster_driver *driver);
  * since. */
 MUSTER_API muster_tensor muster_driver_fetched(muster_driver *driver, int32_t index);
 /* In a send, on the worker's device. Downpour: the gradients accumulated since the previous send,
- * before local_update, as f32 where the value is f16 or bf16. EASGD: x - c of this step's integration, not yet multiplied by alpha. */
+ * before local_update, as f32 where the value is f16 or bf16. EASGD: x - c of this step's
+ * integration, not yet multiplied by alpha. */
 MUSTER_API muster_tensor muster_driver_outgoing(muster_driver *driver, int32_t index);
 /* The alpha of EASGD. */
 MUSTER_API double muster_driver_alpha(const muster_driver *driver);

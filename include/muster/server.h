@@ -60,8 +60,8 @@ enum muster_rule_value {
  * dtype of both (f32 if the value is f16 or bf16); first is the index of the shard's first element
  * in the value. The rule runs in a thread of the server or of any client: for several shards at the
  * same time, but once at a time for each shard. It is not called for shards without elements. It
- * must not call a server, nor close a runtime (BAD_STATE). A status other than OK becomes the status of the request; the
- * rule must then have left the shard unchanged. */
+ * must not call a server, nor close a runtime (BAD_STATE). A status other than OK becomes the
+ * status of the request; the rule must then have left the shard unchanged. */
 typedef muster_status (*muster_rule_function)(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count,
                                               double scale);
 /* Fills value[count] with the initial elements [first, first + count) of value `index`, in the
@@ -180,11 +180,11 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_client(muster_worker *wo
  * leave it, and work that the worker issues after a receive is done sees the received values. A
  * value has memory for one send and one receive of each worker in flight; the next one waits.
  * Errors: INVALID_ARGUMENT (unknown rule, memory of another device), DTYPE_MISMATCH, SHAPE_MISMATCH
- * (another number of elements), UNSUPPORTED (a strided tensor; a rule that the dtype does not have),
- * OUT_OF_RANGE (index), BAD_STATE (server destroyed, another thread in this client, a worker's client outside
- * its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the operation itself come from
- * wait, or from here without a handle: errors of a user rule, TIMEOUT, ABORTED (the worker's call
- * was aborted), errors of a device. Threads: the client's. */
+ * (another number of elements), UNSUPPORTED (a strided tensor; a rule that the dtype does not
+ * have), OUT_OF_RANGE (index), BAD_STATE (server destroyed, another thread in this client, a
+ * worker's client outside its body, inside a rule of this server), OUT_OF_MEMORY. Errors of the
+ * operation itself come from wait, or from here without a handle: errors of a user rule, TIMEOUT,
+ * ABORTED (the worker's call was aborted), errors of a device. Threads: the client's. */
 enum muster_send_flag { MUSTER_SEND_COPY = 1 };
 MUSTER_API MUSTER_NODISCARD muster_status muster_client_send(muster_client *client, int32_t index, muster_rule rule, double scale,
                                                              muster_tensor tensor, int32_t flags, muster_request **request);
@@ -208,14 +208,14 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_request_test(muster_request **r
 MUSTER_API MUSTER_NODISCARD muster_status muster_requests_wait_all(muster_request **requests, int32_t count);
 
 /* For event loops: tells the program when the operation is done, instead of a thread that waits, as
- * muster_pending_notify and muster_pending_notify_fd (muster/function.h) do for calls. For clients of
- * muster_client_open, and servers with threads of their own (options.progress 1 or more), which apply
- * operations that nobody waits for; else UNSUPPORTED. The function runs in a thread of the server,
- * or in any thread that is inside a client of it: it must not call a server (BAD_STATE), not even to
- * end this request. The news comes once, also if a wait gives the operation up; at once, in the
- * calling thread, if the operation is done or the request NULL, which send and receive give when
- * they have done the operation themselves. `user`, or the descriptor, must stay valid until then, at
- * most until muster_server_destroy has returned or the runtime has closed.
+ * muster_pending_notify and muster_pending_notify_fd (muster/function.h) do for calls. For clients
+ * of muster_client_open, and servers with threads of their own (options.progress 1 or more), which
+ * apply operations that nobody waits for; else UNSUPPORTED. The function runs in a thread of the
+ * server, or in any thread that is inside a client of it: it must not call a server (BAD_STATE),
+ * not even to end this request. The news comes once, also if a wait gives the operation up; at
+ * once, in the calling thread, if the operation is done or the request NULL, which send and receive
+ * give when they have done the operation themselves. `user`, or the descriptor, must stay valid
+ * until then, at most until muster_server_destroy has returned or the runtime has closed.
  * Errors: also INVALID_ARGUMENT (a closed descriptor, a copy of a handle that has ended), BAD_STATE
  * (another thread is in this client; the second of one request). Threads: the client's. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_request_notify(muster_request *request, muster_completion_function function, void *user);

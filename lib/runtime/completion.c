@@ -15,8 +15,8 @@ void mst_completion_call(mst_completion completion) {
     mst_runtime_callback = outer;
 }
 
-/* A descriptor that takes nothing, because its counter is full or its reader is gone, has nobody who
- * could be told. */
+/* A descriptor that takes nothing, because its counter is full or its reader is gone, has nobody
+ * who could be told. */
 static void completion_write(void *user) {
     const uint64_t one = 1;
     ssize_t written;
