@@ -108,7 +108,7 @@ class Options(unittest.TestCase):
     def test_the_structs_are_whole(self):
         library = muster.Library()
         for name, struct in ("runtime_options", muster.Options), ("call_options", muster.CallOptions):
-            self.assertEqual(library.constant(b"sizeof(muster_%s)" % name.encode()), ctypes.sizeof(struct), f"fields of muster_{name} are missing here")
+            self.assertEqual(library.constant(b"sizeof(muster_%s)" % name.encode()), ctypes.sizeof(struct), f"add the new fields of muster_{name} to muster_ctypes.py")
 
     def test_options_of_the_runtime_arrive(self):
         lines = []
