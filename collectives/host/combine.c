@@ -1,7 +1,7 @@
-/* Reductions by the fast loops. Two inputs are combined into their outputs in one pass. Three or
- * four inputs are combined into one output in one pass, a page at a time, and the other outputs are
- * copied from there. More inputs, f16 and bf16, gradients, and outputs that bypass the cache are
- * combined in a chunk that stays in the first-level cache. */
+/* Reductions by the fast loops. Two inputs are combined into their outputs in one pass, also in
+ * updates. Three or four inputs are combined into one output in one pass, a page at a time, and the
+ * other outputs are copied from there. More inputs, f16 and bf16, gradients, and outputs that
+ * bypass the cache are combined in a chunk that stays in the first-level cache. */
 #include "combine_private.h"
 #include "many_private.h"
 
@@ -157,10 +157,26 @@ static void combine_pair(const combination *c, const target *t) {
     }
 }
 
+/* Two gradients, one or two parameters: this rank's own, which is read, and another, which is only
+ * written. */
+static void combine_pair_with_momentum(const combination *c, const target *t) {
+    shard_iterator inputs = {.c = c, .at = t->begin};
+    const void *a = next_shard(&inputs), *b = next_shard(&inputs);
+    const mst_momentum *momentum = mst_view_momentum(c->view);
+    const int32_t begun = first_output(c, t), other = t->last - t->first > 1 ? t->first + t->last - 1 - begun : -1;
+    void *x = output_at(c, begun, t->begin - t->shift), *y = other >= 0 ? output_at(c, other, t->begin - t->shift) : NULL;
+    void *velocity = mst_at(momentum->velocity, t->begin * c->element);
+    const bool past_cache = other >= 0 && goes_past_cache(c, other, t->begin, t->shift) && mst_stores_stream(c->view->stores);
+    (past_cache ? mst_reduction_momentum_stream : mst_reduction_momentum_pair)(
+        c->dtype, x, y, t->parameter, velocity, a, b, t->end - t->begin, mst_view_own(c->view)->alpha, momentum->beta);
+}
+
 static void combine(const mst_view *view, target *t) {
     combination c = combination_of(view);
     if (t->begin == t->end) return;
-    if (c.inputs == 2 && t->last - t->first <= 2 && !mst_view_momentum(view))
+    if (c.inputs == 2 && t->last - t->first <= 2 && mst_view_momentum(view))
+        combine_pair_with_momentum(&c, t);
+    else if (c.inputs == 2 && t->last - t->first <= 2)
         combine_pair(&c, t);
     else
         combine_by_chunks(&c, t);

@@ -42,6 +42,16 @@ void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, co
 void mst_reduction_momentum(muster_dtype dtype, void *x, const void *parameter, void *velocity, const void *sum, int64_t count,
                             double alpha, double beta);
 
+/* In one pass: velocity[i] = beta * velocity[i] + alpha * (a[i] + b[i]); then x[i] = y[i] =
+ * parameter[i] + velocity[i]. The bits are those of mst_reduction_momentum. All have `dtype`, a
+ * float dtype. y may be NULL; x may be parameter. */
+void mst_reduction_momentum_pair(muster_dtype dtype, void *x, void *y, const void *parameter, void *velocity, const void *a, const void *b,
+                                 int64_t count, double alpha, double beta);
+/* The same with y, which is aligned to 16 bytes, written by stores that bypass the cache, complete
+ * on return. */
+void mst_reduction_momentum_stream(muster_dtype dtype, void *x, void *y, const void *parameter, void *velocity, const void *a,
+                                   const void *b, int64_t count, double alpha, double beta);
+
 /* mst_reduction_accumulate on the worker's device, in the order of its queue. accumulator and
  * values are device addresses. */
 muster_status mst_worker_accumulate(muster_worker *worker, muster_reduction op, muster_dtype dtype, void *accumulator, const void *values,

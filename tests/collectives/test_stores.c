@@ -99,6 +99,35 @@ static bool streamed(const collectives_pool *c) {
     return members[0].served_streaming;
 }
 
+/* A step with momentum reads one of the parameters and the velocity; only the other parameters
+ * bypass the cache. */
+static muster_status momentum_task(muster_worker *w, void *argument) {
+    const int64_t count = *(int64_t *)argument;
+    muster_tensor gradient = muster_worker_scratch(w, MUSTER_F32, 1, &count), velocity = muster_worker_scratch(w, MUSTER_F32, 1, &count),
+                  parameter = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    MUSTER_TRY(muster_fill(w, w->rank + 1, gradient));
+    MUSTER_TRY(muster_fill(w, 8, velocity));
+    MUSTER_TRY(muster_fill(w, 100, parameter));
+    for (int32_t i = 0; i < 2; i++) MUSTER_TRY(muster_worker_all_reduce_momentum(w, NULL, -2, gradient, 0.5, velocity, parameter));
+    const float *next = muster_tensor_address(parameter); /* velocities 4 - 6 and -1 - 6 */
+    for (int64_t k = 0; k < count; k++) VALUES_REQUIRE(fabsf(next[k] - 91) < 0.5f);
+    return MUSTER_OK;
+}
+
+static void steps_with_momentum_are_right_by_both_kinds(void **state) {
+    (void)state;
+    static int64_t counts[] = {1, 31, 32, 1000, 65537};
+    for (int64_t stream_bytes = -1; stream_bytes <= 1; stream_bytes += 2) {
+        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+            collectives_pool c;
+            open_with(&c, stream_bytes);
+            assert_ok(collectives_run(&c, momentum_task, &counts[i]));
+            if (counts[i] >= 1000) assert_int_equal(streamed(&c), stream_bytes == 1);
+            collectives_close(&c);
+        }
+    }
+}
+
 static void the_option_demands_either_from_its_size_on(void **state) {
     (void)state;
     enum { COUNT = 1 << 16, TOUCHED = COUNT * 4 * 2 * RANKS };
@@ -177,9 +206,11 @@ static void the_environment_demands_what_no_option_does(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streaming_stores_are_used_if_they_are_10_percent_better),
-        cmocka_unit_test(only_collectives_of_one_size_are_compared), cmocka_unit_test(the_option_demands_either_from_its_size_on),
-        cmocka_unit_test(without_an_option_it_is_measured_and_described), cmocka_unit_test(the_environment_demands_what_no_option_does)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(streaming_stores_are_used_if_they_are_10_percent_better),
+                                       cmocka_unit_test(only_collectives_of_one_size_are_compared),
+                                       cmocka_unit_test(steps_with_momentum_are_right_by_both_kinds),
+                                       cmocka_unit_test(the_option_demands_either_from_its_size_on),
+                                       cmocka_unit_test(without_an_option_it_is_measured_and_described),
+                                       cmocka_unit_test(the_environment_demands_what_no_option_does)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
