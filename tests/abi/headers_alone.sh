@@ -1,14 +1,26 @@
 #!/bin/sh
 # headers_alone.sh HEADERS CC CXX: every public header compiles alone, twice included, as strict C11 and as C++17,
-# and the macros of tensor.h are usable there.
+# and the macros of tensor.h are usable there. C++ programs may turn on warnings of casts; clang++ checks as well,
+# where it is installed.
 set -eu
 headers=$1 cc=$2 cxx=$3
 warnings="-Wall -Wextra -Werror -pedantic-errors -fsyntax-only"
+cxx_warnings="$warnings -Wold-style-cast -Wcast-qual -Wconversion -Wzero-as-null-pointer-constant"
+compile_cxx() {
+    $cxx -std=c++17 $cxx_warnings "$@"
+    if command -v clang++ >clang.txt; then clang++ -std=c++17 $cxx_warnings "$@"; fi
+}
 for path in "$headers"/muster/*.h; do
     name=muster/$(basename "$path")
     printf '#include "%s"\n#include "%s"\nextern int not_empty;\n' "$name" "$name" >header.txt
     $cc -std=c11 $warnings -I"$headers" -x c header.txt
-    $cxx -std=c++17 $warnings -I"$headers" -x c++ header.txt
+    compile_cxx -I"$headers" -x c++ header.txt
+done
+for path in "$headers"/muster/*.hpp; do
+    if [ -e "$path" ]; then
+        printf '#include "muster/%s"\n' "$(basename "$path")" >header.txt
+        compile_cxx -I"$headers" -x c++ header.txt
+    fi
 done
 for path in "$headers"/muster/*.hpp; do
     name=muster/$(basename "$path")
@@ -26,5 +38,5 @@ muster_status use(const float *x, int64_t n, float *r) {
 }
 USE
 $cc -std=c11 $warnings '-DVIEW(...)=__VA_ARGS__' -I"$headers" -x c use.txt
-$cxx -std=c++17 $warnings '-DVIEW(...)={__VA_ARGS__}' -I"$headers" -x c++ use.txt
-rm header.txt use.txt
+compile_cxx '-DVIEW(...)={__VA_ARGS__}' -I"$headers" -x c++ use.txt
+rm header.txt use.txt clang.txt
