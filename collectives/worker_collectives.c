@@ -15,12 +15,7 @@ typedef struct entrance {
 static const char *own_text(const entrance *e, char text[MST_RANK_TEXT]) { return mst_member_text(e->communicator, e->rank, text); }
 
 static muster_status enter(entrance *e, const char *where, muster_worker *worker, muster_communicator *communicator) {
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
-    if (__builtin_expect(mst_current_worker() != worker, 0))
-        return mst_error(
-            MUSTER_BAD_STATE,
-            "%s: worker: expected the worker that runs on this thread, received the one of rank %d of the runtime, outside of its body",
-            where, worker->rank);
+    MUSTER_TRY(mst_worker_check(worker, where));
     if (!communicator)
         communicator = mst_worker_communicator(worker);
     else if (__builtin_expect(communicator->pool != worker->pool, 0))

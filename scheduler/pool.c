@@ -237,6 +237,9 @@ muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument)
 /* ---- one call at a time ---- */
 
 muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
+    if (__builtin_expect(!pool, 0))
+        return mst_error(MUSTER_BAD_STATE,
+                         "%s: expected an open runtime and an object of it, received one that has been closed or destroyed", where);
     if (current_worker)
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 "); calls do not nest", where,
                          current_worker->rank);
@@ -344,6 +347,7 @@ muster_status mst_pool_create(const mst_pool_options *options, mst_device *const
         return status;
     }
     status = mst_call_queue_open(&made->queue);
+    if (status == MUSTER_OK) status = mst_pool_life_open(made);
     if (status == MUSTER_OK) status = build(made, devices, count);
     if (status != MUSTER_OK) {
         mst_pool_destroy(made);
@@ -361,6 +365,7 @@ void mst_pool_destroy(mst_pool *pool) {
         mst_worker_scratch_release(&pool->states[rank].worker);
         if (pool->states[rank].worker.device) mst_device_unwatch(&pool->states[rank]);
     }
+    mst_pool_life_end(pool);
     mst_free(pool->worker_cpus);
     mst_free(pool->states);
     if (!forked(pool)) mst_ticket_lock_close(&pool->tickets);

@@ -31,9 +31,20 @@ muster_worker *mst_pool_worker(mst_pool *pool, int32_t rank);
 /* The options in use: spin_ns is what the pool has decided. */
 const mst_pool_options *mst_pool_settings(const mst_pool *pool);
 
+/* Says whether the pool still exists. Objects that the runtime does not own hold it; the last one
+ * drops it after the pool has ended. */
+typedef struct mst_pool_life mst_pool_life;
+mst_pool_life *mst_pool_life_hold(mst_pool *pool);
+void mst_pool_life_drop(mst_pool_life *life);
+bool mst_pool_life_ended(const mst_pool_life *life);
+
+/* Fails if this thread may not enter: BAD_STATE inside a task, after fork, and if the pool is NULL,
+ * since its runtime has been closed. */
+muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 /* Gives the pool to this thread. Threads get it in the order in which they ask, and wait at most
  * timeout_ns (0 or less: for ever). `where` names the public function in messages. Errors:
- * BAD_STATE (inside a task of any pool, or after fork), TIMEOUT. */
+ * BAD_STATE (inside a task of any pool, or after fork; pool NULL: the runtime has been closed),
+ * TIMEOUT. */
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns);
 /* Gives the pool to the next thread. */
 void mst_pool_leave(mst_pool *pool);

@@ -88,6 +88,7 @@ struct mst_pool {
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_ticket_lock tickets;
     mst_call_queue queue;
+    mst_pool_life *life;
     /* Rank 0's thread, if it has one, is woken by a counter of its own, so that a run of rank 0
      * alone wakes no other thread. */
     _Alignas(MST_CACHE_LINE) mst_counter master; /* value: epoch */
@@ -139,9 +140,11 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
 /* Logs the headline and what each worker did last, in one call of the log. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
+/* pool_life.c: at the beginning and at the end of the pool. */
+muster_status mst_pool_life_open(mst_pool *pool);
+void mst_pool_life_end(mst_pool *pool);
+
 /* pool.c */
-/* Fails if this thread may not enter: inside a task, and after fork. */
-muster_status mst_pool_ready(const mst_pool *pool, const char *where);
 /* Wakes every thread that waits for any worker. */
 void mst_pool_notify_all(mst_pool *pool);
 

@@ -14,6 +14,12 @@ int32_t muster_worker_size(const muster_worker *worker) { return worker ? worker
 const char *muster_worker_backend(const muster_worker *worker) { return worker ? worker->device->table->backend : NULL; }
 int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? mst_pool_aborted(worker) : 0; }
 
+muster_status mst_worker_refuse(const muster_worker *worker, const char *where) {
+    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received another, outside of its body",
+                     where);
+}
+
 /* ---- scratch ---- */
 
 static const char scratch_name[] = "muster_worker_scratch"; /* in messages */
@@ -118,10 +124,7 @@ static muster_status scratch_size(muster_dtype dtype, int32_t ndim, const int64_
 muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, int32_t ndim, const int64_t *shape) {
     int64_t bytes;
     void *address = NULL;
-    if (!worker) {
-        mst_error_null(scratch_name, "worker", "the worker of the running function");
-        return muster_tensor_none();
-    }
+    if (mst_worker_check(worker, scratch_name) != MUSTER_OK) return muster_tensor_none();
     muster_status status = scratch_size(dtype, ndim, shape, &bytes);
     if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
     if (status != MUSTER_OK) {
@@ -145,7 +148,7 @@ static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
 }
 
 static muster_status check_copy(const muster_worker *worker, const char *where, muster_tensor device_tensor, muster_tensor host_tensor) {
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    MUSTER_TRY(mst_worker_check(worker, where));
     /* "no tensor" from a scratch request that failed: that failure is the reason */
     if (device_tensor.dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
     MUSTER_TRY(mst_tensor_check(device_tensor, where, "device_tensor"));

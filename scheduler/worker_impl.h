@@ -83,5 +83,12 @@ static inline void mst_worker_add_exit_hook(muster_worker *worker, mst_exit_hook
 }
 /* The worker for which this thread is running a task; NULL outside of tasks. */
 muster_worker *mst_current_worker(void);
+/* For public functions with a worker: fails unless it runs a task on this thread. Reads nothing of
+ * a worker that the program has kept, whose memory may be gone. mst_worker_refuse makes the error:
+ * INVALID_ARGUMENT for NULL, else BAD_STATE. */
+muster_status mst_worker_refuse(const muster_worker *worker, const char *where);
+static inline muster_status mst_worker_check(const muster_worker *worker, const char *where) {
+    return __builtin_expect(worker && worker == mst_current_worker(), 1) ? MUSTER_OK : mst_worker_refuse(worker, where);
+}
 
 #endif

@@ -100,8 +100,9 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 /* Waits for calls in progress, stops the workers, and destroys everything of the runtime that is
- * left. No thread may use the runtime afterwards. Accepts NULL. Errors: BAD_STATE inside a body or
- * a rule of a server, since close would wait for it. Threads: any. */
+ * left. No thread may use the runtime afterwards (muster/status.h has the order of destruction).
+ * Accepts NULL. Errors: BAD_STATE inside a body or a rule of a server, since close would wait for
+ * it, and for a runtime that has been closed. Threads: any. */
 MUSTER_API muster_status muster_runtime_close(muster_runtime *runtime);
 
 /* The number of devices; -1 for NULL. Threads: any. */

@@ -18,6 +18,14 @@
  * Ownership. create and open return an object that the caller owns and ends with destroy or close,
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless
  * the function says otherwise.
+ * The order of destruction: functions before the variables that they use (else BAD_STATE); drivers
+ * and clients before or after their server; everything before its runtime, or not at all. Closing a
+ * runtime destroys its functions, variables, kernels, servers and device tensors. Clients of host
+ * threads, drivers, pending calls and buffers outlive the runtime, and the caller ends them.
+ * A handle that has ended must not be used. The library returns BAD_STATE for such a handle as long
+ * as it can tell its memory from other memory, which is until 256 other handles have ended. The
+ * same holds for a second close or destroy. After that the use is undefined. A worker outside of
+ * its body is always BAD_STATE in operations, kernels, copies and collectives.
  *
  * Order of destruction. Closing a runtime destroys what is left of its functions, variables,
  * kernels, servers and device tensors, whose pointers are dangling then. Before that the program

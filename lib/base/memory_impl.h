@@ -15,6 +15,9 @@ void *mst_alloc(size_t bytes);
 /* The same, with undefined contents. */
 void *mst_alloc_uninitialised(size_t bytes);
 void mst_free(void *block);
+/* Frees the block of a handle that the program may still hold, but not yet: its memory stays as the
+ * caller has left it until 256 other blocks have been retired. */
+void mst_retire(void *block);
 char *mst_strdup(const char *text);
 
 /* Grows an array to at least `needed` items. *items is the array, item_size the size of one item in

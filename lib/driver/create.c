@@ -63,9 +63,17 @@ static muster_status driver_check_worker(const char *where, const muster_worker 
 
 /* ---- memory ---- */
 
+/* When the runtime closes, the memory of a device goes with the device, but for host memory. */
+static void driver_release(muster_driver *driver, void *address) {
+    if (!mst_pool_life_ended(driver->life))
+        driver->device->memory->release(driver->device, address);
+    else if (driver->host)
+        mst_free(address);
+}
+
 static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
     for (int i = 1; i >= 0; i--) {
-        driver->device->memory->release(driver->device, value->outgoing[i]);
+        driver_release(driver, value->outgoing[i]);
         mst_free(value->fetched[i]);
     }
 }
@@ -74,9 +82,10 @@ static void driver_free_value(muster_driver *driver, mst_driver_value *value) {
 static void driver_free(muster_driver *driver) {
     for (int32_t i = driver->values ? driver->count - 1 : -1; i >= 0; i--) driver_free_value(driver, &driver->values[i]);
     mst_free(driver->values);
-    driver->device->memory->release(driver->device, driver->widened);
-    driver->device->memory->release(driver->device, driver->flag);
+    driver_release(driver, driver->widened);
+    driver_release(driver, driver->flag);
     if (driver->client) mst_client_release(driver->client);
+    mst_pool_life_drop(driver->life);
     mst_free(driver);
 }
 
@@ -196,7 +205,9 @@ muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker
     made->kind = kind;
     made->options = options;
     made->pool = worker->pool;
+    made->life = mst_pool_life_hold(worker->pool);
     made->device = worker->device;
+    made->host = mst_device_is_host(worker->device);
     made->rank = worker->rank;
     made->count = muster_server_count(server);
     made->step = made->sent_at = -1;
@@ -245,6 +256,11 @@ static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker
 /* The driver's operations ended with the body that began them. */
 static muster_status driver_destroy_outside(muster_driver *driver) {
     mst_pool *pool = driver->pool;
+    if (mst_pool_life_ended(driver->life)) {
+        const muster_status ended = driver_drain(driver);
+        driver_free(driver);
+        return ended;
+    }
     MUSTER_TRY(mst_pool_enter(pool, destroy_name, 0));
     const muster_status status = driver_drain(driver);
     driver_free(driver);
@@ -252,10 +268,15 @@ static muster_status driver_destroy_outside(muster_driver *driver) {
     return status;
 }
 
+muster_status mst_driver_check_open(const muster_driver *driver, const char *where) {
+    if (!mst_pool_life_ended(driver->life)) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: driver: expected one of an open runtime, received one whose runtime has been closed", where);
+}
+
 muster_status muster_driver_destroy(muster_driver *driver) {
     if (!driver) return MUSTER_OK;
     if (driver->phase != MST_DRIVER_OUTSIDE)
         return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", destroy_name);
     muster_worker *worker = mst_current_worker();
-    return worker ? driver_destroy_in_body(driver, worker) : driver_destroy_outside(driver);
+    return worker && !mst_pool_life_ended(driver->life) ? driver_destroy_in_body(driver, worker) : driver_destroy_outside(driver);
 }

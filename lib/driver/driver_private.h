@@ -37,7 +37,9 @@ struct muster_driver {
     const mst_driver_kind *kind;
     muster_driver_options options;
     mst_pool *pool;
+    mst_pool_life *life;
     mst_device *device;
+    bool host;             /* the device's memory is host memory */
     muster_client *client; /* on rank 0 of a group only, as are the members below, except for the steps and the flag */
     int32_t rank, count;
     bool root;
@@ -96,6 +98,8 @@ muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, cons
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients);
 
 /* create.c */
+/* Fails if the driver's runtime has been closed. */
+muster_status mst_driver_check_open(const muster_driver *driver, const char *where);
 muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server,
                               const muster_driver_options *options, muster_driver **driver);
 

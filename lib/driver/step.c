@@ -47,6 +47,7 @@ static muster_status step_check_tensors(const muster_driver *driver, const muste
 /* The check of a function that takes the driver's worker, outside the parts. */
 static muster_status step_check_worker(const char *name, const muster_driver *driver, const muster_worker *worker) {
     if (!driver) return mst_error_null(name, "driver", "a driver");
+    MUSTER_TRY(mst_driver_check_open(driver, name));
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank || worker->pool != driver->pool)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: worker: expected the worker of rank %" PRId32 ", which created the driver, received %s", name, driver->rank,

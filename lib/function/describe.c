@@ -96,6 +96,7 @@ muster_status muster_function_output(muster_function *function, const char *name
  * both. */
 static muster_status describe_find_use(muster_function *function, muster_variable *variable, const char *where, mst_use **use) {
     if (!variable) return mst_error_null(where, "variable", "a variable");
+    if (!variable->object.runtime->pool) return mst_pool_ready(NULL, where);
     if (variable->object.runtime != function->object.runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' belongs to another runtime than function '%s'", where,
                          variable->object.name, mst_function_name(function));
@@ -116,7 +117,7 @@ static muster_status add_variable(muster_function *function, muster_variable *va
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: use: expected MUSTER_USE_READ, MUSTER_USE_READ_WRITE or MUSTER_USE_READ_SLICEABLE, received %d", where,
                          (int)kind);
-    if (variable && kind == MUSTER_USE_READ_SLICEABLE && variable->ndim == 0)
+    if (variable && kind == MUSTER_USE_READ_SLICEABLE && variable->ndim == 0 && variable->object.name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%s' has no rows (ndim 0): it cannot be sliceable", where,
                          variable->object.name);
     mst_use *use;
@@ -134,7 +135,7 @@ muster_status muster_function_variable(muster_function *function, muster_variabl
 }
 
 static muster_status add_update(muster_function *function, muster_variable *variable, muster_collect_mode mode, const char *where) {
-    if (variable) MUSTER_TRY(check_mode(mode, variable->dtype, false, variable->object.name, where));
+    if (variable && variable->object.name) MUSTER_TRY(check_mode(mode, variable->dtype, false, variable->object.name, where));
     mst_use *use;
     MUSTER_TRY(describe_find_use(function, variable, where, &use));
     if (use->updated)

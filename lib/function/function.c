@@ -122,7 +122,7 @@ static void destroy_function(mst_object *object) {
     destroy_ports(function->outputs, function->output_count);
     mst_free(function->uses);
     mst_free(function->bodies);
-    mst_free(function);
+    mst_object_retire(object, sizeof *function);
 }
 
 static muster_body find_body(const muster_backend_body *bodies, int32_t count, const char *backend) {

@@ -98,6 +98,7 @@ muster_status muster_function_call_async(muster_function *function, const muster
     *pending = NULL;
     if (!function) return mst_error_null(where, "function", "a function");
     mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_pool_ready(pool, where));
     MUSTER_TRY(mst_plan_check(function, where, inputs, input_count, outputs, output_count, options, &known));
     MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
     const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);

@@ -160,7 +160,7 @@ static void build_free_kernel(muster_kernel *kernel) {
     mst_free(kernel->parameters);
     mst_free(kernel->log);
     mst_free(kernel->name);
-    mst_free(kernel);
+    mst_object_retire(&kernel->object, sizeof *kernel);
 }
 
 static void build_destroy_kernel(mst_object *object) {

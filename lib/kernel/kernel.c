@@ -21,7 +21,7 @@ static muster_status kernel_check_threads(const char *where, const muster_kernel
 }
 
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where) {
-    return runtime ? MUSTER_OK : mst_error_null(where, "runtime", "a runtime");
+    return runtime ? mst_runtime_check_open(runtime, where) : mst_error_null(where, "runtime", "a runtime");
 }
 
 static muster_status kernel_check_name(const char *where, const char *name) {

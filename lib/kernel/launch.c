@@ -15,9 +15,10 @@ enum {
 };
 
 static muster_status check_kernel(const muster_worker *worker, const muster_kernel *kernel, const char *where) {
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    MUSTER_TRY(mst_worker_check(worker, where));
     if (!kernel) return mst_error_null(where, "kernel", "a kernel");
     if (worker->pool == kernel->object.runtime->pool) return MUSTER_OK;
+    if (!kernel->object.runtime->pool) return mst_pool_ready(NULL, where);
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernel: expected one of the worker's runtime, received '%.100s' of another", where,
                      kernel->name);
 }
@@ -135,7 +136,7 @@ muster_status muster_kernel_suggest_grid(muster_worker *worker, const muster_ker
 }
 
 muster_status muster_worker_sync(muster_worker *worker) {
-    if (!worker) return mst_error_null("muster_worker_sync", "worker", "the worker of the running function");
+    MUSTER_TRY(mst_worker_check(worker, "muster_worker_sync"));
     return mst_worker_sync(worker);
 }
 
@@ -198,6 +199,7 @@ muster_status muster_kernel_get_limits(const muster_kernel *kernel, int32_t rank
     static const char where[] = "muster_kernel_get_limits";
     if (!kernel) return mst_error_null(where, "kernel", "a kernel");
     if (!limits) return mst_error_null(where, "limits", "the address of the limits");
+    MUSTER_TRY(mst_runtime_check_open(kernel->object.runtime, where));
     const int32_t size = kernel->object.runtime->size;
     if (rank < 0 || rank >= size)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: rank: expected 0 to %d, received %d", where, (int)size - 1, (int)rank);

@@ -1,7 +1,5 @@
 #include "op_impl.h"
 
-muster_status mst_op_no_worker(const char *where) { return mst_error_null(where, "worker", "the worker of the running function"); }
-
 muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {
     if (tensor->dtype == MUSTER_DTYPE_NONE) {
         /* the message of the scratch request is still this thread's last error */

@@ -40,7 +40,6 @@
 #define MST_EACH_SIGNED(X) X(I8, i8, int8_t) X(I16, i16, int16_t) X(I32, i32, int32_t) X(I64, i64, int64_t)
 #define MST_EACH_UNSIGNED(X) X(U8, u8, uint8_t) X(U32, u32, uint32_t) X(U64, u64, uint64_t)
 
-muster_status mst_op_no_worker(const char *where);
 /* The full check of a tensor, with messages. It also decides if the quick check cannot. */
 muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what);
 
@@ -63,11 +62,8 @@ static inline muster_status mst_op_check(const muster_worker *worker, const must
     return mst_op_check_slowly(worker, tensor, where, what);
 }
 
-/* Use it at the top of a public function: refuses a NULL worker. */
-#define MST_OP_WORKER(worker)                                                  \
-    do {                                                                       \
-        if (__builtin_expect(!(worker), 0)) return mst_op_no_worker(__func__); \
-    } while (0)
+/* Use it at the top of a public function: refuses a worker that is not running a body here. */
+#define MST_OP_WORKER(worker) MUSTER_TRY(mst_worker_check(worker, __func__))
 
 /* Checks, and the errors they return: "<where>: <what>: expected ..., received ...". In the same_*
  * functions `other` is the argument that the checked one is compared with, and other_what its

@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct mst_device_name {
     struct mst_device_name *next; /* the next name, in the order in which the names were given */
@@ -31,8 +30,7 @@ void mst_runtime_names_close(muster_runtime *runtime) {
 
 static muster_status begin(muster_runtime *runtime, const char *where) {
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
-    if (runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
+    MUSTER_TRY(mst_runtime_check_open(runtime, where));
     pthread_mutex_lock(&runtime->device_names_lock);
     return MUSTER_OK;
 }

@@ -1,6 +1,7 @@
 #include "runtime_impl.h"
 
 #include <string.h>
+#include <unistd.h>
 
 typedef struct mst_name {
     struct mst_name *next;
@@ -62,4 +63,18 @@ void mst_runtime_remove(mst_object *object) {
         object->next = NULL;
         return;
     }
+}
+
+muster_runtime mst_runtime_closed;
+
+void mst_object_retire(mst_object *object, size_t bytes) {
+    memset(object, 0, bytes);
+    object->runtime = &mst_runtime_closed;
+    mst_retire(object);
+}
+
+muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *where) {
+    if (!runtime->pool) return mst_error(MUSTER_BAD_STATE, "%s: runtime: expected an open one, received one that has been closed", where);
+    if (runtime->process == getpid()) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", where);
 }

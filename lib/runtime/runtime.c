@@ -287,7 +287,8 @@ static void dismantle(muster_runtime *runtime) {
     }
     mst_free(runtime->devices);
     mst_runtime_release_cpus(runtime);
-    mst_free(runtime);
+    memset(runtime, 0, sizeof *runtime);
+    mst_retire(runtime);
 }
 
 static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
@@ -341,7 +342,7 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
         return mst_error(MUSTER_BAD_STATE, "muster_runtime_close: called inside %s, which has to return first", mst_runtime_callback);
     /* A child after fork has none of the parent's worker threads, and its copy of the memory may be
      * in the middle of a change. It therefore touches nothing. */
-    if (runtime->process != getpid()) return MUSTER_OK;
+    if (runtime->pool && runtime->process != getpid()) return MUSTER_OK;
     MUSTER_TRY(mst_pool_enter(runtime->pool, "muster_runtime_close", 0));
     mst_runtime_trace_at_close(runtime);
     destroy_objects(runtime, "function"); /* first, because they count the variables that they use */
@@ -351,20 +352,19 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     return MUSTER_OK;
 }
 
-int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime ? runtime->size : -1; }
+int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime && runtime->pool ? runtime->size : -1; }
 
 const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
     return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
 }
 
 const char *muster_runtime_description(const muster_runtime *runtime) {
-    return runtime ? description_of((muster_runtime *)(uintptr_t)runtime) : NULL;
+    return runtime && runtime->pool ? description_of((muster_runtime *)(uintptr_t)runtime) : NULL;
 }
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error_null("muster_runtime_dump", "runtime", "a runtime");
-    if (runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "muster_runtime_dump: the runtime was opened before fork and has no threads in this process");
+    MUSTER_TRY(mst_runtime_check_open(runtime, "muster_runtime_dump"));
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     for (int32_t r = 0; r < runtime->size; r++) {

@@ -83,6 +83,14 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
  * away; an object that is not in the list stays as it is. At close each object is removed before
  * its destroy runs, functions first, since they count the variables that they use. */
 void mst_runtime_remove(mst_object *object);
+/* Ends the memory of an object that has been destroyed: `bytes` of it become zero, and its runtime
+ * one that is closed. A program that still holds the handle then gets BAD_STATE (mst_retire). */
+void mst_object_retire(mst_object *object, size_t bytes);
+/* For every function with a runtime that does not enter the pool: BAD_STATE if the runtime has been
+ * closed, or was opened before fork. */
+muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *where);
+/* What the runtime of a retired object is: it is closed. */
+extern muster_runtime mst_runtime_closed;
 /* Frees the names of all objects. Names live until close, because recorders hold pointers to
  * them. */
 void mst_runtime_names_free(muster_runtime *runtime);

@@ -107,8 +107,6 @@ void mst_runtime_trace_at_close(muster_runtime *runtime) {
 
 muster_status muster_runtime_trace(muster_runtime *runtime, const char *path) {
     if (!runtime) return mst_error_null("muster_runtime_trace", "runtime", "a runtime");
-    if (runtime->process != getpid()) {
-        return mst_error(MUSTER_BAD_STATE, "muster_runtime_trace: the runtime was opened before fork and has no threads in this process");
-    }
+    MUSTER_TRY(mst_runtime_check_open(runtime, "muster_runtime_trace"));
     return write_trace(runtime, path, "muster_runtime_trace");
 }

@@ -81,6 +81,7 @@ muster_status muster_worker_client(muster_worker *worker, muster_server *server,
     *client = NULL;
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     if (!server) return mst_error_null(where, "server", "a server");
+    if (!server->runtime->pool) return mst_server_refuse_destroyed(server, where);
     if (worker->pool != server->runtime->pool)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: server: expected a server of the worker's runtime, received '%.200s' of another runtime", where,

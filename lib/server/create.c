@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MAX_SHARDS = 4096, MAX_PROGRESS = 64 };
 
@@ -70,8 +69,7 @@ static muster_status server_check_options(mst_creation *c) {
 
 muster_status mst_creation_check(mst_creation *c, const void *values) {
     if (!c->runtime) return mst_error_null(c->where, "runtime", "a runtime");
-    if (c->runtime->process != getpid())
-        return mst_error(MUSTER_BAD_STATE, "%s: the runtime was opened before fork and has no threads in this process", c->where);
+    MUSTER_TRY(mst_runtime_check_open(c->runtime, c->where));
     if (mst_server_in_rule) return mst_server_refuse_in_rule(c->where);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,

@@ -11,6 +11,20 @@ enum { PAUSE_NS = 50000 };
 
 /* ---- the list of a runtime's servers ---- */
 
+/* A program that still holds the handle gets BAD_STATE, with the name. The block of the name is
+ * reused after that of the server. */
+static void server_retire(muster_server *server) {
+    char *name = server->name;
+    const uint32_t forks_before = server->forks;
+    memset(server, 0, sizeof *server); /* the locks are as PTHREAD_MUTEX_INITIALIZER leaves them */
+    atomic_store(&server->life, MST_SERVER_ENDED);
+    server->forks = forks_before;
+    server->runtime = &mst_runtime_closed;
+    server->name = name;
+    mst_retire(server);
+    mst_retire(name);
+}
+
 /* What is left of a server when its shards are gone, or it has not become one. */
 void mst_server_free(muster_server *server) {
     for (int32_t r = 0; server->workers && r < server->runtime_size; r++) mst_client_free(&server->workers[r]);
@@ -25,8 +39,7 @@ void mst_server_free(muster_server *server) {
         pthread_mutex_destroy(&server->ending);
         pthread_mutex_destroy(&server->lock);
     }
-    mst_free(server->name);
-    mst_free(server);
+    server_retire(server);
 }
 
 void mst_server_drop(muster_server *server) {

@@ -17,6 +17,7 @@ static muster_status check_list(const char *where, muster_variable *const *varia
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables: expected a list of %d, received NULL", where, count);
     for (int32_t i = 0; i < count; i++) {
         if (!variables[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variables[%d]: expected a variable, received NULL", where, i);
+        if (!variables[i]->object.runtime->pool) return mst_pool_ready(NULL, where);
         if (variables[i]->object.runtime != variables[0]->object.runtime) {
             return mst_error(MUSTER_INVALID_ARGUMENT,
                              "%s: variables[%d]: expected a variable of the same runtime, received '%.200s' of another", where, i,

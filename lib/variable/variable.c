@@ -16,7 +16,7 @@ static void free_variable(muster_variable *variable) {
         device->memory->release(device, variable->replicas[r].address);
     }
     mst_free(variable->replicas);
-    mst_free(variable);
+    mst_object_retire(&variable->object, sizeof *variable);
 }
 
 static void destroy_object(mst_object *object) {

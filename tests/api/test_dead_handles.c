@@ -1,0 +1,209 @@
+/* Handles that a program still holds after what they stand for has ended: their use is an error. */
+#include "embedding.h"
+
+#include "memory_impl.h"
+
+static int cases;
+#define assert_dead(expression)                                     \
+    do {                                                            \
+        cases++;                                                    \
+        assert_refused(expression, MUSTER_BAD_STATE, "closed or "); \
+    } while (0)
+#define assert_closed(expression)                                             \
+    do {                                                                      \
+        cases++;                                                              \
+        assert_refused(expression, MUSTER_BAD_STATE, "that has been closed"); \
+    } while (0)
+
+static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)w, (void)in, (void)out, (void)user;
+    return MUSTER_OK;
+}
+
+static muster_status no_rule(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count, double scale) {
+    (void)user, (void)dtype, (void)value, (void)tensor, (void)first, (void)count, (void)scale;
+    return MUSTER_OK;
+}
+
+typedef struct handles {
+    muster_runtime *runtime;
+    muster_function *function;
+    muster_variable *variable;
+    muster_kernel *kernel;
+    muster_server *server;
+    muster_client *client;
+    muster_driver *driver;
+    muster_worker *worker;
+} handles;
+
+static muster_status keep_worker(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    handles *h = user;
+    if (muster_worker_rank(w) > 0) return MUSTER_OK;
+    h->worker = w;
+    return h->server ? muster_downpour_create(w, h->server, NULL, &h->driver) : MUSTER_OK;
+}
+
+static float number = 1;
+
+static void open_handles(handles *h) {
+    embedded e;
+    const muster_tensor tensor = muster_f32(&number, 1);
+    embedded_open(&e);
+    *h = (handles){.runtime = e.runtime};
+    assert_ok(muster_variable_create(h->runtime, "v", tensor, &h->variable));
+    assert_ok(muster_server_create(h->runtime, "s", &tensor, 1, NULL, &h->server));
+    assert_ok(muster_client_open(h->server, &h->client));
+    assert_ok(muster_function_create(h->runtime, "f", keep_worker, h, &h->function));
+    assert_ok(muster_function_set_runs_without_rows(h->function, 1));
+    assert_ok(muster_function_call(h->function, NULL, 0, NULL, 0, NULL));
+    assert_ok(
+        muster_kernel_create(h->runtime, "k", "KERNEL void k(ga_size n) { }", (int32_t[]){MUSTER_PARAMETER_SIZE}, 1, NULL, &h->kernel));
+}
+
+static void use_runtime(muster_runtime *runtime) {
+    int32_t rank;
+    int64_t one = 1;
+    muster_tensor tensor;
+    muster_function *f;
+    muster_variable *v;
+    muster_kernel *k;
+    muster_server *s;
+    const muster_tensor value = muster_f32(&number, 1);
+    assert_dead(muster_runtime_close(runtime));
+    assert_dead(muster_runtime_register_memory(runtime, &number, 4));
+    assert_dead(muster_runtime_unregister_memory(runtime, &number));
+    assert_closed(muster_runtime_tensor_create(runtime, NULL, MUSTER_F32, 1, &one, &tensor));
+    assert_dead(muster_runtime_tensor_copy(runtime, value, value));
+    assert_dead(muster_function_create(runtime, "g", nothing, NULL, &f));
+    assert_dead(muster_variable_create(runtime, "g", value, &v));
+    assert_closed(muster_runtime_name_device(runtime, "left", 0));
+    assert_closed(muster_runtime_find_device(runtime, "left", &rank));
+    assert_closed(muster_runtime_set_default_device(runtime, "0"));
+    assert_closed(muster_runtime_infer_device(runtime, &value, 1, &rank));
+    assert_closed(muster_runtime_dump(runtime, 1));
+    assert_closed(muster_runtime_trace(runtime, "/tmp/never"));
+    assert_closed(muster_kernel_create(runtime, "k", "KERNEL void k(ga_size n) { }", (int32_t[]){MUSTER_PARAMETER_SIZE}, 1, NULL, &k));
+    assert_closed(muster_server_create(runtime, "s", &value, 1, NULL, &s));
+    assert_int_equal(muster_runtime_size(runtime), -1);
+    assert_null(muster_runtime_device(runtime, 0));
+    assert_null(muster_runtime_description(runtime));
+}
+
+static void use_objects(const handles *h) {
+    muster_pending *pending;
+    muster_client *client;
+    muster_rule rule;
+    muster_kernel_limits limits;
+    int64_t numbers[3];
+    const muster_grid grid = {.dims = 1, .groups = {1}, .threads = {1}};
+    const muster_argument argument = muster_argument_size(1);
+    const muster_tensor value = muster_f32(&number, 1);
+    muster_kernel_limits_init(&limits);
+    assert_dead(muster_function_call(h->function, NULL, 0, NULL, 0, NULL));
+    assert_dead(muster_function_call_single(h->function, NULL, 0, NULL, 0, NULL));
+    assert_dead(muster_function_call_named(h->function, NULL, NULL, 0, NULL, NULL, 0, NULL));
+    assert_dead(muster_function_call_async(h->function, NULL, 0, NULL, 0, NULL, &pending));
+    assert_dead(muster_function_input(h->function, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    assert_dead(muster_function_destroy(h->function));
+    assert_dead(muster_variable_set(h->variable, 0, value));
+    assert_dead(muster_variable_get(h->variable, 0, value));
+    assert_dead(muster_variable_shape(h->variable, 0, 1, numbers));
+    assert_dead(muster_variable_lengths(h->variable, 3, numbers));
+    assert_dead(muster_variables_all_reduce(&h->variable, 1, MUSTER_SUM));
+    assert_dead(muster_variable_destroy(h->variable));
+    assert_dead(muster_kernel_call(h->kernel, &grid, &argument, 1));
+    assert_closed(muster_kernel_get_limits(h->kernel, 0, &limits));
+    assert_dead(muster_kernel_destroy(h->kernel));
+    cases += 4;
+    assert_refused(muster_client_open(h->server, &client), MUSTER_BAD_STATE, "server 's' has been destroyed");
+    assert_refused(muster_server_add_rule(h->server, "r", no_rule, NULL, &rule), MUSTER_BAD_STATE, "destroyed");
+    assert_refused(muster_server_shard(h->server, 0, 0, numbers, numbers + 1), MUSTER_BAD_STATE, "destroyed");
+    assert_refused(muster_server_destroy(h->server), MUSTER_BAD_STATE, "destroyed");
+}
+
+static void use_worker(muster_worker *worker) {
+    const muster_tensor value = muster_f32(&number, 1);
+    cases += 5;
+    assert_refused(muster_fill(worker, 1, value), MUSTER_BAD_STATE, "muster_fill: worker: expected the worker that runs on this thread");
+    assert_refused(muster_worker_barrier(worker, NULL), MUSTER_BAD_STATE, "outside of its body");
+    assert_refused(muster_worker_read(worker, value, value), MUSTER_BAD_STATE, "outside of its body");
+    assert_refused(muster_worker_sync(worker), MUSTER_BAD_STATE, "outside of its body");
+    assert_int_equal(muster_worker_scratch(worker, MUSTER_F32, 0, NULL).dtype, MUSTER_DTYPE_NONE);
+    assert_non_null(strstr(muster_last_error(), "outside of its body"));
+}
+
+static void test_everything_after_close_is_refused(void **state) {
+    (void)state;
+    handles h;
+    open_handles(&h);
+    use_worker(h.worker);
+    assert_ok(muster_runtime_close(h.runtime));
+    cases = 0;
+    use_runtime(h.runtime);
+    assert_int_equal(cases, 15);
+    use_worker(h.worker);
+    /* a client of a host thread, and a driver, keep their server; the caller ends them */
+    assert_refused(muster_client_receive(h.client, 0, muster_f32(&number, 1), NULL), MUSTER_BAD_STATE, "destroyed");
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_driver_destroy(h.driver));
+    cases = 0;
+    use_objects(&h);
+    assert_int_equal(cases, 19);
+}
+
+static muster_status step_of_another(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    const muster_tensor value = muster_f32(&number, 1);
+    if (muster_worker_rank(w) > 0) return MUSTER_OK;
+    return muster_driver_step(user, w, 1, &value, &value, 1, NULL);
+}
+
+static void test_a_driver_of_a_closed_runtime(void **state) {
+    (void)state;
+    const int64_t blocks = mst_memory_live();
+    handles h, other;
+    open_handles(&h);
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_runtime_close(h.runtime));
+    open_handles(&other); /* likely where the first one was */
+    muster_function *f;
+    assert_ok(muster_function_create(other.runtime, "step", step_of_another, h.driver, &f));
+    assert_ok(muster_function_set_runs_without_rows(f, 1));
+    assert_refused(muster_function_call(f, NULL, 0, NULL, 0, NULL), MUSTER_BAD_STATE, "whose runtime has been closed");
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_ok(muster_driver_destroy(other.driver));
+    assert_ok(muster_client_close(other.client));
+    assert_ok(muster_runtime_close(other.runtime));
+    assert_int_equal(mst_memory_live(), blocks);
+}
+
+static void test_a_second_destroy_is_refused(void **state) {
+    (void)state;
+    handles h;
+    open_handles(&h);
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_ok(muster_function_destroy(h.function));
+    assert_ok(muster_variable_destroy(h.variable));
+    assert_ok(muster_kernel_destroy(h.kernel));
+    assert_ok(muster_client_close(h.client));
+    cases = 0;
+    assert_dead(muster_function_destroy(h.function));
+    assert_dead(muster_variable_destroy(h.variable));
+    assert_dead(muster_kernel_destroy(h.kernel));
+    muster_function *f;
+    assert_ok(muster_function_create(h.runtime, "g", nothing, NULL, &f));
+    assert_dead(muster_function_variable(f, h.variable, MUSTER_USE_READ));
+    assert_dead(muster_function_update(f, h.variable, MUSTER_SUM));
+    assert_int_equal(cases, 5);
+    assert_ok(muster_runtime_close(h.runtime));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_everything_after_close_is_refused),
+        cmocka_unit_test(test_a_driver_of_a_closed_runtime),
+        cmocka_unit_test(test_a_second_destroy_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
