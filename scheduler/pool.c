@@ -70,23 +70,34 @@ static void end_programs(mst_worker_state *state, muster_status status) {
     if (status == MUSTER_OK && synced != MUSTER_OK) report_task_failure(&state->worker, synced, errors);
 }
 
-static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, void *argument) {
-    muster_worker *worker = &state->worker;
+static inline void begin_task(muster_worker *worker, uint64_t epoch) {
     worker->epoch = epoch;
     worker->sequence = 0;
     worker->scratch_status = MUSTER_OK;
     current_worker = worker;
-    if (mst_device_is_host(worker->device)) {
-        uint64_t errors = mst_error_count();
-        muster_status status = task(worker, argument);
-        if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
-        if (__builtin_expect(worker->exit_hooks != NULL, 0)) run_exit_hooks(worker);
-        if (__builtin_expect(worker->device->queued, 0)) end_programs(state, status);
-    } else {
-        run_on_device(state, task, argument);
-    }
+}
+
+static inline void end_task(muster_worker *worker) {
     if (worker->scratch_count > 0) mst_worker_scratch_reset(worker);
     current_worker = NULL;
+}
+
+static inline void run_on_host(mst_worker_state *state, mst_task task, void *argument) {
+    muster_worker *worker = &state->worker;
+    const uint64_t errors = mst_error_count();
+    const muster_status status = task(worker, argument);
+    if (__builtin_expect(status != MUSTER_OK, 0)) report_task_failure(worker, status, errors);
+    if (__builtin_expect(worker->exit_hooks != NULL, 0)) run_exit_hooks(worker);
+    if (__builtin_expect(worker->device->queued, 0)) end_programs(state, status);
+}
+
+static void run_task(mst_worker_state *state, uint64_t epoch, mst_task task, void *argument) {
+    begin_task(&state->worker, epoch);
+    if (mst_device_is_host(state->worker.device))
+        run_on_host(state, task, argument);
+    else
+        run_on_device(state, task, argument);
+    end_task(&state->worker);
 }
 
 void mst_worker_last_rendezvous(muster_worker *worker) {
@@ -196,7 +207,7 @@ static bool hand_out(mst_pool *pool, uint64_t epoch, mst_task task, void *argume
     return cold;
 }
 
-static muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size) {
+static inline muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size) {
     if (pool->warn_after_ns != pool->options.warn_after_ns) pool->warn_after_ns = pool->options.warn_after_ns;
     if (pool->fail_after_ns != pool->options.fail_after_ns) pool->fail_after_ns = pool->options.fail_after_ns;
     if (pool->watches) mst_devices_clear_in_flight(pool);
@@ -204,7 +215,7 @@ static muster_status end_run(mst_pool *pool, uint64_t epoch, int32_t size) {
     return mst_failure_outcome(pool, epoch, size);
 }
 
-muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
+static __attribute__((noinline)) muster_status run_together(mst_pool *pool, mst_task task, void *argument) {
     if (__builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0)) MUSTER_TRY(mst_device_refusal(pool, false));
     uint64_t epoch = next_epoch(pool);
     const bool others = pool->size > 1, dedicated_rank0 = pool->dedicated_rank0;
@@ -217,6 +228,19 @@ muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
     }
     if (others || dedicated_rank0) wait_end(pool, cold);
     return end_run(pool, epoch, pool->size);
+}
+
+/* A call on one host device takes a few hundred instructions in all, so those of the other kinds of
+ * pools are left out. No other worker asks for the thread of this one. */
+muster_status mst_pool_run(mst_pool *pool, mst_task task, void *argument) {
+    if (!pool->alone || __builtin_expect(atomic_load_explicit(&pool->lost, memory_order_relaxed) > 0, 0))
+        return run_together(pool, task, argument);
+    mst_worker_state *state = &pool->states[0];
+    const uint64_t epoch = next_epoch(pool);
+    begin_task(&state->worker, epoch);
+    run_on_host(state, task, argument);
+    end_task(&state->worker);
+    return end_run(pool, epoch, 1);
 }
 
 muster_status mst_pool_run_single(mst_pool *pool, mst_task task, void *argument) {
@@ -248,10 +272,15 @@ muster_status mst_pool_ready(const mst_pool *pool, const char *where) {
     return MUSTER_OK;
 }
 
-muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+static __attribute__((noinline)) muster_status enter_slowly(mst_pool *pool, const char *where, int64_t timeout_ns) {
     MUSTER_TRY(mst_pool_ready(pool, where));
     if (mst_ticket_lock_acquire(&pool->tickets, timeout_ns)) return MUSTER_OK;
     return mst_error(MUSTER_TIMEOUT, "%s: waited %.3g s for calls of other threads to end", where, (double)timeout_ns * 1e-9);
+}
+
+muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
+    if (__builtin_expect(!current_worker && !forked(pool) && mst_ticket_lock_try(&pool->tickets), 1)) return MUSTER_OK;
+    return enter_slowly(pool, where, timeout_ns);
 }
 
 void mst_pool_leave(mst_pool *pool) { mst_ticket_lock_release(&pool->tickets); }
@@ -312,6 +341,7 @@ static muster_status build(mst_pool *pool, mst_device *const *devices, int32_t c
     pool->size = count;
     for (int32_t rank = 0; rank < count; rank++) init_state(pool, rank, devices[rank]);
     pool->dedicated_rank0 = pool->options.dedicated_rank0;
+    pool->alone = count == 1 && !pool->dedicated_rank0 && !pool->watches;
     pool->worker_cpus = mst_alloc(sizeof(cpu_set_t));
     if (!pool->worker_cpus) return mst_out_of_memory("muster_runtime_open: the CPUs of the workers", sizeof(cpu_set_t));
     bool real_time = real_time_policy();

@@ -81,6 +81,7 @@ struct mst_pool {
     int32_t threads;      /* threads that were started */
     bool dedicated_rank0; /* rank 0 has a thread of its own, too */
     bool watches;         /* some device has queues of its own */
+    bool alone;           /* the caller's thread on a host device is the only worker */
     _Atomic int32_t lost; /* devices that have not come back from a run */
     int32_t yields;       /* how often a wait that does not spin gives its CPU away */
     mst_pool_options options;
@@ -100,6 +101,12 @@ struct mst_pool {
 /* ticket_lock.c */
 muster_status mst_ticket_lock_open(mst_ticket_lock *tickets);
 void mst_ticket_lock_close(mst_ticket_lock *tickets);
+/* Takes the lock if it is free and no thread waits for it. */
+enum { MST_TICKET_LOCK_FREE, MST_TICKET_LOCK_HELD, MST_TICKET_LOCK_QUEUED };
+static inline bool mst_ticket_lock_try(mst_ticket_lock *tickets) {
+    uint32_t state = MST_TICKET_LOCK_FREE;
+    return atomic_compare_exchange_strong(&tickets->state, &state, MST_TICKET_LOCK_HELD);
+}
 /* Takes the lock. False at the timeout. */
 bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns);
 void mst_ticket_lock_release(mst_ticket_lock *tickets);

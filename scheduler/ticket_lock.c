@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { FREE, HELD, QUEUED };
+enum { FREE = MST_TICKET_LOCK_FREE, HELD = MST_TICKET_LOCK_HELD, QUEUED = MST_TICKET_LOCK_QUEUED };
 
 muster_status mst_ticket_lock_open(mst_ticket_lock *tickets) {
     if (mst_memory_refuse() || pthread_mutex_init(&tickets->lock, NULL) != 0)
@@ -72,7 +72,7 @@ bool mst_ticket_lock_wait(mst_ticket_lock *tickets, mst_ticket *waiter, int64_t 
 }
 
 bool mst_ticket_lock_acquire(mst_ticket_lock *tickets, int64_t timeout_ns) {
-    if (move_state(tickets, FREE, HELD)) return true;
+    if (mst_ticket_lock_try(tickets)) return true;
     mst_ticket waiter;
     return mst_ticket_lock_queue(tickets, &waiter) || mst_ticket_lock_wait(tickets, &waiter, timeout_ns);
 }
