@@ -90,7 +90,8 @@ enum muster_comparison_value {
 
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. neg, abs,
  * square and relu take every dtype but bool (neg takes no unsigned dtype); the others take float
- * dtypes only. softplus is log(1 + exp(x)). */
+ * dtypes only. softplus is log(1 + exp(x)). On the host backend f32 results are within 2 units in
+ * the last place. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *w, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards

@@ -122,6 +122,33 @@ static muster_status reduce_of_nothing(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
+/* max and min of an axis, of the other axis and of everything are NaN exactly where a value is, and
+ * else the best value, at each place of a row that is longer than the lanes of the loop. */
+static muster_status nan_in_max_and_min(muster_worker *w, void *argument) {
+    enum { ROWS = 3, COLUMNS = 75 };
+    (void)argument;
+    for (muster_dtype dtype = MUSTER_F16; dtype <= MUSTER_F64; dtype++)
+        for (muster_reduction op = MUSTER_MAX; op <= MUSTER_MIN; op++)
+            for (int64_t at = 0; at < COLUMNS; at++) {
+                const double best = op == MUSTER_MAX ? 9 : -9, nan = NAN;
+                ops_pair x = ops_laid_out(w, dtype, 2, ROWS, COLUMNS, 0), rows = ops_laid_out(w, dtype, 1, ROWS, 0, 0),
+                         columns = ops_laid_out(w, dtype, 1, COLUMNS, 0, 0), all = ops_laid_out(w, dtype, 0, 0, 0, 0);
+                mst_convert(dtype, ops_place_of(x.host, (const int64_t[]){0, at}), MUSTER_F64, &best, 1);
+                mst_convert(dtype, ops_place_of(x.host, (const int64_t[]){1, at}), MUSTER_F64, &nan, 1);
+                ops_send(w, &x);
+                assert_ok(muster_reduce(w, op, x.device, 1, rows.device));
+                assert_ok(muster_reduce(w, op, x.device, 0, columns.device));
+                assert_ok(muster_reduce(w, op, x.device, -1, all.device));
+                ops_fetch(w, &rows);
+                ops_fetch(w, &columns);
+                ops_fetch(w, &all);
+                assert_true(ops_at(&rows, 0, 0) == best && isnan(ops_at(&rows, 1, 0)) && !isnan(ops_at(&rows, 2, 0)));
+                assert_true(isnan(ops_at(&all, 0, 0)));
+                for (int64_t j = 0; j < COLUMNS; j++) assert_int_equal(isnan(ops_at(&columns, j, 0)) != 0, j == at);
+            }
+    return MUSTER_OK;
+}
+
 static muster_status combine(muster_worker *w, void *argument) {
     (void)argument;
     for (int dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
@@ -307,6 +334,7 @@ static muster_status no_blas(muster_worker *w, void *argument) {
 
 ON_EVERY_DEVICE(integers_wrap)
 ON_EVERY_DEVICE(reduce_of_nothing)
+ON_EVERY_DEVICE(nan_in_max_and_min)
 ON_EVERY_DEVICE(combine)
 ON_EVERY_DEVICE(far_logits)
 ON_EVERY_DEVICE(refusals)
@@ -320,6 +348,7 @@ int main(void) {
         cmocka_unit_test(test_every_kernel_has_a_row),
         cmocka_unit_test(test_integers_wrap),
         cmocka_unit_test(test_reduce_of_nothing),
+        cmocka_unit_test(test_nan_in_max_and_min),
         cmocka_unit_test(test_combine),
         cmocka_unit_test(test_far_logits),
         cmocka_unit_test(test_labels_at_the_bounds),

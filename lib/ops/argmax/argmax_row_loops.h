@@ -5,15 +5,17 @@
 #else
 #define IS_NAN(value) false
 #endif
+/* The elements are compared in lanes. Where a block has a better element than those before it, the
+ * lanes that hold it are read again for its first place. */
 MST_CLONES static int64_t MST_JOIN(FUNCTION, _contiguous)(const T *row, int64_t k) {
-    enum { LANES = 64 / sizeof(C) * 4, BLOCK = 4096 / LANES * LANES };
-    int64_t first = 0; /* of the block that has the best so far */
+    enum { LANES = 128 / sizeof(C), BLOCK = 4096 };
+    int64_t first = 0;
     C best = (C)(LOAD(row[0]));
-    for (int64_t begin = 0; begin < k && !IS_NAN(best); begin += BLOCK) {
+    if (IS_NAN(best)) return 0;
+    for (int64_t begin = 0, j = 0; begin < k; begin = j) {
         const int64_t end = k - begin < BLOCK ? k : begin + BLOCK;
-        C lanes[LANES];
+        C lanes[LANES], found[LANES];
         int nan = 0;
-        int64_t j = begin;
         for (int64_t l = 0; l < LANES; l++) lanes[l] = best;
         for (; j + LANES <= end; j += LANES)
             for (int64_t l = 0; l < LANES; l++) {
@@ -21,21 +23,33 @@ MST_CLONES static int64_t MST_JOIN(FUNCTION, _contiguous)(const T *row, int64_t 
                 lanes[l] = BETTER(value, lanes[l]) ? value : lanes[l];
                 nan |= IS_NAN(value);
             }
+        for (int64_t i = begin; nan; i++)
+            if (IS_NAN((C)(LOAD(row[i])))) return i;
+        for (int64_t l = 0; l < LANES; l++) found[l] = lanes[l];
+        for (int64_t half = LANES / 2; half > 0; half /= 2)
+            for (int64_t l = 0; l < half; l++) found[l] = BETTER(found[l + half], found[l]) ? found[l + half] : found[l];
+        if (BETTER(found[0], best)) {
+            best = found[0];
+            first = end;
+            int tied = 0, lane = 0;
+            for (int l = 0; l < LANES; l++) {
+                const int holds = lanes[l] == best;
+                tied += holds;
+                lane = holds ? l : lane;
+            }
+            for (int64_t l = tied == 1 ? lane : 0; l < LANES; l = tied == 1 ? LANES : l + 1) {
+                int64_t i = begin + l;
+                if (lanes[l] != best) continue;
+                while (i < first && (C)(LOAD(row[i])) != best) i += LANES;
+                first = i < first ? i : first;
+            }
+        }
         for (; j < end; j++) {
             const C value = (C)(LOAD(row[j]));
-            lanes[0] = BETTER(value, lanes[0]) ? value : lanes[0];
-            nan |= IS_NAN(value);
+            if (IS_NAN(value)) return j;
+            if (BETTER(value, best)) best = value, first = j;
         }
-        C found = best;
-        for (int64_t l = 0; l < LANES; l++) found = BETTER(lanes[l], found) ? lanes[l] : found;
-        if (nan) {
-            for (j = begin; !IS_NAN((C)(LOAD(row[j])));) j++;
-            return j;
-        }
-        if (BETTER(found, best)) best = found, first = begin;
     }
-    if (IS_NAN(best)) return 0;
-    while ((C)(LOAD(row[first])) != best) first++;
     return first;
 }
 

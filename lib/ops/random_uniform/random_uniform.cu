@@ -1,6 +1,7 @@
 /* The numbers of random.c: element i is number first + i of the stream on every device. */
 #include "random_parameters_private.h"
 #include "tensor.cuh"
+#include "vector_math_private.h"
 
 static inline mst_random_lanes random_block(uint64_t seed, uint64_t block) {
     const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), 0, 0}, key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
@@ -20,8 +21,13 @@ template <> struct random_kind<double> {
     }
 };
 
-/* Box-Muller makes numbers 2 j and 2 j + 1 from the uniform numbers 2 j and 2 j + 1. */
-MST_OUTLINE double random_normal(double u, double v, bool odd, double mean, double deviation) {
+/* Box-Muller makes numbers 2 j and 2 j + 1 from the uniform numbers 2 j and 2 j + 1. f32 uses the
+ * polynomials of the host, which gives the same numbers. */
+MST_OUTLINE double random_normal(float, double u, double v, bool odd, double mean, double deviation) {
+    double cosine, radius = deviation * sqrt(-2 * mst_vector_log_positive(1 - u)), sine = mst_vector_sine(v, &cosine);
+    return mean + radius * (odd ? sine : cosine);
+}
+MST_OUTLINE double random_normal(double, double u, double v, bool odd, double mean, double deviation) {
     double radius = sqrt(-2 * log(1 - u)), angle = 2 * 3.14159265358979323846 * v;
     return mean + deviation * radius * (odd ? sin(angle) : cos(angle));
 }
@@ -29,7 +35,7 @@ MST_OUTLINE double random_normal(double u, double v, bool odd, double mean, doub
 template <typename T> static inline T random_number(const mst_random_parameters &p, const mst_random_lanes &lanes, int i) {
     typedef random_kind<T> kind;
     if (!p.normal) return (T)kind::uniform(lanes, i);
-    return (T)random_normal(kind::uniform(lanes, i & ~1), kind::uniform(lanes, i | 1), i & 1, p.mean, p.deviation);
+    return (T)random_normal((T)0, kind::uniform(lanes, i & ~1), kind::uniform(lanes, i | 1), i & 1, p.mean, p.deviation);
 }
 
 /* If the elements are contiguous, a thread stores all numbers of a block; otherwise one number. */

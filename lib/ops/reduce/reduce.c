@@ -1,7 +1,8 @@
 /* Reduction over an axis or over everything. The elements are read in row-major order, and each is
  * accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
- * reduced axis. Floats accumulate in double; integers accumulate in 64 bits, which wrap to the same
- * result. */
+ * reduced axis. Sums and products of floats accumulate in double, those of integers in 64 bits,
+ * which wrap to the same result. The largest and the smallest are kept in the type in which the
+ * dtype is computed. */
 #include "../op_impl.h"
 #include "reduce_issue_private.h"
 
@@ -15,6 +16,8 @@ typedef struct reduce_parameters {
     int32_t axis;
 } reduce_parameters;
 
+#define MST_INLINE_HALVES
+#include "half_impl.h"
 #define MST_LOOPS "reduce/reduce_loops.h"
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
@@ -72,7 +75,11 @@ static mst_iterator_loop loop_of(muster_reduction op, muster_dtype dtype) {
     return loops[dtype][op];
 }
 
-static muster_dtype accumulator_dtype(muster_dtype dtype) {
+/* Is the result one of the values, in the type in which the dtype is computed? */
+static bool keeps_values(muster_reduction op, muster_dtype dtype) { return (op == MUSTER_MAX || op == MUSTER_MIN) && dtype != MUSTER_BOOL; }
+
+static muster_dtype accumulator_dtype(muster_reduction op, muster_dtype dtype) {
+    if (keeps_values(op, dtype)) return mst_dtype_is_float(dtype) ? mst_dtype_compute(dtype) : dtype;
     if (mst_dtype_is_float(dtype)) return MUSTER_F64;
     return dtype == MUSTER_I8 || dtype == MUSTER_I16 || dtype == MUSTER_I32 || dtype == MUSTER_I64 ? MUSTER_I64 : MUSTER_U64;
 }
@@ -103,12 +110,17 @@ static void store(muster_dtype dtype, char *to, const void *accumulator, double 
 }
 
 typedef struct store_state {
-    muster_dtype dtype;
+    muster_dtype dtype, accumulator;
     double divisor;
+    bool keeps_values;
 } store_state;
 
 static void store_all(void *context, char *const *at, const int64_t *stride, int64_t n) {
     const store_state *state = context;
+    if (state->keeps_values) {
+        for (int64_t i = 0; i < n; i++) mst_convert(state->dtype, at[1] + i * stride[1], state->accumulator, at[0] + i * stride[0], 1);
+        return;
+    }
     for (int64_t i = 0; i < n; i++) store(state->dtype, at[1] + i * stride[1], at[0] + i * stride[0], state->divisor);
 }
 
@@ -116,14 +128,14 @@ static muster_status reduce_host(const void *parameters) {
     const reduce_parameters *p = parameters;
     double single;
     void *sums = p->sums ? p->sums : &single;
-    muster_tensor to = muster_tensor_make(accumulator_dtype(p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
+    muster_tensor to = muster_tensor_make(accumulator_dtype(p->op, p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
     along.dtype = to.dtype, along.data = sums, along.byte_offset = 0;
     for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axis < 0 || d == p->axis ? 0 : to.strides[y_axis++];
     mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
     mst_iterator_run(&iterator, loop_of(p->op, p->x.dtype), NULL);
-    store_state state = {p->y.dtype, p->op == MUSTER_AVG ? (double)p->length : 1};
+    store_state state = {p->y.dtype, to.dtype, p->op == MUSTER_AVG ? (double)p->length : 1, keeps_values(p->op, p->x.dtype)};
     mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&to, &p->y});
     mst_iterator_run(&iterator, store_all, &state);
     return MUSTER_OK;

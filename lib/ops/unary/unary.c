@@ -1,4 +1,5 @@
 #include "../op_impl.h"
+#include "../vector_math_private.h"
 
 #include <math.h>
 
@@ -9,6 +10,15 @@ typedef struct unary_parameters {
 
 /* Chooses the float function for float, as tgmath.h does, without its macros. */
 #define F(function, v) _Generic((v), float : function##f, default : function)(v)
+/* The same for functions of vector_math_private.h, which take a float as double. */
+static MST_ALWAYS_INLINE float vector_expf(float v) { return (float)mst_vector_exp((double)v); }
+static MST_ALWAYS_INLINE float vector_sigmoidf(float v) { return (float)mst_vector_sigmoid((double)v); }
+static MST_ALWAYS_INLINE float vector_softplusf(float v) { return (float)mst_vector_softplus((double)v); }
+static MST_ALWAYS_INLINE double plain_sigmoid(double v) { return 1 / (1 + exp(-v)); }
+static MST_ALWAYS_INLINE double plain_softplus(double v) { return (v > 0 ? v : 0) + log1p(exp(-fabs(v))); }
+#define V(for_float, for_double, v) _Generic((v), float : for_float, default : for_double)(v)
+#define MST_INLINE_HALVES
+#include "half_impl.h"
 #define MST_LOOPS "unary/unary_loops.h"
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"

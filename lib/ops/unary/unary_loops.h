@@ -14,19 +14,19 @@
 #define RESULT F(sqrt, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(exp_, SUFFIX)
-#define RESULT F(exp, v)
+#define RESULT V(vector_expf, exp, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(log_, SUFFIX)
-#define RESULT F(log, v)
+#define RESULT V(mst_vector_logf, log, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(tanh_, SUFFIX)
-#define RESULT F(tanh, v)
+#define RESULT V(mst_vector_tanhf, tanh, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(sigmoid_, SUFFIX)
-#define RESULT 1 / (1 + F(exp, -v))
+#define RESULT V(vector_sigmoidf, plain_sigmoid, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(softplus_, SUFFIX)
-#define RESULT (v > 0 ? v : 0) + F(log1p, F(exp, -F(fabs, v)))
+#define RESULT V(vector_softplusf, plain_softplus, v)
 #include "elementwise_one_loops.h"
 #define FUNCTION MST_JOIN(relu_, SUFFIX)
 #define RESULT v < 0 ? 0 : v

@@ -1,0 +1,160 @@
+/* exp, log, the sine and what follows from them, of float values, mostly computed in double without
+ * branches or calls, so that the compiler vectorises the loops that use them. Each differs from the
+ * exact value by less than 2^-30 of it, so a result rounded to float is within 1 ulp (tanh: 2 ulp).
+ * The polynomials are weighted least squares fits, of which the largest error was made small by
+ * reweighting (Lawson). Double holds every result of float before it overflows or becomes
+ * subnormal, so conversion to float does the rest. Host code and device code use this file. */
+#ifndef MST_VECTOR_MATH_PRIVATE_H
+#define MST_VECTOR_MATH_PRIVATE_H
+
+#include <stdint.h>
+#include <string.h>
+
+/* A function with clones for several instruction sets inlines into each. */
+#if defined(__CUDACC_RTC__)
+#define MST_VECTOR_INLINE static inline
+#else
+#define MST_VECTOR_INLINE static inline __attribute__((always_inline))
+#endif
+
+MST_VECTOR_INLINE uint64_t mst_bits_of_f64(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+MST_VECTOR_INLINE double mst_f64_of_bits(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* exp(x) = 2^k (1 + p), with x = k log(2) + r and p = exp(r) - 1. Adding 1.5 * 2^52 rounds to an
+ * integer, which is then in the low bits of the sum. *scale becomes 2^k. x is in [-700, 700]. */
+MST_VECTOR_INLINE double mst_exp_parts(double x, double *scale) {
+    const double shifted = x * 0x1.71547652b82fep+0 + 0x1.8p52, k = shifted - 0x1.8p52;
+    const double r = (x - k * 0x1.62e42fefa39efp-1) - k * 0x1.abc9e3b39803fp-56;
+    const double q =
+        0x1.00000027abb54p-1 +
+        r * (0x1.55555588e9746p-3 +
+             r * (0x1.5554ae2baa4d0p-5 + r * (0x1.11108fbd1316ap-7 + r * (0x1.6d744361b1e93p-10 + r * 0x1.a1a13a35dc73bp-13))));
+    *scale = mst_f64_of_bits((mst_bits_of_f64(shifted) << 52) + 0x3ff0000000000000u);
+    return r + r * r * q;
+}
+
+/* Beyond these bounds a float result is infinite or 0. NaN stays NaN. */
+MST_VECTOR_INLINE double mst_exp_bounded(double x) {
+    x = x < -160 ? -160 : x;
+    return x > 160 ? 160 : x;
+}
+
+MST_VECTOR_INLINE double mst_vector_exp(double x) {
+    double scale;
+    const double p = mst_exp_parts(mst_exp_bounded(x), &scale);
+    return scale + scale * p;
+}
+
+/* log of a positive normal number: m 2^e with m in [sqrt(1/2), sqrt(2)). The exponent is made a
+ * double by its bits, since not every processor converts vectors of 64-bit integers. */
+MST_VECTOR_INLINE double mst_vector_log_positive(double x) {
+    const uint64_t bits = mst_bits_of_f64(x), above = bits - 0x3fe6a09e667f3bcdu + ((uint64_t)1024 << 52);
+    const double e = mst_f64_of_bits((above >> 52) | 0x4330000000000000u) - (0x1p52 + 1024);
+    const double f = mst_f64_of_bits(bits - ((above & 0xfff0000000000000u) - ((uint64_t)1024 << 52))) - 1;
+    const double low =
+        -0x1.fffffffebd1dap-2 +
+        f * (0x1.5555556234570p-2 +
+             f * (-0x1.00000182ef278p-2 + f * (0x1.99998c0246160p-3 + f * (-0x1.555455c7fcd09p-3 + f * 0x1.24943ba02bcfcp-3))));
+    const double high =
+        -0x1.00243791ab199p-3 +
+        f * (0x1.c7014459a22c9p-4 +
+             f * (-0x1.94a3f9310b00bp-4 +
+                  f * (0x1.70b6a56f9d2abp-4 + f * (-0x1.7d0ed713012a2p-4 + f * (0x1.7c46d03bcead3p-4 + f * -0x1.97c9230ce28c6p-5)))));
+    const double f2 = f * f, f6 = f2 * f2 * f2;
+    return e * 0x1.62e42fefa39efp-1 + (f + f2 * (low + f6 * high));
+}
+
+MST_VECTOR_INLINE uint32_t mst_vector_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+MST_VECTOR_INLINE float mst_vector_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* log in float, within 1 ulp: log(m) + e log(2), with m in [sqrt(1/2), sqrt(2)) and f = m - 1.
+ * Subnormal numbers are scaled first. -inf at 0, NaN below 0, inf at inf. */
+MST_VECTOR_INLINE float mst_vector_logf(float x) {
+    const float infinity = mst_vector_of_bits(0x7f800000u);
+    const int subnormal = x < 0x1p-126f;
+    const float scaled = subnormal ? x * 0x1p23f : x;
+    const uint32_t bits = mst_vector_bits(scaled), above = bits - 0x3f3504f3u;
+    const int32_t k = (int32_t)above >> 23;
+    const float e = (float)(k - (subnormal ? 23 : 0)), f = mst_vector_of_bits(bits - ((uint32_t)k << 23)) - 1, f2 = f * f;
+    const float p = 0x1.555546100df55p-2f +
+                    f * (-0x1.ffffee0d0e719p-3f +
+                         f * (0x1.99a53c24f6231p-3f +
+                              f * (-0x1.5562dabe82a65p-3f +
+                                   f * (0x1.23335e276c20dp-3f +
+                                        f * (-0x1.fb44c80d69858p-4f +
+                                             f * (0x1.e64a086682ba8p-4f + f * (-0x1.e2dece927c6d2p-4f + f * (0x1.1b43c2ff90e3ap-4f))))))));
+    /* log(2) in two parts: an exponent times the first is exact */
+    const float rest = f2 * (f * p - 0.5f) + e * -0x1.bd0105c611000p-13f;
+    const float value = (f + rest) + e * 0x1.63p-1f;
+    const float special = x == 0 ? -infinity : x < 0 ? mst_vector_of_bits(0x7fc00000u) : x;
+    return (x > 0) & (x < infinity) ? value : special;
+}
+
+/* tanh in float, within 2 ulp; in double it would take twice as long. Below 0.625 an odd
+ * polynomial, above it 1 - 2 / (exp(2 |x|) + 1), where the error of exp counts less than half. */
+MST_VECTOR_INLINE float mst_vector_tanhf(float x) {
+    const uint32_t sign = mst_vector_bits(x) & 0x80000000u;
+    const float all = mst_vector_of_bits(mst_vector_bits(x) ^ sign), a = all > 10 ? 10 : all, z = a * a, y = 2 * a;
+    const float small =
+        a +
+        a * (z * (-0x1.555534ebcc661p-2f +
+                  z * (0x1.1107872a929eap-3f + z * (-0x1.b84782d768399p-5f + z * (0x1.5268b1084b88ap-6f + z * -0x1.76f1996a806e5p-8f)))));
+    const float shifted = y * 0x1.715476p+0f + 0x1.8p23f, k = shifted - 0x1.8p23f;
+    const float r = (y - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cp-20f; /* log(2) in two parts; k times the first is exact */
+    const float q = 0x1.0000005213edbp-1f +
+                    r * (0x1.55548e4e24536p-3f + r * (0x1.55545d2eec94ep-5f + r * (0x1.123bd046eaef8p-7f + r * 0x1.6db4cd6010d9dp-10f)));
+    const float scale = mst_vector_of_bits((mst_vector_bits(shifted) << 23) + 0x3f800000u), e = scale + scale * (r + r * r * q);
+    const float large = 1 - 2 / (e + 1);
+    return mst_vector_of_bits(mst_vector_bits(a < 0.625f ? small : large) | sign);
+}
+
+/* 1 / (1 + exp(-x)). */
+MST_VECTOR_INLINE double mst_vector_sigmoid(double x) { return 1 / (1 + mst_vector_exp(-x)); }
+
+/* log(1 + exp(x)) = max(x, 0) + log(1 + e), e = exp(-|x|). log(1 + e) is e - e^2 / 2 where 1 + e
+ * would lose the bits of e. */
+MST_VECTOR_INLINE double mst_vector_softplus(double x) {
+    const double e = mst_vector_exp(x < 0 ? x : -x), small = e - 0.5 * e * e;
+    const double log_of_sum = e < 0x1p-16 ? small : mst_vector_log_positive(1 + e);
+    return (x > 0 ? x : 0) + (x == x ? log_of_sum : x);
+}
+
+/* The sine and cosine of an angle in revolutions, in [0, 1). 4 * revolutions = quarter + r, with r
+ * in [-1/2, 1/2]. */
+MST_VECTOR_INLINE double mst_vector_sine(double revolutions, double *cosine) {
+    const double shifted = 4 * revolutions + 0x1.8p52, r = 4 * revolutions - (shifted - 0x1.8p52), z = r * r;
+    const uint64_t quarter = mst_bits_of_f64(shifted);
+    const double s =
+        r * (0x1.921fb5429b3ccp+0 +
+             z * (-0x1.4abbce585b9bbp-1 +
+                  z * (0x1.466c82e5358f2p-4 + z * (-0x1.339e35ae51596p-8 + z * (0x1.dde59c9d16891p-13 + z * -0x1.053bb73af4194p-13)))));
+    const double c =
+        0x1.ffffffffffe14p-1 +
+        z * (-0x1.3bd3cc9bd2c52p+0 +
+             z * (0x1.03c1f074dddfdp-2 + z * (-0x1.55d3ba2e6d3a2p-6 + z * (0x1.e1e7cb6572fe8p-11 + z * -0x1.a0edb49b6f6fdp-16))));
+    /* quarters 0 to 3: (s, c), (c, -s), (-s, -c), (-c, s) */
+    const uint64_t odd = 0 - (quarter & 1), s_bits = mst_bits_of_f64(s), c_bits = mst_bits_of_f64(c);
+    const uint64_t sine = (s_bits & ~odd) | (c_bits & odd), other = (c_bits & ~odd) | (s_bits & odd);
+    *cosine = mst_f64_of_bits(other ^ ((quarter + 1) >> 1 & 1) << 63);
+    return mst_f64_of_bits(sine ^ (quarter >> 1 & 1) << 63);
+}
+
+#endif

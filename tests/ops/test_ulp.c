@@ -1,0 +1,108 @@
+/* The error of the elementwise functions in f32 on the host, in units of the last place, against the
+ * C library in double: over 2^24 numbers, one of each 256, and over all 2^32 with MUSTER_TEST_FULL,
+ * and at the special ones. No function is more than 2 ulp off. */
+#include "base_check.h"
+#include "base_machine.h"
+#include "base_seed.h"
+#include "base_skip.h"
+#include "ops_fixture.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK = 1 << 16 };
+
+static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
+static double reciprocal(double x) { return 1 / x; }
+
+static const struct {
+    const char *name;
+    muster_unary op;
+    double (*exact)(double x);
+    double most; /* ulp */
+} functions[] = {
+    {"sqrt", MUSTER_SQRT, sqrt, 0.501},
+    {"reciprocal", MUSTER_RECIPROCAL, reciprocal, 0.501},
+    {"exp", MUSTER_EXP, exp, 1},
+    {"log", MUSTER_LOG, log, 1},
+    {"tanh", MUSTER_TANH, tanh, 2},
+    {"sigmoid", MUSTER_SIGMOID, sigmoid, 1},
+    {"softplus", MUSTER_SOFTPLUS, softplus, 1},
+};
+enum { FUNCTIONS = sizeof functions / sizeof *functions };
+
+static const float specials[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, FLT_MIN, -FLT_MIN,
+                                 FLT_MAX, -FLT_MAX,
+                                 /* where exp overflows, and where it becomes subnormal and 0 */
+                                 88.72283f, 88.72284f, -87.33654f, -87.33655f, -103.97207f, -103.97208f, -103.97209f, -104,
+                                 /* where tanh changes its formula and becomes 1 */
+                                 0.625f, 0x1.3ffffep-1f, 0x1.400002p-1f, -0.625f, 9.010913f, 9.1f, 10, 11, -10, 3e38f,
+                                 /* about 1, where log is small */
+                                 0x1.fffffep-1f, 0x1.000002p+0f, 0x1.6a09e6p-1f, 0x1.6a09e8p-1f, 0x1.6a09e6p+0f};
+enum { SPECIALS = sizeof specials / sizeof *specials };
+
+/* |value - exact| in units of the last place of a float near `exact`. */
+static double ulps(float value, double exact) {
+    const float nearest = (float)exact;
+    int exponent;
+    if (isnan(nearest) || isnan(value)) return isnan(nearest) && isnan(value) ? 0 : INFINITY;
+    if (isinf(nearest) || isinf(value)) return nearest == value ? 0 : INFINITY;
+    if (nearest == 0 && value == 0) return !signbit(nearest) == !signbit(value) ? 0 : INFINITY;
+    (void)frexp(exact == 0 ? 0x1p-200 : exact, &exponent);
+    return fabs((double)value - exact) / ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
+}
+
+/* Fails at the first value of x with a larger error; returns how many have been compared. */
+static int64_t compare(muster_worker *w, int which, const float *x, float *y, int64_t count) {
+    assert_ok(muster_unary_op(w, functions[which].op, muster_f32(x, count), muster_f32(y, count)));
+    for (int64_t i = 0; i < count; i++) {
+        const double exact = functions[which].exact((double)x[i]), error = ulps(y[i], exact);
+        if (!(error <= functions[which].most))
+            fail_msg("%s(%a): expected %a, received %a, %.2f ulp away", functions[which].name, (double)x[i], exact, (double)y[i], error);
+    }
+    return count;
+}
+
+typedef struct ulp_run {
+    uint64_t first, stride;
+    int64_t compared[FUNCTIONS];
+} ulp_run;
+
+static muster_status compare_all(muster_worker *w, void *argument) {
+    ulp_run *run = argument;
+    static float x[CHUNK], y[CHUNK];
+    for (int which = 0; which < FUNCTIONS; which++) {
+        for (uint64_t bits = run->first; bits < UINT64_C(1) << 32;) {
+            int64_t count = 0;
+            for (; count < CHUNK && bits < UINT64_C(1) << 32; count++, bits += run->stride) {
+                const uint32_t low = (uint32_t)bits;
+                memcpy(&x[count], &low, sizeof low);
+            }
+            run->compared[which] += compare(w, which, x, y, count);
+        }
+        /* at every place of a vector, and alone */
+        for (int64_t at = 0; at < SPECIALS; at++) {
+            memcpy(x, specials + at, (size_t)(SPECIALS - at) * sizeof *x);
+            run->compared[which] += compare(w, which, x, y, SPECIALS - at);
+            run->compared[which] += compare(w, which, x, y, 1);
+        }
+    }
+    return MUSTER_OK;
+}
+
+static void test_functions_are_within_their_ulps(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    ulp_run run = {.first = test_is_full() ? 0 : test_seed() % 256, .stride = test_is_full() ? 1 : 256};
+    assert_ok(ops_run_on("host", compare_all, &run));
+    for (int which = 0; which < FUNCTIONS; which++)
+        assert_int_equal(run.compared[which], (INT64_C(1) << 32) / (int64_t)run.stride + SPECIALS * (SPECIALS + 1) / 2 + SPECIALS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions_are_within_their_ulps)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
