@@ -18,23 +18,18 @@
  * Ownership. create and open return an object that the caller owns and ends with destroy or close,
  * which accept NULL. Pointers passed to a function are borrowed for the duration of the call unless
  * the function says otherwise.
- * The order of destruction: functions before the variables that they use (else BAD_STATE); drivers
- * and clients before or after their server; everything before its runtime, or not at all. Closing a
- * runtime destroys its functions, variables, kernels, servers and device tensors. Clients of host
- * threads, drivers, pending calls and buffers outlive the runtime, and the caller ends them.
+ * Order of destruction. Closing a runtime destroys what is left of its functions, variables,
+ * kernels, servers and device tensors. Functions end before the variables that they use (destroy
+ * refuses the other order with BAD_STATE), and drivers before the part of a communicator that is
+ * their group. Clients of host threads, drivers, handles of asynchronous calls, buffers
+ * and tensors of DLPack belong to the program, which ends them before the runtime or after it. What
+ * `user` points to outlives its function or server: destroy and close return when nothing calls it
+ * any more. A binding with a garbage collector, which ends objects in no order, therefore lets each
+ * object keep its runtime alive (as muster.hpp does).
  * A handle that has ended must not be used. The library returns BAD_STATE for such a handle as long
  * as it can tell its memory from other memory, which is until 256 other handles have ended. The
  * same holds for a second close or destroy. After that the use is undefined. A worker outside of
  * its body is always BAD_STATE in operations, kernels, copies and collectives.
- *
- * Order of destruction. Closing a runtime destroys what is left of its functions, variables,
- * kernels, servers and device tensors, whose pointers are dangling then. Before that the program
- * ends what it owns itself: clients, requests, and drivers. A variable outlives the functions that
- * use it (destroy refuses the other order with BAD_STATE); a communicator's part outlives the
- * drivers that have it as their group. Handles of asynchronous calls, buffers, and tensors of
- * DLPack may outlive the runtime. What `user` points to outlives its function or server: destroy
- * and close return when nothing calls it any more. A binding with a garbage collector, which ends
- * objects in no order, therefore lets each object keep its runtime alive (as muster.hpp does).
  *
  * Threads. Each function names the threads that may call it.
  * - "any": any thread, and several at the same time.
