@@ -52,6 +52,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_create_with(muster_run
 /* Waits for running calls, and for asynchronous calls that were made before. Accepts NULL. No
  * thread may use the function later. Threads: any. */
 MUSTER_API muster_status muster_function_destroy(muster_function *function);
+/* The function of this name in *function, which becomes NULL where there is none
+ * (INVALID_ARGUMENT). Waits in the queue behind running calls. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_find(muster_runtime *runtime, const char *name, muster_function **function);
 
 /* The description of the function: its inputs and outputs, in the order in which calls pass them.
  * It must be complete before the first call; later changes are refused with BAD_STATE. Scattered
@@ -96,6 +99,36 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_variable(muster_functi
  * (INVALID_ARGUMENT), and so is a mode that the dtype does not have (UNSUPPORTED). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_update(muster_function *function, muster_variable *variable,
                                                                  muster_collect_mode mode);
+
+/* One line of a description: what one of the four functions above takes. The layout is frozen. */
+typedef int32_t muster_port_kind;
+enum muster_port_kind_value {
+    MUSTER_PORT_INPUT = 1,    /* muster_function_input */
+    MUSTER_PORT_OUTPUT = 2,   /* muster_function_output */
+    MUSTER_PORT_VARIABLE = 3, /* muster_function_variable */
+    MUSTER_PORT_UPDATE = 4    /* muster_function_update */
+};
+typedef struct muster_port {
+    muster_port_kind kind;
+    int32_t mode; /* muster_input_mode, muster_collect_mode, muster_variable_use, or muster_collect_mode */
+    /* Inputs and outputs. For variables and updates they are ignored, and describe the variable
+     * where a description is read back. */
+    const char *name;
+    muster_dtype dtype;
+    int32_t ndim;
+    muster_variable *variable; /* variables and updates; NULL otherwise */
+} muster_port;
+/* Adds `count` ports to the description, in their order, or none of them: after an error the
+ * description is as it was. Errors and threads: as the four functions. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_describe(muster_function *function, const muster_port *ports, int32_t count);
+/* Reads the description back: the number of ports (-1 for NULL), and port `index` of them: the
+ * inputs first, then the outputs, then variables and updates, variable by variable. A variable that
+ * was declared twice in the same use is one port. The name belongs to the function, and for
+ * variables to the runtime. Errors: INVALID_ARGUMENT (NULL), OUT_OF_RANGE (no such port; *port
+ * keeps its value), BAD_STATE (after fork). Threads: owner; after the first call any, also inside a
+ * body. */
+MUSTER_API int32_t muster_function_port_count(const muster_function *function);
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_port(const muster_function *function, int32_t index, muster_port *port);
 
 /* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
  * rows, as is necessary for bodies with collectives, since every worker must enter these. The
@@ -147,7 +180,11 @@ MUSTER_API void muster_call_options_init_sized(muster_call_options *options, siz
 static inline void muster_call_options_init(muster_call_options *options) { muster_call_options_init_sized(options, sizeof *options); }
 
 /* Scatters the inputs, runs the body on every device, and collects the outputs into the caller's
- * tensors. inputs and outputs are in the order of the description. An output given as
+ * tensors. Of n selected rows, N devices get contiguous parts in the order of their ranks: rank r
+ * has the rows from floor(r n / N) up to floor((r + 1) n / N), and with logical shards shard s of S
+ * those from floor(s n / S) on. So with fewer rows than devices the lower ranks have none (of 1 row
+ * on 2 devices rank 1 has it). Such a rank does not run the body, brings nothing to an output, and
+ * an output with MUSTER_MASTER is refused where rank 0 has none. inputs and outputs are in the order of the description. An output given as
  * muster_tensor_none() is neither computed nor collected. Arrays of 0 tensors and options may be
  * NULL. The tensors' memory must stay valid until the call returns. Calls from several threads are
  * served in order.
@@ -168,6 +205,15 @@ static inline void muster_call_options_init(muster_call_options *options) { must
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
                                                                const muster_call_options *options);
+/* Makes everything ready for such a call, and does not run it: checks the arguments as
+ * muster_function_call does, completes the description, plans, and reserves memory on the devices.
+ * The next call, if it has tensors of the same shapes and strides, only runs. The memory of inputs
+ * and outputs is not touched. Scratch memory, and rows that a body gives by
+ * muster_worker_output_rows, are not known before the body has run once. Errors: as
+ * muster_function_call, without those of a run. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_prepare(muster_function *function, const muster_tensor *inputs,
+                                                                  int32_t input_count, const muster_tensor *outputs, int32_t output_count,
+                                                                  const muster_call_options *options);
 /* The same with inputs and outputs by name, in any order. Outputs that are not named are neither
  * computed nor collected. An unknown name, a name that is given twice, and a missing input are
  * INVALID_ARGUMENT. Threads: any. */

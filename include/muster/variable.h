@@ -44,6 +44,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variable_create(muster_runtime 
                                                                  muster_variable **variable);
 /* Refused with BAD_STATE while a function uses the variable. Accepts NULL. */
 MUSTER_API muster_status muster_variable_destroy(muster_variable *variable);
+/* The variable of this name in *variable, which becomes NULL where there is none
+ * (INVALID_ARGUMENT). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_find(muster_runtime *runtime, const char *name, muster_variable **variable);
 /* The name, owned by the runtime; NULL for NULL. Threads: any, also inside a body. */
 MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 

@@ -109,6 +109,11 @@ static const constant constants[] = {
     CONSTANT(MUSTER_USE_READ_WRITE),
     CONSTANT(MUSTER_USE_READ_SLICEABLE),
     SIZE(muster_backend_body),
+    SIZE(muster_port),
+    CONSTANT(MUSTER_PORT_INPUT),
+    CONSTANT(MUSTER_PORT_OUTPUT),
+    CONSTANT(MUSTER_PORT_VARIABLE),
+    CONSTANT(MUSTER_PORT_UPDATE),
     SIZE(muster_call_options),
     /* kernel.h */
     CONSTANT(MUSTER_PARAMETER_BUFFER),

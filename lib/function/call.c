@@ -142,7 +142,7 @@ static inline __attribute__((always_inline)) muster_status call_run(muster_funct
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
     if (function->on_devices) {
-        MUSTER_TRY(mst_call_reserve(call, where));
+        MUSTER_TRY(mst_call_reserve(call, where, false));
         mst_communicator_ready(runtime->communicator);
     }
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)
@@ -191,4 +191,24 @@ muster_status muster_function_call_single(muster_function *function, const muste
                                           const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
     return call_function(function,
                          &(mst_arguments){"muster_function_call_single", inputs, outputs, input_count, output_count, options, true});
+}
+
+/* The plan serves the next call that looks alike. */
+static muster_status prepare_entered(muster_function *function, const mst_arguments *arguments) {
+    MUSTER_TRY(mst_plan_make(function, arguments));
+    return mst_call_reserve(&function->together, arguments->where, true);
+}
+
+muster_status muster_function_prepare(muster_function *function, const muster_tensor *inputs, int32_t input_count,
+                                      const muster_tensor *outputs, int32_t output_count, const muster_call_options *options) {
+    static const char where[] = "muster_function_prepare";
+    muster_call_options known;
+    if (!function) return mst_error_null(where, "function", "a function");
+    if (options) MUSTER_TRY(mst_call_options_read(where, options, &known));
+    mst_arguments arguments = {where, inputs, outputs, input_count, output_count, options ? &known : &mst_call_options_default, false};
+    mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, where, arguments.options->queue_timeout_ns));
+    const muster_status status = prepare_entered(function, &arguments);
+    mst_pool_leave(pool);
+    return status;
 }

@@ -101,6 +101,17 @@ struct muster_function {
 muster_status mst_function_seal(muster_function *function, const char *where);
 const char *mst_function_name(const muster_function *function);
 
+/* describe.c. Between open, which enters the pool and refuses a sealed function, and close, which
+ * leaves the pool and returns `status`: one entry of the description each. */
+muster_status mst_describe_open(muster_function *function, const char *where);
+muster_status mst_describe_close(muster_function *function, muster_status status);
+muster_status mst_describe_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
+                                 const char *where);
+muster_status mst_describe_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,
+                                  const char *where);
+muster_status mst_describe_variable(muster_function *function, muster_variable *variable, muster_variable_use kind, const char *where);
+muster_status mst_describe_update(muster_function *function, muster_variable *variable, muster_collect_mode mode, const char *where);
+
 /* call.c: runs a call that has left the queue. The options come from mst_call_options_read. */
 muster_status mst_function_call_entered(muster_function *function, const mst_arguments *arguments);
 
@@ -112,8 +123,9 @@ muster_status mst_call_body_failed(const mst_call *call, muster_status status, u
 
 /* reserve.c: reserves, between calls, the memory that the call will need on devices with memory of
  * their own, and the host memory for their copies. Their drivers must not be asked for memory while
- * collectives are in flight. */
-muster_status mst_call_reserve(mst_call *call, const char *where);
+ * collectives are in flight. hosts: also what host devices would otherwise allocate during the
+ * run. */
+muster_status mst_call_reserve(mst_call *call, const char *where, bool hosts);
 
 /* stage.c: fills rank->in and rank->views for positions [begin, end) of the shard. */
 muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, int64_t begin, int64_t end);

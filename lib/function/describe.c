@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static muster_status open_description(muster_function *function, const char *where) {
+muster_status mst_describe_open(muster_function *function, const char *where) {
     if (!function) return mst_error_null(where, "function", "a function");
     MUSTER_TRY(mst_pool_enter(function->object.runtime->pool, where, 0));
     if (!function->sealed) return MUSTER_OK;
@@ -12,7 +12,7 @@ static muster_status open_description(muster_function *function, const char *whe
                      mst_function_name(function));
 }
 
-static muster_status close_description(muster_function *function, muster_status status) {
+muster_status mst_describe_close(muster_function *function, muster_status status) {
     mst_pool_leave(function->object.runtime->pool);
     return status;
 }
@@ -43,8 +43,8 @@ static muster_status add_port(mst_port **ports, int64_t *count, int64_t *capacit
     return MUSTER_OK;
 }
 
-static muster_status add_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
-                               const char *where) {
+muster_status mst_describe_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
+                                 const char *where) {
     MUSTER_TRY(check_port(function, function->inputs, function->input_count, name, dtype, ndim, where));
     if (mode < MUSTER_SCATTER || mode > MUSTER_MINIBATCH)
         return mst_error(MUSTER_INVALID_ARGUMENT,
@@ -61,8 +61,8 @@ static muster_status add_input(muster_function *function, const char *name, must
 
 muster_status muster_function_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode) {
     const char *where = "muster_function_input";
-    MUSTER_TRY(open_description(function, where));
-    return close_description(function, add_input(function, name, dtype, ndim, mode, where));
+    MUSTER_TRY(mst_describe_open(function, where));
+    return mst_describe_close(function, mst_describe_input(function, name, dtype, ndim, mode, where));
 }
 
 static muster_status check_mode(muster_collect_mode mode, muster_dtype dtype, bool gather_allowed, const char *name, const char *where) {
@@ -74,8 +74,8 @@ static muster_status check_mode(muster_collect_mode mode, muster_dtype dtype, bo
     return mst_reduction_check(mode, dtype, where);
 }
 
-static muster_status add_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,
-                                const char *where) {
+muster_status mst_describe_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,
+                                  const char *where) {
     MUSTER_TRY(check_port(function, function->outputs, function->output_count, name, dtype, ndim, where));
     MUSTER_TRY(check_mode(mode, dtype, true, name, where));
     if (mode == MUSTER_GATHER && ndim == 0)
@@ -88,8 +88,8 @@ static muster_status add_output(muster_function *function, const char *name, mus
 muster_status muster_function_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim,
                                      muster_collect_mode mode) {
     const char *where = "muster_function_output";
-    MUSTER_TRY(open_description(function, where));
-    return close_description(function, add_output(function, name, dtype, ndim, mode, where));
+    MUSTER_TRY(mst_describe_open(function, where));
+    return mst_describe_close(function, mst_describe_output(function, name, dtype, ndim, mode, where));
 }
 
 /* Finds or adds the entry of a variable; there is one per variable, whether it is read, updated or
@@ -112,7 +112,7 @@ static muster_status describe_find_use(muster_function *function, muster_variabl
     return MUSTER_OK;
 }
 
-static muster_status add_variable(muster_function *function, muster_variable *variable, muster_variable_use kind, const char *where) {
+muster_status mst_describe_variable(muster_function *function, muster_variable *variable, muster_variable_use kind, const char *where) {
     if (kind < MUSTER_USE_READ || kind > MUSTER_USE_READ_SLICEABLE)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: use: expected MUSTER_USE_READ, MUSTER_USE_READ_WRITE or MUSTER_USE_READ_SLICEABLE, received %d", where,
@@ -124,17 +124,18 @@ static muster_status add_variable(muster_function *function, muster_variable *va
     MUSTER_TRY(describe_find_use(function, variable, where, &use));
     use->sliceable |= kind == MUSTER_USE_READ_SLICEABLE;
     use->written |= kind == MUSTER_USE_READ_WRITE;
+    use->read = true;
     function->slices_variables |= use->sliceable;
     return MUSTER_OK;
 }
 
 muster_status muster_function_variable(muster_function *function, muster_variable *variable, muster_variable_use use) {
     const char *where = "muster_function_variable";
-    MUSTER_TRY(open_description(function, where));
-    return close_description(function, add_variable(function, variable, use, where));
+    MUSTER_TRY(mst_describe_open(function, where));
+    return mst_describe_close(function, mst_describe_variable(function, variable, use, where));
 }
 
-static muster_status add_update(muster_function *function, muster_variable *variable, muster_collect_mode mode, const char *where) {
+muster_status mst_describe_update(muster_function *function, muster_variable *variable, muster_collect_mode mode, const char *where) {
     if (variable && variable->object.name) MUSTER_TRY(check_mode(mode, variable->dtype, false, variable->object.name, where));
     mst_use *use;
     MUSTER_TRY(describe_find_use(function, variable, where, &use));
@@ -148,18 +149,18 @@ static muster_status add_update(muster_function *function, muster_variable *vari
 
 muster_status muster_function_update(muster_function *function, muster_variable *variable, muster_collect_mode mode) {
     const char *where = "muster_function_update";
-    MUSTER_TRY(open_description(function, where));
-    return close_description(function, add_update(function, variable, mode, where));
+    MUSTER_TRY(mst_describe_open(function, where));
+    return mst_describe_close(function, mst_describe_update(function, variable, mode, where));
 }
 
 muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs) {
-    MUSTER_TRY(open_description(function, "muster_function_set_runs_without_rows"));
+    MUSTER_TRY(mst_describe_open(function, "muster_function_set_runs_without_rows"));
     function->runs_without_rows = runs != 0;
-    return close_description(function, MUSTER_OK);
+    return mst_describe_close(function, MUSTER_OK);
 }
 
 muster_status muster_function_set_shards_together(muster_function *function, int32_t together) {
-    MUSTER_TRY(open_description(function, "muster_function_set_shards_together"));
+    MUSTER_TRY(mst_describe_open(function, "muster_function_set_shards_together"));
     function->shards_together = together != 0;
-    return close_description(function, MUSTER_OK);
+    return mst_describe_close(function, MUSTER_OK);
 }

@@ -11,6 +11,18 @@ static int64_t find_port(const mst_port *ports, int64_t count, const char *name)
     return -1;
 }
 
+/* The message lists the names that there are, as many as fit. */
+static muster_status refuse_name(const muster_function *function, const mst_port *ports, int64_t count, const char *kind,
+                                 const char *name) {
+    char known[200] = "none";
+    size_t used = 0;
+    for (int64_t i = 0; i < count && used < sizeof known; i++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s'%s'", i ? ", " : "", ports[i].name);
+    if (used >= sizeof known) memcpy(known + sizeof known - sizeof "...", "...", sizeof "...");
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%.100s': expected one of its %lld: %s", where,
+                     mst_function_name(function), kind, name, (long long)count, known);
+}
+
 /* Puts the named tensors in the order of the description. Ports without a tensor get "no
  * tensor". */
 static muster_status named_place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind,
@@ -21,9 +33,7 @@ static muster_status named_place(const muster_function *function, const mst_port
     for (int32_t i = 0; i < count; i++) {
         if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s name %d: expected a string, received NULL", where, kind, (int)i);
         const int64_t at = find_port(ports, port_count, names[i]);
-        if (at < 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%s'", where, mst_function_name(function), kind,
-                             names[i]);
+        if (at < 0) return refuse_name(function, ports, port_count, kind, names[i]);
         if (placed[at].dtype) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s '%s' was given twice", where, kind, names[i]);
         placed[at] = tensors[i];
     }

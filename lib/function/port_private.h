@@ -16,8 +16,8 @@ typedef struct mst_port {
 /* A variable that the function reads, writes or updates. */
 typedef struct mst_use {
     muster_variable *variable;
-    bool sliceable, written, updated; /* written: by the body, in place */
-    muster_collect_mode mode;         /* of the update */
+    bool read, sliceable, written, updated; /* written: by the body, in place */
+    muster_collect_mode mode;               /* of the update */
 } mst_use;
 
 #endif

@@ -50,10 +50,11 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const muster_tensor source = plan->inputs[i];
     const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
     const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_SELECT_LIST;
+    if (mst_device_is_host(d->device) && !listed) return MUSTER_OK; /* the caller's memory is used */
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
     for (int64_t p = 0; p < (d->overlapped && !broadcast ? MST_CHUNKS : 1); p++) {
         MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i + p], bytes));
-        if (listed || !mst_tensor_contiguous(source))
+        if (!mst_device_is_host(d->device) && (listed || !mst_tensor_contiguous(source)))
             MUSTER_TRY(mst_locked_store_reserve(d->device, &d->rank->pinned_bounce[MST_CHUNKS * i + p], bytes, d->where));
     }
     return MUSTER_OK;
@@ -66,9 +67,11 @@ static muster_status reserve_reduced(const demand *d, const mst_logical_shard *s
     const int64_t bytes = mst_tensor_bytes(output),
                   sum_bytes = muster_tensor_count(output) * muster_dtype_size(mst_dtype_compute(output.dtype));
     mst_part *part = &shard->parts[i];
+    if (mst_device_is_host(d->device) && !summed && function->plan.slices == 1 && mst_output_goes_to_caller(d->call, shard, i))
+        return MUSTER_OK;
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (summed) MUSTER_TRY(mst_device_store_reserve(d->device, &part->sum, sum_bytes));
-    if (mst_output_goes_to_caller(d->call, shard, i)) return MUSTER_OK;
+    if (mst_device_is_host(d->device) || mst_output_goes_to_caller(d->call, shard, i)) return MUSTER_OK;
     return mst_locked_store_reserve(d->device, &part->host, summed ? sum_bytes : bytes, d->where);
 }
 
@@ -78,7 +81,9 @@ static muster_status reserve_gathered(const demand *d, const mst_logical_shard *
     mst_part *part = &shard->parts[i];
     if (shard->rows > output.shape[0]) return MUSTER_OK;
     const int64_t bytes = shard->rows * mst_row_bytes(output);
+    if (mst_device_is_host(d->device) && output.shape[0] == d->call->function->plan.count) return MUSTER_OK; /* rows in their places */
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
+    if (mst_device_is_host(d->device)) return MUSTER_OK;
     return mst_output_goes_to_caller(d->call, shard, i) ? MUSTER_OK : mst_locked_store_reserve(d->device, &part->host, bytes, d->where);
 }
 
@@ -144,13 +149,13 @@ static muster_status reserve_rank(const demand *d) {
     return MUSTER_OK;
 }
 
-muster_status mst_call_reserve(mst_call *call, const char *where) {
+muster_status mst_call_reserve(mst_call *call, const char *where, bool hosts) {
     muster_function *function = call->function;
     const int32_t count = mst_call_shards_per_rank(call);
     function->plan.overlapped = false;
     for (int32_t r = 0; r < call->size; r++) {
         mst_device *device = function->object.runtime->devices[r];
-        if (mst_device_is_host(device) || device->lost) continue;
+        if ((mst_device_is_host(device) && !hosts) || device->lost) continue;
         mst_logical_shard *shards = &call->shards[r * count];
         const demand d = {call,
                           where,

@@ -52,6 +52,20 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
     return MUSTER_OK;
 }
 
+static bool has_name(const mst_object *object, const char *kind, const char *name) {
+    return object->name && strcmp(object->kind, kind) == 0 && strcmp(object->name, name) == 0;
+}
+
+muster_status mst_runtime_find_object(const muster_runtime *runtime, const char *kind, const char *name, const char *where,
+                                      mst_object **object) {
+    for (mst_object *at = runtime->objects; at; at = at->next) {
+        if (!has_name(at, kind, name)) continue;
+        *object = at;
+        return MUSTER_OK;
+    }
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a %s of this runtime, received '%.200s'", where, kind, name);
+}
+
 /* An object that is not in the list is left as it is, so that both muster_runtime_close and the
  * object's own destroy function may remove it. */
 void mst_runtime_remove(mst_object *object) {

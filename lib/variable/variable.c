@@ -79,6 +79,19 @@ muster_status muster_variable_destroy(muster_variable *variable) {
     return status;
 }
 
+muster_status muster_variable_find(muster_runtime *runtime, const char *name, muster_variable **variable) {
+    static const char where[] = "muster_variable_find";
+    mst_object *object = NULL;
+    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
+    *variable = NULL;
+    if (!runtime || !name) return mst_error_null(where, runtime ? "name" : "runtime", runtime ? "a string" : "a runtime");
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    const muster_status status = mst_runtime_find_object(runtime, "variable", name, where, &object);
+    mst_pool_leave(runtime->pool);
+    *variable = (muster_variable *)object;
+    return status;
+}
+
 const char *muster_variable_name(const muster_variable *variable) { return variable ? variable->object.name : NULL; }
 int32_t muster_variable_ndim(const muster_variable *variable) { return variable ? variable->ndim : -1; }
 muster_dtype muster_variable_dtype(const muster_variable *variable) { return variable ? variable->dtype : MUSTER_DTYPE_NONE; }

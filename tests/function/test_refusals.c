@@ -129,7 +129,7 @@ static void names_are_checked(void **unused) {
     open_world(&t, "host");
     const char *out_name[] = {"y"};
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "q"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "has no input 'q'");
+                   "has no input 'q': expected one of its 2: 'x', 'b'");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "x"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "input 'x' was given twice");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x"}, t.in, 1, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
