@@ -1,6 +1,6 @@
-/* The error of the elementwise functions in f32 on the host, in units of the last place, against the
- * C library in double: over 2^24 numbers, one of each 256, and over all 2^32 with MUSTER_TEST_FULL,
- * and at the special ones. No function is more than 2 ulp off. */
+/* The error of the elementwise functions in f32 on the host, in units of the last place, against
+ * the C library in double: over 2^24 numbers, one of each 256, and over all 2^32 with
+ * MUSTER_TEST_FULL, and at the special ones. No function is more than 2 ulp off. */
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_seed.h"
