@@ -16,8 +16,10 @@ static bool is_possible_size(size_t size) { return size >= sizeof size && size %
 
 static muster_status check_size(const char *where, const char *argument, const char *type, size_t size, size_t received) {
     if (is_possible_size(received)) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: struct_size of %s: expected %zu, as %s_init sets it, received %zu", where, argument,
-                     type, size, type, received);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s: struct_size of %s: expected the size of the program's struct, a multiple of %zu up to %d (%s_init sets %zu), "
+                     "received %zu",
+                     where, argument, type, sizeof size, (int)LARGEST_SIZE, type, size, received);
 }
 
 muster_status mst_options_read_resized(const char *where, const char *type, const void *given, void *known, size_t size) {
@@ -34,6 +36,11 @@ muster_status mst_options_read_resized(const char *where, const char *type, cons
     memcpy(known, given, received < size ? received : size);
     *(size_t *)known = size;
     return MUSTER_OK;
+}
+
+muster_status mst_options_check_reserved(const char *where, int64_t value) {
+    if (__builtin_expect(value == 0, 1)) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: reserved: expected 0, received %lld", where, (long long)value);
 }
 
 muster_status mst_result_write(const char *where, const char *argument, const char *type, const void *known, size_t size, void *result) {

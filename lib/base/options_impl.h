@@ -33,6 +33,9 @@ static inline muster_status mst_options_read(const char *where, const char *type
     return MUSTER_OK;
 }
 
+/* For the field `reserved` of option structs, which must be zero: INVALID_ARGUMENT otherwise. */
+muster_status mst_options_check_reserved(const char *where, int64_t value);
+
 /* Copies known[size], the library's result, into the caller's struct, as many bytes as that has.
  * struct_size is kept; fields that this library does not know become zero. argument: the caller's
  * name of the struct, for messages. Errors: INVALID_ARGUMENT (a struct_size that no program can

@@ -7,6 +7,7 @@
 void muster_kernel_options_init_sized(muster_kernel_options *options, size_t size) { mst_options_init(options, size); }
 
 static muster_status kernel_check_threads(const char *where, const muster_kernel_options *options) {
+    MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
     if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: expected a thread_count from 0 to %d, received %d", where,
                          MUSTER_KERNEL_WARM_MAX, (int)options->thread_count);

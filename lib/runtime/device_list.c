@@ -17,6 +17,18 @@ static muster_status unreadable(const list_reader *reader, const char *expected)
                      expected, (int)(reader->at - reader->text), reader->text);
 }
 
+static muster_status refuse_backend(const list_reader *reader, const char *name) {
+    char known[160] = "";
+    const mst_device_table *table;
+    for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
+        const size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", table->backend);
+    }
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "muster_runtime_open: %s: expected one of the backends %s at position %d of '%.200s': there is no backend '%s'",
+                     reader->source, known, (int)(reader->at - reader->text), reader->text, name);
+}
+
 static muster_status read_backend(list_reader *reader, const mst_device_table **table) {
     size_t length = strcspn(reader->at, ":,@");
     char name[32];
@@ -26,8 +38,7 @@ static muster_status read_backend(list_reader *reader, const mst_device_table **
     name[length] = '\0';
     *table = mst_device_find(name);
     if (!*table) {
-        return mst_error(MUSTER_UNAVAILABLE, "muster_runtime_open: %s: there is no backend '%s' at position %d of '%.200s'", reader->source,
-                         name, (int)(reader->at - reader->text), reader->text);
+        return refuse_backend(reader, name);
     }
     reader->at += length;
     return MUSTER_OK;

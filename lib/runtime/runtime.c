@@ -122,10 +122,10 @@ static muster_status shards_of_environment(int64_t *shards) {
     if (!text || !*text) return MUSTER_OK;
     errno = 0;
     *shards = strtoll(text, &end, 10);
-    if (errno || *end || text[0] < '0' || text[0] > '9' || *shards > INT32_MAX)
+    if (errno || *end || text[0] < '0' || text[0] > '9' || *shards > MST_LOGICAL_SHARDS_MAX)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "muster_runtime_open: the environment's MUSTER_LOGICAL_SHARDS: expected a number from 0 to %d, received '%.80s'",
-                         INT32_MAX, text);
+                         MST_LOGICAL_SHARDS_MAX, text);
     return MUSTER_OK;
 }
 
@@ -293,6 +293,7 @@ static void dismantle(muster_runtime *runtime) {
 
 static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
     runtime->process = getpid();
+    MUSTER_TRY(mst_runtime_check_settings(options));
     MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(open_devices(runtime, options));
     MUSTER_TRY(decide_shards(runtime, options));

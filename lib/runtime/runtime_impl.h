@@ -99,6 +99,11 @@ extern muster_runtime mst_runtime_closed;
  * them. */
 void mst_runtime_names_free(muster_runtime *runtime);
 
+/* settings.c: refuses options that are out of range, and variables of the environment that cannot
+ * be read, also where nothing would read them. */
+enum { MST_LOGICAL_SHARDS_MAX = 65536 };
+muster_status mst_runtime_check_settings(const muster_runtime_options *options);
+
 /* register.c: unpins all memory that is still registered. Call it before the devices close. */
 void mst_runtime_unregister_all(muster_runtime *runtime);
 

@@ -2,6 +2,7 @@
 #include "server_private.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -333,6 +334,8 @@ muster_status muster_client_send(muster_client *client, int32_t index, muster_ru
     if (flags & ~MUSTER_SEND_COPY)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, o.where, flags);
     MUSTER_TRY(client_find_rule(client, o.where, index, rule, &o.rule));
+    if (rule == MUSTER_RULE_ADD_SCALED && !isfinite(scale))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: scale: expected a finite number, received %g", o.where, scale);
     return client_submit(client, &o, request);
 }
 

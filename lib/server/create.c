@@ -51,6 +51,7 @@ static muster_status server_check_variable(const mst_creation *c, int32_t index)
 static muster_status server_check_options(mst_creation *c) {
     muster_server_options *o = &c->options;
     const int32_t devices = muster_runtime_size(c->runtime);
+    MUSTER_TRY(mst_options_check_reserved(c->where, o->reserved));
     if (o->shards < 0 || o->shards > MAX_SHARDS)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: shards: expected 0 to %d, received %" PRId32, c->where, MAX_SHARDS, o->shards);
     if (o->shards == 0) o->shards = devices;

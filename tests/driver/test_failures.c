@@ -48,8 +48,8 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
     options.struct_size = 0;
     MUST_REFUSE(
         muster_downpour_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
-        "muster_downpour_create: options: struct_size of muster_driver_options: expected 112, as muster_driver_options_init sets it, "
-        "received 0");
+        "muster_downpour_create: options: struct_size of muster_driver_options: expected the size of the program's struct, a multiple of "
+        "8 up to 4096 (muster_driver_options_init sets 112), received 0");
     MUST_REFUSE(muster_downpour_create(w, NULL, NULL, &driver), MUSTER_INVALID_ARGUMENT, "server: expected a server, received NULL");
     MUST_REFUSE(muster_downpour_create(NULL, user, NULL, &driver), MUSTER_INVALID_ARGUMENT,
                 "worker: expected the worker of the running function, received NULL");

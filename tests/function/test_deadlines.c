@@ -162,7 +162,8 @@ static void options_of_older_programs_are_read_as_far_as_they_go(void **unused) 
     assert_ok(call(&t, 1, true, &old));
     old.struct_size--;
     assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT,
-                   "options: struct_size of muster_call_options: expected 96, as muster_call_options_init sets it, received 47");
+                   "options: struct_size of muster_call_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
+                   "(muster_call_options_init sets 96), received 47");
     fixture_close(t.runtime);
 }
 

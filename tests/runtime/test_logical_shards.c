@@ -66,7 +66,7 @@ static void test_environment(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         setenv("MUSTER_LOGICAL_SHARDS", bad[i], 1);
         assert_refused(open_with("host:2", 0, &runtime), MUSTER_INVALID_ARGUMENT,
-                       "MUSTER_LOGICAL_SHARDS: expected a number from 0 to 2147483647, received '");
+                       "MUSTER_LOGICAL_SHARDS: expected a number from 0 to 65536, received '");
         assert_shards("host:2", 8, 8, "\nlogical shards: 8, 4 on each device\n"); /* not asked */
     }
     unsetenv("MUSTER_LOGICAL_SHARDS");

@@ -1,0 +1,138 @@
+/* Options and variables of the environment that are out of range are refused, also where nothing
+ * would read them: these runtimes have CPU devices only. */
+#include "embedding.h"
+
+#include <math.h>
+
+static int cases;
+
+static muster_status open_with(const muster_runtime_options *options) {
+    muster_runtime *runtime;
+    const muster_status status = muster_runtime_open(options, &runtime);
+    if (status == MUSTER_OK) muster_runtime_close(runtime);
+    return status;
+}
+
+static void check_variable(const char *name, const char *bad, const char *good, const char *text) {
+    const muster_runtime_options options = {.struct_size = sizeof options, .devices = "host:1"};
+    const char *kept = getenv(name);
+    char *copy = kept ? strdup(kept) : NULL;
+    setenv(name, bad, 1);
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, text);
+    assert_non_null(strstr(muster_last_error(), name));
+    assert_non_null(strstr(muster_last_error(), bad));
+    setenv(name, good, 1);
+    assert_ok(open_with(&options));
+    setenv(name, "", 1);
+    assert_ok(open_with(&options));
+    if (copy)
+        setenv(name, copy, 1);
+    else
+        unsetenv(name);
+    free(copy);
+    cases++;
+}
+
+static void test_wrong_variables_are_refused(void **state) {
+    (void)state;
+    cases = 0;
+    check_variable("MUSTER_DEVICE_MEMORY", "64M", "1048576", "expected a number of bytes");
+    check_variable("MUSTER_DEVICE_MEMORY", "-1", "0", "expected a number of bytes");
+    check_variable("MUSTER_DEVICE_MEMORY", "1000000000000000000", "999999999999999999", "expected a number of bytes");
+    check_variable("MUSTER_CUDA_LIBRARIES", "lib", "/nowhere", "expected an absolute path");
+    check_variable("MUSTER_TF32", "yes", "1", "expected 0 or 1");
+    check_variable("MUSTER_TF32", "2", "0", "expected 0 or 1");
+    check_variable("MUSTER_OPENCL_LIBRARY", "libOpenCL.so.1", "none", "expected an absolute path or \"none\"");
+    check_variable("MUSTER_OPENCL_LIBRARY", "None", "/nowhere/libOpenCL.so.1", "expected an absolute path or \"none\"");
+    check_variable("MUSTER_LOGICAL_SHARDS", "65537", "65536", "from 0 to 65536");
+    assert_int_equal(cases, 9);
+}
+
+static void test_wrong_runtime_options_are_refused(void **state) {
+    (void)state;
+    muster_runtime_options options = {.struct_size = sizeof options, .devices = "host:1"};
+    options.keep_blas_threads = -3;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
+                   "muster_runtime_open: options: keep_blas_threads: expected 0 or 1, received -3");
+    options.keep_blas_threads = 2;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "received 2");
+    options.keep_blas_threads = 1;
+    options.no_pinning = 2;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "no_pinning: expected 0 or 1, received 2");
+    options.no_pinning = 1;
+    options.reserved = 1;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "reserved: expected 0, received 1");
+    options.reserved = 0;
+    options.logical_shards = 65537;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "logical_shards: expected at most 65536, received 65537");
+    options.logical_shards = 65536;
+    assert_ok(open_with(&options));
+    options.logical_shards = INT32_MIN;
+    assert_ok(open_with(&options));
+}
+
+static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)w, (void)in, (void)out, (void)user;
+    return MUSTER_OK;
+}
+
+static void test_wrong_options_of_calls_are_refused(void **state) {
+    (void)state;
+    embedded e;
+    muster_function *f;
+    muster_pending *pending;
+    muster_call_options options = {.struct_size = sizeof options};
+    embedded_open(&e);
+    assert_ok(muster_function_create(e.runtime, "f", nothing, NULL, &f));
+    options.queue_timeout_ns = -1;
+    assert_refused(muster_function_call(f, NULL, 0, NULL, 0, &options), MUSTER_INVALID_ARGUMENT,
+                   "muster_function_call: options: queue_timeout_ns: expected 0 (for ever) or more, received -1");
+    assert_refused(muster_function_call_async(f, NULL, 0, NULL, 0, &options, &pending), MUSTER_INVALID_ARGUMENT,
+                   "muster_function_call_async: options: queue_timeout_ns");
+    options.queue_timeout_ns = 0;
+    options.reserved = -7;
+    assert_refused(muster_function_call(f, NULL, 0, NULL, 0, &options), MUSTER_INVALID_ARGUMENT, "reserved: expected 0, received -7");
+    options.reserved = 0;
+    assert_ok(muster_function_call(f, NULL, 0, NULL, 0, &options));
+    embedded_close(&e);
+}
+
+static void test_wrong_options_of_servers_and_kernels_are_refused(void **state) {
+    (void)state;
+    embedded e;
+    float one = 1;
+    const muster_tensor value = muster_f32(&one, 1);
+    muster_server *server;
+    muster_client *client;
+    muster_kernel *kernel;
+    muster_server_options options = {.struct_size = sizeof options, .reserved = 2};
+    muster_kernel_options kernel_options = {.struct_size = sizeof kernel_options, .reserved = 3};
+    embedded_open(&e);
+    assert_refused(muster_server_create(e.runtime, "s", &value, 1, &options, &server), MUSTER_INVALID_ARGUMENT,
+                   "muster_server_create: options: reserved: expected 0, received 2");
+    assert_refused(muster_kernel_create(e.runtime, "k", "KERNEL void k(ga_size n) { }", (int32_t[]){MUSTER_PARAMETER_SIZE}, 1,
+                                        &kernel_options, &kernel),
+                   MUSTER_INVALID_ARGUMENT, "muster_kernel_create: options: reserved: expected 0, received 3");
+    assert_ok(muster_server_create(e.runtime, "s", &value, 1, NULL, &server));
+    assert_ok(muster_client_open(server, &client));
+    const double bad[] = {NAN, INFINITY, -INFINITY};
+    for (int i = 0; i < 3; i++)
+        assert_refused(muster_client_send(client, 0, MUSTER_RULE_ADD_SCALED, bad[i], value, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                       "muster_client_send: scale: expected a finite number");
+    assert_ok(muster_client_send(client, 0, MUSTER_RULE_ADD, NAN, value, 0, NULL)); /* which has no scale */
+    assert_ok(muster_client_send(client, 0, MUSTER_RULE_ADD_SCALED, 0.5, value, 0, NULL));
+    assert_ok(muster_client_receive(client, 0, value, NULL));
+    assert_true(one == 2.5f);
+    assert_ok(muster_client_close(client));
+    embedded_close(&e);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wrong_variables_are_refused),
+        cmocka_unit_test(test_wrong_runtime_options_are_refused),
+        cmocka_unit_test(test_wrong_options_of_calls_are_refused),
+        cmocka_unit_test(test_wrong_options_of_servers_and_kernels_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
