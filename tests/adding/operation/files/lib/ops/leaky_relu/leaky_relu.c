@@ -65,7 +65,7 @@ static muster_status leaky_relu_run(muster_worker *worker, const muster_tensor *
 
 const mst_op_row mst_operation_leaky_relu = {
     MST_OPERATION_ROW(leaky_relu, muster_leaky_relu),
-    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT | MST_IN_PLACE}},
+    .operands = {{"x", "~", MST_IN}, {"y", "*", MST_OUT}},
     .attributes = {{"slope", MST_NUMBER}},
     .dtypes = MST_FLOAT_DTYPES,
     .check = leaky_relu_check,
