@@ -279,7 +279,7 @@ static __attribute__((noinline)) muster_status enter_slowly(mst_pool *pool, cons
 }
 
 muster_status mst_pool_enter(mst_pool *pool, const char *where, int64_t timeout_ns) {
-    if (__builtin_expect(!current_worker && !forked(pool) && mst_ticket_lock_try(&pool->tickets), 1)) return MUSTER_OK;
+    if (__builtin_expect(pool && !current_worker && !forked(pool) && mst_ticket_lock_try(&pool->tickets), 1)) return MUSTER_OK;
     return enter_slowly(pool, where, timeout_ns);
 }
 
