@@ -98,11 +98,12 @@ enum muster_status_value {
     MUSTER_INTERNAL = 15, /* a bug in Muster */
 };
 
-/* The message of the calling thread's last failure; "" if there was none. Valid until the next
- * failing call on this thread. Threads: any. */
+/* The message of the calling thread's last failure; "" if there was none. At most 511 bytes of
+ * UTF-8: a longer message is cut and ends with "...", and bytes that are no UTF-8 become "?". Valid
+ * until the next failing call on this thread. Threads: any. */
 MUSTER_API const char *muster_last_error(void);
 
-/* The same message, copied into buffer[capacity]: as much as fits, always ended by a 0. Returns the
+/* The same message, copied into buffer[capacity]: the characters that fit, always ended by a 0. Returns the
  * number of bytes of the whole message without the 0; buffer may be NULL if capacity is 0. For
  * languages whose runtime may call Muster again, in the same thread, before it has read the string:
  * their bindings copy right after the call that failed. Threads: any. */

@@ -9,10 +9,38 @@ _Thread_local uint64_t mst_errors_of_thread;
 
 const char *muster_last_error(void) { return last_error; }
 
+/* The bytes of the UTF-8 character at `text`; 0: there is none (RFC 3629, section 4). Not reading
+ * beyond the end of the string relies on its terminator, which continues no character. */
+static size_t utf8_length(const unsigned char *text) {
+    const unsigned char first = text[0];
+    if (first < 0x80) return 1;
+    const size_t length = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
+    const unsigned char least = first == 0xE0   ? 0xA0
+                                : first == 0xF0 ? 0x90
+                                                : 0x80,
+                        most = first == 0xED   ? 0x9F
+                               : first == 0xF4 ? 0x8F
+                                               : 0xBF;
+    if (length == 0 || text[1] < least || text[1] > most) return 0;
+    for (size_t i = 2; i < length; i++)
+        if ((text[i] & 0xC0) != 0x80) return 0;
+    return length;
+}
+
+/* Messages quote what the program passed, sometimes only the beginning of it. A cut may fall into a
+ * character; languages that demand UTF-8 could not read the message then. */
+static void keep_utf8(char *text) {
+    for (size_t length; *text; text += length ? length : 1) {
+        length = utf8_length((const unsigned char *)text);
+        if (length == 0) *text = '?';
+    }
+}
+
 int64_t muster_last_error_copy(char *buffer, int64_t capacity) {
     const size_t length = strlen(last_error);
     if (buffer && capacity > 0) {
-        const size_t copied = length < (size_t)capacity ? length : (size_t)capacity - 1;
+        size_t copied = length < (size_t)capacity ? length : (size_t)capacity - 1;
+        while (copied < length && copied > 0 && ((unsigned char)last_error[copied] & 0xC0) == 0x80) copied--;
         memcpy(buffer, last_error, copied);
         buffer[copied] = 0;
     }
@@ -26,6 +54,7 @@ muster_status(mst_error)(muster_status code, const char *format, ...) {
     const int length = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (length >= MST_MESSAGE_SIZE) memcpy(message + MST_MESSAGE_SIZE - sizeof "...", "...", sizeof "...");
+    keep_utf8(message);
     memcpy(last_error, message, sizeof message);
     mst_errors_of_thread++;
     return code;

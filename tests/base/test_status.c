@@ -49,6 +49,64 @@ static void copy_ends_within_its_capacity(void **state) {
     assert_string_equal(muster_last_error(), message);
 }
 
+/* Cut anywhere, a message of two-byte characters stays UTF-8: half a character becomes "?". */
+static void cut_message_stays_utf8(void **state) {
+    (void)state;
+    for (int before = 0; before < 8; before++) {
+        char text[3 * MST_MESSAGE_SIZE] = {0}, expected[MST_MESSAGE_SIZE + 8] = {0};
+        memset(text, 'x', (size_t)before), memset(expected, 'x', (size_t)before);
+        for (int at = before; at < 2 * MST_MESSAGE_SIZE; at += 2) memcpy(text + at, "\xC3\xBC", 2);
+        memcpy(expected + before, text + before, (size_t)(MST_MESSAGE_SIZE - 4 - before));
+        if (before % 2 != 0) expected[MST_MESSAGE_SIZE - 5] = '?';
+        memcpy(expected + MST_MESSAGE_SIZE - 4, "...", 4);
+        mst_error(MUSTER_USER, "%s", text);
+        assert_string_equal(muster_last_error(), expected);
+    }
+}
+
+/* Of each pair the first is what is passed, the second the message. The shortest and the longest
+ * characters of each length, and one step beyond either end. */
+static void message_is_utf8(void **state) {
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"\xC2\x80", "\xC2\x80"},
+        {"\xC1\xBF", "??"},
+        {"\xDF\xBF", "\xDF\xBF"},
+        {"\xE0\xA0\x80", "\xE0\xA0\x80"},
+        {"\xE0\x9F\xBF", "???"},
+        {"\xED\x9F\xBF", "\xED\x9F\xBF"},
+        {"\xED\xA0\x80", "???"},
+        {"\xEF\xBF\xBF", "\xEF\xBF\xBF"},
+        {"\xF0\x90\x80\x80", "\xF0\x90\x80\x80"},
+        {"\xF0\x8F\xBF\xBF", "????"},
+        {"\xF4\x8F\xBF\xBF", "\xF4\x8F\xBF\xBF"},
+        {"\xF4\x90\x80\x80", "????"},
+        {"\xF5\x80\x80\x80", "????"},
+        {"\x80", "?"},
+        {"\xC3", "?"},
+        {"\xE2\x82", "??"},
+        {"\xC3 x", "? x"},
+        {"\xE2\x82x", "??x"},
+    };
+    enum { PAIRS = sizeof pairs / sizeof *pairs };
+    for (int i = 0; i < PAIRS; i++) {
+        mst_error(MUSTER_USER, "%s", pairs[i][0]);
+        assert_string_equal(muster_last_error(), pairs[i][1]);
+    }
+    assert_int_equal(PAIRS, 18);
+}
+
+static void copy_holds_whole_characters(void **state) {
+    (void)state;
+    mst_error(MUSTER_USER, "a\xE2\x82\xAC"); /* the sign of the euro has 3 bytes */
+    static const char *const expected[] = {"", "a", "a", "a", "a\xE2\x82\xAC"};
+    for (int64_t capacity = 1; capacity <= 5; capacity++) {
+        char buffer[8];
+        assert_int_equal(muster_last_error_copy(buffer, capacity), 4);
+        assert_string_equal(buffer, expected[capacity - 1]);
+    }
+}
+
 static void *fail_elsewhere(void *saved) {
     mst_error(MUSTER_TIMEOUT, "from another thread");
     mst_error_save(saved);
@@ -100,6 +158,9 @@ int main(void) {
         cmocka_unit_test(long_message_is_cut_and_says_so),
         cmocka_unit_test(a_missing_argument_is_named),
         cmocka_unit_test(copy_ends_within_its_capacity),
+        cmocka_unit_test(cut_message_stays_utf8),
+        cmocka_unit_test(message_is_utf8),
+        cmocka_unit_test(copy_holds_whole_characters),
         cmocka_unit_test(message_belongs_to_its_thread_and_can_be_carried),
         cmocka_unit_test(restoring_the_own_message_keeps_it),
         cmocka_unit_test(body_failure_has_a_code_and_a_reason),

@@ -1,7 +1,7 @@
+/* snippet: parameters */
 /* y = x where x >= 0, else slope x. */
 #include "../op_impl.h"
 
-/* snippet: parameters */
 typedef struct leaky_relu_parameters {
     muster_tensor x, y;
     double slope;

@@ -1,8 +1,8 @@
+/* snippet: oracle */
 #include "ops_oracle.h"
 
 #include "base_check.h"
 
-/* snippet: oracle */
 static void draw(muster_worker *w, const mst_op_row *o) {
     muster_dtype dtype = ops_random_dtype(o);
     double slope = (double)ops_random(5) / 4;
