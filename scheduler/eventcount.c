@@ -103,8 +103,8 @@ static mst_wait_result sleep_until(mst_eventcount *eventcount, const _Atomic uin
     return atomic_load(value) >= target ? MST_REACHED : result;
 }
 
-/* The rest of a wait that has spun for spin_ns in vain. The spin counts with its full length even if
- * an abort ended it: the sleep then checks for the abort first. */
+/* The rest of a wait that has spun for spin_ns in vain. The spin counts with its full length even
+ * if an abort ended it: the sleep then checks for the abort first. */
 static mst_wait_result sleep_after_spin(mst_eventcount *eventcount, const _Atomic uint64_t *value, uint64_t target, const mst_wait *wait,
                                         int64_t spin_ns) {
     const int64_t left_ns = wait->timeout_ns < 0 ? -1 : wait->timeout_ns - spin_ns;

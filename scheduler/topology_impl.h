@@ -12,8 +12,8 @@ int32_t mst_topology_cores(int32_t *cpus, int32_t capacity);
 int32_t mst_topology_allowed(void);
 /* Claims a CPU of this process for each of `count` workers, and writes it to cpus[i]. On entry
  * cpus[i] is the CPU of cores[core_count] that the worker would have in a process without other
- * claims, or -1 for a worker that is not pinned. The CPUs with the fewest claims are taken first, in
- * the order of `cores`. Threads: any. */
+ * claims, or -1 for a worker that is not pinned. The CPUs with the fewest claims are taken first,
+ * in the order of `cores`. Threads: any. */
 void mst_topology_claim(const int32_t *cores, int32_t core_count, int32_t *cpus, int32_t count);
 /* Gives back what claim has written. Threads: any. */
 void mst_topology_release(const int32_t *cpus, int32_t count);

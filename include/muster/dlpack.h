@@ -64,8 +64,8 @@ typedef struct muster_dlpack_unversioned {
 /* Lends a tensor to another library. `runtime` is that of a tensor on a device, and may be NULL for
  * a host tensor. flags: MUSTER_DLPACK_READ_ONLY, MUSTER_DLPACK_COPIED, or 0; the unversioned struct
  * has none. The caller keeps the memory valid until the other library calls the deleter. That calls
- * release(owner) once, in whatever thread, before it frees the struct; release may be NULL. After an
- * error *managed is NULL, and release has not been called. */
+ * release(owner) once, in whatever thread, before it frees the struct; release may be NULL. After
+ * an error *managed is NULL, and release has not been called. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_dlpack_export(const muster_runtime *runtime, muster_tensor tensor, uint64_t flags,
                                                                void (*release)(void *owner), void *owner,
                                                                muster_dlpack_versioned **managed);

@@ -184,10 +184,10 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * has the rows from floor(r n / N) up to floor((r + 1) n / N), and with logical shards shard s of S
  * those from floor(s n / S) on. So with fewer rows than devices the lower ranks have none (of 1 row
  * on 2 devices rank 1 has it). Such a rank does not run the body, brings nothing to an output, and
- * an output with MUSTER_MASTER is refused where rank 0 has none. inputs and outputs are in the order of the description. An output given as
- * muster_tensor_none() is neither computed nor collected. Arrays of 0 tensors and options may be
- * NULL. The tensors' memory must stay valid until the call returns. Calls from several threads are
- * served in order.
+ * an output with MUSTER_MASTER is refused where rank 0 has none. inputs and outputs are in the
+ * order of the description. An output given as muster_tensor_none() is neither computed nor
+ * collected. Arrays of 0 tensors and options may be NULL. The tensors' memory must stay valid until
+ * the call returns. Calls from several threads are served in order.
  * Outputs have memory of their own: an output that shares a byte with an input or with another
  * output is refused, and so is an output with several elements at one address (a stride of 0, say).
  * Views that interleave without touching are allowed, such as the even columns of a matrix as an

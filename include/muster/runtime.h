@@ -47,15 +47,16 @@ typedef struct muster_runtime_options {
      * negative: never. The deadline ends waits, not bodies: a call returns when every body has
      * returned. */
     int64_t fail_after_ns;
-    /* 1: leave OpenBLAS's process-wide thread count alone. By default it is set to 1 at open and
-     * restored at close. */
+    /* 1: leave OpenBLAS's process-wide thread count alone. By default it is set to 1 at open, and
+     * restored by the last close, if it is still 1. */
     int32_t keep_blas_threads;
-    /* 1: do not pin worker threads to CPUs. By default the worker of rank 1 and up on a CPU device is
-     * pinned to one CPU, on a core of its own while there are enough; the caller's thread, which is
-     * rank 0, is never pinned. The CPUs of the runtimes that are open in the process are taken last,
-     * and closing gives them back. (Runtimes of other processes are not known here.)
-     * A thread that a body starts inherits the CPUs of its worker, and so do the threads of an OpenMP
-     * team: beside rank 0 they then share one CPU. Programs whose bodies use OpenMP set 1. */
+    /* 1: do not pin worker threads to CPUs. By default the worker of rank 1 and up on a CPU device
+     * is pinned to one CPU, on a core of its own while there are enough; the caller's thread, which
+     * is rank 0, is never pinned. The CPUs of the runtimes that are open in the process are taken
+     * last, and closing gives them back. (Runtimes of other processes are not known here.)
+     * A thread that a body starts inherits the CPUs of its worker, and so do the threads of an
+     * OpenMP team: beside rank 0 they then share one CPU. Programs whose bodies use OpenMP set
+     * 1. */
     int32_t no_pinning;
     /* Receives warnings and reports, until the runtime has closed; NULL: they go to standard error.
      * Any thread may call it. It must not close the runtime (BAD_STATE). */

@@ -103,10 +103,10 @@ enum muster_status_value {
  * until the next failing call on this thread. Threads: any. */
 MUSTER_API const char *muster_last_error(void);
 
-/* The same message, copied into buffer[capacity]: the characters that fit, always ended by a 0. Returns the
- * number of bytes of the whole message without the 0; buffer may be NULL if capacity is 0. For
- * languages whose runtime may call Muster again, in the same thread, before it has read the string:
- * their bindings copy right after the call that failed. Threads: any. */
+/* The same message, copied into buffer[capacity]: the characters that fit, always ended by a 0.
+ * Returns the number of bytes of the whole message without the 0; buffer may be NULL if capacity is
+ * 0. For languages whose runtime may call Muster again, in the same thread, before it has read the
+ * string: their bindings copy right after the call that failed. Threads: any. */
 MUSTER_API int64_t muster_last_error_copy(char *buffer, int64_t capacity);
 
 /* The name of a status code, for example "SHAPE_MISMATCH"; "UNKNOWN" for a number that is no status

@@ -1,5 +1,5 @@
-/* Runs a call on a worker in the general way: with slices, logical shards, variables, and devices of
- * any kind. */
+/* Runs a call on a worker in the general way: with slices, logical shards, variables, and devices
+ * of any kind. */
 #include "output_private.h"
 
 #include <string.h>

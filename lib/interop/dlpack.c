@@ -74,7 +74,8 @@ static muster_status dlpack_lend(const muster_runtime *runtime, muster_tensor te
     if (!lent) return mst_out_of_memory(where, sizeof *lent);
     memcpy(lent->shape, tensor.shape, sizeof lent->shape);
     memcpy(lent->strides, tensor.strides, sizeof lent->strides);
-    /* Without byte_offset, which several libraries ignore. DLPack asks for NULL if there are no elements. */
+    /* Without byte_offset, which several libraries ignore. DLPack asks for NULL if there are no
+     * elements. */
     to->data = muster_tensor_count(tensor) > 0 ? muster_tensor_address(tensor) : NULL;
     to->ndim = tensor.ndim;
     to->code = dlpack_types[tensor.dtype].code;

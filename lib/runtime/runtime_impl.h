@@ -79,8 +79,8 @@ struct muster_runtime {
 /* Between mst_pool_enter and mst_pool_leave. Adds the object under a copy of the name. Refuses a
  * name that is empty or taken. where: the public function, for messages. */
 muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const char *kind, const char *name, const char *where);
-/* Between mst_pool_enter and mst_pool_leave. The object of this kind and name; a name that no object
- * has is INVALID_ARGUMENT. where: the public function, for messages. */
+/* Between mst_pool_enter and mst_pool_leave. The object of this kind and name; a name that no
+ * object has is INVALID_ARGUMENT. where: the public function, for messages. */
 muster_status mst_runtime_find_object(const muster_runtime *runtime, const char *kind, const char *name, const char *where,
                                       mst_object **object);
 /* Between mst_pool_enter and mst_pool_leave. Takes the object out of the list and takes its name

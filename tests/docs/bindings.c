@@ -1,5 +1,5 @@
-/* The code of docs/bindings.md: an array lent to another library and taken from one, by DLPack. Here
- * both are this program. */
+/* The code of docs/bindings.md: an array lent to another library and taken from one, by DLPack.
+ * Here both are this program. */
 #include "docs.h"
 
 enum { N = 6 };

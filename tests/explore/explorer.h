@@ -30,8 +30,8 @@ void explore_ignore(const void *address, size_t bytes);
  * it then begins anew, so that states do not differ by what is past. For the generation and the
  * sleepers of an eventcount. */
 void explore_counter(const void *word, const void *users);
-/* This word of 32 bits is a lock: what it is set to orders what the threads know of plain memory. Other
- * words of 32 bits do not. One in a scenario. */
+/* This word of 32 bits is a lock: what it is set to orders what the threads know of plain memory.
+ * Other words of 32 bits do not. One in a scenario. */
 void explore_lock_word(const void *word);
 /* Fewer states by promises, which are checked. Constant: nobody changes it. Quiet: it is changed
  * only by additions while more than one thread runs, and nobody uses what an addition returns.

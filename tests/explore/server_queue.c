@@ -1,6 +1,6 @@
-/* Clients of a parameter server at one shard: operations that find it taken are queued, and a thread
- * that waits applies them when nobody else does. The waits are those of lib/server/wait.c, without
- * its deadlines. */
+/* Clients of a parameter server at one shard: operations that find it taken are queued, and a
+ * thread that waits applies them when nobody else does. The waits are those of lib/server/wait.c,
+ * without its deadlines. */
 #include "explorer.h"
 #include "server_private.h"
 

@@ -30,7 +30,7 @@ typedef struct world {
 static void world_open(world *t, const char *backend, int devices) {
     memset(t, 0, sizeof *t);
     float zeros[K] = {0};
-    for (int i = 0; i < N * K; i++) t->x[0][i] = (float)i;
+    for (int i = 0; i < N * K; i++) t->x[i / K][i % K] = (float)i;
     t->runtime = fixture_open(backend, devices);
     assert_ok(muster_variable_create(t->runtime, "v", muster_f32(zeros, K), &t->v));
     assert_ok(muster_variable_create(t->runtime, "data", muster_f32(t->x, N, K), &t->data));

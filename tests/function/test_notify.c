@@ -1,4 +1,5 @@
-/* How an event loop learns that asynchronous calls have ended: by a function or a file descriptor. */
+/* How an event loop learns that asynchronous calls have ended: by a function or a file
+ * descriptor. */
 #include "function_fixture.h"
 
 #include "muster/ops.h"

@@ -154,7 +154,7 @@ static void nothing_of_a_call_is_seen_in_the_next(void **unused) {
             for (int number = 0; number < CALLS; number++) {
                 const call_kind before = kind;
                 change_something(&kind, &state);
-                for (int i = 0; i < MOST_ROWS * K; i++) t.x[kind.x_buffer][0][i] = (float)fixture_random(&state, 100) - 50;
+                for (int i = 0; i < MOST_ROWS * K; i++) t.x[kind.x_buffer][i / K][i % K] = (float)fixture_random(&state, 100) - 50;
                 float *results = t.out[0].sum;
                 for (size_t i = 0; i < sizeof t.out / (sizeof *results); i++) results[i] = -7;
                 alike += before.rows == kind.rows && before.single == kind.single && before.batch == kind.batch && kind.slices == 1;

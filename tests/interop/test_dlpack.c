@@ -12,7 +12,8 @@
 enum { MAJOR = 0, MINOR = 4, CONTEXT = 8, DELETER = 16, FLAGS = 24, VERSIONED = 32, OLD_CONTEXT = 48, OLD_DELETER = 56 };
 enum { DATA = 0, TYPE = 8, ID = 12, NDIM = 16, CODE = 20, BITS = 21, LANES = 22, SHAPE = 24, STRIDES = 32, OFFSET = 40 };
 
-#define FIELD(type, base, offset) (*(type *)(void *)((char *)(base) + (offset)))
+static void *field(const void *base, int offset) { return (char *)(uintptr_t)base + offset; }
+#define FIELD(type, base, offset) (*(type *)field(base, offset))
 
 typedef void (*delete_hook)(void *self);
 
@@ -300,7 +301,8 @@ static void missing_arguments_of_an_import_are_named(void **state) {
 static int64_t order[2], orders;
 static void release_in_order(void *owner) { order[orders++] = (int64_t)(intptr_t)owner; }
 
-/* A tensor of ours, taken back by import: the hook of the export runs in the release of the import. */
+/* A tensor of ours, taken back by import: the hook of the export runs in the release of the
+ * import. */
 static void what_goes_out_comes_in(void **state) {
     (void)state;
     muster_dlpack_versioned *first, *second;

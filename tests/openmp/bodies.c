@@ -1,5 +1,5 @@
-/* On which CPUs the OpenMP team of a body may run: on one beside rank 0 where workers are pinned, and
- * on all that the program may use where they are not. Two runtimes are open at once. */
+/* On which CPUs the OpenMP team of a body may run: on one beside rank 0 where workers are pinned,
+ * and on all that the program may use where they are not. Two runtimes are open at once. */
 #include <muster/muster.h>
 #include <omp.h>
 #include <sched.h>

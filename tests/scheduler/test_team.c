@@ -254,8 +254,8 @@ static void tags_grow_within_and_across_runs(void **state) {
     mst_pool_destroy(pool);
 }
 
-/* A tag has 20 bits for the number of the rendezvous in the run: what is above them reaches into the
- * tags of later runs. */
+/* A tag has 20 bits for the number of the rendezvous in the run: what is above them reaches into
+ * the tags of later runs. */
 static void a_run_with_millions_of_collectives_does_not_reach_the_next_tags(void **state) {
     (void)state;
     static const int64_t counts[] = {1, (1 << 19) - 1, 1 << 19, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 19, 5000000};
