@@ -132,7 +132,9 @@ MUSTER_API uint16_t muster_f32_to_bf16(float value);
 
 #ifdef __cplusplus
 }
+#endif
 
+#if defined(__cplusplus) && !defined(__CUDACC_RTC__) /* code for GPUs makes no tensors, and NVRTC has no standard headers */
 /* C++ has no compound literals. There the same names are functions: muster_f32(x, {n, k}). They
  * take the same pointers, and nullptr. */
 #include <cstddef>

@@ -321,7 +321,7 @@ void the_other_objects() {
     check(muster_buffer_set_length(buffer, 4));
     EXPECT(buffer.tensor().shape[0] == 4);
     EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "oversize", muster::buffer(MUSTER_F32, 1, 3));
-    EXPECT_ERROR(MUSTER_UNAVAILABLE, "nonsense", muster::runtime("nonsense"));
+    EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "nonsense", muster::runtime("nonsense"));
     const muster::runtime runtime(devices);
     EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "name", muster::kernel(runtime, "", "", {}));
 }

@@ -79,7 +79,10 @@ REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5",
         t.options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5})
 REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables",
         t.options.replica_batch = &t.options.batch, t.options.replica_batch_count = 1)
-REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT, "struct_size of muster_call_options: expected 96", t.options.struct_size = 0)
+REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT,
+        "struct_size of muster_call_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
+        "(muster_call_options_init sets 96), received 0",
+        t.options.struct_size = 0)
 
 static void an_empty_batch_is_refused(void **unused) {
     (void)unused;

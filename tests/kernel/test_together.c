@@ -102,14 +102,14 @@ static muster_status fill_rows(muster_worker *w, const muster_tensor *in, muster
 
 static void check_rows(muster_runtime *runtime, muster_kernel *kernel, int devices) {
     enum { N = 100 };
-    int32_t values[8 * N];
+    int32_t rows[8 * N] = {0}, values[8 * N];
     muster_function *function;
     assert_ok(muster_function_create(runtime, "fill_rows", fill_rows, kernel, &function));
     assert_ok(muster_function_input(function, "x", MUSTER_I32, 1, MUSTER_SCATTER));
     assert_ok(muster_function_output(function, "y", MUSTER_I32, 1, MUSTER_GATHER));
     for (int round = 0; round < 5; round++) {
         memset(values, 0, sizeof values);
-        assert_ok(muster_function_call(function, (muster_tensor[]){muster_i32(values, devices * N)}, 1,
+        assert_ok(muster_function_call(function, (muster_tensor[]){muster_i32(rows, devices * N)}, 1,
                                        (muster_tensor[]){muster_i32(values, devices * N)}, 1, NULL));
         for (int i = 0; i < devices * N; i++) assert_int_equal(values[i], 2900 + i / N);
     }

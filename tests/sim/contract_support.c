@@ -68,9 +68,11 @@ char *contract_read(const char *path) {
 
 static const struct {
     const char *name, *path;
-} headers[] = {{"mst_device.cuh", "lib/device/code/mst_device.cuh"}, {"contract_parameters.h", "tests/sim/contract_parameters.h"},
-               {"stdint.h", "lib/device/code/nvrtc/stdint.h"},       {"stddef.h", "lib/device/code/nvrtc/stddef.h"},
-               {"string.h", "lib/device/code/nvrtc/string.h"},       {"initializer_list", "lib/device/code/nvrtc/initializer_list"}};
+} headers[] = {{"mst_device.cuh", "lib/device/code/mst_device.cuh"},
+               {"contract_parameters.h", "tests/sim/contract_parameters.h"},
+               {"stdint.h", "lib/device/code/nvrtc/stdint.h"},
+               {"stddef.h", "lib/device/code/nvrtc/stddef.h"},
+               {"string.h", "lib/device/code/nvrtc/string.h"}};
 
 mst_nvrtc_program contract_program(const char *text) {
     char *texts[COUNT(headers)];

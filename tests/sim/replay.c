@@ -118,7 +118,7 @@ static void compare(unsigned long long copy, const unsigned char *expected, cons
 enum { CONTRACT, BUILT_IN };
 
 static char *compile(int device, int which) {
-    static const char *const own[] = {"stdint.h", "stddef.h", "string.h", "initializer_list"};
+    static const char *const own[] = {"stdint.h", "stddef.h", "string.h"};
     const char *names[256], *sources[256];
     char *main_text = calloc(1, 1 << 16), option[64], path[256];
     int count = 0, major = 0, minor = 0;
@@ -130,7 +130,7 @@ static char *compile(int device, int which) {
         sources[count++] = text->text;
         if (kernels) sprintf(main_text + strlen(main_text), "#include \"%s\"\n", text->name);
     }
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         snprintf(path, sizeof path, "lib/device/code/nvrtc/%s", own[i]);
         names[count] = own[i];
         sources[count++] = contract_read(path);

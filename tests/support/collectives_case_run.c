@@ -329,8 +329,9 @@ static muster_status check(const case_member *member, const case_run *s) {
 }
 
 muster_status case_member_open(case_member *member, muster_worker *worker, batch *b) {
-    int64_t vector = b->length * muster_dtype_size(b->cases->dtype), input = 2 * vector, output = vector + CASE_SLACK * 8 + 2 * GUARD,
-            bytes = input + 2 * output;
+    /* outputs begin on a line, like the arena, so that `aim` alone decides how they are aligned */
+    int64_t vector = b->length * muster_dtype_size(b->cases->dtype), input = (2 * vector + GUARD - 1) / GUARD * GUARD,
+            output = vector + CASE_SLACK * 8 + 2 * GUARD, bytes = input + 2 * output;
     *member = (struct case_member){.worker = worker,
                                    .batch = b,
                                    .discrete = !mst_device_is_host(worker->device),
@@ -403,7 +404,7 @@ static const char *wrong_stores(const case_run *s, const mst_member *own) {
     if (!bytes || added || !own->served_algorithm) return NULL;
     if (strcmp(bytes, "1") != 0) return own->served_streaming ? "it used streaming stores" : NULL;
     const bool surely = on_host && c->kind == CASE_ALL_REDUCE && c->algorithm == DIRECT && c->count == OF_65537 && !c->in_place &&
-                        (c->dtype == MUSTER_F32 || c->dtype == MUSTER_F64) && (s->output_at - s->begin) % 16 == 0;
+                        (c->dtype == MUSTER_F32 || c->dtype == MUSTER_F64) && s->output_at % 16 == 0;
     return surely && !own->served_streaming ? "it used plain stores" : NULL;
 }
 
