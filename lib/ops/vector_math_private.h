@@ -94,15 +94,14 @@ MST_VECTOR_INLINE float mst_vector_logf(float x) {
     const uint32_t bits = mst_vector_bits(scaled), above = bits - 0x3f3504f3u;
     const int32_t k = (int32_t)above >> 23;
     const float e = (float)(k - (subnormal ? 23 : 0)), f = mst_vector_of_bits(bits - ((uint32_t)k << 23)) - 1, f2 = f * f;
-    const float p = 0x1.555546100df55p-2f +
-                    f * (-0x1.ffffee0d0e719p-3f +
-                         f * (0x1.99a53c24f6231p-3f +
-                              f * (-0x1.5562dabe82a65p-3f +
-                                   f * (0x1.23335e276c20dp-3f +
-                                        f * (-0x1.fb44c80d69858p-4f +
-                                             f * (0x1.e64a086682ba8p-4f + f * (-0x1.e2dece927c6d2p-4f + f * (0x1.1b43c2ff90e3ap-4f))))))));
+    const float p =
+        0x1.555546p-2f +
+        f * (-0x1.ffffeep-3f +
+             f * (0x1.99a53cp-3f + f * (-0x1.5562dap-3f +
+                                        f * (0x1.23335ep-3f + f * (-0x1.fb44c8p-4f +
+                                                                   f * (0x1.e64a08p-4f + f * (-0x1.e2decep-4f + f * (0x1.1b43c2p-4f))))))));
     /* log(2) in two parts: an exponent times the first is exact */
-    const float rest = f2 * (f * p - 0.5f) + e * -0x1.bd0105c611000p-13f;
+    const float rest = f2 * (f * p - 0.5f) + e * -0x1.bd0106p-13f;
     const float value = (f + rest) + e * 0x1.63p-1f;
     const float special = x == 0 ? -infinity : x < 0 ? mst_vector_of_bits(0x7fc00000u) : x;
     return (x > 0) & (x < infinity) ? value : special;
@@ -114,13 +113,10 @@ MST_VECTOR_INLINE float mst_vector_tanhf(float x) {
     const uint32_t sign = mst_vector_bits(x) & 0x80000000u;
     const float all = mst_vector_of_bits(mst_vector_bits(x) ^ sign), a = all > 10 ? 10 : all, z = a * a, y = 2 * a;
     const float small =
-        a +
-        a * (z * (-0x1.555534ebcc661p-2f +
-                  z * (0x1.1107872a929eap-3f + z * (-0x1.b84782d768399p-5f + z * (0x1.5268b1084b88ap-6f + z * -0x1.76f1996a806e5p-8f)))));
+        a + a * (z * (-0x1.555534p-2f + z * (0x1.110788p-3f + z * (-0x1.b84782p-5f + z * (0x1.5268b2p-6f + z * -0x1.76f19ap-8f)))));
     const float shifted = y * 0x1.715476p+0f + 0x1.8p23f, k = shifted - 0x1.8p23f;
     const float r = (y - k * 0x1.62e4p-1f) - k * 0x1.7f7d1cp-20f; /* log(2) in two parts; k times the first is exact */
-    const float q = 0x1.0000005213edbp-1f +
-                    r * (0x1.55548e4e24536p-3f + r * (0x1.55545d2eec94ep-5f + r * (0x1.123bd046eaef8p-7f + r * 0x1.6db4cd6010d9dp-10f)));
+    const float q = 0x1p-1f + r * (0x1.55548ep-3f + r * (0x1.55545ep-5f + r * (0x1.123bdp-7f + r * 0x1.6db4cep-10f)));
     const float scale = mst_vector_of_bits((mst_vector_bits(shifted) << 23) + 0x3f800000u), e = scale + scale * (r + r * r * q);
     const float large = 1 - 2 / (e + 1);
     return mst_vector_of_bits(mst_vector_bits(a < 0.625f ? small : large) | sign);

@@ -1,5 +1,5 @@
 /* The labels have been checked. The bits of 0 are 0 in every dtype. */
-#include "../indices/indices_parameters_private.h"
+#include "indices_parameters_private.h"
 #include "one_hot_parameters_private.h"
 #include "tensor.cuh"
 

@@ -1,4 +1,4 @@
-#include "../indices/indices_parameters_private.h"
+#include "indices_parameters_private.h"
 #include "scatter_add_parameters_private.h"
 #include "tensor.cuh"
 

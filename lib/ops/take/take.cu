@@ -1,5 +1,5 @@
 /* One thread copies one element. The indices have been checked. */
-#include "../indices/indices_parameters_private.h"
+#include "indices_parameters_private.h"
 #include "take_parameters_private.h"
 #include "tensor.cuh"
 
