@@ -63,12 +63,12 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_find(muster_runtime *r
  * that the dtype does not have, such as the average of an integer). Threads of these functions and
  * of the setters below: owner. */
 typedef int32_t muster_input_mode;
-enum muster_input_mode_value {
-    MUSTER_SCATTER = 1,
-    MUSTER_BROADCAST = 2,
-    /* scattered, but the caller's tensor holds only the rows of the selected batch: row 0 belongs
-     * to the lowest selected position */
-    MUSTER_MINIBATCH = 3
+enum muster_input_mode_value { /* numbers that no output has */
+                               MUSTER_SCATTER = 17,
+                               MUSTER_BROADCAST = 18,
+                               /* scattered, but the caller's tensor holds only the rows of the selected batch: row i is the
+     * i-th selected row */
+                               MUSTER_MINIBATCH = 19
 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
 enum muster_collect_mode_value {

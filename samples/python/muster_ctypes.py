@@ -15,7 +15,7 @@ import numpy
 
 MAX_DIMS = 8
 OK, BAD_STATE, USER = 0, 9, 12
-SCATTER, BROADCAST, MINIBATCH = 1, 2, 3
+SCATTER, BROADCAST, MINIBATCH = 17, 18, 19
 SUM, PROD, MAX, MIN, AVG, GATHER, MASTER = 1, 2, 3, 4, 5, 6, 7
 READ, READ_WRITE, READ_SLICEABLE = 1, 2, 3
 DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3, "float64": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8, "int64": 9, "uint32": 10,

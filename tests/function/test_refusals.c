@@ -157,7 +157,14 @@ static void descriptions_are_checked(void **unused) {
                    "expected at least 1, received 0");
     assert_refused(muster_function_input(f, "n", MUSTER_F32, 9, MUSTER_BROADCAST), MUSTER_INVALID_ARGUMENT, "expected 0 to 8, received 9");
     assert_refused(muster_function_input(f, "d", 99, 1, MUSTER_BROADCAST), MUSTER_INVALID_ARGUMENT, "expected a muster_dtype, received 99");
-    assert_refused(muster_function_input(f, "m", MUSTER_F32, 1, 9), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    for (muster_input_mode mode = MUSTER_SUM; mode <= MUSTER_MASTER; mode++) /* the modes of outputs */
+        assert_refused(muster_function_input(f, "m", MUSTER_F32, 1, mode), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    assert_refused(muster_function_input(f, "m", MUSTER_F32, 1, MUSTER_SCATTER - 1), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    assert_refused(muster_function_input(f, "m", MUSTER_F32, 1, MUSTER_MINIBATCH + 1), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    for (muster_collect_mode mode = MUSTER_SCATTER; mode <= MUSTER_MINIBATCH; mode++) /* the modes of inputs */
+        assert_refused(muster_function_output(f, "m", MUSTER_F32, 1, mode), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    assert_refused(muster_function_output(f, "m", MUSTER_F32, 1, MUSTER_SUM - 1), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
+    assert_refused(muster_function_output(f, "m", MUSTER_F32, 1, MUSTER_MASTER + 1), MUSTER_INVALID_ARGUMENT, "mode of 'm'");
     assert_refused(muster_function_output(f, "a", MUSTER_I32, 1, MUSTER_AVG), MUSTER_UNSUPPORTED, "avg of i32");
     assert_refused(muster_function_output(f, "a", MUSTER_F32, 0, MUSTER_GATHER), MUSTER_INVALID_ARGUMENT, "a gathered output has rows");
     fixture_close(runtime);
