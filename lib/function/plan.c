@@ -30,6 +30,13 @@ static muster_status plan_check_tensor(const muster_function *function, const ms
     return MUSTER_OK;
 }
 
+static muster_status check_batch(const muster_function *function, const char *where, const mst_port *port, const muster_selection *batch,
+                                 int64_t rows, int64_t *count) {
+    const muster_status status = mst_selection_check(batch, rows, where, "options: batch", count);
+    if (status == MUSTER_OK) return MUSTER_OK;
+    return mst_error(status, "%s, for input '%s' of function '%s'", muster_last_error(), port->name, mst_function_name(function));
+}
+
 /* The number of selected rows. Every scattered input must have as many rows as are selected, every
  * minibatch input exactly as many. */
 static muster_status check_rows(const muster_function *function, const char *where, const muster_tensor *inputs,
@@ -47,7 +54,7 @@ static muster_status check_rows(const muster_function *function, const char *whe
         if (batch->kind == MUSTER_SELECT_ALL)
             *count = rows;
         else
-            MUSTER_TRY(mst_selection_check(batch, rows, where, port->name, count));
+            MUSTER_TRY(check_batch(function, where, port, batch, rows, count));
         if (!first) first = port, first_rows = rows;
     }
     if (*count < 0 && batch->kind != MUSTER_SELECT_ALL)

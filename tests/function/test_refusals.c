@@ -93,7 +93,7 @@ static void an_empty_batch_is_refused(void **unused) {
         world t;
         open_world(&t, "host");
         t.options.batch = empty[i];
-        expect_refusal(&t, call(&t), MUSTER_INVALID_ARGUMENT, "empty");
+        expect_refusal(&t, call(&t), MUSTER_INVALID_ARGUMENT, "muster_function_call: options: batch: expected at least one row");
     }
 }
 
