@@ -66,8 +66,8 @@ typedef int32_t muster_input_mode;
 enum muster_input_mode_value { /* numbers that no output has */
                                MUSTER_SCATTER = 17,
                                MUSTER_BROADCAST = 18,
-                               /* scattered, but the caller's tensor holds only the rows of the selected batch: row i is the
-     * i-th selected row */
+                               /* scattered, but the caller's tensor holds only the rows of the
+                                * selected batch: row i is the i-th selected row */
                                MUSTER_MINIBATCH = 19
 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
@@ -205,15 +205,6 @@ static inline void muster_call_options_init(muster_call_options *options) { must
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
                                                                const muster_call_options *options);
-/* Makes everything ready for such a call, and does not run it: checks the arguments as
- * muster_function_call does, completes the description, plans, and reserves memory on the devices.
- * The next call, if it has tensors of the same shapes and strides, only runs. The memory of inputs
- * and outputs is not touched. Scratch memory, and rows that a body gives by
- * muster_worker_output_rows, are not known before the body has run once. Errors: as
- * muster_function_call, without those of a run. Threads: any. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_function_prepare(muster_function *function, const muster_tensor *inputs,
-                                                                  int32_t input_count, const muster_tensor *outputs, int32_t output_count,
-                                                                  const muster_call_options *options);
 /* The same with inputs and outputs by name, in any order. Outputs that are not named are neither
  * computed nor collected. An unknown name, a name that is given twice, and a missing input are
  * INVALID_ARGUMENT. Threads: any. */
@@ -226,6 +217,15 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_named(muster_func
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call_single(muster_function *function, const muster_tensor *inputs,
                                                                       int32_t input_count, const muster_tensor *outputs,
                                                                       int32_t output_count, const muster_call_options *options);
+/* Makes everything ready for a muster_function_call with these arguments, and does not run it:
+ * checks the arguments as muster_function_call does, completes the description, plans, and reserves
+ * memory on the devices. The next call, if it has tensors of the same shapes and strides, only
+ * runs. The memory of inputs and outputs is not touched. Scratch memory, and rows that a body gives
+ * by muster_worker_output_rows, are not known before the body has run once. Errors: as
+ * muster_function_call, without those of a run. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_prepare(muster_function *function, const muster_tensor *inputs,
+                                                                  int32_t input_count, const muster_tensor *outputs, int32_t output_count,
+                                                                  const muster_call_options *options);
 
 /* The same as muster_function_call, but returns at once, with a handle in *pending. The call takes
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and

@@ -261,7 +261,10 @@ static void each_call_may_have_an_eventfd_of_its_own(void **state) {
     }
     for (int i = 0; i < CALLS; i++) {
         struct epoll_event event;
+        uint64_t news = 0;
         assert_int_equal(epoll_wait(loop, &event, 1, -1), 1);
+        assert_int_equal(read(fds[event.data.u32], &news, sizeof news), sizeof news);
+        assert_int_equal(news, 1);
         assert_ok(test_ended(&t.pending[event.data.u32])); /* the news never comes before the end */
         assert_float_equal(t.y[event.data.u32], 78, 0);
         close(fds[event.data.u32]);
