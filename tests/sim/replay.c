@@ -118,7 +118,8 @@ static void compare(unsigned long long copy, const unsigned char *expected, cons
 enum { CONTRACT, BUILT_IN };
 
 static char *compile(int device, int which) {
-    static const char *const own[] = {"stdint.h", "stddef.h", "string.h"};
+    enum { OWN = 3 };
+    static const char *const own[OWN] = {"stdint.h", "stddef.h", "string.h"};
     const char *names[256], *sources[256];
     char *main_text = calloc(1, 1 << 16), option[64], path[256];
     int count = 0, major = 0, minor = 0;
@@ -130,7 +131,7 @@ static char *compile(int device, int which) {
         sources[count++] = text->text;
         if (kernels) sprintf(main_text + strlen(main_text), "#include \"%s\"\n", text->name);
     }
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+    for (int i = 0; i < OWN; i++) {
         snprintf(path, sizeof path, "lib/device/code/nvrtc/%s", own[i]);
         names[count] = own[i];
         sources[count++] = contract_read(path);
@@ -149,7 +150,7 @@ static char *compile(int device, int which) {
     char *cubin = calloc(1, bytes + 1);
     NEED(nvrtc.nvrtcGetCUBIN(program, cubin));
     NEED(nvrtc.nvrtcDestroyProgram(&program));
-    for (int i = count - 4; i < count; i++) free((void *)sources[i]);
+    for (int i = count - OWN; i < count; i++) free((void *)sources[i]);
     free(main_text);
     return cubin;
 }
