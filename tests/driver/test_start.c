@@ -258,8 +258,8 @@ static void the_others_wait_for_the_first(void **unused) {
     assert_ok(muster_runtime_close(runtime));
 }
 
-/* Drivers that could not end in their body: on a GPU whose call was aborted the device may still use
- * their memory. */
+/* Drivers that could not end in their body: on a GPU whose call was aborted the device may still
+ * use their memory. */
 enum { MOST_DRIVERS = 8 };
 static muster_driver *left[MOST_DRIVERS];
 
