@@ -1,27 +1,8 @@
-#include "ops_oracle.h"
+#include "plain_binary.h"
 
 #include "base_check.h"
 
 #include <math.h>
-
-static double plain_binary(muster_binary op, bool integer, double a, double b) {
-    switch (op) {
-    case MUSTER_ADD:
-        return a + b;
-    case MUSTER_SUB:
-        return a - b;
-    case MUSTER_MUL:
-        return a * b;
-    case MUSTER_DIV:
-        return !integer ? a / b : b == 0 ? 0 : trunc(a / b);
-    case MUSTER_POW:
-        return pow(a, b);
-    case MUSTER_MAXIMUM:
-        return a > b ? a : b;
-    default:
-        return a < b ? a : b;
-    }
-}
 
 static void draw(muster_worker *w, const mst_op_row *o) {
     muster_binary op = 1 + (muster_binary)ops_random(MUSTER_POW);
