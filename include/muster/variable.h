@@ -42,6 +42,14 @@ typedef struct muster_selection {
  * closes. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value,
                                                                  muster_variable **variable);
+/* Creates a variable whose replicas have no rows yet: shape (0, row_shape...), with 0 elements and
+ * no memory. ndim is 1 to MUSTER_MAX_DIMS, and row_shape[ndim - 1] has the sizes of the axes after
+ * the first; NULL: they are 0 until a value is known. A scatter, broadcast or set gives the rows,
+ * and may change every size. Until then a function that declares the variable with READ or
+ * READ_WRITE sees 0 rows; one that declares it with READ_SLICEABLE, and scatters nothing, has no
+ * rows on any device. Otherwise as muster_variable_create. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_create_empty(muster_runtime *runtime, const char *name, muster_dtype dtype,
+                                                                       int32_t ndim, const int64_t *row_shape, muster_variable **variable);
 /* Refused with BAD_STATE while a function uses the variable. Accepts NULL. */
 MUSTER_API muster_status muster_variable_destroy(muster_variable *variable);
 /* The variable of this name in *variable, which becomes NULL where there is none
@@ -52,6 +60,11 @@ MUSTER_API const char *muster_variable_name(const muster_variable *variable);
 
 /* Sets the replica of one device. `value` may have another shape, with the same dtype and ndim. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value);
+/* Sets the replica of one device to the selected rows of `value`, in the order of the selection:
+ * row i of the replica is the i-th selected row. selection NULL: all rows, as muster_variable_set.
+ * Errors: also SHAPE_MISMATCH (a selection for a scalar variable). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_variable_set_selected(muster_variable *variable, int32_t rank, muster_tensor value,
+                                                                       const muster_selection *selection);
 /* Copies the replica of one device into `value`, a host tensor of exactly the replica's shape. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value);
 

@@ -1,4 +1,4 @@
-/* Copies one value into replicas, from the host or from a replica: set, broadcast, scatter. */
+/* Copies one value into replicas, from the host or from a replica: broadcast, scatter, set. */
 #include "change_private.h"
 
 static bool plain_rows(const muster_selection *selection, muster_tensor value) {
@@ -40,27 +40,6 @@ static muster_status put_whole(mst_change *change, muster_worker *worker, int32_
     void *target = mst_device_is_host(device) ? address : change->temporary[cell];
     if (bytes > 0) mst_tensor_pack(target, value);
     return target == address ? MUSTER_OK : device->memory->copy_in(device, address, target, bytes);
-}
-
-static muster_status set_one_rank(mst_change *change, muster_worker *worker, int32_t index) {
-    return worker->rank == change->rank ? put_whole(change, worker, index) : MUSTER_OK;
-}
-
-static muster_status plan_set(mst_change *change) {
-    MUSTER_TRY(mst_change_check_rank(change, change->rank));
-    MUSTER_TRY(mst_change_check_tensor(change, 0, change->variables[0]->ndim, "value"));
-    MUSTER_TRY(mst_change_replicas(change));
-    plan_rows(change, 0, change->rank, muster_tensor_rows(change->tensors[0]));
-    change->work = set_one_rank;
-    return mst_change_run(change, change->rank == 0);
-}
-
-muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value) {
-    mst_change change;
-    MUSTER_TRY(mst_change_begin(&change, "muster_variable_set", &variable, 1));
-    change.rank = rank;
-    change.tensors = &value;
-    return mst_change_end(&change, plan_set(&change));
 }
 
 muster_status mst_change_broadcast_values(mst_change *change) {
@@ -162,4 +141,45 @@ muster_status muster_variables_scatter(muster_variable *const *variables, const 
     change.tensors = values;
     change.selection = selection;
     return mst_change_end(&change, assign_plan_scatter(&change));
+}
+
+/* ---- set ---- */
+
+static muster_status set_one_rank(mst_change *change, muster_worker *worker, int32_t index) {
+    if (worker->rank != change->rank) return MUSTER_OK;
+    if (!change->selection) return put_whole(change, worker, index);
+    const int64_t rows = assign_selected_rows(change, index);
+    return rows > 0 ? put_rows(change, worker, index, 0, rows) : MUSTER_OK;
+}
+
+static muster_status plan_set(mst_change *change) {
+    const muster_tensor value = change->tensors[0];
+    int64_t rows = 0;
+    MUSTER_TRY(mst_change_check_rank(change, change->rank));
+    if (change->selection) MUSTER_TRY(mst_change_check_rows(change, 0, "select"));
+    MUSTER_TRY(mst_change_check_tensor(change, 0, change->variables[0]->ndim, "value"));
+    if (change->selection) MUSTER_TRY(mst_selection_check(change->selection, value.shape[0], change->where, "selection", &rows));
+    MUSTER_TRY(mst_change_replicas(change));
+    plan_rows(change, 0, change->rank, change->selection ? rows : muster_tensor_rows(value));
+    change->work = set_one_rank;
+    return mst_change_run(change, change->rank == 0);
+}
+
+static muster_status assign_set(const char *where, muster_variable *variable, int32_t rank, muster_tensor value,
+                                const muster_selection *selection) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, where, &variable, 1));
+    change.rank = rank;
+    change.tensors = &value;
+    change.selection = selection;
+    return mst_change_end(&change, plan_set(&change));
+}
+
+muster_status muster_variable_set(muster_variable *variable, int32_t rank, muster_tensor value) {
+    return assign_set("muster_variable_set", variable, rank, value, NULL);
+}
+
+muster_status muster_variable_set_selected(muster_variable *variable, int32_t rank, muster_tensor value,
+                                           const muster_selection *selection) {
+    return assign_set("muster_variable_set_selected", variable, rank, value, selection);
 }

@@ -31,12 +31,9 @@ static muster_status fill_variable(mst_change *change, muster_variable *variable
     return status;
 }
 
-muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable) {
-    static const char where[] = "muster_variable_create";
-    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
-    *variable = NULL;
-    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
-    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+/* Every replica becomes a copy of `value`. */
+static muster_status create_variable(const char *where, muster_runtime *runtime, const char *name, muster_tensor value,
+                                     muster_variable **variable) {
     muster_variable *created = mst_alloc(sizeof *created);
     if (!created) return mst_out_of_memory(where, sizeof *created);
     created->object.runtime = runtime;
@@ -57,6 +54,30 @@ muster_status muster_variable_create(muster_runtime *runtime, const char *name, 
         free_variable(created);
     }
     return status;
+}
+
+muster_status muster_variable_create(muster_runtime *runtime, const char *name, muster_tensor value, muster_variable **variable) {
+    static const char where[] = "muster_variable_create";
+    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
+    *variable = NULL;
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+    return create_variable(where, runtime, name, value, variable);
+}
+
+muster_status muster_variable_create_empty(muster_runtime *runtime, const char *name, muster_dtype dtype, int32_t ndim,
+                                           const int64_t *row_shape, muster_variable **variable) {
+    static const char where[] = "muster_variable_create_empty";
+    int64_t shape[MUSTER_MAX_DIMS] = {0};
+    if (!variable) return mst_error_null(where, "variable", "the address of a pointer");
+    *variable = NULL;
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    if (ndim < 1 || ndim > MUSTER_MAX_DIMS)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim: expected 1 to %d, received %d", where, MUSTER_MAX_DIMS, ndim);
+    if (row_shape) memcpy(shape + 1, row_shape, (size_t)(ndim - 1) * sizeof *shape);
+    const muster_tensor value = muster_tensor_make(dtype, NULL, ndim, shape);
+    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+    return create_variable(where, runtime, name, value, variable);
 }
 
 static muster_status variable_enter(const muster_variable *variable, const char *where) {

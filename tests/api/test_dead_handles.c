@@ -77,6 +77,7 @@ static void use_runtime(muster_runtime *runtime) {
     assert_dead(muster_runtime_tensor_copy(runtime, value, value));
     assert_dead(muster_function_create(runtime, "g", nothing, NULL, &f));
     assert_dead(muster_variable_create(runtime, "g", value, &v));
+    assert_dead(muster_variable_create_empty(runtime, "g", MUSTER_F32, 1, NULL, &v));
     assert_closed(muster_runtime_name_device(runtime, "left", 0));
     assert_closed(muster_runtime_find_device(runtime, "left", &rank));
     assert_closed(muster_runtime_set_default_device(runtime, "0"));
@@ -107,6 +108,7 @@ static void use_objects(const handles *h) {
     assert_dead(muster_function_input(h->function, "x", MUSTER_F32, 1, MUSTER_SCATTER));
     assert_dead(muster_function_destroy(h->function));
     assert_dead(muster_variable_set(h->variable, 0, value));
+    assert_dead(muster_variable_set_selected(h->variable, 0, value, NULL));
     assert_dead(muster_variable_get(h->variable, 0, value));
     assert_dead(muster_variable_shape(h->variable, 0, 1, numbers));
     assert_dead(muster_variable_lengths(h->variable, 3, numbers));
@@ -141,7 +143,7 @@ static void test_everything_after_close_is_refused(void **state) {
     assert_ok(muster_runtime_close(h.runtime));
     cases = 0;
     use_runtime(h.runtime);
-    assert_int_equal(cases, 15);
+    assert_int_equal(cases, 16);
     use_worker(h.worker);
     /* a client of a host thread, and a driver, keep their server; the caller ends them */
     assert_refused(muster_client_receive(h.client, 0, muster_f32(&number, 1), NULL), MUSTER_BAD_STATE, "destroyed");
@@ -149,7 +151,7 @@ static void test_everything_after_close_is_refused(void **state) {
     assert_ok(muster_driver_destroy(h.driver));
     cases = 0;
     use_objects(&h);
-    assert_int_equal(cases, 19);
+    assert_int_equal(cases, 20);
 }
 
 static muster_status step_of_another(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {

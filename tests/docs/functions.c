@@ -82,6 +82,26 @@ static void variables(muster_runtime *rt) {
     for (int j = 0; j < K; j++) EXPECT(total[j] == (float)(21 * (j + 1)));
 }
 
+static void rows_on_devices(muster_runtime *rt) {
+    float x[N][K], part[2][K];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i * (j + 1));
+    /* snippet: empty */
+    const int64_t row[] = {K}; /* the shape of one row */
+    const int64_t chosen[] = {6, 0};
+    const muster_selection some = {.kind = MUSTER_SELECT_LIST, .indices = chosen, .index_count = 2};
+    const muster_tensor rows = muster_f32(x, N, K);
+    muster_variable *data;
+    check(muster_variable_create_empty(rt, "data", MUSTER_F32, 2, row, &data)); /* 0 rows */
+    /* Each device gets its part of the rows. */
+    check(muster_variables_scatter(&data, &rows, 1, NULL));
+    /* Device 0 gets rows 6 and 0 instead. */
+    check(muster_variable_set_selected(data, 0, rows, &some));
+    /* end of snippet */
+    check(muster_variable_get(data, 0, muster_f32(part, 2, K)));
+    EXPECT(part[0][1] == 12 && part[1][1] == 0);
+}
+
 static void asynchronous(muster_runtime *rt) {
     static float x[N][K];
     float means[K];
@@ -103,6 +123,7 @@ int main(void) {
     muster_runtime *rt = docs_open();
     describe_and_call(rt);
     variables(rt);
+    rows_on_devices(rt);
     asynchronous(rt);
     check(muster_runtime_close(rt));
     return 0;
