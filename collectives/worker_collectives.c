@@ -1,6 +1,6 @@
 /* The public collectives of a worker. They check everything that one rank can check alone, before
  * its rendezvous with the peers. */
-#include "communicator_impl.h"
+#include "worker_collectives_private.h"
 
 #include <string.h>
 
@@ -166,6 +166,17 @@ muster_status muster_worker_all_reduce_shards(muster_worker *worker, muster_comm
     if (r.output_count == 0 && r.shards > 1) r.shards = 1; /* there is nothing to combine */
     MUSTER_TRY(check_overlap(&e, &r, -1));
     return submit(&e, r);
+}
+
+muster_status mst_collective_check_average(const char *where, muster_worker *worker, muster_communicator *communicator,
+                                           const muster_tensor *input, const muster_tensor *output) {
+    entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE, .root = -1};
+    MUSTER_TRY(enter(&e, where, worker, communicator));
+    MUSTER_TRY(check_no_group(&e, "communicator"));
+    MUSTER_TRY(check_both(&e, &r, input, output));
+    MUSTER_TRY(mst_reduction_check(MUSTER_AVG, input->dtype, where));
+    return check_whole(&e, &r);
 }
 
 /* Checks a gradient and the parameter that it updates. */

@@ -227,6 +227,14 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_prepare(muster_functio
                                                                   int32_t input_count, const muster_tensor *outputs, int32_t output_count,
                                                                   const muster_call_options *options);
 
+/* Writes the weight that each device had in the function's last call into weights[count]; count is
+ * the number of devices. A weight is the sum over the device's slices and shards: its number of
+ * rows, unless the body set other weights. It is 0 for a device without rows, for the devices that
+ * a single call left out, and before the first call. muster_variables_all_reduce_weighted takes
+ * these weights. After a call that failed they are undefined. Waits in the queue behind running
+ * calls. Errors: INVALID_ARGUMENT, BAD_STATE (inside a body, after fork). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_function *function, int32_t count, double *weights);
+
 /* The same as muster_function_call, but returns at once, with a handle in *pending. The call takes
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
  * serves rank 0 where the caller's thread would.

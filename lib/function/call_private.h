@@ -52,6 +52,7 @@ typedef struct mst_rank {
     /* [MST_CHUNKS * inputs] copies on the device, and packed rows in pinned host memory. Chunk c of
      * input i has index MST_CHUNKS * i + c; broadcast inputs use chunk 0. */
     mst_store *staged, *pinned_bounce;
+    double run_weight;                          /* of the bodies that have run so far, as body.weight is of one; at the end it goes there */
     bool broadcast_staged;                      /* the broadcast inputs are on the device in this call */
     int64_t chunks;                             /* chunks copied to the device so far in this run, overlapped with its computing */
     int64_t ahead;                              /* the slice of the shard whose rows are being copied already; -1: none */

@@ -243,6 +243,7 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     MUSTER_TRY(check_outputs(call, where, arguments->outputs));
     MUSTER_TRY(plan_keep_tensors(function, arguments));
     plan->single = arguments->single;
+    for (int32_t r = call->size; r < function->together.size; r++) function->ranks[r].body.weight = 0; /* they do not run */
     plan->by_default = options == &mst_call_options_default;
     plan->batch = options->batch;
     plan->replica_batch = options->replica_batch;

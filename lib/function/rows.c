@@ -80,6 +80,21 @@ muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     return MUSTER_OK;
 }
 
+muster_status muster_function_weights(muster_function *function, int32_t count, double *weights) {
+    const char *where = "muster_function_weights";
+    if (!function) return mst_error_null(where, "function", "a function");
+    mst_pool *pool = function->object.runtime->pool;
+    MUSTER_TRY(mst_pool_enter(pool, where, 0));
+    const int32_t size = function->object.runtime->size;
+    muster_status status = MUSTER_OK;
+    if (count != size || !weights)
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: weights: function '%s': expected room for %" PRId32 ", received %" PRId32 "%s",
+                           where, mst_function_name(function), size, count, weights ? "" : " at NULL");
+    for (int32_t r = 0; r < size && !status; r++) weights[r] = function->ranks ? function->ranks[r].body.weight : 0;
+    mst_pool_leave(pool);
+    return status;
+}
+
 /* Rows begin where shards do: the rule of all edges. */
 static int64_t shard_edge(const mst_body_rows *rows, int32_t shard) { return (int64_t)((__int128)rows->total_rows * shard / rows->shards); }
 

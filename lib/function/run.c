@@ -71,6 +71,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
      * read. */
     MUSTER_TRY(mst_worker_drain(worker));
     if (begin < end) { /* outputs and updates of a slice without rows are ignored */
+        rank->run_weight += rank->body.weight;
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));
     }
@@ -107,6 +108,7 @@ muster_status mst_call_run_rank(mst_call *call, muster_worker *worker) {
     const mst_plan *plan = &call->function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
     rank->kept_plan = 0;
+    rank->run_weight = 0;
     rank->broadcast_staged = false;
     rank->chunks = 0;
     rank->ahead = -1;
@@ -116,6 +118,7 @@ muster_status mst_call_run_rank(mst_call *call, muster_worker *worker) {
     worker->slots[MST_SLOT_FUNCTION] = rank;
     mst_updates_reset(call, worker);
     MUSTER_TRY(call_run_shards(call, worker));
+    rank->body.weight = rank->run_weight;
     MUSTER_TRY(mst_updates_finish(call, worker));
     if (plan->repeatable && rank->body.rows > 0 && rank->shard->runs) rank->kept_plan = plan->number;
     return mst_outputs_combine(call, worker);

@@ -55,6 +55,7 @@ muster_status mst_change_end(mst_change *change, muster_status status) {
     if (change->temporary) {
         for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) mst_free(change->temporary[cell]);
     }
+    mst_free(change->products);
     mst_free(change->device_results);
     mst_free(change->temporary);
     mst_free(change->temporary_bytes);
@@ -104,11 +105,13 @@ static muster_status allocate_one(mst_change *change, muster_worker *worker, int
         change->temporary[cell] = mst_alloc_uninitialised((size_t)bytes);
         if (!change->temporary[cell]) return mst_out_of_memory(change->where, bytes);
     }
+    if (change->weights) MUSTER_TRY(mst_change_reserve_products(change, worker, index));
     return change->prepare ? change->prepare(change, worker, index) : MUSTER_OK;
 }
 
 static bool allocates(const mst_change *change) {
-    if (change->prepare || (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0)))) return true;
+    if (change->prepare || change->weights || (change->reserve > 0 && mst_worker_reserves(mst_pool_worker(change->runtime->pool, 0))))
+        return true;
     for (int64_t cell = 0; cell < mst_change_at(change, change->count, 0); cell++) {
         if (change->temporary_bytes[cell] > 0 || (change->next && !change->next[cell].address)) return true;
     }

@@ -27,6 +27,9 @@ struct mst_change {
     const muster_tensor *tensors; /* values or results */
     const muster_selection *selection;
     muster_reduction op;
+    const double *weights; /* [size] of an average with weights; NULL: none */
+    double total_weight;
+    void **products;       /* [count][size] scratch memory for the weighted values, in the compute dtype */
     void **device_results; /* [count] where rank 0 puts the results before it copies them out */
     int32_t rank;          /* the rank of set and get, or the root of a collective */
 };
@@ -79,6 +82,15 @@ muster_status mst_change_total_rows(const mst_change *change, int32_t index, int
 
 /* assign.c: every replica takes its variable's tensor. */
 muster_status mst_change_broadcast_values(mst_change *change);
+
+/* average.c. Takes the weights of the ranks, after mst_change_begin. */
+muster_status mst_change_weights(mst_change *change, const double *weights, int32_t weight_count);
+/* The bytes of the products of one replica: its elements in the compute dtype. */
+int64_t mst_change_product_bytes(const muster_variable *variable, const mst_replica *replica);
+/* Allocates the worker's products of one variable. */
+muster_status mst_change_reserve_products(mst_change *change, muster_worker *worker, int32_t index);
+/* Serves the request of a reduction, with weights where the change has them. */
+muster_status mst_change_combine(const mst_change *change, muster_worker *worker, int32_t index, mst_request request);
 
 /* Reduces with the op of the change over every worker's replica, into the output on change->rank
  * (ignored on other ranks). */

@@ -1,4 +1,4 @@
-/* Reductions over the replicas: all_reduce, reduce, reduce_at, reduce_scatter. */
+/* Reductions over the replicas: all_reduce, reduce, reduce_at, reduce_scatter; and with weights. */
 #include "change_private.h"
 
 /* The caller has set op and rank. */
@@ -23,23 +23,46 @@ static muster_status combine_run(const char *where, muster_variable *const *vari
     return mst_change_end(&change, plan_reduction(&change));
 }
 
+static muster_status plan_average(mst_change *change, const double *weights, int32_t weight_count) {
+    MUSTER_TRY(mst_change_weights(change, weights, weight_count));
+    for (int32_t i = 0; i < change->count; i++)
+        mst_change_reserve(change, mst_change_product_bytes(change->variables[i], &change->variables[i]->replicas[0]));
+    return plan_reduction(change);
+}
+
+static muster_status average_run(const char *where, muster_variable *const *variables, int32_t count, const double *weights,
+                                 int32_t weight_count, int32_t rank, mst_change_work work) {
+    mst_change change;
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.rank = rank;
+    change.work = work;
+    return mst_change_end(&change, plan_average(&change, weights, weight_count));
+}
+
 static muster_status all_reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
     const muster_variable *variable = change->variables[index];
     const mst_replica *replica = &variable->replicas[worker->rank];
     const int64_t elements = mst_replica_elements(variable, replica);
-    return mst_worker_collective(worker, (mst_request){.collective = MST_ALL_REDUCE,
-                                                       .reduction = (uint8_t)change->op,
-                                                       .dtype = (uint8_t)variable->dtype,
-                                                       .root = -1,
-                                                       .input = replica->address,
-                                                       .input_count = elements,
-                                                       .output = replica->address,
-                                                       .output_count = elements,
-                                                       .shards = 1});
+    return mst_change_combine(change, worker, index,
+                              (mst_request){.collective = MST_ALL_REDUCE,
+                                            .reduction = (uint8_t)change->op,
+                                            .dtype = (uint8_t)variable->dtype,
+                                            .root = -1,
+                                            .input = replica->address,
+                                            .input_count = elements,
+                                            .output = replica->address,
+                                            .output_count = elements,
+                                            .shards = 1});
 }
 
 muster_status muster_variables_all_reduce(muster_variable *const *variables, int32_t count, muster_reduction op) {
     return combine_run("muster_variables_all_reduce", variables, count, op, 0, all_reduce_one);
+}
+
+muster_status muster_variables_all_reduce_weighted(muster_variable *const *variables, int32_t count, const double *weights,
+                                                   int32_t weight_count) {
+    return average_run("muster_variables_all_reduce_weighted", variables, count, weights, weight_count, 0, all_reduce_one);
 }
 
 muster_status mst_change_reduce(const mst_change *change, muster_worker *worker, int32_t index, void *output) {
@@ -47,14 +70,15 @@ muster_status mst_change_reduce(const mst_change *change, muster_worker *worker,
     const mst_replica *replica = &variable->replicas[worker->rank];
     const int64_t elements = mst_replica_elements(variable, replica);
     const bool root = worker->rank == change->rank;
-    return mst_worker_collective(worker, (mst_request){.collective = MST_REDUCE,
-                                                       .reduction = (uint8_t)change->op,
-                                                       .dtype = (uint8_t)variable->dtype,
-                                                       .root = change->rank,
-                                                       .input = replica->address,
-                                                       .input_count = elements,
-                                                       .output = root ? output : NULL,
-                                                       .output_count = root ? elements : 0});
+    return mst_change_combine(change, worker, index,
+                              (mst_request){.collective = MST_REDUCE,
+                                            .reduction = (uint8_t)change->op,
+                                            .dtype = (uint8_t)variable->dtype,
+                                            .root = change->rank,
+                                            .input = replica->address,
+                                            .input_count = elements,
+                                            .output = root ? output : NULL,
+                                            .output_count = root ? elements : 0});
 }
 
 static muster_status reduce_one(mst_change *change, muster_worker *worker, int32_t index) {
@@ -67,6 +91,11 @@ muster_status muster_variables_reduce(muster_variable *const *variables, int32_t
 
 muster_status muster_variables_reduce_at(muster_variable *const *variables, int32_t count, muster_reduction op, int32_t rank) {
     return combine_run("muster_variables_reduce_at", variables, count, op, rank, reduce_one);
+}
+
+muster_status muster_variables_reduce_weighted_at(muster_variable *const *variables, int32_t count, const double *weights,
+                                                  int32_t weight_count, int32_t rank) {
+    return average_run("muster_variables_reduce_weighted_at", variables, count, weights, weight_count, rank, reduce_one);
 }
 
 static muster_status reduce_scatter_one(mst_change *change, muster_worker *worker, int32_t index) {

@@ -75,7 +75,8 @@ static muster_status plan_reduce_to(mst_change *change) {
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
         MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape));
         plan_fetch(change, i, 0, change->tensors[i]);
-        mst_change_reserve(change, mst_tensor_bytes(change->tensors[i]));
+        mst_change_reserve(change, change->weights ? mst_change_product_bytes(variable, &variable->replicas[0])
+                                                   : mst_tensor_bytes(change->tensors[i]));
     }
     change->device_results = mst_alloc((size_t)change->count * sizeof *change->device_results);
     if (!change->device_results) return mst_out_of_memory(change->where, change->count * (int64_t)sizeof *change->device_results);
@@ -99,6 +100,18 @@ static muster_status fetch_list(const char *where, muster_variable *const *varia
 muster_status muster_variables_reduce_to(muster_variable *const *variables, const muster_tensor *results, int32_t count,
                                          muster_reduction op) {
     return fetch_list("muster_variables_reduce_to", variables, results, count, op, plan_reduce_to);
+}
+
+muster_status muster_variables_reduce_weighted_to(muster_variable *const *variables, const muster_tensor *results, int32_t count,
+                                                  const double *weights, int32_t weight_count) {
+    static const char where[] = "muster_variables_reduce_weighted_to";
+    mst_change change;
+    if (count > 0 && !results) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: results: expected %d tensors, received NULL", where, count);
+    MUSTER_TRY(mst_change_begin(&change, where, variables, count));
+    if (count == 0) return MUSTER_OK;
+    change.tensors = results;
+    const muster_status status = mst_change_weights(&change, weights, weight_count);
+    return mst_change_end(&change, status == MUSTER_OK ? plan_reduce_to(&change) : status);
 }
 
 /* The part of the result that belongs to a rank, in the shape of its replica. */

@@ -82,6 +82,15 @@ static void variables(muster_runtime *rt) {
     for (int j = 0; j < K; j++) EXPECT(total[j] == (float)(21 * (j + 1)));
 }
 
+enum { DEVICES_MAX = 16 };
+
+/* m becomes the mean of this worker's rows of x. */
+static muster_status own_means(muster_worker *w, const muster_tensor *in, muster_tensor *out,
+                               void *user) {
+    (void)out;
+    return muster_reduce(w, MUSTER_AVG, in[0], 0, muster_worker_update(w, user));
+}
+
 static void rows_on_devices(muster_runtime *rt) {
     float x[N][K], part[2][K];
     for (int i = 0; i < N; i++)
@@ -100,6 +109,32 @@ static void rows_on_devices(muster_runtime *rt) {
     /* end of snippet */
     check(muster_variable_get(data, 0, muster_f32(part, 2, K)));
     EXPECT(part[0][1] == 12 && part[1][1] == 0);
+}
+
+static void averages(muster_runtime *rt) {
+    float x[N][K];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < K; j++) x[i][j] = (float)(i * (j + 1));
+    /* snippet: weighted */
+    const float zeros[K] = {0};
+    const muster_tensor rows = muster_f32(x, N, K);
+    float mean[K];
+    const muster_tensor result = muster_f32(mean, K);
+    double weights[DEVICES_MAX]; /* one for each device */
+    muster_variable *m;
+    muster_function *f;
+    check(muster_variable_create(rt, "m", muster_f32(zeros, K), &m));
+    check(muster_function_create(rt, "own_means", own_means, m, &f));
+    check(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_update(f, m, MUSTER_AVG));
+
+    /* Each device keeps the mean of its own rows. */
+    check(muster_function_call(f, &rows, 1, NULL, 0, NULL));
+    check(muster_function_weights(f, muster_runtime_size(rt), weights));
+    /* The mean of all rows, although the devices had different numbers of them. */
+    check(muster_variables_reduce_weighted_to(&m, &result, 1, weights, muster_runtime_size(rt)));
+    /* end of snippet */
+    EXPECT(mean[0] > 3 - 1e-5f && mean[0] < 3 + 1e-5f);
 }
 
 static void asynchronous(muster_runtime *rt) {
@@ -124,6 +159,7 @@ int main(void) {
     describe_and_call(rt);
     variables(rt);
     rows_on_devices(rt);
+    averages(rt);
     asynchronous(rt);
     check(muster_runtime_close(rt));
     return 0;

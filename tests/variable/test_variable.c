@@ -317,6 +317,16 @@ static muster_status do_all_gather(operation_case *c) { return muster_variables_
 static muster_status do_reduce_to(operation_case *c) {
     return muster_variables_reduce_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, MUSTER_SUM);
 }
+static muster_status do_all_reduce_weighted(operation_case *c) {
+    return muster_variables_all_reduce_weighted(&c->w, 1, (const double[]){1, 0, 3}, 3);
+}
+static muster_status do_reduce_weighted_to(operation_case *c) {
+    return muster_variables_reduce_weighted_to(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 2)}, 1, (const double[]){1, 0, 3}, 3);
+}
+static muster_status do_set_selected(operation_case *c) {
+    const muster_selection some = {.kind = MUSTER_SELECT_LIST, .indices = (const int64_t[]){3, 0, 3, 1}, .index_count = 4};
+    return muster_variable_set_selected(c->w, 1, muster_f32(c->room, 4, 2), &some);
+}
 static muster_status do_stack(operation_case *c) {
     return muster_variables_stack(&c->w, (muster_tensor[]){muster_f32(c->room, 3, 3, 2)}, 1);
 }
@@ -380,9 +390,24 @@ static void fail_every_allocation(const char *machine, muster_status (*operation
 
 static void test_failing_allocations_change_nothing(void **state) {
     (void)state;
-    muster_status (*const operations[])(operation_case *) = {
-        do_create, do_set, do_broadcast, do_scatter,         do_all_reduce,  do_reduce,      do_all_gather,       do_reduce_to,
-        do_stack,  do_get, do_get_apart, do_reduce_to_apart, do_stack_apart, do_concatenate, do_concatenate_apart};
+    muster_status (*const operations[])(operation_case *) = {do_create,
+                                                             do_set,
+                                                             do_broadcast,
+                                                             do_scatter,
+                                                             do_all_reduce,
+                                                             do_reduce,
+                                                             do_all_gather,
+                                                             do_reduce_to,
+                                                             do_stack,
+                                                             do_get,
+                                                             do_get_apart,
+                                                             do_reduce_to_apart,
+                                                             do_stack_apart,
+                                                             do_concatenate,
+                                                             do_concatenate_apart,
+                                                             do_all_reduce_weighted,
+                                                             do_reduce_weighted_to,
+                                                             do_set_selected};
     for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
         fail_every_allocation("host:3", operations[i]);
         fail_every_allocation("discrete:3", operations[i]);

@@ -11,7 +11,7 @@ OBJECTS = ("argument buffer call_options client communicator downpour driver dri
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
 NOUNS = set("address alpha backend base bits buffer bytes cancelled capacity client communicator count cublas cuda description device dtype elements "
             "fetched first float input int is lengths log mark name ndim outgoing output parameter port rank rows scratch shape shard shards "
-            "size slices ssize tensor total update variable weight".split())
+            "size slices ssize tensor total update variable weight weights".split())
 
 
 def table_of(page):

@@ -1,0 +1,61 @@
+/* The average over the ranks with a weight for each rank. Each rank multiplies its values by its
+ * part of the total weight, in the compute dtype, and the ranks sum the products: what the call of
+ * a function does with its averaged outputs. */
+#include "worker_collectives_private.h"
+
+#include <math.h>
+
+muster_status mst_worker_weigh(muster_worker *worker, muster_dtype dtype, void *to, const void *from, int64_t count, double scale) {
+    if (scale > 0) return mst_worker_accumulate(worker, MUSTER_AVG, dtype, to, from, count, scale, true);
+    muster_tensor zeros = muster_tensor_make(mst_dtype_compute(dtype), to, 1, &count);
+    zeros.device = worker->rank;
+    return muster_fill(worker, 0, zeros);
+}
+
+muster_status mst_weights_check(const char *where, double total) {
+    if (total > 0 && isfinite(total)) return MUSTER_OK;
+    if (total > 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: the sum of the weights overflows", where);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: the weights of all ranks are 0: there is nothing to average", where);
+}
+
+/* *total = the sum of the weights of all ranks. The number travels as a tensor, which on a GPU lies
+ * in scratch memory. */
+static muster_status sum_weights(muster_worker *worker, muster_communicator *communicator, double weight, double *total) {
+    const int64_t one = 1;
+    const muster_tensor mine = muster_tensor_make(MUSTER_F64, &weight, 1, &one), sum = muster_tensor_make(MUSTER_F64, total, 1, &one);
+    if (mst_device_is_host(worker->device)) return muster_worker_all_reduce(worker, communicator, MUSTER_SUM, mine, sum);
+    const muster_tensor there = muster_worker_scratch(worker, MUSTER_F64, 1, &one);
+    if (!there.dtype) return worker->scratch_status;
+    MUSTER_TRY(muster_worker_write(worker, mine, there));
+    MUSTER_TRY(muster_worker_all_reduce(worker, communicator, MUSTER_SUM, there, there));
+    return muster_worker_read(worker, there, sum);
+}
+
+/* The products are in the output, if that has the compute dtype, else in scratch memory. */
+static muster_status sum_products(muster_worker *worker, muster_communicator *communicator, double scale, muster_tensor input,
+                                  muster_tensor output) {
+    const muster_dtype compute = mst_dtype_compute(input.dtype);
+    const int64_t count = muster_tensor_count(input);
+    muster_tensor products = muster_tensor_make(compute, muster_tensor_address(output), 1, &count);
+    products.device = worker->rank;
+    if (compute != input.dtype) products = muster_worker_scratch(worker, compute, 1, &count);
+    if (!products.dtype) return worker->scratch_status;
+    MUSTER_TRY(mst_worker_weigh(worker, input.dtype, products.data, muster_tensor_address(input), count, scale));
+    MUSTER_TRY(muster_worker_all_reduce(worker, communicator, MUSTER_SUM, products, products));
+    if (compute == input.dtype || count == 0) return MUSTER_OK;
+    return mst_worker_convert(worker, output.dtype, muster_tensor_address(output), compute, products.data, count);
+}
+
+muster_status muster_worker_all_reduce_weighted(muster_worker *worker, muster_communicator *communicator, double weight,
+                                                muster_tensor input, muster_tensor output) {
+    static const char where[] = "muster_worker_all_reduce_weighted";
+    double total = 0;
+    MUSTER_TRY(mst_collective_check_average(where, worker, communicator, &input, &output));
+    if (!isfinite(weight) || weight < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weight: expected a finite number that is not negative, received %g", where, weight);
+    const int64_t mark = muster_worker_scratch_mark(worker);
+    MUSTER_TRY(sum_weights(worker, communicator, weight, &total));
+    MUSTER_TRY(mst_weights_check(where, total));
+    MUSTER_TRY(sum_products(worker, communicator, weight / total, input, output));
+    return muster_worker_scratch_release(worker, mark);
+}
