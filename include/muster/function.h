@@ -68,7 +68,15 @@ enum muster_input_mode_value { /* numbers that no output has */
                                MUSTER_BROADCAST = 18,
                                /* scattered, but the caller's tensor holds only the rows of the
                                 * selected batch: row i is the i-th selected row */
-                               MUSTER_MINIBATCH = 19
+                               MUSTER_MINIBATCH = 19,
+                               /* A flag, added to one of the three (MUSTER_BROADCAST |
+                                * MUSTER_INPUT_HOST): the body reads the input by its address, in
+                                * host memory, on GPUs too. Nothing is copied to the device, and
+                                * in[i].device is MUSTER_DEVICE_HOST. For indices, sizes and
+                                * parameters that host code reads. Operations on a GPU refuse such
+                                * a tensor; muster_worker_write copies it. Work that is queued on
+                                * the device and reads it must end before the body returns. */
+                               MUSTER_INPUT_HOST = 64
 };
 typedef int32_t muster_collect_mode; /* MUSTER_SUM to MUSTER_AVG of ops.h, and: */
 enum muster_collect_mode_value {

@@ -46,14 +46,16 @@ static muster_status add_port(mst_port **ports, int64_t *count, int64_t *capacit
 muster_status mst_describe_input(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode,
                                  const char *where) {
     MUSTER_TRY(check_port(function, function->inputs, function->input_count, name, dtype, ndim, where));
+    const bool host = mode > 0 && (mode & MUSTER_INPUT_HOST);
+    if (host) mode -= MUSTER_INPUT_HOST;
     if (mode < MUSTER_SCATTER || mode > MUSTER_MINIBATCH)
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: mode of '%s': expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d", where, name,
-                         (int)mode);
+                         "%s: mode of '%s': expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d%s", where, name,
+                         (int)mode, host ? " with MUSTER_INPUT_HOST" : "");
     if (mode != MUSTER_BROADCAST && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a scattered input has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode};
+    mst_port port = {(char *)name, dtype, ndim, mode, host};
     MUSTER_TRY(add_port(&function->inputs, &function->input_count, &function->input_capacity, port, where));
     function->scatters |= mode != MUSTER_BROADCAST;
     return MUSTER_OK;

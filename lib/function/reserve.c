@@ -50,8 +50,11 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const muster_tensor source = plan->inputs[i];
     const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
     const bool listed = function->inputs[i].mode == MUSTER_SCATTER && plan->batch.kind == MUSTER_SELECT_LIST;
-    if (mst_device_is_host(d->device) && !listed) return MUSTER_OK; /* the caller's memory is used */
+    if (mst_device_is_host(d->device) && !listed) return MUSTER_OK;                              /* the caller's memory is used */
+    if (!mst_device_is_host(d->device) && function->inputs[i].host && !listed) return MUSTER_OK; /* here too */
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
+    if (!mst_device_is_host(d->device) && function->inputs[i].host)
+        return mst_locked_store_reserve(d->device, &d->rank->pinned_bounce[MST_CHUNKS * i], bytes, d->where);
     for (int64_t p = 0; p < (d->overlapped && !broadcast ? MST_CHUNKS : 1); p++) {
         MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i + p], bytes));
         if (!mst_device_is_host(d->device) && (listed || !mst_tensor_contiguous(source)))

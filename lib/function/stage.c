@@ -134,7 +134,7 @@ static muster_status stage_load_chunk(mst_call *call, muster_worker *worker, int
     const int64_t chunk = rank->chunks++, first = rank->shard->first_row;
     if (chunk >= MST_CHUNKS) MUSTER_TRY(mst_device_event_wait(device, MST_QUEUE_COPY, rank->used[chunk % MST_CHUNKS]));
     for (int64_t i = 0; i < function->input_count; i++) {
-        if (function->inputs[i].mode == MUSTER_BROADCAST) continue;
+        if (function->inputs[i].mode == MUSTER_BROADCAST || function->inputs[i].host) continue;
         const load l = {worker, rank, i, chunk};
         MUSTER_TRY(load_rows(&l, stage_source(&function->plan, i), stage_selection(function, i), first + begin, first + end));
     }
@@ -152,6 +152,31 @@ muster_status mst_stage_used(mst_call *call, muster_worker *worker, int64_t next
 }
 
 /* ---- one slice ---- */
+
+/* An input that the body reads in host memory: the caller's memory or, for an index list, rows that
+ * this worker packs. Nothing reads the packed rows of the slice before: its body has returned. */
+static muster_status stage_on_host(mst_call *call, muster_worker *worker, int64_t input, int64_t begin, int64_t end) {
+    const muster_function *function = call->function;
+    mst_rank *rank = mst_call_rank(call, worker);
+    muster_tensor *view = &rank->in[input];
+    const muster_selection *selection = stage_selection(function, input);
+    *view = stage_source(&function->plan, input);
+    if (function->inputs[input].mode == MUSTER_BROADCAST) return MUSTER_OK;
+    if (selection->kind != MUSTER_SELECT_LIST) {
+        *view = stage_view_rows(*view, selection, begin, end);
+        return MUSTER_OK;
+    }
+    const muster_tensor source = *view;
+    view->shape[0] = end - begin;
+    mst_store *packed = &rank->pinned_bounce[MST_CHUNKS * input];
+    if (mst_device_is_host(worker->device)) {
+        packed = &rank->staged[MST_CHUNKS * input];
+        MUSTER_TRY(mst_worker_store_reserve(worker, packed, mst_tensor_bytes(*view)));
+    }
+    mst_selection_pack(selection, source, begin, end, packed->address);
+    *view = device_view(*view, packed->address, MUSTER_DEVICE_HOST);
+    return MUSTER_OK;
+}
 
 static muster_status stage_rows(mst_call *call, muster_worker *worker, int64_t input, bool overlapped, int64_t begin, int64_t end) {
     mst_rank *rank = mst_call_rank(call, worker);
@@ -263,7 +288,9 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
     const bool overlapped = function->plan.overlapped && mst_stage_overlaps(call, worker->device);
     if (overlapped) MUSTER_TRY(stage_next_chunk(call, worker, slice, begin, end));
     for (int64_t i = 0; i < function->input_count; i++) {
-        if (function->inputs[i].mode != MUSTER_BROADCAST)
+        if (function->inputs[i].host)
+            MUSTER_TRY(stage_on_host(call, worker, i, rank->shard->first_row + begin, rank->shard->first_row + end));
+        else if (function->inputs[i].mode != MUSTER_BROADCAST)
             MUSTER_TRY(stage_rows(call, worker, i, overlapped, rank->shard->first_row + begin, rank->shard->first_row + end));
         else if (!rank->broadcast_staged)
             MUSTER_TRY(stage_broadcast(worker, rank, i, stage_source(&function->plan, i)));
