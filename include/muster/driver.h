@@ -92,6 +92,9 @@ typedef struct muster_driver_options {
     int32_t integrating;
     int32_t keep_initial; /* 1: this driver neither starts the server nor waits for its start */
     muster_driver_parts parts;
+    /* End local_update_user and parts.user when the driver has ended or its creation has failed
+     * (muster/status.h). Each creation that is given them calls them once. */
+    muster_destroy_function local_update_destroy, parts_destroy;
 } muster_driver_options;
 MUSTER_API void muster_driver_options_init_sized(muster_driver_options *options, size_t size);
 static inline void muster_driver_options_init(muster_driver_options *options) {

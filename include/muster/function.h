@@ -39,8 +39,8 @@ typedef struct muster_backend_body {
 } muster_backend_body;
 
 /* Creates a function with one body of worker operations. `user` is passed to every body; the
- * library never reads, writes or frees it. The name is copied; names of functions are unique in a
- * runtime. Threads: any. */
+ * library never reads or writes what it points to. The name is copied; names of functions are
+ * unique in a runtime. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user,
                                                                  muster_function **function);
 /* The same with one body per backend; `bodies` is copied. A device runs the body of its backend,
@@ -49,6 +49,12 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_create(muster_runtime 
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_create_with(muster_runtime *runtime, const char *name,
                                                                       const muster_backend_body *bodies, int32_t body_count, void *user,
                                                                       muster_function **function);
+/* The same, and the library ends `user`: destroy(user) is called once, when muster_function_destroy
+ * or muster_runtime_close has ended the function, or before an error is returned (muster/status.h).
+ * destroy NULL: nothing is called. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_create_owned(muster_runtime *runtime, const char *name,
+                                                                       const muster_backend_body *bodies, int32_t body_count, void *user,
+                                                                       muster_destroy_function destroy, muster_function **function);
 /* Waits for running calls, and for asynchronous calls that were made before. Accepts NULL. No
  * thread may use the function later. Threads: any. */
 MUSTER_API muster_status muster_function_destroy(muster_function *function);

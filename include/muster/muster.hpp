@@ -11,9 +11,10 @@
 // the end.
 //
 // Lifetimes. An object keeps its runtime open: the runtime closes when the last of its objects is
-// gone, which must not happen in a body. A function keeps its body, and a server its rules, until
-// the library cannot call them any more. Tensors are views, whose memory must stay valid as in C.
-// Objects move, and do not copy.
+// gone, which must not happen in a body. Lambdas are moved or copied into memory that the library
+// frees when it cannot call them any more, so that they may own what they capture. Their
+// destructors must not throw. Tensors are views, whose memory must stay valid as in C. Objects
+// move, and do not copy.
 //
 // Threads. As in C. A body is called by several threads at the same time, and so through a const
 // reference: a mutable lambda does not compile. What a lambda captures by reference must allow it.
@@ -23,7 +24,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -87,6 +87,11 @@ muster_status run_fill(void *user, int32_t index, muster_dtype dtype, void *valu
     return guarded([&] { return (*static_cast<const Function *>(user))(index, dtype, value, first, count); });
 }
 
+// A function of the program on the heap; end_kept is its destroy function.
+template <class Function> using kept = std::decay_t<Function>;
+template <class Function> kept<Function> *keep(Function &&function) { return new kept<Function>(std::forward<Function>(function)); }
+template <class Kept> void end_kept(void *user) noexcept { delete static_cast<Kept *>(user); }
+
 template <class Function> void run_log(void *user, const char *line) noexcept {
     try {
         (*static_cast<const Function *>(user))(line);
@@ -94,44 +99,33 @@ template <class Function> void run_log(void *user, const char *line) noexcept {
     }
 }
 
-// What a C handle uses and must outlive it: closures of any type.
-using closures = std::vector<std::shared_ptr<const void>>;
-
 // An open runtime, shared by the objects made with it, and closed with the last of them.
 struct open_runtime {
-    open_runtime(const muster_runtime_options &options, std::shared_ptr<const void> log) : kept{std::move(log)} {
+    explicit open_runtime(const muster_runtime_options &options) { check(muster_runtime_open(&options, &handle)); }
+    template <class Log> open_runtime(muster_runtime_options options, std::unique_ptr<Log> log) {
+        options.log = run_log<Log>;
+        options.log_user = log.release();
+        options.log_destroy = end_kept<Log>;
         check(muster_runtime_open(&options, &handle));
     }
     open_runtime(const open_runtime &) = delete;
     open_runtime &operator=(const open_runtime &) = delete;
     ~open_runtime() { static_cast<void>(muster_runtime_close(handle)); }
 
-    // Takes closures that the library may call until the runtime closes.
-    void adopt(closures &&orphans) {
-        const std::lock_guard<std::mutex> guard(lock);
-        for (auto &orphan : orphans) kept.push_back(std::move(orphan));
-    }
-
     muster_runtime *handle = nullptr;
-
-  private:
-    std::mutex lock;
-    closures kept;
 };
 
-// A handle that `end` ends. If `end` refuses (inside a body, say), the library may still call the
-// closures, and the runtime keeps them.
+// A handle that `end` ends. If `end` refuses (inside a body, say), the object lives on until the
+// runtime closes.
 template <class Handle, muster_status (*end)(Handle *)> class object {
   public:
     object(const object &) = delete;
     object &operator=(const object &) = delete;
-    object(object &&other) noexcept
-        : runtime_(std::move(other.runtime_)), closures_(std::move(other.closures_)), handle_(std::exchange(other.handle_, nullptr)) {}
+    object(object &&other) noexcept : runtime_(std::move(other.runtime_)), handle_(std::exchange(other.handle_, nullptr)) {}
     object &operator=(object &&other) noexcept {
         if (this != &other) {
             destroy();
             runtime_ = std::move(other.runtime_);
-            closures_ = std::move(other.closures_);
             handle_ = std::exchange(other.handle_, nullptr);
         }
         return *this;
@@ -145,22 +139,13 @@ template <class Handle, muster_status (*end)(Handle *)> class object {
   protected:
     explicit object(std::shared_ptr<open_runtime> runtime = nullptr) : runtime_(std::move(runtime)) {}
 
-    // Keeps a copy of the function, and gives the pointer that the library passes as `user`.
-    template <class Function> void *keep(Function &&function) {
-        auto kept = std::make_shared<const std::decay_t<Function>>(std::forward<Function>(function));
-        closures_.push_back(kept);
-        return const_cast<void *>(static_cast<const void *>(kept.get()));
-    }
-
     std::shared_ptr<open_runtime> runtime_;
-    closures closures_;
     Handle *handle_ = nullptr;
 
   private:
     void destroy() noexcept {
         if (!handle_) return;
-        if (end(std::exchange(handle_, nullptr)) != MUSTER_OK && !closures_.empty()) runtime_->adopt(std::move(closures_));
-        closures_.clear();
+        static_cast<void>(end(std::exchange(handle_, nullptr)));
         runtime_.reset();
     }
 };
@@ -218,13 +203,10 @@ struct runtime_options : muster_runtime_options {
 class runtime {
   public:
     explicit runtime(const char *devices = nullptr) : runtime(with_devices(devices)) {}
-    explicit runtime(const muster_runtime_options &options) : handle_(std::make_shared<detail::open_runtime>(options, nullptr)) {}
+    explicit runtime(const muster_runtime_options &options) : handle_(std::make_shared<detail::open_runtime>(options)) {}
     // log(const char *line) instead of options.log.
-    template <class Log> runtime(muster_runtime_options options, Log log) {
-        auto kept = std::make_shared<const Log>(std::move(log));
-        options.log = detail::run_log<Log>;
-        options.log_user = const_cast<Log *>(kept.get());
-        handle_ = std::make_shared<detail::open_runtime>(options, std::move(kept));
+    template <class Log> runtime(const muster_runtime_options &options, Log log) {
+        handle_ = std::make_shared<detail::open_runtime>(options, std::make_unique<Log>(std::move(log)));
     }
 
     operator muster_runtime *() const noexcept { return handle_->handle; }
@@ -293,11 +275,12 @@ class tensors {
 class function : public detail::object<muster_function, muster_function_destroy> {
   public:
     template <class Body> function(const runtime &owner, const char *name, Body &&body) : object(owner.shared()) {
-        using kept = std::decay_t<Body>;
+        using kept = detail::kept<Body>;
         static_assert(std::is_invocable_v<const kept &, muster_worker *, const muster_tensor *, muster_tensor *>,
                       "expected a body that can be called as const: body(muster_worker *, const muster_tensor *in, muster_tensor *out)");
-        void *user = keep(std::forward<Body>(body));
-        check(muster_function_create(owner, name, detail::run_body<kept>, user, &handle_));
+        const muster_backend_body everywhere = {nullptr, detail::run_body<kept>};
+        check(muster_function_create_owned(owner, name, &everywhere, 1, detail::keep(std::forward<Body>(body)), detail::end_kept<kept>,
+                                           &handle_));
     }
 
     function &input(const char *name, muster_dtype dtype, int32_t ndim, muster_input_mode mode) {
@@ -369,11 +352,10 @@ class server : public detail::object<muster_server, muster_server_destroy> {
     // Adds rule(muster_dtype, void *value, const void *tensor, int64_t first, int64_t count, double
     // scale); gives its number for sends.
     template <class Rule> muster_rule add_rule(const char *name, Rule &&rule) {
+        using kept = detail::kept<Rule>;
         muster_rule number = 0;
-        void *user = keep(std::forward<Rule>(rule));
-        const muster_status status = muster_server_add_rule(handle_, name, detail::run_rule<std::decay_t<Rule>>, user, &number);
-        if (status != MUSTER_OK) closures_.pop_back();
-        check(status);
+        check(muster_server_add_rule_owned(handle_, name, detail::run_rule<kept>, detail::keep(std::forward<Rule>(rule)),
+                                           detail::end_kept<kept>, &number));
         return number;
     }
 };
@@ -388,6 +370,105 @@ class client : public detail::object<muster_client, muster_client_close> {
     void receive(int32_t index, muster_tensor tensor) { check(muster_client_receive(handle_, index, tensor, nullptr)); }
 };
 
+namespace detail {
+
+// The functions of the program that replace parts of a driver. Each calls a lambda of any type.
+struct replaced_parts {
+    template <class... Arguments> struct part {
+        virtual muster_status call(Arguments... arguments) const = 0;
+        virtual ~part() = default;
+    };
+    template <class Function, class... Arguments> struct part_of final : part<Arguments...> {
+        explicit part_of(Function &&given) : function(std::move(given)) {}
+        muster_status call(Arguments... arguments) const override {
+            return guarded([&] { return function(arguments...); });
+        }
+        Function function;
+    };
+    std::unique_ptr<const part<muster_driver *, muster_worker *, int64_t>> fetch;
+    std::unique_ptr<const part<muster_driver *, muster_worker *, int64_t, const muster_tensor *, int32_t>> integrate;
+    std::unique_ptr<const part<muster_driver *, muster_worker *, int64_t, const muster_tensor *, const muster_tensor *, int32_t>> send;
+
+    template <class Function, class... Arguments> static void set(std::unique_ptr<const part<Arguments...>> &place, Function &&function) {
+        place = std::make_unique<const part_of<kept<Function>, Arguments...>>(kept<Function>(std::forward<Function>(function)));
+    }
+    static muster_status run_fetch(muster_driver *driver, muster_worker *worker, int64_t step, void *user) noexcept {
+        return static_cast<const replaced_parts *>(user)->fetch->call(driver, worker, step);
+    }
+    static muster_status run_integrate(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+                                       int32_t count, void *user) noexcept {
+        return static_cast<const replaced_parts *>(user)->integrate->call(driver, worker, step, parameters, count);
+    }
+    static muster_status run_send(muster_driver *driver, muster_worker *worker, int64_t step, const muster_tensor *parameters,
+                                  const muster_tensor *gradients, int32_t count, void *user) noexcept {
+        return static_cast<const replaced_parts *>(user)->send->call(driver, worker, step, parameters, gradients, count);
+    }
+};
+
+template <class Update>
+muster_status run_local_update(muster_worker *worker, int32_t index, muster_tensor accumulated, void *user) noexcept {
+    return guarded([&] { return (*static_cast<const Update *>(user))(worker, index, accumulated); });
+}
+
+} // namespace detail
+
+// Options for one driver, which takes the lambdas over: each worker makes its own. A lambda takes
+// the arguments of the C function without `user`, and returns nothing or a muster_status. It is
+// called through a const reference.
+class driver_options : public muster_driver_options {
+  public:
+    driver_options() { muster_driver_options_init(this); }
+    driver_options(driver_options &&other) noexcept : muster_driver_options(other), replaced_(std::move(other.replaced_)) {
+        muster_driver_options_init(&other);
+    }
+    driver_options &operator=(driver_options &&) = delete;
+    ~driver_options() {
+        if (local_update_destroy) local_update_destroy(local_update_user);
+    }
+
+    template <class Update> driver_options &set_local_update(Update &&update) {
+        void *const given = detail::keep(std::forward<Update>(update));
+        if (local_update_destroy) local_update_destroy(local_update_user);
+        local_update = detail::run_local_update<detail::kept<Update>>;
+        local_update_user = given;
+        local_update_destroy = detail::end_kept<detail::kept<Update>>;
+        return *this;
+    }
+    template <class Fetch> driver_options &set_fetch(Fetch &&fetch) {
+        detail::replaced_parts::set(replaced().fetch, std::forward<Fetch>(fetch));
+        parts.fetch = detail::replaced_parts::run_fetch;
+        return *this;
+    }
+    template <class Integrate> driver_options &set_integrate(Integrate &&integrate) {
+        detail::replaced_parts::set(replaced().integrate, std::forward<Integrate>(integrate));
+        parts.integrate = detail::replaced_parts::run_integrate;
+        return *this;
+    }
+    template <class Send> driver_options &set_send(Send &&send) {
+        detail::replaced_parts::set(replaced().send, std::forward<Send>(send));
+        parts.send = detail::replaced_parts::run_send;
+        return *this;
+    }
+
+  private:
+    friend class driver;
+    detail::replaced_parts &replaced() {
+        if (!replaced_) replaced_ = std::make_unique<detail::replaced_parts>();
+        return *replaced_;
+    }
+    // The options for the library, which ends the lambdas from now on.
+    muster_driver_options give() noexcept {
+        muster_driver_options given = *this;
+        if (replaced_) {
+            given.parts.user = replaced_.release();
+            given.parts_destroy = detail::end_kept<detail::replaced_parts>;
+        }
+        muster_driver_options_init(this);
+        return given;
+    }
+    std::unique_ptr<detail::replaced_parts> replaced_;
+};
+
 // Training over a server, of one worker: made inside a body by muster_driver_create,
 // muster_downpour_create or muster_easgd_create, and gone before the runtime closes.
 class driver : public detail::object<muster_driver, muster_driver_destroy> {
@@ -395,6 +476,11 @@ class driver : public detail::object<muster_driver, muster_driver_destroy> {
     using creator = muster_status (*)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
     driver(creator create, muster_worker *worker, muster_server *server, const muster_driver_options *options = nullptr) {
         check(create(worker, server, options, &handle_));
+    }
+    // The driver takes the lambdas of the options, which are the defaults afterwards.
+    driver(creator create, muster_worker *worker, muster_server *server, driver_options &&options) {
+        const muster_driver_options given = options.give();
+        check(create(worker, server, &given, &handle_));
     }
     bool step(muster_worker *worker, int64_t step, const std::vector<muster_tensor> &parameters,
               const std::vector<muster_tensor> &gradients = {}) {

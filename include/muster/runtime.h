@@ -84,6 +84,8 @@ typedef struct muster_runtime_options {
      * of collective, and the bypassing ones stay where they were at least 10 % faster; the
      * description says so. 1: always; negative: never. */
     int64_t stream_bytes;
+    /* Ends log_user when the runtime has closed, or when opening has failed (muster/status.h). */
+    muster_destroy_function log_destroy;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {

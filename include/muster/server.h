@@ -92,6 +92,9 @@ typedef struct muster_server_options {
      * ignored. */
     muster_initial_function fill;
     void *fill_user;
+    /* Ends fill_user when the creation has ended, in either outcome (muster/status.h). Inside a
+     * body each worker's is called, although only rank 0's `fill` is. */
+    muster_destroy_function fill_destroy;
 } muster_server_options;
 MUSTER_API void muster_server_options_init_sized(muster_server_options *options, size_t size);
 static inline void muster_server_options_init(muster_server_options *options) {
@@ -152,6 +155,12 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_server_shard(const muster_serve
  * any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function,
                                                                  void *user, muster_rule *rule);
+/* The same, and the library ends `user`: destroy(user) is called once, when muster_server_destroy
+ * or muster_runtime_close has ended the server, or before an error is returned (muster/status.h).
+ * destroy NULL: nothing is called. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_server_add_rule_owned(muster_server *server, const char *name,
+                                                                       muster_rule_function function, void *user,
+                                                                       muster_destroy_function destroy, muster_rule *rule);
 
 /* Opens a client for host threads. Operations of one client keep their order. One thread at a time
  * uses a client; a second one at the same time gets BAD_STATE. The caller owns the client and

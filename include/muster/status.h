@@ -22,10 +22,22 @@
  * kernels, servers and device tensors. Functions end before the variables that they use (destroy
  * refuses the other order with BAD_STATE), and drivers before the part of a communicator that is
  * their group. Clients of host threads, drivers, handles of asynchronous calls, buffers
- * and tensors of DLPack belong to the program, which ends them before the runtime or after it. What
- * `user` points to outlives its function or server: destroy and close return when nothing calls it
- * any more. A binding with a garbage collector, which ends objects in no order, therefore lets each
- * object keep its runtime alive (as muster.hpp does).
+ * and tensors of DLPack belong to the program, which ends them before the runtime or after it. A
+ * binding with a garbage collector, which ends objects in no order, lets each object keep its
+ * runtime alive (as muster.hpp does).
+ * `user` pointers. What `user` points to must stay until the library cannot pass it to the program
+ * any more. With each `user` the program may give a destroy function (muster_destroy_function),
+ * which the library then calls once with that pointer:
+ * - when the object that held it has ended, by destroy or by the close of its runtime, before
+ *   destroy or close returns;
+ * - when the function that was given it fails, whatever the failure, before it returns. The one
+ *   exception is an option struct whose struct_size is no possible size: nothing of it is read.
+ * The destroy function runs in the thread that makes that call, and the library holds no lock: it
+ * may call Muster, but for the object, or the runtime, that has ended. The last error of the thread
+ * stays. It is not called for objects that the program never ends, nor in a child after fork for
+ * objects of the parent. Without a destroy function the program frees what `user` points to after
+ * destroy or close. Completion functions (muster_pending_notify) have no destroy function: each is
+ * called once and never again, so that it frees what it needs by itself.
  * A handle that has ended must not be used. The library returns BAD_STATE for such a handle as long
  * as it can tell its memory from other memory, which is until 256 other handles have ended. The
  * same holds for a second close or destroy. After that the use is undefined. A worker outside of
@@ -112,6 +124,9 @@ MUSTER_API int64_t muster_last_error_copy(char *buffer, int64_t capacity);
 /* The name of a status code, for example "SHAPE_MISMATCH"; "UNKNOWN" for a number that is no status
  * code. Threads: any. */
 MUSTER_API const char *muster_status_name(muster_status status);
+
+/* Ends what a `user` pointer points to: see "`user` pointers" above. */
+typedef void (*muster_destroy_function)(void *user);
 
 /* Lets a function body report its own failure: stores the message and returns `status` (MUSTER_USER
  * if `status` is MUSTER_OK). Threads: any. */

@@ -24,7 +24,10 @@ static muster_status check_size(const char *where, const char *argument, const c
 
 muster_status mst_options_read_resized(const char *where, const char *type, const void *given, void *known, size_t size) {
     const size_t received = *(const size_t *)given;
+    memset(known, 0, size);
     MUSTER_TRY(check_size(where, "options", type, size, received));
+    memcpy(known, given, received < size ? received : size);
+    *(size_t *)known = size;
     for (size_t i = size; i < received; i++) {
         if (((const unsigned char *)given)[i] != 0)
             return mst_error(MUSTER_UNSUPPORTED,
@@ -32,9 +35,6 @@ muster_status mst_options_read_resized(const char *where, const char *type, cons
                              "received %zu bytes with a field set at offset %zu",
                              where, size, type, received, i);
     }
-    memset(known, 0, size);
-    memcpy(known, given, received < size ? received : size);
-    *(size_t *)known = size;
     return MUSTER_OK;
 }
 

@@ -21,7 +21,8 @@ muster_status mst_options_read_resized(const char *where, const char *type, cons
 /* Reads the caller's options `given` into known[size], the library's struct. Fields that the
  * caller's struct lacks become zero; given NULL makes all fields zero. where (the public function)
  * and type (the name of the struct) are for messages. Errors: INVALID_ARGUMENT (a struct_size that
- * no program can have set), UNSUPPORTED (a field that this library does not know is not zero). */
+ * no program can have set; known is all zeros then), UNSUPPORTED (a field that this library does
+ * not know is not zero; known has the fields that it knows). */
 static inline muster_status mst_options_read(const char *where, const char *type, const void *given, void *known, size_t size) {
     if (!given) {
         memset(known, 0, size);

@@ -31,6 +31,7 @@ static void driver_set_defaults(muster_driver_options *options) {
     if (options->beta < 0) options->beta = 0;
 }
 
+/* With the defaults set. */
 static muster_status driver_check_options(const char *where, const muster_driver_options *options) {
     MUSTER_TRY(driver_refuse_negative(where, "update_frequency", options->update_frequency));
     MUSTER_TRY(driver_refuse_negative(where, "prefetch", options->prefetch));
@@ -46,12 +47,10 @@ static muster_status driver_check_options(const char *where, const muster_driver
     return MUSTER_OK;
 }
 
-static muster_status driver_read_options(const char *where, const muster_driver_options *given, muster_driver_options *options) {
-    MUSTER_TRY(mst_options_read(where, "muster_driver_options", given, options, sizeof *options));
-    if (!isfinite(options->beta))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: beta: expected a finite number, received %g", where, options->beta);
-    driver_set_defaults(options);
-    return driver_check_options(where, options);
+/* The program's functions are not called any more. */
+static void driver_end_users(const muster_driver_options *options) {
+    mst_owned_call(options->local_update_destroy, options->local_update_user);
+    mst_owned_call(options->parts_destroy, options->parts.user);
 }
 
 static muster_status driver_check_worker(const char *where, const muster_worker *worker) {
@@ -192,18 +191,16 @@ static muster_status driver_fill(muster_driver *driver, muster_worker *worker, m
     return driver->kind->floats_only ? driver_count_integrating(driver, worker) : MUSTER_OK;
 }
 
-muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server, const muster_driver_options *given,
-                              muster_driver **driver) {
-    muster_driver_options options;
+static muster_status driver_make_read(const mst_driver_kind *kind, muster_worker *worker, muster_server *server,
+                                      const muster_driver_options *options, muster_driver **driver) {
     if (!driver) return mst_error_null(kind->create, "driver", "the address of a pointer");
-    *driver = NULL;
     MUSTER_TRY(driver_check_worker(kind->create, worker));
     if (!server) return mst_error_null(kind->create, "server", "a server");
-    MUSTER_TRY(driver_read_options(kind->create, given, &options));
+    MUSTER_TRY(driver_check_options(kind->create, options));
     muster_driver *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(kind->create, sizeof *made);
     made->kind = kind;
-    made->options = options;
+    made->options = *options;
     made->pool = worker->pool;
     made->life = mst_pool_life_hold(worker->pool);
     made->device = worker->device;
@@ -211,8 +208,8 @@ muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker
     made->rank = worker->rank;
     made->count = muster_server_count(server);
     made->step = made->sent_at = -1;
-    made->integrate_at = later(options.init_delay, options.update_frequency);
-    made->send_at = kind->sends_integrations ? INT64_MAX : later(options.init_delay, options.send_frequency);
+    made->integrate_at = later(options->init_delay, options->update_frequency);
+    made->send_at = kind->sends_integrations ? INT64_MAX : later(options->init_delay, options->send_frequency);
     const muster_status status = driver_fill(made, worker, server);
     if (status != MUSTER_OK) {
         driver_free(made);
@@ -220,6 +217,19 @@ muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker
     }
     *driver = made;
     return MUSTER_OK;
+}
+
+muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server, const muster_driver_options *given,
+                              muster_driver **driver) {
+    muster_driver_options options;
+    if (driver) *driver = NULL;
+    muster_status status = mst_options_read(kind->create, "muster_driver_options", given, &options, sizeof options);
+    if (status == MUSTER_OK && !isfinite(options.beta))
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: beta: expected a finite number, received %g", kind->create, options.beta);
+    driver_set_defaults(&options);
+    if (status == MUSTER_OK) status = driver_make_read(kind, worker, server, &options, driver);
+    if (status != MUSTER_OK) driver_end_users(&options);
+    return status;
 }
 
 /* Ends every operation of the driver; the first failure. */
@@ -235,7 +245,7 @@ static muster_status driver_drain(muster_driver *driver) {
     return first == MUSTER_OK ? MUSTER_OK : mst_error_restore(first, message);
 }
 
-static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker *worker) {
+static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker *worker, bool *gone) {
     if (worker->pool != driver->pool || worker->rank != driver->rank)
         return mst_error(MUSTER_BAD_STATE, "%s: driver: expected a call in a body of its worker, rank %" PRId32 ", or outside bodies",
                          destroy_name, driver->rank);
@@ -250,21 +260,24 @@ static muster_status driver_destroy_in_body(muster_driver *driver, muster_worker
                          "%s: driver: the call was aborted, and the device may still use its memory: destroy it outside bodies",
                          destroy_name);
     driver_free(driver);
+    *gone = true;
     return status;
 }
 
 /* The driver's operations ended with the body that began them. */
-static muster_status driver_destroy_outside(muster_driver *driver) {
+static muster_status driver_destroy_outside(muster_driver *driver, bool *gone) {
     mst_pool *pool = driver->pool;
     if (mst_pool_life_ended(driver->life)) {
         const muster_status ended = driver_drain(driver);
         driver_free(driver);
+        *gone = true;
         return ended;
     }
     MUSTER_TRY(mst_pool_enter(pool, destroy_name, 0));
     const muster_status status = driver_drain(driver);
     driver_free(driver);
     mst_pool_leave(pool);
+    *gone = true;
     return status;
 }
 
@@ -278,5 +291,10 @@ muster_status muster_driver_destroy(muster_driver *driver) {
     if (driver->phase != MST_DRIVER_OUTSIDE)
         return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", destroy_name);
     muster_worker *worker = mst_current_worker();
-    return worker && !mst_pool_life_ended(driver->life) ? driver_destroy_in_body(driver, worker) : driver_destroy_outside(driver);
+    const muster_driver_options options = driver->options;
+    bool gone = false; /* else the driver still exists */
+    const muster_status status = worker && !mst_pool_life_ended(driver->life) ? driver_destroy_in_body(driver, worker, &gone)
+                                                                              : driver_destroy_outside(driver, &gone);
+    if (gone) driver_end_users(&options);
+    return status;
 }

@@ -80,7 +80,8 @@ struct muster_function {
     mst_call together, single;
     muster_body *bodies; /* [size] */
     void *user;
-    bool sealed; /* the function has been called, so its description is complete */
+    mst_owned *owned; /* `user`, if the library ends it; else NULL */
+    bool sealed;      /* the function has been called, so its description is complete */
     bool runs_without_rows, shards_together;
     bool scatters, slices_variables;
     bool on_devices; /* some rank has a device with memory of its own */

@@ -122,6 +122,7 @@ static void destroy_function(mst_object *object) {
     destroy_ports(function->outputs, function->output_count);
     mst_free(function->uses);
     mst_free(function->bodies);
+    mst_owned_move(&function->owned, &object->runtime->ended);
     mst_object_retire(object, sizeof *function);
 }
 
@@ -133,12 +134,23 @@ static muster_body find_body(const muster_backend_body *bodies, int32_t count, c
     return NULL;
 }
 
-static muster_status function_create(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
-                                     void *user, const char *where, muster_function **result) {
+/* What a function is made of: the arguments of create. */
+typedef struct function_parts {
+    const char *where; /* the public function, for messages */
+    const char *name;
+    const muster_backend_body *bodies;
+    int32_t body_count;
+    void *user;
+    muster_destroy_function destroy;
+} function_parts;
+
+static muster_status function_create(muster_runtime *runtime, const function_parts *parts, muster_function **result) {
+    const char *where = parts->where, *name = parts->name;
     muster_function *function = mst_alloc(sizeof *function);
     if (!function) return mst_out_of_memory(where, (int64_t)sizeof *function);
-    muster_status status = MUSTER_OK;
-    function->user = user;
+    muster_status status = mst_owned_make(where, parts->destroy, parts->user, &function->owned);
+    if (status) goto fail;
+    function->user = parts->user;
     function->object.destroy = destroy_function;
     function->bodies = mst_alloc((size_t)runtime->size * sizeof *function->bodies);
     if (!function->bodies) {
@@ -148,7 +160,7 @@ static muster_status function_create(muster_runtime *runtime, const char *name, 
     for (int32_t r = 0; r < runtime->size; r++) {
         const mst_device *device = runtime->devices[r];
         function->on_devices |= !mst_device_is_host(device);
-        function->bodies[r] = find_body(bodies, body_count, device->table->backend);
+        function->bodies[r] = find_body(parts->bodies, parts->body_count, device->table->backend);
         if (function->bodies[r]) continue;
         status = mst_error(MUSTER_UNSUPPORTED,
                            "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend",
@@ -160,44 +172,58 @@ static muster_status function_create(muster_runtime *runtime, const char *name, 
     *result = function;
     return MUSTER_OK;
 fail:
+    mst_owned_forget(function->owned);
     mst_free(function->bodies);
     mst_free(function);
     return status;
 }
 
-static muster_status function_create_checked(muster_runtime *runtime, const char *name, const muster_backend_body *bodies,
-                                             int32_t body_count, void *user, const char *where, muster_function **function) {
+static muster_status function_create_checked(muster_runtime *runtime, const function_parts *parts, muster_function **function) {
+    const char *where = parts->where;
+    if (!parts->bodies || parts->body_count < 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where,
+                         parts->bodies ? (int)parts->body_count : 0);
     if (!function) return mst_error_null(where, "function", "the address of a pointer");
     *function = NULL;
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
-    if (!name) return mst_error_null(where, "name", "a string");
-    for (int32_t i = 0; i < body_count; i++)
-        if (!bodies[i].body)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i, name);
+    if (!parts->name) return mst_error_null(where, "name", "a string");
+    for (int32_t i = 0; i < parts->body_count; i++)
+        if (!parts->bodies[i].body)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i,
+                             parts->name);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    muster_status status = function_create(runtime, name, bodies, body_count, user, where, function);
+    muster_status status = function_create(runtime, parts, function);
     mst_pool_leave(runtime->pool);
     return status;
 }
 
 muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user, muster_function **function) {
-    return function_create_checked(runtime, name, &(muster_backend_body){NULL, body}, 1, user, "muster_function_create", function);
+    const muster_backend_body everywhere = {NULL, body};
+    const function_parts parts = {"muster_function_create", name, &everywhere, 1, user, NULL};
+    return function_create_checked(runtime, &parts, function);
 }
 
 muster_status muster_function_create_with(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
                                           void *user, muster_function **function) {
-    const char *where = "muster_function_create_with";
-    if (!bodies || body_count < 1)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where, bodies ? (int)body_count : 0);
-    return function_create_checked(runtime, name, bodies, body_count, user, where, function);
+    const function_parts parts = {"muster_function_create_with", name, bodies, body_count, user, NULL};
+    return function_create_checked(runtime, &parts, function);
+}
+
+muster_status muster_function_create_owned(muster_runtime *runtime, const char *name, const muster_backend_body *bodies, int32_t body_count,
+                                           void *user, muster_destroy_function destroy, muster_function **function) {
+    const function_parts parts = {"muster_function_create_owned", name, bodies, body_count, user, destroy};
+    return mst_owned_refused(function_create_checked(runtime, &parts, function), destroy, user);
 }
 
 muster_status muster_function_destroy(muster_function *function) {
     if (!function) return MUSTER_OK;
-    mst_pool *pool = function->object.runtime->pool;
+    muster_runtime *runtime = function->object.runtime;
+    mst_pool *pool = runtime->pool;
     MUSTER_TRY(mst_pool_enter(pool, "muster_function_destroy", 0));
     destroy_function(&function->object);
+    mst_owned *ended = mst_runtime_take_ended(runtime);
     mst_pool_leave(pool);
+    mst_owned_end(ended);
     return MUSTER_OK;
 }
 

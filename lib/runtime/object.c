@@ -87,6 +87,12 @@ void mst_object_retire(mst_object *object, size_t bytes) {
     mst_retire(object);
 }
 
+mst_owned *mst_runtime_take_ended(muster_runtime *runtime) {
+    mst_owned *ended = NULL;
+    mst_owned_move(&runtime->ended, &ended);
+    return ended;
+}
+
 muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *where) {
     if (!runtime->pool) return mst_error(MUSTER_BAD_STATE, "%s: runtime: expected an open one, received one that has been closed", where);
     if (runtime->process == getpid()) return MUSTER_OK;

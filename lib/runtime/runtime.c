@@ -50,6 +50,7 @@ static void runtime_log(void *user, const char *line) {
 static mst_pool_options pool_options(muster_runtime *runtime, const muster_runtime_options *options) {
     runtime->log = log_of(options);
     runtime->log_user = options->log_user;
+    runtime->log_destroy = options->log_destroy;
 
     return (mst_pool_options){
         .spin_ns = runtime->spin.ns,
@@ -307,14 +308,11 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     return describe(runtime);
 }
 
-muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
-    muster_runtime_options known;
+static muster_status open_read(const muster_runtime_options *options, muster_runtime **runtime) {
     if (!runtime) return mst_error_null("muster_runtime_open", "runtime", "the address of a pointer");
-    *runtime = NULL;
-    MUSTER_TRY(mst_options_read("muster_runtime_open", "muster_runtime_options", options, &known, sizeof known));
     muster_runtime *opened = mst_alloc(sizeof *opened);
     if (!opened) return mst_out_of_memory("muster_runtime_open", sizeof *opened);
-    muster_status status = open_parts(opened, &known);
+    const muster_status status = open_parts(opened, options);
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];
         mst_error_save(message);
@@ -323,6 +321,13 @@ muster_status muster_runtime_open(const muster_runtime_options *options, muster_
     }
     *runtime = opened;
     return MUSTER_OK;
+}
+
+muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime) {
+    muster_runtime_options known;
+    if (runtime) *runtime = NULL;
+    const muster_status status = mst_options_read("muster_runtime_open", "muster_runtime_options", options, &known, sizeof known);
+    return mst_owned_refused(status == MUSTER_OK ? open_read(&known, runtime) : status, known.log_destroy, known.log_user);
 }
 
 static void destroy_objects(muster_runtime *runtime, const char *kind) {
@@ -348,8 +353,13 @@ muster_status muster_runtime_close(muster_runtime *runtime) {
     mst_runtime_trace_at_close(runtime);
     destroy_objects(runtime, "function"); /* first, because they count the variables that they use */
     destroy_objects(runtime, NULL);
+    mst_owned *ended = mst_runtime_take_ended(runtime);
+    const muster_destroy_function log_destroy = runtime->log_destroy;
+    void *log_user = runtime->log_user;
     mst_pool_leave(runtime->pool);
     dismantle(runtime);
+    mst_owned_end(ended);
+    mst_owned_call(log_destroy, log_user);
     return MUSTER_OK;
 }
 

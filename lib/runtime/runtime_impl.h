@@ -4,6 +4,7 @@
 
 #include "communicator_impl.h"
 #include "muster/runtime.h"
+#include "owned_impl.h"
 
 #include <pthread.h>
 
@@ -74,6 +75,10 @@ struct muster_runtime {
     /* tensors.c: sorted by rank and address; guarded by mst_pool_enter */
     struct mst_placed *placed;
     int64_t placed_count, placed_capacity, placed_ever;
+    /* `user` pointers of objects that have ended, whose destroy functions wait for the pool to be
+     * left; guarded by mst_pool_enter */
+    mst_owned *ended;
+    muster_destroy_function log_destroy;
 };
 
 /* Between mst_pool_enter and mst_pool_leave. Adds the object under a copy of the name. Refuses a
@@ -93,6 +98,9 @@ void mst_object_retire(mst_object *object, size_t bytes);
 /* For every function with a runtime that does not enter the pool: BAD_STATE if the runtime has been
  * closed, or was opened before fork. */
 muster_status mst_runtime_check_open(const muster_runtime *runtime, const char *where);
+/* Between mst_pool_enter and mst_pool_leave: empties the list `ended` of the runtime. The caller
+ * gives it to mst_owned_end after it has left the pool. */
+mst_owned *mst_runtime_take_ended(muster_runtime *runtime);
 /* What the runtime of a retired object is: it is closed. */
 extern muster_runtime mst_runtime_closed;
 /* Frees the names of all objects. Names live until close, because recorders hold pointers to

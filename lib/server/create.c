@@ -11,10 +11,6 @@ enum { MAX_SHARDS = 4096, MAX_PROGRESS = 64 };
 
 void muster_server_options_init_sized(muster_server_options *options, size_t size) { mst_options_init(options, size); }
 
-static muster_status server_read_options(const muster_server_options *given, const char *where, muster_server_options *options) {
-    return mst_options_read(where, "muster_server_options", given, options, sizeof *options);
-}
-
 static bool server_knows_dtype(muster_dtype dtype) { return mst_dtype_is_float(dtype) || dtype == MUSTER_I64; }
 
 static muster_status server_check_dtype(const mst_creation *c, const char *what, int32_t index, muster_dtype dtype) {
@@ -194,7 +190,9 @@ static muster_status server_create(mst_creation *c, const void *values, muster_s
     MUSTER_TRY(mst_creation_check(c, values));
     MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
     muster_status status = server_build_entered(c);
+    mst_owned *ended = mst_runtime_take_ended(c->runtime); /* of servers that the sweep has ended */
     mst_pool_leave(c->runtime->pool);
+    mst_owned_end(ended);
     if (status == MUSTER_OK) status = server_fill_and_list(c);
     if (status == MUSTER_OK) {
         *server = c->server;
@@ -205,21 +203,30 @@ static muster_status server_create(mst_creation *c, const void *values, muster_s
     return mst_error_restore(status, message);
 }
 
+muster_status mst_creation_begin(mst_creation *c, const muster_server_options *options, muster_server **server) {
+    if (server) *server = NULL;
+    MUSTER_TRY(mst_options_read(c->where, "muster_server_options", options, &c->options, sizeof c->options));
+    return server ? MUSTER_OK : mst_error_null(c->where, "server", "the address of a pointer");
+}
+
+muster_status mst_creation_end(mst_creation *c, muster_status status) {
+    mst_owned_call(c->options.fill_destroy, c->options.fill_user);
+    return status;
+}
+
 muster_status muster_server_create(muster_runtime *runtime, const char *name, const muster_tensor *values, int32_t count,
                                    const muster_server_options *options, muster_server **server) {
     mst_creation c = {.where = "muster_server_create", .runtime = runtime, .name = name, .tensors = values, .count = count};
-    if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
-    *server = NULL;
-    MUSTER_TRY(server_read_options(options, c.where, &c.options));
-    return server_create(&c, values, server);
+    muster_status status = mst_creation_begin(&c, options, server);
+    if (status == MUSTER_OK) status = server_create(&c, values, server);
+    return mst_creation_end(&c, status);
 }
 
 muster_status muster_server_create_from(muster_runtime *runtime, const char *name, muster_variable *const *variables, int32_t count,
                                         const muster_server_options *options, muster_server **server) {
     mst_creation c = {.where = "muster_server_create_from", .runtime = runtime, .name = name, .variables = variables, .count = count};
-    if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
-    *server = NULL;
-    MUSTER_TRY(server_read_options(options, c.where, &c.options));
-    if (!variables) return mst_error_null(c.where, "variables", "1 or more");
-    return server_create(&c, variables, server);
+    muster_status status = mst_creation_begin(&c, options, server);
+    if (status == MUSTER_OK && !variables) status = mst_error_null(c.where, "variables", "1 or more");
+    if (status == MUSTER_OK) status = server_create(&c, variables, server);
+    return mst_creation_end(&c, status);
 }

@@ -3,7 +3,6 @@
  * one afterwards stays in the runtime's list until no body can use it. */
 #include "communicator_impl.h"
 #include "create_private.h"
-#include "options_impl.h"
 
 #include <inttypes.h>
 
@@ -79,20 +78,23 @@ static muster_status creation_join(mst_creation *c) {
     return muster_worker_barrier(c->worker, NULL);
 }
 
+static muster_status creation_together(mst_creation *c, const muster_tensor *values, muster_server **server) {
+    MUSTER_TRY(creation_check_worker(c->worker, c->runtime));
+    MUSTER_TRY(mst_creation_check(c, values));
+    if (c->worker->rank == 0) MUSTER_TRY(creation_lead(c));
+    muster_status status = creation_learn_server(c);
+    if (status == MUSTER_OK) status = creation_join(c);
+    if (status == MUSTER_OK)
+        *server = c->server;
+    else if (c->server)
+        mst_server_abandon(c->server);
+    return status;
+}
+
 muster_status muster_worker_create_server(muster_worker *worker, muster_runtime *runtime, const char *name, const muster_tensor *values,
                                           int32_t count, const muster_server_options *options, muster_server **server) {
     mst_creation c = {.where = create_name, .runtime = runtime, .worker = worker, .name = name, .tensors = values, .count = count};
-    if (!server) return mst_error_null(c.where, "server", "the address of a pointer");
-    *server = NULL;
-    MUSTER_TRY(creation_check_worker(worker, runtime));
-    MUSTER_TRY(mst_options_read(c.where, "muster_server_options", options, &c.options, sizeof c.options));
-    MUSTER_TRY(mst_creation_check(&c, values));
-    if (worker->rank == 0) MUSTER_TRY(creation_lead(&c));
-    muster_status status = creation_learn_server(&c);
-    if (status == MUSTER_OK) status = creation_join(&c);
-    if (status == MUSTER_OK)
-        *server = c.server;
-    else if (c.server)
-        mst_server_abandon(c.server);
-    return status;
+    muster_status status = mst_creation_begin(&c, options, server);
+    if (status == MUSTER_OK) status = creation_together(&c, values, server);
+    return mst_creation_end(&c, status);
 }

@@ -17,6 +17,11 @@ typedef struct mst_creation {
     muster_server *server;
 } mst_creation;
 
+/* begin: reads the options, and makes *server NULL. end: ends the `user` pointer of `fill`, which
+ * is not called any more; returns `status`. Every creation that begins also ends, whatever its
+ * outcome. */
+muster_status mst_creation_begin(mst_creation *c, const muster_server_options *options, muster_server **server);
+muster_status mst_creation_end(mst_creation *c, muster_status status);
 /* The arguments and options, whose defaults are filled in. values: the tensors or variables. */
 muster_status mst_creation_check(mst_creation *c, const void *values);
 /* Makes c->server, whose shards have no values yet. After a failure it is dismantled. */

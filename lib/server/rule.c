@@ -80,7 +80,8 @@ static muster_status rule_widen(muster_server *server, const char *where) {
     return MUSTER_OK;
 }
 
-static muster_status rule_add(muster_server *server, const char *where, const mst_rule *rule) {
+/* owned: becomes the server's, if the rule does. */
+static muster_status rule_add(muster_server *server, const char *where, const mst_rule *rule, mst_owned **owned) {
     const int32_t count = atomic_load_explicit(&server->rule_count, memory_order_relaxed);
     if (atomic_load(&server->life) != MST_SERVER_OPEN) return mst_server_refuse_destroyed(server, where);
     if (count == MST_SERVER_RULES)
@@ -96,13 +97,14 @@ static muster_status rule_add(muster_server *server, const char *where, const ms
     server->rules[count] = *rule;
     server->rules[count].name = name;
     server->rules[count].number = MUSTER_RULE_USER + count;
+    mst_owned_move(owned, &server->owned);
     atomic_store_explicit(&server->rule_count, count + 1, memory_order_release);
     return MUSTER_OK;
 }
 
-muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user,
-                                     muster_rule *rule) {
-    static const char where[] = "muster_server_add_rule";
+static muster_status rule_add_checked(const char *where, muster_server *server, const char *name, muster_rule_function function, void *user,
+                                      muster_destroy_function destroy, muster_rule *rule) {
+    mst_owned *owned;
     if (!rule) return mst_error_null(where, "rule", "the address of a number");
     if (!server) return mst_error_null(where, "server", "a server");
     if (mst_server_is_from_before_fork(server)) return mst_server_refuse_child(where);
@@ -110,10 +112,23 @@ muster_status muster_server_add_rule(muster_server *server, const char *name, mu
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
     if (!function) return mst_error_null(where, "function", "a function");
+    MUSTER_TRY(mst_owned_make(where, destroy, user, &owned));
     const mst_rule added = {.function = function, .user = user, .name = (char *)name, .server = server};
     pthread_mutex_lock(&server->lock);
-    muster_status status = rule_add(server, where, &added);
+    muster_status status = rule_add(server, where, &added, &owned);
     if (status == MUSTER_OK) *rule = MUSTER_RULE_USER + atomic_load_explicit(&server->rule_count, memory_order_relaxed) - 1;
     pthread_mutex_unlock(&server->lock);
+    mst_owned_forget(owned);
     return status;
+}
+
+muster_status muster_server_add_rule(muster_server *server, const char *name, muster_rule_function function, void *user,
+                                     muster_rule *rule) {
+    return rule_add_checked("muster_server_add_rule", server, name, function, user, NULL, rule);
+}
+
+muster_status muster_server_add_rule_owned(muster_server *server, const char *name, muster_rule_function function, void *user,
+                                           muster_destroy_function destroy, muster_rule *rule) {
+    const muster_status status = rule_add_checked("muster_server_add_rule_owned", server, name, function, user, destroy, rule);
+    return mst_owned_refused(status, destroy, user);
 }

@@ -42,6 +42,20 @@ void mst_server_free(muster_server *server) {
     server_retire(server);
 }
 
+mst_owned *mst_server_take_owned(muster_server *server) {
+    mst_owned *taken = NULL;
+    pthread_mutex_lock(&server->lock);
+    mst_owned_move(&server->owned, &taken);
+    pthread_mutex_unlock(&server->lock);
+    return taken;
+}
+
+/* Between mst_pool_enter and leave: the runtime ends the `user` pointers after leave. */
+static void server_give_owned(muster_server *server) {
+    mst_owned *taken = mst_server_take_owned(server);
+    mst_owned_move(&taken, &server->runtime->ended);
+}
+
 void mst_server_drop(muster_server *server) {
     if (atomic_fetch_sub(&server->references, 1) == 1) mst_server_free(server);
 }
@@ -66,6 +80,7 @@ static void server_list_destroy(mst_object *object) {
         muster_server *server = list->servers;
         list->servers = server->next;
         server_end(server, "muster_runtime_close", -1);
+        server_give_owned(server);
         mst_client_staging_close_all(server);
         mst_server_drop(server);
     }
@@ -113,6 +128,7 @@ void mst_server_sweep(mst_server_list *list) {
         if (atomic_load(&server->abandoned)) server_end(server, "muster_server_create", -1);
         if (server_has_ended(server)) {
             *link = server->next;
+            server_give_owned(server);
             mst_client_staging_close_all(server);
             mst_server_drop(server);
         } else {
@@ -252,11 +268,14 @@ muster_status muster_server_destroy(muster_server *server) {
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function (rank %" PRId32 ")", where, mst_current_worker()->rank);
     if (mst_server_in_rule) return mst_server_refuse_in_rule(where);
+    mst_owned *ended = NULL;
     pthread_mutex_lock(&server->ending);
     const muster_status status = server_has_ended(server)
                                      ? mst_server_refuse_destroyed(server, where)
                                      : server_end(server, where, mst_pool_settings(server->runtime->pool)->fail_after_ns);
+    if (status == MUSTER_OK) ended = mst_server_take_owned(server);
     pthread_mutex_unlock(&server->ending);
+    mst_owned_end(ended);
     return status;
 }
 

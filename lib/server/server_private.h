@@ -44,6 +44,7 @@ struct muster_server {
     mst_counts closed;      /* of clients that are closed */
     mst_rule rules[MST_SERVER_RULES];
     _Atomic int32_t rule_count;
+    mst_owned *owned;       /* the rules' `user` pointers that the library ends; guarded by `lock` */
     int32_t progress_count; /* threads that apply operations; fixed at creation */
     pthread_t *progress;
     _Atomic uint64_t stop_progress;
@@ -66,6 +67,8 @@ void mst_server_close_shards(muster_server *server);
  * as sweep, which drops the servers that have ended. */
 muster_status mst_server_list_get(muster_runtime *runtime, const char *where, mst_server_list **list);
 void mst_server_sweep(mst_server_list *list);
+/* The `user` pointers of a server that has ended; nothing calls its rules any more. */
+mst_owned *mst_server_take_owned(muster_server *server);
 /* For a listed server whose creation inside bodies has failed: it refuses everything, and the next
  * sweep, or the runtime's close, ends it. */
 void mst_server_abandon(muster_server *server);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/muster.hpp"
@@ -151,6 +152,101 @@ void a_refused_end_keeps_the_lambda() {
         EXPECT(!watched.expired());
     }
     EXPECT(watched.expired()); // closed with the runtime
+}
+
+// Counts its objects that are alive: the one that a lambda captured, after moves of the lambda.
+class counted {
+  public:
+    explicit counted(int &alive) : alive_(&alive) { ++*alive_; }
+    counted(counted &&other) noexcept : alive_(std::exchange(other.alive_, nullptr)) {}
+    counted(const counted &) = delete;
+    ~counted() {
+        if (alive_) --*alive_;
+    }
+
+  private:
+    int *alive_;
+};
+
+// Lambdas that cannot be copied are freed once: with their object, with the runtime, when creation
+// is refused.
+void lambdas_own_what_they_capture() {
+    int bodies = 0, rules = 0, logs = 0, updates = 0, parts = 0, calls = 0;
+    const std::vector<float> start = {1, 2};
+    {
+        muster::runtime_options options;
+        options.devices = "host:1";
+        const muster::runtime runtime(options, [captured = counted(logs)](const char *) {});
+        auto body = [captured = counted(bodies)](muster_worker *, const muster_tensor *, muster_tensor *) {};
+        const muster::function first(runtime, "f", std::move(body));
+        EXPECT(bodies == 1);
+        EXPECT_ERROR(
+            MUSTER_INVALID_ARGUMENT, "'f'",
+            muster::function(runtime, "f", [captured = counted(bodies)](muster_worker *, const muster_tensor *, muster_tensor *) {}));
+        EXPECT(bodies == 1);
+        {
+            const muster::function second(
+                runtime, "g", [captured = std::make_unique<counted>(bodies)](muster_worker *, const muster_tensor *, muster_tensor *) {});
+            second({});
+            EXPECT(bodies == 2);
+        }
+        EXPECT(bodies == 1);
+        auto server = std::make_unique<muster::server>(runtime, "s", muster::tensors{muster::tensor(start)});
+        const auto add = [&] {
+            static_cast<void>(
+                server->add_rule("rule", [captured = counted(rules)](muster_dtype, void *, const void *, int64_t, int64_t, double) {}));
+        };
+        add();
+        EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "rule", add());
+        EXPECT(rules == 1);
+        const muster::function trains(runtime, "train", [&](muster_worker *w, const muster_tensor *, muster_tensor *) {
+            const auto make = [&] {
+                muster::driver_options o;
+                o.init_delay = -1;
+                o.keep_initial = 1;
+                o.set_local_update([captured = counted(updates)](muster_worker *, int32_t, muster_tensor) {});
+                o.set_local_update([captured = counted(updates), &calls](muster_worker *, int32_t, muster_tensor) { calls += 1; });
+                o.set_fetch([captured = counted(parts)](muster_driver *driver, muster_worker *worker, int64_t) {
+                    return muster_driver_default_fetch(driver, worker);
+                });
+                o.set_send([captured = counted(parts), &calls](muster_driver *driver, muster_worker *worker, int64_t, const muster_tensor *,
+                                                               const muster_tensor *, int32_t) {
+                    calls += 100;
+                    check(muster_driver_default_send(driver, worker));
+                });
+                o.set_integrate([captured = counted(parts)](muster_driver *, muster_worker *, int64_t, const muster_tensor *, int32_t) {
+                    throw std::runtime_error("no integration today");
+                });
+                return o;
+            };
+            {
+                auto dropped = make();
+                EXPECT(updates == 1 && parts == 3);
+            }
+            EXPECT(updates == 0 && parts == 0);
+            {
+                muster::driver driver(muster_downpour_create, w, *server, make());
+                EXPECT(updates == 1 && parts == 3);
+                const muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, std::array<int64_t, 1>{2}.data());
+                check(muster_fill(w, 1, x));
+                for (int64_t step = 0; step < 3; step++) static_cast<void>(driver.step(w, step, {x}, {x}));
+                EXPECT(calls == 2 * 101); // steps 1 and 2 send
+                EXPECT_ERROR(MUSTER_USER, "no integration today", static_cast<void>(driver.step(w, 25, {x}, {x})));
+            }
+            EXPECT(updates == 0 && parts == 0);
+            EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "server", muster::driver(muster_downpour_create, w, nullptr, make()));
+            EXPECT(updates == 0 && parts == 0);
+        });
+        trains({});
+        server.reset();
+        EXPECT(rules == 0);
+        EXPECT(logs == 1 && bodies == 1);
+    }
+    EXPECT(logs == 0 && bodies == 0);
+    muster::runtime_options options;
+    options.devices = "no such device";
+    EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "no such device", muster::runtime(options, [captured = counted(logs)](const char *) {}));
+    EXPECT(logs == 0);
 }
 
 void an_asynchronous_call_ends_with_its_object() {
@@ -333,6 +429,7 @@ int main() {
                                an_exception_of_a_body_comes_out_of_the_call,
                                objects_keep_their_runtime_and_their_lambdas,
                                a_refused_end_keeps_the_lambda,
+                               lambdas_own_what_they_capture,
                                an_asynchronous_call_ends_with_its_object,
                                tensors_are_views,
                                variables_and_updates,
@@ -345,5 +442,5 @@ int main() {
         count++;
     }
     std::printf("%d cases passed\n", count);
-    return count == 10 ? 0 : 1;
+    return count == 11 ? 0 : 1;
 }

@@ -49,7 +49,7 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
     MUST_REFUSE(
         muster_downpour_create(w, user, &options, &driver), MUSTER_INVALID_ARGUMENT,
         "muster_downpour_create: options: struct_size of muster_driver_options: expected the size of the program's struct, a multiple of "
-        "8 up to 4096 (muster_driver_options_init sets 112), received 0");
+        "8 up to 4096 (muster_driver_options_init sets 128), received 0");
     MUST_REFUSE(muster_downpour_create(w, NULL, NULL, &driver), MUSTER_INVALID_ARGUMENT, "server: expected a server, received NULL");
     MUST_REFUSE(muster_downpour_create(NULL, user, NULL, &driver), MUSTER_INVALID_ARGUMENT,
                 "worker: expected the worker of the running function, received NULL");
@@ -62,7 +62,7 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
     newer.known.struct_size = sizeof newer;
     MUST_REFUSE(
         muster_driver_create(w, user, &newer.known, &driver), MUSTER_UNSUPPORTED,
-        "expected the 112 bytes of muster_driver_options that this library knows, with nothing but zeros behind them, received 120 bytes "
+        "expected the 128 bytes of muster_driver_options that this library knows, with nothing but zeros behind them, received 120 bytes "
         "with a field set at offset 112");
     newer.of_a_newer_version = 0;
     MUSTER_TRY(muster_driver_create(w, user, &newer.known, &driver));

@@ -70,7 +70,7 @@ static void creations_that_are_refused(void **state) {
     options.struct_size = 3;
     assert_refused(create(t.runtime, "s", good, 1, &options), MUSTER_INVALID_ARGUMENT,
                    "struct_size of muster_server_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
-                   "(muster_server_options_init sets 40), received 3");
+                   "(muster_server_options_init sets 48), received 3");
     close_world(&t);
 }
 
