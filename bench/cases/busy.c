@@ -121,7 +121,7 @@ static bool fork_joins_block(void *self, const bench_block *block, double *ns, i
 
 /* ---- the rows ---- */
 
-/* Adds Muster to the row, which has its limit, and measures it beside `count` programs. */
+/* Adds Muster to the row, which has its peer, and measures it beside `count` programs. */
 static bool measure(bench_row *row, int32_t count, reductions *spinning, reductions *sleeping, const bench_options *options) {
     programs others = {.count = 0};
     bench_muster_add(row, "muster, 2 devices", spinning, reductions_block);
@@ -139,7 +139,7 @@ static bool measure(bench_row *row, int32_t count, reductions *spinning, reducti
 static void add_fork_joins(bench_row *row) {
     bench_fork_join *team = bench_fork_join_open(RANKS, true);
     if (team)
-        bench_add(row, BENCH_LIMIT, "eleven times futex fork and join", team, fork_joins_block, bench_fork_join_close);
+        bench_add(row, BENCH_PEER, "eleven times futex fork and join", team, fork_joins_block, bench_fork_join_close);
     else
         bench_log("not measured: futex fork and join: no memory or no threads");
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIMIT_WAYS = 8, MOST_OPS = COLLECTIVE_UPDATE, MOST_RANK_LISTS = 8 };
+enum { LIMIT_WAYS = 12, MOST_OPS = COLLECTIVE_UPDATE, MOST_RANK_LISTS = 8 };
 static const int64_t KIB = 1024, MIB = 1024 * 1024;
 
 /* All programs for one number of ranks. */

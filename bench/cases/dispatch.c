@@ -85,12 +85,12 @@ static bool on_one(const bench_options *options, bool tensors) {
     return dispatch_row(&row, 1, tensors, options);
 }
 
-static void add_fork_join(bench_row *row, bench_kind kind, int32_t threads, bool pinned) {
+static void add_fork_join(bench_row *row, int32_t threads, bool pinned) {
     char name[BENCH_NAME];
     snprintf(name, sizeof name, "futex fork and join, %d %s threads", threads, pinned ? "pinned" : "free");
     bench_fork_join *team = bench_fork_join_open(threads, pinned);
     if (team)
-        bench_add(row, kind, name, team, bench_fork_join_block, bench_fork_join_close);
+        bench_add(row, BENCH_PEER, name, team, bench_fork_join_block, bench_fork_join_close);
     else
         bench_log("not measured: %s: no memory or no threads", name);
 }
@@ -109,7 +109,7 @@ static bool on_two(const bench_options *options, int64_t pause_ns) {
         bench_add(&row, BENCH_PEER, "one round trip, 2 spinning threads", pair, bench_pair_round_trip_block, NULL);
     } else
         bench_log("not measured: two spinning threads: only one core is allowed");
-    add_fork_join(&row, BENCH_PEER, 2, true);
+    add_fork_join(&row, 2, true);
     bench_add_libgomp(&row, 2);
     if (pause_ns > 0)
         bench_target_add(&row, BENCH_MEDIAN_NS, "muster", 12000);
@@ -127,8 +127,8 @@ static bool on_four(const bench_options *options) {
     bench_row row = {.block = {20, 100, 0}, .round_count = 100};
     snprintf(row.name, sizeof row.name, "dispatch: empty function, 4 devices");
     if (!bench_wanted(options, row.name)) return true;
-    add_fork_join(&row, BENCH_LIMIT, 4, true);
-    add_fork_join(&row, BENCH_PEER, 4, false);
+    add_fork_join(&row, 4, true);
+    add_fork_join(&row, 4, false);
     bench_add_libgomp(&row, 4);
     bench_target_add(&row, BENCH_RATIO, "futex fork and join, 4", 1.2);
     bench_target_add(&row, BENCH_RATIO_P99, "futex fork and join, 4", 2);

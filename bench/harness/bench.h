@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { BENCH_CONTENDERS = 24, BENCH_TARGETS = 8, BENCH_NAME = 96 };
+enum { BENCH_CONTENDERS = 32, BENCH_TARGETS = 8, BENCH_NAME = 96 };
 
 /* What a contender is to the row: the others are divided by the limit; Muster is divided by each
  * peer. */

@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { THREADS = 2, SLOT = 16 << 10, MOVSB_FROM = 4 << 10, STREAM_FROM = 1 << 20 };
+enum { VECTORS = 3, THREADS = 2, SLOT = 16 << 10, MOVSB_FROM = 4 << 10, STREAM_FROM = 1 << 20 };
 
 struct bench_limit_collective {
     bench_pair *pair;
     int32_t ranks;
-    float *first[COLLECTIVE_RANKS], *second[COLLECTIVE_RANKS];
-    float *third[COLLECTIVE_RANKS]; /* made when an operation wants it */
+    float *memory[COLLECTIVE_RANKS]; /* of each rank, for all its vectors, one behind the other */
     int64_t most;
     float *staging[THREADS]; /* a copy for each thread, for ways that need one */
     /* Copies of small inputs; two of each, used in turn, so that nobody overwrites what a slower
@@ -23,11 +22,14 @@ struct bench_limit_collective {
     _Alignas(128) _Atomic uint64_t arrived[THREADS][16];
 };
 
-static void rendezvous(bench_limit_collective *limit, int32_t thread) {
+/* Tells the other thread that this one has arrived, and waits for the other if `waits`. */
+static void arrive(bench_limit_collective *limit, int32_t thread, bool waits) {
     uint64_t generation = atomic_load_explicit(&limit->arrived[thread][0], memory_order_relaxed) + 1;
     atomic_store_explicit(&limit->arrived[thread][0], generation, memory_order_release);
-    while (atomic_load_explicit(&limit->arrived[1 - thread][0], memory_order_acquire) < generation) bench_relax();
+    while (waits && atomic_load_explicit(&limit->arrived[1 - thread][0], memory_order_acquire) < generation) bench_relax();
 }
+
+static void rendezvous(bench_limit_collective *limit, int32_t thread) { arrive(limit, thread, true); }
 
 /* Slice `index` of `pieces` of [0, count), its edges on cache lines. */
 static void edges(int64_t count, int32_t index, int32_t chunks, int64_t *begin, int64_t *end) {
@@ -91,6 +93,17 @@ static void broadcast_slices(const view *v) {
     int64_t begin, end;
     edges(v->count, v->thread, THREADS, &begin, &end);
     for (int32_t rank = 0; rank < v->ranks; rank++) bench_copy(v->out[rank] + begin, v->in[v->job->root] + begin, end - begin, v->store);
+}
+
+/* Each thread reads its half once and writes it to all ranks. */
+static void broadcast_once(const view *v) {
+    int64_t begin, end;
+    float *from = v->in[v->job->root], *to[COLLECTIVE_RANKS];
+    int32_t count = 0;
+    edges(v->count, v->thread, THREADS, &begin, &end);
+    for (int32_t rank = 0; rank < v->ranks; rank++)
+        if (v->out[rank] != from) to[count++] = v->out[rank];
+    bench_sum(&from, 1, to, count, begin, end, v->store);
 }
 
 static void gather_pull(const view *v) {
@@ -201,45 +214,51 @@ enum { BOTH = 3, OUT_OF_PLACE = 1, IN_PLACE = 2 };
 /* Which stores a way is tried with besides the plain ones. A place that has just been read is in
  * the cache, so nobody bypasses it there. */
 enum { ONLY_PLAIN = 0, STREAMS = 1 << BENCH_STREAMING, COPIES = 1 << BENCH_STREAMING | 1 << BENCH_MOVSB };
+/* Who waits for whom. TWICE: all for all, before and after. ONCE: only before, because the inputs
+ * are first copied aside. FOR_OTHERS: the root's thread works after the other one has arrived, which
+ * waits for it after that. FOR_ROOT: the other way round; what the root's thread has to do for its
+ * own ranks it does meanwhile. */
+typedef enum { TWICE, ONCE, FOR_OTHERS, FOR_ROOT } waits;
 typedef struct way {
     int32_t op, form, stores;
-    bool slots; /* the inputs are first copied aside, so that one rendezvous is enough */
+    waits waits;
     const char *name;
     void (*run)(const view *);
 } way;
 static const way ways[] = {
-    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves, written to all", reduce_slices},
-    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves, written to all", reduce_slices},
-    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves, then fetched", reduce_then_pull},
-    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves, then fetched", reduce_then_pull},
-    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, false, "each for itself", reduce_each},
-    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, true, "each for itself", reduce_own},
-    {COLLECTIVE_BROADCAST, BOTH, COPIES, false, "fetched", broadcast_pull},
-    {COLLECTIVE_BROADCAST, BOTH, COPIES, false, "halves", broadcast_slices},
-    {COLLECTIVE_BROADCAST, BOTH, ONLY_PLAIN, true, "fetched", broadcast_pull},
-    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, false, "fetched", gather_pull},
-    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, false, "written", gather_push},
-    {COLLECTIVE_ALL_GATHER, BOTH, ONLY_PLAIN, true, "fetched", gather_pull},
-    {COLLECTIVE_REDUCE_SCATTER, OUT_OF_PLACE, STREAMS, false, "each its part", reduce_scatter_own},
-    {COLLECTIVE_REDUCE_SCATTER, IN_PLACE, ONLY_PLAIN, false, "each its part", reduce_scatter_own},
-    {COLLECTIVE_REDUCE_SCATTER, BOTH, ONLY_PLAIN, true, "each its part", reduce_scatter_own},
-    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, false, "root alone", reduce_at_root},
-    {COLLECTIVE_REDUCE, OUT_OF_PLACE, STREAMS, false, "halves", reduce_to_root_slices},
-    {COLLECTIVE_REDUCE, IN_PLACE, ONLY_PLAIN, false, "halves", reduce_to_root_slices},
-    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, true, "root alone", reduce_at_root},
-    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, ONLY_PLAIN, false, "swapped", exchange_swap},
-    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, COPIES, false, "copied aside", exchange_staged},
-    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, false, "fetched", exchange_pull},
-    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, false, "written", exchange_push},
-    {COLLECTIVE_ALL_TO_ALL, BOTH, ONLY_PLAIN, true, "fetched", exchange_pull},
-    {COLLECTIVE_GATHER, BOTH, COPIES, false, "root fetches", root_pulls},
-    {COLLECTIVE_GATHER, BOTH, COPIES, false, "ranks write", ranks_push},
-    {COLLECTIVE_GATHER, BOTH, ONLY_PLAIN, true, "root fetches", root_pulls},
-    {COLLECTIVE_SCATTER, BOTH, COPIES, false, "ranks fetch", ranks_pull},
-    {COLLECTIVE_SCATTER, BOTH, COPIES, false, "root writes", root_pushes},
-    {COLLECTIVE_SCATTER, BOTH, ONLY_PLAIN, true, "ranks fetch", ranks_pull},
-    {COLLECTIVE_UPDATE, BOTH, STREAMS, false, "halves, written to all", update_slices},
-    {COLLECTIVE_MOMENTUM, BOTH, STREAMS, false, "halves, written to all", momentum_slices},
+    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, TWICE, "halves, written to all", reduce_slices},
+    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, TWICE, "halves, written to all", reduce_slices},
+    {COLLECTIVE_ALL_REDUCE, OUT_OF_PLACE, STREAMS, TWICE, "halves, then fetched", reduce_then_pull},
+    {COLLECTIVE_ALL_REDUCE, IN_PLACE, ONLY_PLAIN, TWICE, "halves, then fetched", reduce_then_pull},
+    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, TWICE, "each for itself", reduce_each},
+    {COLLECTIVE_ALL_REDUCE, BOTH, ONLY_PLAIN, ONCE, "each for itself", reduce_own},
+    {COLLECTIVE_BROADCAST, BOTH, COPIES, FOR_ROOT, "fetched", broadcast_pull},
+    {COLLECTIVE_BROADCAST, BOTH, COPIES, TWICE, "halves", broadcast_slices},
+    {COLLECTIVE_BROADCAST, BOTH, STREAMS, TWICE, "halves, read once", broadcast_once},
+    {COLLECTIVE_BROADCAST, BOTH, ONLY_PLAIN, ONCE, "fetched", broadcast_pull},
+    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, TWICE, "fetched", gather_pull},
+    {COLLECTIVE_ALL_GATHER, BOTH, COPIES, TWICE, "written", gather_push},
+    {COLLECTIVE_ALL_GATHER, BOTH, ONLY_PLAIN, ONCE, "fetched", gather_pull},
+    {COLLECTIVE_REDUCE_SCATTER, OUT_OF_PLACE, STREAMS, TWICE, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE_SCATTER, IN_PLACE, ONLY_PLAIN, TWICE, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE_SCATTER, BOTH, ONLY_PLAIN, ONCE, "each its part", reduce_scatter_own},
+    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, FOR_OTHERS, "root alone", reduce_at_root},
+    {COLLECTIVE_REDUCE, OUT_OF_PLACE, STREAMS, TWICE, "halves", reduce_to_root_slices},
+    {COLLECTIVE_REDUCE, IN_PLACE, ONLY_PLAIN, TWICE, "halves", reduce_to_root_slices},
+    {COLLECTIVE_REDUCE, BOTH, ONLY_PLAIN, ONCE, "root alone", reduce_at_root},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, ONLY_PLAIN, TWICE, "swapped", exchange_swap},
+    {COLLECTIVE_ALL_TO_ALL, IN_PLACE, COPIES, TWICE, "copied aside", exchange_staged},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, TWICE, "fetched", exchange_pull},
+    {COLLECTIVE_ALL_TO_ALL, OUT_OF_PLACE, COPIES, TWICE, "written", exchange_push},
+    {COLLECTIVE_ALL_TO_ALL, BOTH, ONLY_PLAIN, ONCE, "fetched", exchange_pull},
+    {COLLECTIVE_GATHER, BOTH, COPIES, FOR_OTHERS, "root fetches", root_pulls},
+    {COLLECTIVE_GATHER, BOTH, COPIES, FOR_ROOT, "ranks write", ranks_push},
+    {COLLECTIVE_GATHER, BOTH, ONLY_PLAIN, ONCE, "root fetches", root_pulls},
+    {COLLECTIVE_SCATTER, BOTH, COPIES, FOR_ROOT, "ranks fetch", ranks_pull},
+    {COLLECTIVE_SCATTER, BOTH, COPIES, FOR_OTHERS, "root writes", root_pushes},
+    {COLLECTIVE_SCATTER, BOTH, ONLY_PLAIN, ONCE, "ranks fetch", ranks_pull},
+    {COLLECTIVE_UPDATE, BOTH, STREAMS, TWICE, "halves, written to all", update_slices},
+    {COLLECTIVE_MOMENTUM, BOTH, STREAMS, TWICE, "halves, written to all", momentum_slices},
 };
 
 /* What can be the fastest at this size: copies aside cost little only where they stay in the first
@@ -247,7 +266,7 @@ static const way ways[] = {
 static bool is_tried(const way *w, const collective_job *job, bench_store store) {
     const int64_t bytes = collective_job_bytes(job);
     if (w->op != job->op || !(w->form & (job->in_place ? IN_PLACE : OUT_OF_PLACE))) return false;
-    if (w->slots) return bytes <= SLOT && store == BENCH_PLAIN;
+    if (w->waits == ONCE) return bytes <= SLOT && store == BENCH_PLAIN;
     if (store != BENCH_PLAIN && !(w->stores & 1 << store)) return false;
     return store == BENCH_PLAIN || bytes >= (store == BENCH_STREAMING ? STREAM_FROM : MOVSB_FROM);
 }
@@ -271,20 +290,23 @@ void bench_limit_way(const collective_job *job, int32_t variant, char *name, siz
     static const char *const stores[BENCH_STORES] = {"", ", streaming", ", rep movsb"};
     bench_store store;
     const way *found = find(job, variant, &store);
-    snprintf(name, size, "%s%s%s", found->name, found->slots ? ", from copies" : "", stores[store]);
+    snprintf(name, size, "%s%s%s", found->name, found->waits == ONCE ? ", from copies" : "", stores[store]);
 }
 
 void bench_limit_collective_close(bench_limit_collective *limit) {
     if (!limit) return;
     for (int32_t r = 0; r < limit->ranks; r++) {
-        free(limit->first[r]);
-        free(limit->second[r]);
-        free(limit->third[r]);
+        free(limit->memory[r]);
     }
     for (int32_t t = 0; t < THREADS; t++) free(limit->staging[t]);
     free(limit->session);
     free(limit);
 }
+
+/* The elements from the beginning of one vector to that of the next. They lie as Muster's scratch
+ * memory has them, not all at the same place of a page: stores to one vector would then look to the
+ * processor as if the loads of another depended on them. */
+static int64_t vector_stride(int64_t count) { return (count / BENCH_LANES + 1) * BENCH_LANES; }
 
 bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ranks, int64_t most) {
     bench_limit_collective *limit = aligned_alloc(128, sizeof *limit);
@@ -296,9 +318,8 @@ bench_limit_collective *bench_limit_collective_open(bench_pair *pair, int32_t ra
     limit->session = calloc(1, sizeof *limit->session);
     bool ok = limit->session != NULL;
     for (int32_t r = 0; r < ranks; r++) {
-        limit->first[r] = collective_allocate(most);
-        limit->second[r] = collective_allocate(most);
-        ok = ok && limit->first[r] && limit->second[r];
+        limit->memory[r] = collective_allocate(VECTORS * vector_stride(most));
+        ok = ok && limit->memory[r];
     }
     for (int32_t t = 0; t < THREADS; t++) {
         limit->staging[t] = collective_allocate(most * ((ranks + THREADS - 1) / THREADS));
@@ -330,10 +351,11 @@ static bool operate(void *self, const collective_job *job, const collective_play
         v.in[r] = limit->buffers[r].input;
         v.out[r] = limit->buffers[r].output;
     }
-    if (found->slots) copy_to_slots(&v);
-    rendezvous(limit, v.thread);
+    const bool of_root = v.thread == job->root % THREADS;
+    if (found->waits == ONCE) copy_to_slots(&v);
+    arrive(limit, v.thread, found->waits == TWICE || found->waits == ONCE || of_root == (found->waits == FOR_OTHERS));
     found->run(&v);
-    if (!found->slots) rendezvous(limit, v.thread);
+    if (found->waits != ONCE) arrive(limit, v.thread, found->waits == TWICE || of_root == (found->waits == FOR_ROOT));
     return true;
 }
 
@@ -354,9 +376,9 @@ bool bench_limit_collective_block(void *self, const bench_block *block, double *
     bench_limit_contender *contender = self;
     bench_limit_collective *limit = contender->limit;
     for (int32_t r = 0; r < contender->job.ranks; r++) {
-        if (contender->job.op == COLLECTIVE_MOMENTUM && !limit->third[r] && !(limit->third[r] = collective_allocate(limit->most)))
-            return false;
-        limit->buffers[r] = collective_layout(&contender->job, r, limit->first[r], limit->second[r], limit->third[r]);
+        const int64_t stride = vector_stride(contender->job.count);
+        float *first = limit->memory[r];
+        limit->buffers[r] = collective_layout(&contender->job, r, first, first + stride, first + 2 * stride);
     }
     play p = {.contender = contender, .block = block};
     bench_pair_begin(limit->pair, both, &p);

@@ -72,6 +72,10 @@ INLINE void add(float *const *from, int n, float *const *to, int m, int64_t begi
 INLINE void add_any(float *const *from, int n, float *const *to, int m, int64_t begin, int64_t end, bool stream) {
     if (n == 1 && m == 1)
         add((float *[]){from[0]}, 1, (float *[]){to[0]}, 1, begin, end, stream);
+    else if (n == 1 && m == 3)
+        add((float *[]){from[0]}, 1, (float *[]){to[0], to[1], to[2]}, 3, begin, end, stream);
+    else if (n == 1 && m == 4)
+        add((float *[]){from[0]}, 1, (float *[]){to[0], to[1], to[2], to[3]}, 4, begin, end, stream);
     else if (n == 2 && m == 1)
         add((float *[]){from[0], from[1]}, 2, (float *[]){to[0]}, 1, begin, end, stream);
     else if (n == 2 && m == 2)
