@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4, COLUMNS = 4 };
+enum { ROWS = 100, COLUMNS = 10 };
 
 static float x[ROWS][COLUMNS], y[COLUMNS], result;
 
@@ -19,6 +19,14 @@ static void check(muster_status status) {
     if (status == MUSTER_OK) return;
     fprintf(stderr, "muster-bench-count: %s\n", muster_last_error());
     exit(1);
+}
+
+/* As in the case `call` of muster-bench: mean(x @ y). */
+static muster_status mean_of_products(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)user;
+    muster_tensor products = muster_worker_scratch(worker, MUSTER_F32, 1, in[0].shape);
+    MUSTER_TRY(muster_gemv(worker, 1, in[0], in[1], 0, products));
+    return muster_mean(worker, products, out[0]);
 }
 
 /* ---- what a loop calls ---- */
@@ -41,21 +49,25 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         call_once once;
+        muster_body body;
         bool tensors;
-    } cases[] = {{"loop", call_nothing, false}, {"empty", call_empty, false}, {"two-in-one-out", call_with_tensors, true}};
+    } cases[] = {{"loop", call_nothing, empty_body, false},
+                 {"empty", call_empty, empty_body, false},
+                 {"two-in-one-out", call_with_tensors, empty_body, true},
+                 {"mean-of-products", call_with_tensors, mean_of_products, true}};
     muster_runtime_options options;
     muster_runtime *runtime;
     muster_function *function;
-    if (argc != 3) return fprintf(stderr, "usage: muster-bench-count loop|empty|two-in-one-out CALLS\n"), 2;
+    if (argc != 3) return fprintf(stderr, "usage: muster-bench-count loop|empty|two-in-one-out|mean-of-products CALLS\n"), 2;
     muster_runtime_options_init(&options);
     options.devices = "host:1";
     check(muster_runtime_open(&options, &runtime));
-    check(muster_function_create(runtime, argv[1], empty_body, NULL, &function));
     in[0] = muster_f32(x, ROWS, COLUMNS);
     in[1] = muster_f32(y, COLUMNS);
     out[0] = muster_f32(&result);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         if (strcmp(cases[c].name, argv[1]) != 0) continue;
+        check(muster_function_create(runtime, argv[1], cases[c].body, NULL, &function));
         if (cases[c].tensors) {
             check(muster_function_input(function, "x", MUSTER_F32, 2, MUSTER_SCATTER));
             check(muster_function_input(function, "y", MUSTER_F32, 1, MUSTER_BROADCAST));

@@ -6,8 +6,9 @@
 
 #include <string.h>
 
+/* The tensors are the caller's: a copy of the three costs as much as a small product's sums. */
 typedef struct gemv_parameters {
-    muster_tensor a, x, y;
+    const muster_tensor *a, *x, *y;
     double alpha, beta;
 } gemv_parameters;
 
@@ -51,7 +52,7 @@ enum { BLOCK = 512 };
 
 static muster_status gemv_host(const void *parameters) {
     const gemv_parameters *p = parameters;
-    if (p->a.dtype == MUSTER_F32)
+    if (p->a->dtype == MUSTER_F32)
         gemv_f32(p);
     else
         gemv_f64(p);
@@ -67,18 +68,18 @@ static mst_code_kernel gemv_code[] = {{.name = "mst_gemv_threads"}, {.name = "ms
 static muster_status gemv_issue(muster_worker *worker, const void *parameters) {
     enum { SHORT = 32, MANY = 1024 };
     const gemv_parameters *p = parameters;
-    mst_gemv_parameters of_code = {.a = muster_tensor_address(p->a),
-                                   .x = muster_tensor_address(p->x),
-                                   .y = muster_tensor_address(p->y),
-                                   .n = p->a.shape[0],
-                                   .k = p->a.shape[1],
-                                   .row_stride = p->a.strides[0],
-                                   .column_stride = p->a.strides[1],
-                                   .x_stride = p->x.strides[0],
-                                   .y_stride = p->y.strides[0],
+    mst_gemv_parameters of_code = {.a = muster_tensor_address(*p->a),
+                                   .x = muster_tensor_address(*p->x),
+                                   .y = muster_tensor_address(*p->y),
+                                   .n = p->a->shape[0],
+                                   .k = p->a->shape[1],
+                                   .row_stride = p->a->strides[0],
+                                   .column_stride = p->a->strides[1],
+                                   .x_stride = p->x->strides[0],
+                                   .y_stride = p->y->strides[0],
                                    .alpha = p->alpha,
                                    .beta = p->beta,
-                                   .dtype = p->a.dtype};
+                                   .dtype = p->a->dtype};
     if (of_code.k == 0) of_code.a = of_code.x = NULL, of_code.row_stride = 0; /* they may have no memory */
     bool by_threads = of_code.k <= SHORT || (of_code.row_stride == 1 && of_code.column_stride != 1 && of_code.n >= MANY);
     return mst_op_code(worker, by_threads ? &gemv_code[BY_THREADS] : &gemv_code[BY_BLOCKS], of_code.n, &of_code, sizeof of_code);
@@ -121,6 +122,6 @@ const mst_op_row mst_operation_gemv = {
 muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(gemv_check(worker, MST_TENSORS(&a, &x, &y), NULL, __func__));
-    gemv_parameters p = {a, x, y, alpha, beta};
+    gemv_parameters p = {&a, &x, &y, alpha, beta};
     return mst_op_launch(worker, &gemv_kernel, &p, sizeof p);
 }

@@ -30,10 +30,29 @@ static inline void MST_JOIN(four_, SUFFIX)(const T *a, int64_t ld, const T *x, i
     SUM_FOUR(s0, s1, s2, s3, sums);
 }
 
+/* The same sums for rows of one to two vectors: x stays in two registers. Returns the number of
+ * rows that it has done. */
+static inline int64_t MST_JOIN(short_, SUFFIX)(const T *a, int64_t ld, const T *x, int64_t n, int64_t k, const MASK *mask,
+                                               T *restrict sums) {
+    const VECTOR zero = {0}, first = *(const UNALIGNED *)x, last = (VECTOR)((MASK) * (const UNALIGNED *)(x + k - LANES) & *mask);
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4, a += 4 * ld) {
+        const T *end = a + k - LANES;
+        VECTOR s0 = zero + *(const UNALIGNED *)a * first, s1 = zero + *(const UNALIGNED *)(a + ld) * first;
+        VECTOR s2 = zero + *(const UNALIGNED *)(a + 2 * ld) * first, s3 = zero + *(const UNALIGNED *)(a + 3 * ld) * first;
+        s0 += (VECTOR)((MASK) * (const UNALIGNED *)end & *mask) * last;
+        s1 += (VECTOR)((MASK) * (const UNALIGNED *)(end + ld) & *mask) * last;
+        s2 += (VECTOR)((MASK) * (const UNALIGNED *)(end + 2 * ld) & *mask) * last;
+        s3 += (VECTOR)((MASK) * (const UNALIGNED *)(end + 3 * ld) & *mask) * last;
+        SUM_FOUR(s0, s1, s2, s3, (sums + i));
+    }
+    return i;
+}
+
 MST_CLONES static void MST_JOIN(rows_, SUFFIX)(const T *a, int64_t ld, const T *x, int64_t n, int64_t k, T *sums) {
     MASK mask;
     for (int i = 0; i < LANES; i++) mask[i] = i >= LANES - k % LANES ? -1 : 0;
-    int64_t i = 0;
+    int64_t i = k > LANES && k < 2 * LANES ? MST_JOIN(short_, SUFFIX)(a, ld, x, n, k, &mask, sums) : 0;
     if (k >= LANES)
         for (; i + 4 <= n; i += 4) MST_JOIN(four_, SUFFIX)(a + i * ld, ld, x, k, &mask, sums + i);
     for (; i < n; i++) {
@@ -61,18 +80,21 @@ MST_CLONES static void MST_JOIN(columns_, SUFFIX)(const T *a, int64_t ld, const 
         for (int64_t i = 0; i < n; i++) sums[i] += a[j * ld + i] * x[j * stride];
 }
 
-static void MST_JOIN(finish_, SUFFIX)(const gemv_parameters *p, int64_t begin, int64_t n, const T *sums) {
-    T *y = (T *)muster_tensor_address(p->y) + begin * p->y.strides[0], alpha = (T)p->alpha, beta = (T)p->beta;
-    int64_t stride = p->y.strides[0];
-    if (p->beta == 0)
+MST_CLONES static void MST_JOIN(finish_, SUFFIX)(const gemv_parameters *p, int64_t begin, int64_t n, const T *sums) {
+    T *y = (T *)muster_tensor_address(*p->y) + begin * p->y->strides[0], alpha = (T)p->alpha, beta = (T)p->beta;
+    int64_t stride = p->y->strides[0];
+    if (p->beta == 0 && stride == 1)
+        for (int64_t i = 0; i < n; i++) y[i] = alpha * sums[i];
+    else if (p->beta == 0)
         for (int64_t i = 0; i < n; i++) y[i * stride] = alpha * sums[i];
     else
         for (int64_t i = 0; i < n; i++) y[i * stride] = alpha * sums[i] + beta * y[i * stride];
 }
 
 static void MST_JOIN(gemv_, SUFFIX)(const gemv_parameters *p) {
-    const T *a = muster_tensor_address(p->a), *x = muster_tensor_address(p->x);
-    int64_t n = p->a.shape[0], k = p->a.shape[1], row_stride = p->a.strides[0], column_stride = p->a.strides[1], stride = p->x.strides[0];
+    const T *a = muster_tensor_address(*p->a), *x = muster_tensor_address(*p->x);
+    int64_t n = p->a->shape[0], k = p->a->shape[1], row_stride = p->a->strides[0], column_stride = p->a->strides[1];
+    int64_t stride = p->x->strides[0];
     for (int64_t begin = 0; begin < n; begin += BLOCK) {
         T sums[BLOCK];
         int64_t count = n - begin < BLOCK ? n - begin : BLOCK;
