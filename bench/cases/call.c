@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 typedef struct mean_call {
+    muster_runtime *runtime;
     muster_function *function;
     muster_tensor inputs[2], outputs[1];
     float *x, *y, result;
@@ -46,11 +47,13 @@ static double expected_mean(const float *x, const float *y, int64_t n, int64_t k
     return sum / (double)n;
 }
 
-static bool describe(mean_call *call, muster_runtime *runtime, int64_t n, int64_t k) {
+static bool describe(mean_call *call, int32_t devices, int64_t n, int64_t k) {
+    call->runtime = bench_muster_open(devices);
+    if (!call->runtime) return false;
     call->inputs[0] = muster_f32(call->x, n, k);
     call->inputs[1] = muster_f32(call->y, k);
     call->outputs[0] = muster_f32(&call->result);
-    return bench_muster_ok(muster_function_create(runtime, "mean of products", mean_of_products, NULL, &call->function), "muster") &&
+    return bench_muster_ok(muster_function_create(call->runtime, "mean of products", mean_of_products, NULL, &call->function), "muster") &&
            bench_muster_ok(muster_function_input(call->function, "x", MUSTER_F32, 2, MUSTER_SCATTER), "muster") &&
            bench_muster_ok(muster_function_input(call->function, "y", MUSTER_F32, 1, MUSTER_BROADCAST), "muster") &&
            bench_muster_ok(muster_function_output(call->function, "r", MUSTER_F32, 0, MUSTER_AVG), "muster");
@@ -73,24 +76,28 @@ static void add_limits(bench_row *row, bench_pair *pair, const mean_call *call, 
 static bool call_row(bench_row *row, int64_t n, int64_t k, const bench_options *options) {
     snprintf(row->name, sizeof row->name, "call: mean(x @ y), x %lld x %lld f32", (long long)n, (long long)k);
     if (!bench_wanted(options, row->name)) return true;
-    mean_call call = {.x = make_array(n * k, 7919, 17, 16), .y = make_array(k, 31, 11, 8)};
+    mean_call call = {.x = make_array(n * k, 7919, 17, 16), .y = make_array(k, 31, 11, 8)}, alone;
     bool ok = call.x && call.y;
     if (!ok) bench_log("call: no memory for %lld x %lld numbers", (long long)n, (long long)k);
     bench_pair *pair = ok ? bench_pair_open() : NULL;
-    muster_runtime *runtime = ok ? bench_muster_open(2) : NULL;
     if (ok) {
         char rows[24], columns[24];
         snprintf(rows, sizeof rows, "%lld", (long long)n);
         snprintf(columns, sizeof columns, "%lld", (long long)k);
         call.expected = expected_mean(call.x, call.y, n, k);
         add_limits(row, pair, &call, n, k);
-        ok = runtime && describe(&call, runtime, n, k);
-        if (ok) bench_muster_add(row, "muster, 2 devices", &call, mean_block);
-        bench_add_python(row, "numpy", (const char *const[]){"call", rows, columns, NULL});
-        bench_add_python(row, "torch", (const char *const[]){"call", rows, columns, NULL});
+        alone = call;
+        ok = describe(&call, 2, n, k) && describe(&alone, 1, n, k);
+        if (ok) {
+            bench_muster_add(row, "muster, 2 devices", &call, mean_block);
+            bench_add(row, BENCH_MUSTER, "muster, 1 device", &alone, mean_block, NULL);
+        }
+        bench_add_python(row, "numpy", 2, (const char *const[]){"call", rows, columns, NULL});
+        bench_add_python(row, "torch", 2, (const char *const[]){"call", rows, columns, NULL});
         ok = bench_run(row, options) && ok;
+        if (alone.runtime) ok = bench_muster_ok(muster_runtime_close(alone.runtime), "muster") && ok;
+        if (call.runtime) ok = bench_muster_ok(muster_runtime_close(call.runtime), "muster") && ok;
     }
-    if (runtime) ok = bench_muster_ok(muster_runtime_close(runtime), "muster") && ok;
     bench_pair_close(pair);
     free(call.x);
     free(call.y);

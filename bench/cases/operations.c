@@ -1,5 +1,7 @@
-/* Every operation of the registry on one CPU core, beside a copy that moves as many bytes. */
+/* Every operation of the registry on one CPU core, beside a copy that moves as many bytes, and
+ * beside NumPy on one thread. */
 #include "muster_case.h"
+#include "process.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,6 +40,7 @@ typedef struct operation_row {
 
 #define OPERATION_ROW(name, call, ...) \
     static muster_status run_##name(muster_worker *w, const muster_tensor *t) { return call; }
+#include "operation_more.def"
 #include "operation_rows.def"
 #undef OPERATION_ROW
 #define OPERATION_ROW(operation, call, number, what, operand, value, ...) \
@@ -50,6 +53,7 @@ typedef struct operation_row {
         .expected = (value),                                              \
         .operands = {__VA_ARGS__},                                        \
     };
+#include "operation_more.def"
 #include "operation_rows.def"
 #undef OPERATION_ROW
 
@@ -59,6 +63,12 @@ static const operation_row *const operation_rows[] = {
 #undef MST_OPERATION
 };
 enum { ROWS = sizeof operation_rows / sizeof *operation_rows };
+static const operation_row *const more_rows[] = {
+#define OPERATION_ROW(operation, ...) &row_##operation,
+#include "operation_more.def"
+#undef OPERATION_ROW
+};
+enum { MORE = sizeof more_rows / sizeof *more_rows };
 
 /* ---- Muster's side ---- */
 
@@ -71,13 +81,15 @@ typedef struct operation_call {
     int64_t wrong;
 } operation_call;
 
+/* Numbers about 1, all different. */
 static muster_status make_operands(muster_worker *w, const operation_row *row, muster_tensor *t) {
     for (int32_t i = 0; i < OPERANDS; i++) {
         const operation_operand *operand = &row->operands[i];
         t[i] = muster_tensor_none();
         if (operand->dtype == MUSTER_DTYPE_NONE) continue;
         t[i] = muster_worker_scratch(w, operand->dtype, operand->ndim, operand->shape);
-        MUSTER_TRY(muster_fill(w, 1, t[i]));
+        const bool numbers = operand->dtype == MUSTER_F32 || operand->dtype == MUSTER_F64;
+        MUSTER_TRY(numbers ? muster_random_normal(w, (uint64_t)i, 0, 1, 0.25, t[i]) : muster_fill(w, 1, t[i]));
     }
     return MUSTER_OK;
 }
@@ -177,6 +189,15 @@ static bool is_unavailable(operation_call *call) {
     return call_function(call, &(bench_block){0, 1, 0}, &ns) == MUSTER_UNAVAILABLE;
 }
 
+/* NumPy is to be no faster. */
+static void add_numpy(bench_row *measured, const operation_row *row) {
+    char side[16], count[16];
+    snprintf(side, sizeof side, "%d", SIDE);
+    snprintf(count, sizeof count, "%d", LONG);
+    bench_add_python(measured, "numpy", 1, (const char *const[]){"operation", row->name, side, count, NULL});
+    bench_target_add(measured, BENCH_RATIO, "NumPy", 1);
+}
+
 static bool measure_row(const operation_row *row, muster_runtime *runtime, const bench_options *options) {
     bench_row measured = {.block = {2, 20, 0}, .round_count = 30, .items = row->counted * (row->unit == FLOP ? 1e-9 : 1e-6)};
     measured.items_name = row->unit == FLOP ? "GFLOP/s" : "MB/s";
@@ -191,6 +212,7 @@ static bool measure_row(const operation_row *row, muster_runtime *runtime, const
     copy_limit *copy = row->unit == BYTES ? copy_open(row->counted) : NULL;
     if (copy) bench_add(&measured, BENCH_LIMIT, "a copy that moves as many bytes", copy, copy_block, copy_close);
     bench_muster_add(&measured, "muster", &call, operation_block);
+    if (!options->no_peers) add_numpy(&measured, row);
     return bench_run(&measured, options);
 }
 
@@ -202,5 +224,6 @@ bool bench_operations(const bench_options *options) {
     muster_runtime *runtime = bench_muster_open(1);
     bool ok = runtime != NULL;
     for (int32_t i = 0; i < ROWS && runtime; i++) ok = measure_row(operation_rows[i], runtime, options) && ok;
+    for (int32_t i = 0; i < MORE && runtime; i++) ok = measure_row(more_rows[i], runtime, options) && ok;
     return (!runtime || bench_muster_ok(muster_runtime_close(runtime), "muster")) && ok;
 }

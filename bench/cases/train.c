@@ -67,7 +67,7 @@ static bool step_row(const bench_options *options) {
     bench_gemm *limit = pair ? bench_gemm_open(pair, BATCH, MLP_INPUTS, MLP_HIDDEN, MLP_CLASSES) : NULL;
     if (limit) bench_add(&row, BENCH_LIMIT, "the 8 matrix products alone, OpenBLAS", limit, bench_gemm_block, bench_gemm_close);
     if (ok) bench_muster_add(&row, "muster, 2 devices", &run, step_block);
-    bench_add_python(&row, "torch", (const char *const[]){"train", "784", "800", "10", "500", NULL});
+    bench_add_python(&row, "torch", 2, (const char *const[]){"train", "784", "800", "10", "500", NULL});
     bench_target_add(&row, BENCH_SPEEDUP, "PyTorch", 1.4);
     bench_target_add(&row, BENCH_SPEEDUP, "the 8 matrix products", 0.8);
     ok = bench_run(&row, options) && ok;

@@ -1,6 +1,7 @@
 """Serves timing blocks of NumPy or PyTorch over its standard input and output; process.h has the protocol.
 
 usage: peer.py numpy|torch call ROWS COLUMNS
+       peer.py numpy operation NAME SIDE LONG
        peer.py torch train INPUTS HIDDEN CLASSES BATCH
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
 """
@@ -68,6 +69,56 @@ def train_case(torch, inputs, hidden, classes, batch):
     return step, lambda loss: not 0 < loss < 10
 
 
+def operation_case(numpy, name, side, long):
+    """What NumPy has for a row of the case `operations`: matrices of side x side and vectors of `long` f32, results into memory that is there."""
+    random = numpy.random.default_rng(1)
+    one = numpy.float32(1)
+    matrix, square = (random.normal(1, 0.25, (side, side)).astype(numpy.float32) for _ in range(2))
+    x, y, z = (random.normal(1, 0.25, long).astype(numpy.float32) for _ in range(3))
+    ones, truth, row = numpy.ones(side, numpy.int32), numpy.ones(long, bool), numpy.ones(side, numpy.float32)
+    indices, half, small = numpy.zeros(side, numpy.int64), numpy.zeros(long, numpy.float16), numpy.ones((256, 256), numpy.float32)
+    product = numpy.zeros((256, 256), numpy.float32)
+
+    def one_hot():
+        square.fill(0)
+        square[numpy.arange(side), ones] = 1
+
+    steps = {
+        "argmax": lambda: numpy.argmax(matrix, axis=1, out=indices),
+        "argmin": lambda: numpy.argmin(matrix, axis=1, out=indices),
+        "binary": lambda: numpy.add(x, y, out=z),
+        "binary_scalar": lambda: numpy.multiply(x, 3 * one, out=z),
+        "clip": lambda: numpy.clip(x, -one / 2, one / 2, out=z),
+        "compare": lambda: numpy.less_equal(x, y, out=truth),
+        "copy": lambda: numpy.copyto(half, x),
+        "dot": lambda: numpy.dot(x, y),
+        "exp": lambda: numpy.exp(x, out=z),
+        "fill": lambda: z.fill(3),
+        "gemm": lambda: numpy.matmul(small, small, out=product),
+        "gemv": lambda: numpy.matmul(matrix, row, out=square[0]),
+        "log": lambda: numpy.log(x, out=z),
+        "max": lambda: x.max(),
+        "max_columns": lambda: numpy.max(matrix, axis=0, out=row),
+        "max_rows": lambda: numpy.max(matrix, axis=1, out=row),
+        "one_hot": one_hot,
+        "pow": lambda: numpy.power(x, y, out=z),
+        "random_normal": lambda: random.standard_normal(out=z, dtype=numpy.float32),
+        "random_uniform": lambda: random.random(out=z, dtype=numpy.float32),
+        "reduce": lambda: numpy.sum(matrix, axis=0, out=row),
+        "scalar_binary": lambda: numpy.subtract(3 * one, x, out=z),
+        "scatter_add": lambda: numpy.add.at(square, ones, matrix),
+        "softplus": lambda: numpy.logaddexp(x, 0 * one, out=z),
+        "sqrt": lambda: numpy.sqrt(x, out=z),
+        "take": lambda: numpy.take(matrix, ones, axis=0, out=square, mode="clip"),
+        "tanh": lambda: numpy.tanh(x, out=z),
+        "unary": lambda: numpy.exp(x, out=z),
+        "where": lambda: numpy.where(truth, x, y),
+    }
+    if name not in steps:
+        raise LookupError("function of its own for " + name)
+    return steps[name], lambda result: False
+
+
 def block(step, wrong, warm, calls, pause_ns):
     now = time.perf_counter_ns
     times = []
@@ -87,10 +138,13 @@ def block(step, wrong, warm, calls, pause_ns):
 
 def main():
     name, case = sys.argv[1:3]
-    sizes = [int(size) for size in sys.argv[3:]]
+    cases = {"call": lambda *sizes: call_case(name, library, *sizes), "train": lambda *sizes: train_case(library, *sizes),
+             "operation": lambda *sizes: operation_case(library, operation, *sizes)}
+    operation = sys.argv[3] if case == "operation" else None
+    sizes = [int(size) for size in sys.argv[4 if operation else 3:]]
     try:
         library, description = load(name)
-        step, wrong = call_case(name, library, *sizes) if case == "call" else train_case(library, *sizes)
+        step, wrong = cases[case](*sizes)
         step()
     except Exception as error:  # a missing library, or one too old for this
         say("no %s" % error)

@@ -37,26 +37,30 @@ static bool have(const bench_row *row, const char *name) {
     return false;
 }
 
-static void add_python(bench_row *row, char *interpreter, const char *library, const char *const *arguments) {
-    char path[1024], name[BENCH_NAME];
+static void add_python(bench_row *row, char *interpreter, const char *library, int32_t threads, const char *const *arguments) {
+    char path[1024], name[BENCH_NAME], omp[32], openblas[32], mkl[32];
     char *argv[12] = {interpreter, path, (char *)library};
     bench_sibling_path(path, "peer.py");
     for (int i = 0; arguments[i] && i < 8; i++) argv[3 + i] = (char *)arguments[i];
-    const char *settings[] = {"OMP_NUM_THREADS=2", "OPENBLAS_NUM_THREADS=2", "MKL_NUM_THREADS=2", "PYTHONDONTWRITEBYTECODE=1", NULL};
+    snprintf(omp, sizeof omp, "OMP_NUM_THREADS=%d", threads);
+    snprintf(openblas, sizeof openblas, "OPENBLAS_NUM_THREADS=%d", threads);
+    snprintf(mkl, sizeof mkl, "MKL_NUM_THREADS=%d", threads);
+    const char *settings[] = {omp, openblas, mkl, "PYTHONDONTWRITEBYTECODE=1", NULL};
     snprintf(name, sizeof name, "%s by %.40s", library, interpreter);
     bench_process *process = bench_process_open(name, argv, settings);
     if (!process) return;
-    snprintf(name, sizeof name, "%s, 2 threads", bench_process_description(process));
+    snprintf(name, sizeof name, "%s, %d thread%s", bench_process_description(process), threads, threads == 1 ? "" : "s");
     if (have(row, name))
         bench_process_close(process); /* the same library through another name of the interpreter */
     else
         bench_add(row, BENCH_PEER, name, process, bench_process_block, bench_process_close);
 }
 
-void bench_add_python(bench_row *row, const char *library, const char *const *arguments) {
+void bench_add_python(bench_row *row, const char *library, int32_t threads, const char *const *arguments) {
     const char *listed = getenv("MUSTER_BENCH_PYTHON");
     char *list = strdup(listed && *listed ? listed : "/usr/bin/python3:python3"), *rest = NULL;
     if (!list) return;
-    for (char *next = strtok_r(list, ":", &rest); next; next = strtok_r(NULL, ":", &rest)) add_python(row, next, library, arguments);
+    for (char *next = strtok_r(list, ":", &rest); next; next = strtok_r(NULL, ":", &rest))
+        add_python(row, next, library, threads, arguments);
     free(list);
 }

@@ -36,8 +36,8 @@ const char *bench_sibling_path(char path[1024], const char *file) __attribute__(
 
 /* Adds to the row: libgomp parallel regions with `threads` threads, active and passive; and with
  * peer.py, each library that each interpreter of MUSTER_BENCH_PYTHON (separated by colons) can
- * import, 2 threads. arguments: the case and its sizes, NULL at the end. */
+ * import, on so many threads. arguments: the case and its sizes, NULL at the end. */
 void bench_add_libgomp(bench_row *row, int32_t threads);
-void bench_add_python(bench_row *row, const char *library, const char *const *arguments);
+void bench_add_python(bench_row *row, const char *library, int32_t threads, const char *const *arguments);
 
 #endif
