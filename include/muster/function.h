@@ -202,6 +202,12 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * order of the description. An output given as muster_tensor_none() is neither computed nor
  * collected. Arrays of 0 tensors and options may be NULL. The tensors' memory must stay valid until
  * the call returns. Calls from several threads are served in order.
+ * A tensor lies in host memory, or on a device of the runtime (muster_runtime_tensor_create). The
+ * worker of that device, and those of virtual devices of the same GPU, use its rows where they are,
+ * if the tensor is contiguous and no index list selects its rows. A value that the call combines is
+ * copied to the tensor. Other devices with access to the memory copy their rows from it and to it;
+ * where there is no such access the rows pass through host memory. Tensors of host devices are used
+ * in place by all host devices. When the call returns, its outputs are complete on every device.
  * Outputs have memory of their own: an output that shares a byte with an input or with another
  * output is refused, and so is an output with several elements at one address (a stride of 0, say).
  * Views that interleave without touching are allowed, such as the even columns of a matrix as an
@@ -209,8 +215,8 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * take tens of thousands of steps are refused too. Inputs may share memory.
  * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
  * and applies no update; the runtime stays usable.
- * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, memory of a device, an output that
- * shares memory, an empty batch; the weights of an average are all 0), SHAPE_MISMATCH (dimensions,
+ * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, a tensor that was destroyed or lies on a
+ * device that the runtime does not have, an output that shares memory, an empty batch; the weights of an average are all 0), SHAPE_MISMATCH (dimensions,
  * or numbers of rows), DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the
  * size of a tensor), UNSUPPORTED (a result over no rows that has no value; what the reproducible
  * mode refuses; options of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork),
@@ -253,8 +259,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
  * serves rank 0 where the caller's thread would.
  * Arguments that muster_function_call refuses are refused here, at once. Checks that depend on
- * variables (which calls before this one may change), or on how the rows are distributed over the
- * devices, are made later; wait returns their errors and any other later failure.
+ * variables or on the memory of devices (which calls before this one may change), or on how the rows
+ * are distributed over the devices, are made later; wait returns their errors and any other later
+ * failure. muster_runtime_tensor_destroy waits for the calls before it, so that a tensor of a device
+ * may be destroyed as soon as the call has its place in the order.
  * The tensor descriptors, options and selections are copied. The memory of tensors and of index
  * lists is used until wait has returned or test has reported the end: until then it must stay valid
  * and must not be written, and outputs must not be read.

@@ -158,8 +158,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_infer_device(muster_run
  * device), from outside functions. It lives until it is destroyed or the runtime closes.
  * tensor->device is the rank, which identifies the device to kernels, copies and the operations of
  * its worker. Only that device can use tensor->data; on the host backend any thread may read and
- * write there while no call uses it. Functions take host tensors as inputs: a body finds a device
- * tensor through `user`.
+ * write there while no call uses it. Calls take such tensors as inputs and outputs
+ * (muster/function.h).
  * Errors of create, destroy and copy: INVALID_ARGUMENT (a tensor that does not belong to this
  * runtime or was destroyed), DTYPE_MISMATCH, SHAPE_MISMATCH, OVERFLOW, OUT_OF_MEMORY, BAD_STATE
  * (inside a body, after fork), and errors of the device. Each waits in the queue behind running

@@ -3,6 +3,7 @@
  * that the rank keeps. The first run with such a plan goes the general way (run.c); the calls after
  * it go the short way here. */
 #include "output_private.h"
+#include "place_private.h"
 
 /* ---- does this call look like the one before? ---- */
 
@@ -143,6 +144,7 @@ static inline __attribute__((always_inline)) muster_status call_run(muster_funct
     mst_call *call = single ? &function->single : &function->together;
     if (function->on_devices) {
         MUSTER_TRY(mst_call_reserve(call, where, false));
+        if (function->plan.placed) MUSTER_TRY(mst_places_fetch(call, where));
         mst_communicator_ready(runtime->communicator);
     }
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)

@@ -5,6 +5,7 @@
  * Shards are combined strictly in their order, element by element: no bit depends on which rank
  * computed a shard, nor on how many ranks combine. */
 #include "output_private.h"
+#include "place_private.h"
 
 #include <float.h>
 #include <math.h>
@@ -12,13 +13,14 @@
 
 enum { CHUNK = 1024 }; /* elements combined at a time if the compute dtype differs from the stored one */
 
-/* Does the body write this output straight into the caller's memory? Only on a host device, without
- * slices, and if the output is contiguous. It must also have one contributor; an output that takes
+/* Does the body write this output straight into the caller's memory? Only where the worker has it in
+ * place, as host devices have host memory, without slices, and if the output is contiguous. It must also have one contributor; an output that takes
  * the master's value is written by the first shard. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const mst_logical_shard *shard = mst_call_shard(call, worker);
-    if (!mst_device_is_host(worker->device) || plan->slices != 1 || !shard->contributes || !mst_tensor_contiguous(plan->outputs[i]))
+    if (!mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) || plan->slices != 1 || !shard->contributes ||
+        !mst_tensor_contiguous(plan->outputs[i]))
         return false;
     return call->function->outputs[i].mode == MUSTER_MASTER ? shard == call->shards : plan->contributors == 1;
 }
@@ -38,6 +40,12 @@ void mst_outputs_reset(mst_call *call, muster_worker *worker) {
 
 static void *output_address(const mst_call *call, int64_t i) { return call->function->plan.addresses[call->function->input_count + i]; }
 
+/* Of a worker that addresses the caller's memory, also where host code cannot. */
+static void *output_memory(const mst_call *call, int64_t i) {
+    const mst_place *place = mst_output_place(call, i);
+    return place ? muster_tensor_address(place->tensor) : output_address(call, i);
+}
+
 /* In a slice without rows the body writes into scratch memory: its outputs are ignored, and must
  * not overwrite the value of an earlier slice. */
 static muster_status prepare_unused(muster_worker *worker, muster_tensor like, muster_tensor *view) {
@@ -55,7 +63,7 @@ static muster_status prepare_reduced(mst_call *call, muster_worker *worker, mst_
     MST_SET(part->direct, writes_directly(call, worker, i));
     view.byte_offset = 0;
     view.device = worker->rank;
-    view.data = output_address(call, i);
+    view.data = output_memory(call, i);
     if (!part->direct) {
         MUSTER_TRY(mst_worker_store_reserve(worker, &part->value, mst_tensor_bytes(view)));
         view = muster_tensor_make(view.dtype, part->value.address, view.ndim, view.shape);
@@ -127,6 +135,10 @@ bool mst_output_goes_to_caller(const mst_call *call, const mst_logical_shard *sh
     const mst_plan *plan = &call->function->plan;
     const muster_tensor output = plan->outputs[i];
     if (!shard->contributes || !mst_tensor_contiguous(output)) return false;
+    const mst_place *place = mst_output_place(call, i);
+    if (place && (place->access[mst_call_shard_number(call, shard) / mst_call_shards_per_rank(call)] == MST_ACCESS_BY_HOST ||
+                  !mst_tensor_contiguous(place->tensor)))
+        return false;
     switch (call->function->outputs[i].mode) {
     case MUSTER_GATHER:
         return output.shape[0] == plan->count;
@@ -147,6 +159,8 @@ static muster_status copy_to_caller(mst_call *call, muster_worker *worker, int64
         MUSTER_TRY(mst_worker_convert(worker, output.dtype, part->value.address, compute, part->sum.address, muster_tensor_count(output)));
     part->direct = true;
     const void *from = summed && !cast ? part->sum.address : part->value.address;
+    if (mst_output_place(call, i))
+        return worker->device->memory->copy(worker->device, output_memory(call, i), from, mst_tensor_bytes(output));
     return worker->device->memory->copy_out(worker->device, output_address(call, i), from, mst_tensor_bytes(output));
 }
 
@@ -223,7 +237,7 @@ static void combine_range(const mst_call *call, int64_t i, void *result, int64_t
 static bool is_parallel(const mst_call *call, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     return plan->parallel && call->function->outputs[i].mode < MUSTER_GATHER && mst_wanted(plan, i) &&
-           mst_tensor_contiguous(plan->outputs[i]);
+           mst_tensor_contiguous(plan->outputs[i]) && !mst_output_place(call, i);
 }
 
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
@@ -274,13 +288,15 @@ static __attribute__((noinline)) muster_status collect_reduced(mst_call *call, i
     const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
     if (__builtin_expect(!(total > 0 && total <= DBL_MAX), 0)) return refuse_weights(function, where, i, total);
     if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
+    const bool placed = mst_output_place(call, i);
+    if (placed) MUSTER_TRY(mst_place_reserve(call, i, where));
     muster_tensor target = function->plan.outputs[i];
     target.data = output_address(call, i);
     target.byte_offset = 0;
     const int64_t count = muster_tensor_count(target);
     if (mst_tensor_contiguous(target)) {
         combine_range(call, i, target.data, 0, count, total);
-        return MUSTER_OK;
+        return placed ? mst_place_deliver(call, i, 0, muster_tensor_rows(target), where) : MUSTER_OK;
     }
     MUSTER_TRY(mst_host_store_reserve(&function->results[i], mst_tensor_bytes(target), where));
     combine_range(call, i, function->results[i].address, 0, count, total);

@@ -1,6 +1,6 @@
 /* Creates and destroys functions, and seals them: sealing allocates the arrays for calls when the
  * description is complete. */
-#include "call_private.h"
+#include "place_private.h"
 
 #include <string.h>
 
@@ -99,6 +99,7 @@ static void unseal(muster_function *function) {
     mst_free(function->plan.outputs);
     mst_free(function->plan.addresses);
     mst_free(function->plan.spans);
+    mst_places_free(function);
     mst_free(function->named);
     mst_free(function->results);
     function->ranks = NULL;

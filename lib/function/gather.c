@@ -2,6 +2,8 @@
  * If a body sets its own number of rows, each shard keeps its rows, and the caller's thread copies
  * them one after the other. */
 #include "output_private.h"
+#include "place_private.h"
+#include "tensors_impl.h"
 
 #include <string.h>
 
@@ -11,6 +13,12 @@ static muster_tensor target_of(const mst_call *call, int64_t i) {
     target.data = function->plan.addresses[function->input_count + i];
     target.byte_offset = 0;
     return target;
+}
+
+/* The same for a worker that addresses the caller's memory, also where host code cannot. */
+static muster_tensor place_of(const mst_call *call, int64_t i) {
+    const mst_place *place = mst_output_place(call, i);
+    return place ? place->tensor : target_of(call, i);
 }
 
 static muster_tensor with_rows(muster_tensor like, void *address, int64_t rows, int32_t rank) {
@@ -24,7 +32,7 @@ static muster_tensor with_rows(muster_tensor like, void *address, int64_t rows, 
 
 static bool fits_in_place(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
-    return mst_device_is_host(worker->device) && plan->outputs[i].shape[0] == plan->count;
+    return mst_used_in_place(mst_output_place(call, i), worker->device, worker->rank) && plan->outputs[i].shape[0] == plan->count;
 }
 
 /* Makes room for `rows` more rows in part->value and keeps the rows that it has. */
@@ -62,7 +70,7 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
     part->pending = end - begin;
     if (!in_place) return gather_append(call, worker, i, end - begin, &rank->out[i]);
     part->direct = true;
-    rank->out[i] = muster_tensor_slice(target_of(call, i), shard->first_row + begin, shard->first_row + end);
+    rank->out[i] = muster_tensor_slice(place_of(call, i), shard->first_row + begin, shard->first_row + end);
     rank->out[i].device = worker->rank;
     return MUSTER_OK;
 }
@@ -76,8 +84,12 @@ static muster_status leave_place(mst_call *call, muster_worker *worker, int64_t 
     part->direct = false;
     part->rows = 0;
     MUSTER_TRY(gather_append(call, worker, i, rows, &moved));
-    if (rows) mst_tensor_pack(moved.data, muster_tensor_slice(target_of(call, i), shard->first_row, shard->first_row + rows));
     part->rows = rows;
+    if (!rows) return MUSTER_OK;
+    const muster_tensor written = muster_tensor_slice(place_of(call, i), shard->first_row, shard->first_row + rows);
+    if (!mst_device_is_host(worker->device))
+        return worker->device->memory->copy(worker->device, moved.data, muster_tensor_address(written), mst_tensor_bytes(written));
+    mst_tensor_pack(moved.data, written);
     return MUSTER_OK;
 }
 
@@ -121,8 +133,9 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
     const int64_t bytes = part->rows * mst_row_bytes(target);
     void *to = part->host.address;
     if (part->rows == shard->rows && mst_output_goes_to_caller(call, shard, i)) {
-        to = muster_tensor_address(muster_tensor_slice(target, shard->first_row, shard->first_row + part->rows));
+        to = muster_tensor_address(muster_tensor_slice(place_of(call, i), shard->first_row, shard->first_row + part->rows));
         part->direct = true;
+        if (mst_output_place(call, i)) return worker->device->memory->copy(worker->device, to, part->value.address, bytes);
     } else if (bytes > part->host.capacity) {
         MUSTER_TRY(mst_host_store_reserve(&part->overflow, bytes, "muster_function_call: gathered output"));
         to = part->overflow.address;
@@ -136,9 +149,17 @@ static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
     return shard->contributes ? shard->parts[i].rows : 0;
 }
 
+static muster_status gather_read_back(const mst_call *call, muster_tensor rows, void *to, const char *where) {
+    if (rows.device == MUSTER_DEVICE_HOST) {
+        mst_tensor_pack(to, rows);
+        return MUSTER_OK;
+    }
+    return mst_runtime_copy_placed(call->function->object.runtime, rows, muster_tensor_make(rows.dtype, to, rows.ndim, rows.shape), where);
+}
+
 /* Rows that are in the caller's memory, but at the wrong place, move to part->overflow before
  * other rows overwrite them. */
-static muster_status gather_move_displaced(mst_call *call, muster_tensor target, int64_t i) {
+static muster_status gather_move_displaced(mst_call *call, muster_tensor target, int64_t i, const char *where) {
     int64_t at = 0;
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_logical_shard *shard = &call->shards[s];
@@ -146,7 +167,8 @@ static muster_status gather_move_displaced(mst_call *call, muster_tensor target,
         const int64_t rows = contributed_rows(call, s, i);
         if (rows && part->direct && at != shard->first_row) {
             MUSTER_TRY(mst_host_store_reserve(&part->overflow, rows * mst_row_bytes(target), "muster_function_call: gathered output"));
-            mst_tensor_pack(part->overflow.address, muster_tensor_slice(target, shard->first_row, shard->first_row + rows));
+            MUSTER_TRY(gather_read_back(call, muster_tensor_slice(target, shard->first_row, shard->first_row + rows),
+                                        part->overflow.address, where));
             part->visible = part->overflow.address;
             part->direct = false;
         }
@@ -155,20 +177,32 @@ static muster_status gather_move_displaced(mst_call *call, muster_tensor target,
     return MUSTER_OK;
 }
 
+static bool gather_all_direct(const mst_call *call, int64_t i) {
+    for (int32_t s = 0; s < call->shard_count; s++)
+        if (contributed_rows(call, s, i) && !call->shards[s].parts[i].direct) return false;
+    return true;
+}
+
 muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
     const muster_function *function = call->function;
-    const muster_tensor target = target_of(call, i);
+    const bool placed = mst_output_place(call, i);
+    muster_tensor target = place_of(call, i);
     int64_t total = 0, at = 0;
     for (int32_t s = 0; s < call->shard_count; s++) total += contributed_rows(call, s, i);
     if (total != target.shape[0])
         return mst_error(MUSTER_SHAPE_MISMATCH,
                          "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
                          function->outputs[i].name, mst_function_name(function), (long long)target.shape[0], (long long)total);
-    MUSTER_TRY(gather_move_displaced(call, target, i));
+    MUSTER_TRY(gather_move_displaced(call, target, i, where));
+    if (placed && !gather_all_direct(call, i)) MUSTER_TRY(mst_place_reserve(call, i, where));
+    target = target_of(call, i);
     for (int32_t s = 0; s < call->shard_count; s++) {
         const mst_part *part = &call->shards[s].parts[i];
         const int64_t rows = contributed_rows(call, s, i);
-        if (rows && !part->direct) mst_tensor_unpack(muster_tensor_slice(target, at, at + rows), part->visible);
+        if (rows && !part->direct) {
+            mst_tensor_unpack(muster_tensor_slice(target, at, at + rows), part->visible);
+            if (placed) MUSTER_TRY(mst_place_deliver(call, i, at, at + rows, where));
+        }
         at += rows;
     }
     return MUSTER_OK;

@@ -2,6 +2,7 @@
  * before any worker starts. */
 #include "call_private.h"
 #include "options_impl.h"
+#include "place_private.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -23,10 +24,11 @@ static muster_status plan_check_tensor(const muster_function *function, const ms
     if (tensor.ndim != port->ndim)
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %d dimensions, received %d", where, what, (int)port->ndim,
                          (int)tensor.ndim);
-    if (tensor.device != MUSTER_DEVICE_HOST)
+    const int32_t size = function->object.runtime->size;
+    if (tensor.device != MUSTER_DEVICE_HOST && (tensor.device < 0 || tensor.device >= size))
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: %s: expected host memory, received memory of device %d, which muster_runtime_tensor_copy copies to the host",
-                         where, what, (int)tensor.device);
+                         "%s: %s: expected memory of the host or of a device from 0 to %d, received memory of device %d", where, what,
+                         (int)size - 1, (int)tensor.device);
     return MUSTER_OK;
 }
 
@@ -210,19 +212,28 @@ static bool plan_is_repeatable(const mst_call *call, const muster_call_options *
            !call->shards_each && !plan->parallel;
 }
 
+/* The address is set after the span, which is the caller's. */
+static muster_status plan_keep_tensor(muster_function *function, const char *where, int64_t index, muster_tensor *planned) {
+    mst_plan *plan = &function->plan;
+    plan->spans[index] = mst_tensor_span(planned);
+    if (planned->dtype != MUSTER_DTYPE_NONE && planned->device != MUSTER_DEVICE_HOST)
+        MUSTER_TRY(mst_place_check(function, where, index, planned));
+    plan->addresses[index] = muster_tensor_address(*planned);
+    return MUSTER_OK;
+}
+
 /* Keeps the tensors of a call that has been checked. */
 static muster_status plan_keep_tensors(muster_function *function, const mst_arguments *arguments) {
     mst_plan *plan = &function->plan;
     const int64_t inputs = function->input_count;
+    mst_places_reset(plan);
     for (int64_t i = 0; i < inputs; i++) {
         plan->inputs[i] = arguments->inputs[i];
-        plan->spans[i] = mst_tensor_span(&plan->inputs[i]);
-        plan->addresses[i] = muster_tensor_address(plan->inputs[i]);
+        MUSTER_TRY(plan_keep_tensor(function, arguments->where, i, &plan->inputs[i]));
     }
     for (int64_t i = 0; i < function->output_count; i++) {
         plan->outputs[i] = is_unwanted(arguments->outputs[i]) ? muster_tensor_none() : arguments->outputs[i];
-        plan->spans[inputs + i] = mst_tensor_span(&plan->outputs[i]);
-        plan->addresses[inputs + i] = muster_tensor_address(plan->outputs[i]);
+        MUSTER_TRY(plan_keep_tensor(function, arguments->where, inputs + i, &plan->outputs[i]));
     }
     return mst_call_check_aliases(function, arguments->where, arguments->inputs, arguments->outputs, plan->spans);
 }
@@ -252,8 +263,9 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     plan->parallel &= call->size > 1 && plan->contributors > 1;
     plan->repeatable = plan_is_repeatable(call, options);
     plan->number++;
-    /* An index list may change behind the same pointer, and variables change between calls. */
-    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST;
+    /* An index list may change behind the same pointer, and variables change between calls. A tensor
+     * of a device may be destroyed, and another one get its memory. */
+    plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device;
     plan->warn_after_ns = options->warn_after_ns;
     plan->fail_after_ns = options->fail_after_ns;
     return MUSTER_OK;

@@ -15,6 +15,8 @@ typedef struct mst_arguments {
     bool single;
 } mst_arguments;
 
+typedef struct mst_place mst_place; /* place_private.h */
+
 typedef struct mst_plan {
     bool valid; /* the next call may use it */
     bool single;
@@ -26,6 +28,9 @@ typedef struct mst_plan {
     muster_tensor *inputs, *outputs; /* as passed by the caller; a comparison with the next call ignores their data pointers */
     void **addresses;                /* [inputs + outputs] the addresses in this call */
     mst_span *spans;                 /* [inputs + outputs] the bytes of each tensor, from its address on */
+    bool on_device;                  /* some tensor is not host memory: the next call is planned anew */
+    bool placed;                     /* some tensor is in memory that host code cannot read, and `places` says where */
+    mst_place *places;               /* [inputs + outputs]; NULL until the first such call */
     muster_selection batch;
     const muster_selection *replica_batch;
     int32_t replica_batch_count;

@@ -2,6 +2,7 @@
  * drivers may wait for everything that runs on any device before they allocate, so they must not be
  * asked while collectives run. Stores only grow, so a repeated call finds all its memory. */
 #include "output_private.h"
+#include "place_private.h"
 
 /* ---- host memory that a device copies from and to without staging ---- */
 
@@ -55,6 +56,10 @@ static muster_status reserve_input(const demand *d, int64_t i) {
     const int64_t bytes = broadcast ? mst_tensor_bytes(source) : mst_row_bytes(source) * d->chunk_rows;
     if (!mst_device_is_host(d->device) && function->inputs[i].host)
         return mst_locked_store_reserve(d->device, &d->rank->pinned_bounce[MST_CHUNKS * i], bytes, d->where);
+    const mst_place *place = mst_input_place(d->call, i);
+    if (place && place->access[d->number] == MST_ACCESS_IN_PLACE && !listed) return MUSTER_OK;
+    if (place && place->access[d->number] != MST_ACCESS_BY_HOST)
+        return mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i], bytes);
     for (int64_t p = 0; p < (d->overlapped && !broadcast ? MST_CHUNKS : 1); p++) {
         MUSTER_TRY(mst_device_store_reserve(d->device, &d->rank->staged[MST_CHUNKS * i + p], bytes));
         if (!mst_device_is_host(d->device) && (listed || !mst_tensor_contiguous(source)))
@@ -70,7 +75,8 @@ static muster_status reserve_reduced(const demand *d, const mst_logical_shard *s
     const int64_t bytes = mst_tensor_bytes(output),
                   sum_bytes = muster_tensor_count(output) * muster_dtype_size(mst_dtype_compute(output.dtype));
     mst_part *part = &shard->parts[i];
-    if (mst_device_is_host(d->device) && !summed && function->plan.slices == 1 && mst_output_goes_to_caller(d->call, shard, i))
+    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && !summed && function->plan.slices == 1 &&
+        mst_output_goes_to_caller(d->call, shard, i))
         return MUSTER_OK;
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (summed) MUSTER_TRY(mst_device_store_reserve(d->device, &part->sum, sum_bytes));
@@ -84,7 +90,8 @@ static muster_status reserve_gathered(const demand *d, const mst_logical_shard *
     mst_part *part = &shard->parts[i];
     if (shard->rows > output.shape[0]) return MUSTER_OK;
     const int64_t bytes = shard->rows * mst_row_bytes(output);
-    if (mst_device_is_host(d->device) && output.shape[0] == d->call->function->plan.count) return MUSTER_OK; /* rows in their places */
+    if (mst_used_in_place(mst_output_place(d->call, i), d->device, d->number) && output.shape[0] == d->call->function->plan.count)
+        return MUSTER_OK; /* rows in their places */
     MUSTER_TRY(mst_device_store_reserve(d->device, &part->value, bytes));
     if (mst_device_is_host(d->device)) return MUSTER_OK;
     return mst_output_goes_to_caller(d->call, shard, i) ? MUSTER_OK : mst_locked_store_reserve(d->device, &part->host, bytes, d->where);

@@ -3,6 +3,7 @@
  * for copies, it copies the rows of one slice while it computes the slice before. */
 #include "call_private.h"
 #include "ops_impl.h"
+#include "place_private.h"
 
 #include <string.h>
 #include <time.h>
@@ -118,11 +119,18 @@ static muster_tensor stage_source(const mst_plan *plan, int64_t input) {
     muster_tensor source = plan->inputs[input];
     source.data = plan->addresses[input];
     source.byte_offset = 0;
+    source.device = MUSTER_DEVICE_HOST;
     return source;
 }
 
 static const muster_selection *stage_selection(const muster_function *function, int64_t input) {
     return function->inputs[input].mode == MUSTER_SCATTER ? &function->plan.batch : &all_rows;
+}
+
+/* Of an input in the memory of a device: this worker needs no copy in host memory. */
+static inline bool addresses_memory(const mst_call *call, const muster_worker *worker, int64_t input) {
+    const mst_place *place = mst_input_place(call, input);
+    return place && place->access[worker->rank] != MST_ACCESS_BY_HOST;
 }
 
 /* Issues the copies of rows [begin, end) of the shard, as the rank's next chunk, after the work
@@ -134,7 +142,7 @@ static muster_status stage_load_chunk(mst_call *call, muster_worker *worker, int
     const int64_t chunk = rank->chunks++, first = rank->shard->first_row;
     if (chunk >= MST_CHUNKS) MUSTER_TRY(mst_device_event_wait(device, MST_QUEUE_COPY, rank->used[chunk % MST_CHUNKS]));
     for (int64_t i = 0; i < function->input_count; i++) {
-        if (function->inputs[i].mode == MUSTER_BROADCAST || function->inputs[i].host) continue;
+        if (function->inputs[i].mode == MUSTER_BROADCAST || function->inputs[i].host || addresses_memory(call, worker, i)) continue;
         const load l = {worker, rank, i, chunk};
         MUSTER_TRY(load_rows(&l, stage_source(&function->plan, i), stage_selection(function, i), first + begin, first + end));
     }
@@ -288,11 +296,16 @@ muster_status mst_stage(mst_call *call, muster_worker *worker, int64_t slice, in
     const bool overlapped = function->plan.overlapped && mst_stage_overlaps(call, worker->device);
     if (overlapped) MUSTER_TRY(stage_next_chunk(call, worker, slice, begin, end));
     for (int64_t i = 0; i < function->input_count; i++) {
+        const bool broadcast = function->inputs[i].mode == MUSTER_BROADCAST;
+        const int64_t first = rank->shard->first_row;
+        if (broadcast && rank->broadcast_staged && !function->inputs[i].host) continue;
         if (function->inputs[i].host)
-            MUSTER_TRY(stage_on_host(call, worker, i, rank->shard->first_row + begin, rank->shard->first_row + end));
-        else if (function->inputs[i].mode != MUSTER_BROADCAST)
-            MUSTER_TRY(stage_rows(call, worker, i, overlapped, rank->shard->first_row + begin, rank->shard->first_row + end));
-        else if (!rank->broadcast_staged)
+            MUSTER_TRY(stage_on_host(call, worker, i, first + begin, first + end));
+        else if (addresses_memory(call, worker, i))
+            MUSTER_TRY(mst_place_stage(call, worker, i, stage_selection(function, i), first + begin, first + end));
+        else if (!broadcast)
+            MUSTER_TRY(stage_rows(call, worker, i, overlapped, first + begin, first + end));
+        else
             MUSTER_TRY(stage_broadcast(worker, rank, i, stage_source(&function->plan, i)));
     }
     rank->broadcast_staged = true;

@@ -47,7 +47,7 @@ static muster_status copy_by(muster_runtime *runtime, int32_t rank, muster_tenso
     return mst_runtime_run_on(runtime, (mst_on_device){rank, copy_on_device, &copy});
 }
 
-static muster_status ask_peer_access(const muster_runtime *runtime, int32_t rank, int32_t other, bool *peer_access) {
+muster_status mst_runtime_peer_access(const muster_runtime *runtime, int32_t rank, int32_t other, bool *peer_access) {
     mst_device *device = runtime->devices[rank];
     *peer_access = rank == other;
     if (*peer_access || device->table != runtime->devices[other]->table || !device->code) return MUSTER_OK;
@@ -195,13 +195,12 @@ static bool same_elements(muster_tensor a, muster_tensor b) {
     return same;
 }
 
-static muster_status copy(muster_runtime *runtime, muster_tensor from, muster_tensor to, const char *where) {
-    MUSTER_TRY(check(runtime, from, to, where));
+muster_status mst_runtime_copy_placed(muster_runtime *runtime, muster_tensor from, muster_tensor to, const char *where) {
     if (muster_tensor_count(to) == 0 || same_elements(from, to)) return MUSTER_OK;
     const int32_t source = copying_rank(runtime, from), target = copying_rank(runtime, to);
     if (source >= 0 && target >= 0) {
         bool peer_access;
-        MUSTER_TRY(ask_peer_access(runtime, target, source, &peer_access));
+        MUSTER_TRY(mst_runtime_peer_access(runtime, target, source, &peer_access));
         if (peer_access) return copy_by(runtime, target, from, to);
     }
     return pass_all(&(copying){.runtime = runtime, .where = where}, from, to);
@@ -211,7 +210,8 @@ muster_status muster_runtime_tensor_copy(muster_runtime *runtime, muster_tensor 
     static const char where[] = "muster_runtime_tensor_copy";
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    const muster_status status = copy(runtime, from, to, where);
+    muster_status status = check(runtime, from, to, where);
+    if (status == MUSTER_OK) status = mst_runtime_copy_placed(runtime, from, to, where);
     mst_pool_leave(runtime->pool);
     return status;
 }

@@ -18,6 +18,19 @@ static muster_status triple_on_gpu(muster_worker *w, const muster_tensor *in, mu
     return muster_scale_add(w, 3, in[0], 0, out[0]);
 }
 
+static void docs_device_tensor(muster_runtime *rt, muster_function *f, muster_tensor x,
+                               float *result) {
+    const muster_tensor y = muster_f32(result, N);
+    /* snippet: device_tensor */
+    muster_tensor kept; /* in the memory of device 0, between calls */
+    check(muster_runtime_tensor_create(rt, "0", MUSTER_F32, 1, x.shape, &kept));
+    check(muster_function_call(f, &x, 1, &kept, 1, NULL)); /* kept = 3 x */
+    check(muster_function_call(f, &kept, 1, &y, 1, NULL)); /* y = 3 kept */
+    check(muster_runtime_tensor_destroy(rt, kept));
+    /* end of snippet */
+    for (int i = 0; i < N; i++) EXPECT(result[i] == (float)(9 * i));
+}
+
 int main(void) {
     float x[N], y[N];
     for (int i = 0; i < N; i++) x[i] = (float)i;
@@ -32,6 +45,7 @@ int main(void) {
     const muster_tensor from = muster_f32(x, N), to = muster_f32(y, N);
     check(muster_function_call(f, &from, 1, &to, 1, NULL));
     for (int i = 0; i < N; i++) EXPECT(y[i] == 3 * x[i]);
+    docs_device_tensor(rt, f, from, y);
     check(muster_runtime_close(rt));
     return 0;
 }

@@ -68,7 +68,8 @@ REFUSAL(null_data, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_f32(NU
 REFUSAL(negative_size, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_f32(t.x, -4, 2))
 REFUSAL(overflowing_size, MUSTER_OVERFLOW, "input 'x'", t.in[0] = muster_f32(t.x, INT64_MAX / 2, 3))
 REFUSAL(no_input_tensor, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_tensor_none())
-REFUSAL(device_memory_of_another_rank, MUSTER_INVALID_ARGUMENT, "expected host memory, received memory of device 1", t.in[0].device = 1)
+REFUSAL(host_memory_as_that_of_a_device, MUSTER_INVALID_ARGUMENT, "input 'x' of function 'f': expected memory of a tensor that",
+        t.in[0].device = 1)
 REFUSAL(zero_slices, MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1", t.options.slices = -1)
 REFUSAL(index_out_of_range, MUSTER_OUT_OF_RANGE, "4",
         t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = too_large, .index_count = 2})
@@ -243,7 +244,7 @@ int main(void) {
         cmocka_unit_test(negative_size),
         cmocka_unit_test(overflowing_size),
         cmocka_unit_test(no_input_tensor),
-        cmocka_unit_test(device_memory_of_another_rank),
+        cmocka_unit_test(host_memory_as_that_of_a_device),
         cmocka_unit_test(zero_slices),
         cmocka_unit_test(index_out_of_range),
         cmocka_unit_test(negative_index),
