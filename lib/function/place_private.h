@@ -1,7 +1,7 @@
 /* Inputs and outputs of a call that lie in the memory of a device, where host code cannot read. A
- * worker that can address the memory uses it directly. The others get the rows through the host copy,
- * which is host memory with a place for all rows of the tensor. (Tensors of host devices need none of this: every
- * worker treats them as the caller's own memory.) */
+ * worker that can address the memory uses it directly. The others get the rows through the host
+ * copy, which is host memory with a place for all rows of the tensor. Tensors of host devices need
+ * none of this: every worker treats them as the caller's own memory. */
 #ifndef MST_PLACE_PRIVATE_H
 #define MST_PLACE_PRIVATE_H
 
