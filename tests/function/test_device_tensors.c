@@ -68,8 +68,8 @@ static muster_runtime *open_devices(const char *devices) {
     return runtime;
 }
 
-/* The tensor itself for rank -1, else a copy of it on the device of that rank. `wide`: the copy is a
- * view of every column but the last ones of wider rows, as the tensor is. */
+/* The tensor itself for rank -1, else a copy of it on the device of that rank. `wide`: the copy is
+ * a view of every column but the last ones of wider rows, as the tensor is. */
 static muster_tensor placed(world *t, muster_tensor tensor, int rank, bool wide) {
     muster_tensor made;
     int64_t shape[] = {tensor.shape[0], tensor.shape[1]};
@@ -330,6 +330,38 @@ static void calls_of_every_kind_take_them(void **state) {
     }
 }
 
+/* out: the sum of x and of b, which the code of the body reads. */
+static muster_status read_on_host(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    float sum = 0;
+    (void)user;
+    for (int64_t r = 0; r < in[0].shape[0]; r++)
+        for (int c = 0; c < COLUMNS; c++) sum += ((const float *)muster_tensor_address(in[0]))[r * in[0].strides[0] + c];
+    for (int c = 0; c < COLUMNS; c++) sum += ((const float *)muster_tensor_address(in[1]))[c];
+    if (in[0].device != MUSTER_DEVICE_HOST || in[1].device != MUSTER_DEVICE_HOST) sum = -1;
+    return muster_fill(w, sum, out[0]);
+}
+
+static void inputs_for_host_code_come_from_devices(void **state) {
+    (void)state;
+    for_each_backend(backend) for (int rank = 0; rank < SIZE; rank++) {
+        world t;
+        muster_function *f;
+        float y = 0, expected = 0;
+        describe(&t, open_devices(strcmp(backend, "host") == 0 ? "host:3" : "discrete:3"));
+        assert_ok(muster_function_create(t.runtime, "read", read_on_host, NULL, &f));
+        assert_ok(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER | MUSTER_INPUT_HOST));
+        assert_ok(muster_function_input(f, "b", MUSTER_F32, 1, MUSTER_BROADCAST | MUSTER_INPUT_HOST));
+        assert_ok(muster_function_output(f, "y", MUSTER_F32, 0, MUSTER_SUM));
+        const muster_tensor in[] = {placed(&t, muster_f32(t.x, ROWS, COLUMNS), rank, false),
+                                    placed(&t, muster_f32(t.b, COLUMNS), rank, false)};
+        assert_ok(muster_function_call(f, in, 2, (muster_tensor[]){muster_f32(&y)}, 1, NULL));
+        for (int i = 0; i < ROWS * COLUMNS; i++) expected += t.x[i];
+        for (int c = 0; c < COLUMNS; c++) expected += SIZE * t.b[c];
+        assert_float_equal(y, expected, 0);
+        fixture_close(t.runtime);
+    }
+}
+
 /* Destroying takes its turn behind the call that uses the tensor. */
 static void a_tensor_that_is_destroyed_lives_until_the_calls_before_have_ended(void **state) {
     (void)state;
@@ -394,6 +426,7 @@ int main(void) {
         cmocka_unit_test(rows_that_lie_where_they_are_used_are_not_copied),
         cmocka_unit_test(bodies_that_set_their_rows_write_to_devices),
         cmocka_unit_test(calls_of_every_kind_take_them),
+        cmocka_unit_test(inputs_for_host_code_come_from_devices),
         cmocka_unit_test(a_tensor_that_is_destroyed_lives_until_the_calls_before_have_ended),
         cmocka_unit_test(what_is_refused_is_named),
     };
