@@ -9,6 +9,7 @@
 #ifndef MUSTER_FUNCTION_H
 #define MUSTER_FUNCTION_H
 
+#include "muster/buffer.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
 #include "muster/tensor.h"
@@ -143,6 +144,15 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_describe(muster_functi
  * body. */
 MUSTER_API int32_t muster_function_port_count(const muster_function *function);
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_port(const muster_function *function, int32_t index, muster_port *port);
+
+/* Creates one buffer (muster/buffer.h) for each input: empty, with the input's dtype and ndim. They
+ * are registered (muster_runtime_register_buffer), so that GPUs copy from them directly, also after
+ * they have grown. buffers[count] are in the order of the description, and count is the number of
+ * inputs. muster_buffer_tensor gives the tensor for a call. They belong to the caller. After an error
+ * there are none, and the entries are NULL or unchanged. Errors: INVALID_ARGUMENT (another count, an
+ * oversize outside [1, 2]), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork). Threads: owner. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_buffers(muster_function *function, double oversize, muster_buffer **buffers,
+                                                                  int32_t count);
 
 /* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
  * rows, as is necessary for bodies with collectives, since every worker must enter these. The

@@ -4,6 +4,7 @@
 #ifndef MUSTER_RUNTIME_H
 #define MUSTER_RUNTIME_H
 
+#include "muster/buffer.h"
 #include "muster/tensor.h"
 
 #ifdef __cplusplus
@@ -133,6 +134,16 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register_memory(muster_
  * Errors: INVALID_ARGUMENT (NULL runtime, unknown address), BAD_STATE (inside a body, after fork).
  * Threads: any. */
 MUSTER_API muster_status muster_runtime_unregister_memory(muster_runtime *runtime, void *address);
+/* Registers the storage of a buffer, and from then on all storage that the buffer takes: when it
+ * grows, the new storage is registered before the old one is given up. A change that needs other
+ * storage, and muster_buffer_free_memory and _destroy, then wait for the calls before them, and
+ * have the errors of muster_runtime_register_memory; after an error the buffer is unchanged. Inside
+ * a body a registered buffer cannot grow (BAD_STATE), and what is freed there stays until the
+ * runtime closes. The buffer may live longer than the runtime. unregister_buffer ends this, as does
+ * muster_buffer_destroy. Errors: as register_memory; INVALID_ARGUMENT (a buffer that is registered
+ * already; one that is not registered in this runtime). Threads: the buffer's owner. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register_buffer(muster_runtime *runtime, muster_buffer *buffer);
+MUSTER_API muster_status muster_runtime_unregister_buffer(muster_runtime *runtime, muster_buffer *buffer);
 
 /* Gives a device one more name. Every device is already known by its rank in decimal ("0"), and by
  * its muster_runtime_device description unless another device has the same one (as workers that

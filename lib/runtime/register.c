@@ -31,8 +31,8 @@ static muster_status lock(muster_runtime *runtime, void *address, int64_t bytes)
     return MUSTER_OK;
 }
 
-static muster_status add(muster_runtime *runtime, char *address, int64_t bytes) {
-    static const char where[] = "muster_runtime_register_memory";
+muster_status mst_runtime_register(muster_runtime *runtime, void *memory, int64_t bytes, const char *where) {
+    char *address = memory;
     for (int64_t i = 0; i < runtime->registered_count; i++) {
         const mst_registered *other = &runtime->registered[i];
         if (address + bytes <= other->address || other->address + other->bytes <= address) continue;
@@ -55,31 +55,31 @@ muster_status muster_runtime_register_memory(muster_runtime *runtime, void *addr
     if (bytes < 1 || (uintptr_t)bytes > UINTPTR_MAX - (uintptr_t)address)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected the size of the memory, received %lld", where, (long long)bytes);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    const muster_status status = add(runtime, address, bytes);
+    const muster_status status = mst_runtime_register(runtime, address, bytes, where);
     mst_pool_leave(runtime->pool);
     return status;
 }
 
-static muster_status forget(muster_runtime *runtime, void *address) {
+bool mst_runtime_unregister(muster_runtime *runtime, void *address) {
     for (int64_t i = 0; i < runtime->registered_count; i++) {
         if (runtime->registered[i].address != address) continue;
         unlock(runtime, address, runtime->size);
         memmove(runtime->registered + i, runtime->registered + i + 1,
                 (size_t)(runtime->registered_count - i - 1) * sizeof *runtime->registered);
         runtime->registered_count--;
-        return MUSTER_OK;
+        return true;
     }
-    return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_unregister_memory: address: expected one that is registered, received %p",
-                     address);
+    return false;
 }
 
 muster_status muster_runtime_unregister_memory(muster_runtime *runtime, void *address) {
     static const char where[] = "muster_runtime_unregister_memory";
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
-    const muster_status status = forget(runtime, address);
+    const bool found = mst_runtime_unregister(runtime, address);
     mst_pool_leave(runtime->pool);
-    return status;
+    if (found) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected one that is registered, received %p", where, address);
 }
 
 void mst_runtime_unregister_all(muster_runtime *runtime) {

@@ -278,6 +278,7 @@ static void dismantle(muster_runtime *runtime) {
     if (runtime->pool) mst_pool_destroy(runtime->pool);
     mst_runtime_names_free(runtime);
     mst_runtime_unregister_all(runtime);
+    mst_runtime_release_buffers(runtime);
     mst_runtime_release_tensors(runtime);
     mst_runtime_names_close(runtime);
     mst_free(runtime->unused_hardware);

@@ -61,6 +61,9 @@ struct muster_runtime {
     /* register.c: host memory of the program that devices copy without staging */
     struct mst_registered *registered;
     int64_t registered_count, registered_capacity;
+    /* buffers.c */
+    struct mst_kept_buffer *buffers;
+    struct mst_orphan *_Atomic orphans;
     /* trace.c */
     bool nvtx;
     int64_t recorder_events;
@@ -114,6 +117,13 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options);
 
 /* register.c: unpins all memory that is still registered. Call it before the devices close. */
 void mst_runtime_unregister_all(muster_runtime *runtime);
+/* The same as muster_runtime_register_memory and _unregister_memory, between mst_pool_enter and
+ * mst_pool_leave. false: the address is not registered. */
+muster_status mst_runtime_register(muster_runtime *runtime, void *memory, int64_t bytes, const char *where);
+bool mst_runtime_unregister(muster_runtime *runtime, void *address);
+/* buffers.c, at close, after mst_runtime_unregister_all. Registered buffers go on without the
+ * runtime. */
+void mst_runtime_release_buffers(muster_runtime *runtime);
 
 /* names.c. The names of devices; open comes before any name is given. */
 enum { MST_DEVICE_TEXT = 200 };

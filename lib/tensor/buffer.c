@@ -1,6 +1,6 @@
 /* Host storage that grows. Every change first allocates the new storage; after that it cannot
  * fail. */
-#include "muster/buffer.h"
+#include "buffer_impl.h"
 #include "tensor_impl.h"
 
 #include <math.h>
@@ -15,7 +15,21 @@ struct muster_buffer {
     double oversize;
     char *storage;
     int64_t capacity; /* elements */
+    mst_buffer_keeper *keeper;
 };
+
+mst_buffer_keeper *mst_buffer_get_keeper(const muster_buffer *buffer) { return buffer->keeper; }
+void mst_buffer_set_keeper(muster_buffer *buffer, mst_buffer_keeper *keeper) { buffer->keeper = keeper; }
+
+void *mst_buffer_storage(const muster_buffer *buffer, int64_t *bytes) {
+    *bytes = buffer->storage ? buffer->capacity * muster_dtype_size(buffer->dtype) : 0;
+    return buffer->storage;
+}
+
+/* Frees storage that the keeper, if there is one, has been shown before. */
+static void free_storage(muster_buffer *buffer, char *storage) {
+    if (storage && (!buffer->keeper || buffer->keeper->give(buffer->keeper, storage))) mst_free(storage);
+}
 
 muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double oversize, muster_buffer **buffer) {
     static const char where[] = "muster_buffer_create";
@@ -41,7 +55,8 @@ muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double over
 
 void muster_buffer_destroy(muster_buffer *buffer) {
     if (!buffer) return;
-    mst_free(buffer->storage);
+    free_storage(buffer, buffer->storage);
+    if (buffer->keeper) buffer->keeper->end(buffer->keeper);
     mst_free(buffer);
 }
 
@@ -74,13 +89,18 @@ static muster_status make_room(const muster_buffer *buffer, const char *where, i
     }
     char *block = mst_alloc_uninitialised((size_t)bytes);
     if (!block) return mst_out_of_memory(where, bytes);
+    const muster_status status = buffer->keeper ? buffer->keeper->take(buffer->keeper, where, block, bytes) : MUSTER_OK;
+    if (status) {
+        mst_free(block);
+        return status;
+    }
     *storage = block;
     *capacity = wanted;
     return MUSTER_OK;
 }
 
 static void adopt(muster_buffer *buffer, char *storage, int64_t capacity, const int64_t *shape) {
-    if (storage != buffer->storage) mst_free(buffer->storage);
+    if (storage != buffer->storage) free_storage(buffer, buffer->storage);
     buffer->storage = storage;
     buffer->capacity = capacity;
     for (int32_t i = 0; i < buffer->ndim; i++) buffer->shape[i] = shape[i];
@@ -126,7 +146,7 @@ muster_status muster_buffer_set_value(muster_buffer *buffer, muster_tensor value
     if (!mst_tensor_contiguous(value) || may_overlap(buffer, value)) {
         packed = mst_alloc_uninitialised((size_t)mst_tensor_bytes(value));
         if (!packed) {
-            if (storage != buffer->storage) mst_free(storage);
+            if (storage != buffer->storage) free_storage(buffer, storage);
             return mst_out_of_memory(where, mst_tensor_bytes(value));
         }
         mst_tensor_pack(packed, value);
@@ -175,7 +195,7 @@ muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const
 
 void muster_buffer_free_memory(muster_buffer *buffer) {
     if (!buffer) return;
-    mst_free(buffer->storage);
+    free_storage(buffer, buffer->storage);
     buffer->storage = NULL;
     buffer->capacity = 0;
     memset(buffer->shape, 0, sizeof buffer->shape);

@@ -9,7 +9,7 @@ OBJECTS = ("argument buffer call_options client communicator downpour driver dri
            "pending request requests runtime runtime_options runtime_tensor server server_options status tensor variable variables "
            "worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
-NOUNS = set("address alpha backend base bits buffer bytes cancelled capacity client communicator count cublas cuda description device dtype elements "
+NOUNS = set("address alpha backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device dtype elements "
             "fetched first float input int is lengths log mark name ndim outgoing output parameter port rank rows scratch shape shard shards "
             "size slices ssize tensor total update variable weight weights".split())
 
