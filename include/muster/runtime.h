@@ -115,6 +115,46 @@ MUSTER_API int32_t muster_runtime_size(const muster_runtime *runtime);
  * runtime. Threads: any. */
 MUSTER_API const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank);
 
+/* What is known about one device. A result struct: the rules are in muster/status.h. Texts are cut
+ * where they do not fit. */
+typedef struct muster_device_info {
+    size_t struct_size; /* set by muster_device_info_init */
+    /* The number of the device in its backend: of a GPU, the number that "cuda@N" takes; of host
+     * devices, their place among each other. Virtual devices of one GPU have the same. */
+    int32_t ordinal;
+    int32_t capability_major, capability_minor; /* the compute capability of a CUDA device; else 0 */
+    int32_t reserved;
+    /* Bytes. For host devices those of the machine (MemTotal and MemAvailable of /proc/meminfo),
+     * which they share. -1: not known; so is the free memory of a GPU that no runtime has opened,
+     * since the driver would have to make a context, and of one that is lost. */
+    int64_t memory_total, memory_free;
+    /* Of a host device: the CPUs of its worker, CPU c in bit c % 64 of cpus[c / 64]: one, or all
+     * that the process may use where workers are not pinned. The caller's thread, which is rank 0,
+     * is never pinned; the CPU is the one that the others leave to it. GPUs: none. */
+    uint64_t cpus[16];
+    char backend[16]; /* "host", "cuda" */
+    char name[64];    /* as muster_runtime_device says */
+    char uuid[48];    /* of a GPU: "GPU-8f2a..."; else "" */
+    /* The library of matrix products in use, for example "cuBLAS 12.8.4", or why there is none.
+     * "" for a device that no runtime has opened. */
+    char blas[128];
+} muster_device_info;
+static inline void muster_device_info_init(muster_device_info *info) {
+    if (info) info->struct_size = sizeof *info;
+}
+/* The device of a rank. Waits in the queue behind running calls. Errors: INVALID_ARGUMENT (NULL,
+ * struct_size), OUT_OF_RANGE (no such rank), BAD_STATE (inside a body, after fork), errors of the
+ * device. Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_get_device_info(muster_runtime *runtime, int32_t rank, muster_device_info *info);
+/* The devices of the machine that a runtime could open, without opening one: first the GPUs, as far
+ * as CUDA_VISIBLE_DEVICES shows them and the libraries are there, then one host device for each
+ * physical core that the CPU affinity and the cgroup quota allow. Nothing is created on a GPU, no
+ * context either; the CUDA libraries are loaded, and stay. An index is 0 to count - 1.
+ * Errors: INVALID_ARGUMENT (NULL, struct_size), OUT_OF_RANGE (no such device), errors of the
+ * device. Threads: any, also inside a body. */
+MUSTER_API int32_t muster_device_count(void);
+MUSTER_API MUSTER_NODISCARD muster_status muster_device_get_info(int32_t index, muster_device_info *info);
+
 /* What this runtime found and decided, one "key: value" per line (devices, BLAS, topology, GPUs,
  * collectives, spin, deadlines, logical shards, trace). It says more once collectives have been
  * measured; a string that was returned before stays as it was. NULL for NULL. Owned by the runtime.

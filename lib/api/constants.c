@@ -92,6 +92,7 @@ static const constant constants[] = {
     CONSTANT(MUSTER_GREATER),
     CONSTANT(MUSTER_GREATER_EQUAL),
     /* runtime.h */
+    SIZE(muster_device_info),
     SIZE(muster_runtime_options),
     /* variable.h */
     CONSTANT(MUSTER_SELECT_ALL),

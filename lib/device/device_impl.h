@@ -148,6 +148,15 @@ typedef struct mst_device_probe {
     char reason[MST_MESSAGE_SIZE];
 } mst_device_probe;
 
+/* What is known about one device, open or not. */
+typedef struct mst_device_facts {
+    char name[64];                     /* as the name of an open device; whole, or cut */
+    char uuid[48];                     /* "" if the device has none */
+    char blas[128];                    /* the library of matrix products; "" before the device is open */
+    int64_t memory_total, memory_free; /* bytes; -1: not known */
+    int32_t major, minor;              /* of the compute capability */
+} mst_device_facts;
+
 /* Backends whose devices may be missing from a machine, such as GPUs. */
 typedef struct mst_device_hardware_table {
     const char *plural; /* "GPUs" */
@@ -159,6 +168,11 @@ typedef struct mst_device_hardware_table {
     /* Text for the runtime's description: about the libraries, which are the same for all open
      * devices, and about one open device. */
     void (*describe_libraries)(const mst_device *device, char *text, size_t size);
+    /* Fills the facts about device number `ordinal`. device: that device, if it is open (between
+     * calls); NULL: nothing is opened or created, and what needs an open device is not known. */
+    muster_status (*get_facts)(int32_t ordinal, mst_device *device, mst_device_facts *facts);
+    /* The number of an open device among those of its backend. */
+    int32_t (*ordinal)(const mst_device *device);
     void (*describe_device)(const mst_device *device, char *text, size_t size);
     /* Pops the oldest pending warning; false if there is none. Threads: any. */
     bool (*take_notice)(char text[MST_MESSAGE_SIZE]);

@@ -294,6 +294,18 @@ static void driver_fields(void *options) {
     (void)options;
 }
 
+static void init_info(void *info) { muster_device_info_init(info); }
+
+static muster_status use_info(void *info) { return muster_runtime_get_device_info(runtime, 1, info); }
+
+static void info_result(const void *info) {
+#ifndef OLDEST_muster_device_info
+    const muster_device_info *i = info;
+    EXPECT(i->ordinal == 1 && i->memory_total > 0 && strcmp(i->backend, "host") == 0 && strncmp(i->name, "host", 4) == 0);
+#endif
+    (void)info;
+}
+
 static void init_counts(void *counts) { muster_driver_counts_init(counts); }
 
 static muster_status use_counts(void *counts) { return run_driver(&(driving){.steps = 150, .counts = counts}); }
@@ -332,6 +344,7 @@ static const subject subjects[] = {
     OPTIONS(muster_kernel_options, kernel, "muster_kernel_create"),
     OPTIONS(muster_server_options, server, "muster_server_create"),
     OPTIONS(muster_driver_options, driver, "muster_easgd_create"),
+    RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),
     RESULT(muster_driver_counts, counts, "muster_driver_get_counts"),

@@ -120,6 +120,8 @@ static void a_part_with_an_entry_missing_is_refused(void **state) {
     LACKS(hardware, probe);
     LACKS(hardware, find);
     LACKS(hardware, describe_libraries);
+    LACKS(hardware, get_facts);
+    LACKS(hardware, ordinal);
     LACKS(hardware, describe_device);
     LACKS(hardware, take_notice);
     LACKS(hardware, give_up);

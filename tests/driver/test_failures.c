@@ -62,8 +62,8 @@ static muster_status options_body(muster_worker *w, const muster_tensor *in, mus
     newer.known.struct_size = sizeof newer;
     MUST_REFUSE(
         muster_driver_create(w, user, &newer.known, &driver), MUSTER_UNSUPPORTED,
-        "expected the 128 bytes of muster_driver_options that this library knows, with nothing but zeros behind them, received 120 bytes "
-        "with a field set at offset 112");
+        "expected the 128 bytes of muster_driver_options that this library knows, with nothing but zeros behind them, received 136 bytes "
+        "with a field set at offset 128");
     newer.of_a_newer_version = 0;
     MUSTER_TRY(muster_driver_create(w, user, &newer.known, &driver));
     return muster_driver_destroy(driver);

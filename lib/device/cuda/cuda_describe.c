@@ -28,6 +28,12 @@ static void nvrtc_version(char text[VERSION_SIZE]) {
     }
 }
 
+void mst_cuda_describe_blas(const mst_device *device, char *text, size_t size) {
+    char version[VERSION_SIZE];
+    cublas_version(mst_cuda_of(device), version);
+    snprintf(text, size, "cuBLAS %s", version);
+}
+
 void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t size) {
     char blas[VERSION_SIZE], nvrtc[VERSION_SIZE];
     const int driver = mst_cuda_driver_version();

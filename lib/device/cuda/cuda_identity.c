@@ -118,6 +118,44 @@ static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t c
                      "muster_runtime_open: devices: expected the PCI id of a GPU that this process sees, received \"%.100s\"", id);
 }
 
+static muster_status capability_of(const mst_cuda_api *api, mst_cu_device device, mst_device_facts *facts) {
+    int major = 0, minor = 0;
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&major, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+                              "cuDeviceGetAttribute", NULL));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&minor, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+                              "cuDeviceGetAttribute", NULL));
+    facts->major = major;
+    facts->minor = minor;
+    return MUSTER_OK;
+}
+
+/* Asks the driver, which needs no context for any of it. */
+static muster_status facts_of(const mst_cuda_api *api, int32_t ordinal, mst_device_facts *facts) {
+    mst_cu_device device;
+    size_t total = 0;
+    char model[48] = "", uuid[64];
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, ordinal), "cuDeviceGet", NULL));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetName(model, (int)sizeof model, device), "cuDeviceGetName", NULL));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem_v2", NULL));
+    MUSTER_TRY(capability_of(api, device, facts));
+    MUSTER_TRY(uuid_of(api, ordinal, uuid));
+    snprintf(facts->name, sizeof facts->name, "cuda:%d %.47s", (int)ordinal, model);
+    snprintf(facts->uuid, sizeof facts->uuid, "%.47s", uuid);
+    facts->memory_total = (int64_t)total;
+    return MUSTER_OK;
+}
+
+muster_status mst_cuda_get_facts(int32_t ordinal, mst_device *device, mst_device_facts *facts) {
+    const mst_cuda_api *api;
+    *facts = (mst_device_facts){.memory_total = -1, .memory_free = -1};
+    MUSTER_TRY(mst_cuda_api_get(&api));
+    MUSTER_TRY(facts_of(api, ordinal, facts));
+    if (!device) return MUSTER_OK;
+    mst_cuda_describe_blas(device, facts->blas, sizeof facts->blas);
+    mst_cuda_read_free(device, &facts->memory_free);
+    return MUSTER_OK;
+}
+
 muster_status mst_cuda_find(const char *id, int32_t *ordinal) {
     const mst_cuda_api *api;
     int32_t count = 0;

@@ -16,6 +16,8 @@ void mst_cuda_probe(mst_device_probe *found);
  * a PCI id such as "0000:3b:00.0". Errors: UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_RANGE. */
 muster_status mst_cuda_find(const char *id, int32_t *ordinal);
 
+/* The facts of the table's part `hardware`. Makes no context. */
+muster_status mst_cuda_get_facts(int32_t ordinal, mst_device *device, mst_device_facts *facts);
 bool mst_cuda_take_notice(char text[MST_MESSAGE_SIZE]);
 
 /* The handles of an open CUDA device. The stream is the one that the COMPUTE queue uses now. */
@@ -27,6 +29,9 @@ int32_t mst_cuda_ordinal(const mst_device *device);
  * devices: "driver for CUDA 12.8, cuBLAS 12.8.4, NVRTC 12.8". The device: "cuda:0: compute
  * capability 9.0, 132 multiprocessors, 64 MiB of device memory reserved and 32 MiB for cuBLAS". */
 void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t size);
+void mst_cuda_describe_blas(const mst_device *device, char *text, size_t size); /* "cuBLAS 12.8.4" */
+/* Between calls: the free bytes of the GPU; -1 if the device is lost. */
+void mst_cuda_read_free(mst_device *device, int64_t *free_bytes);
 void mst_cuda_describe_device(const mst_device *device, char *text, size_t size);
 
 /* Between calls. From now on the COMPUTE queue uses `stream`: a CUstream of the device's primary

@@ -53,6 +53,19 @@ static muster_status read_free(mst_cuda *cuda, int64_t *free_bytes) {
     return MUSTER_OK;
 }
 
+void mst_cuda_read_free(mst_device *device, int64_t *free_bytes) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    mst_cuda_scope scope;
+    char before[MST_MESSAGE_SIZE];
+    mst_error_save(before);
+    *free_bytes = -1;
+    muster_status status = mst_cuda_begin(cuda, &scope);
+    if (status == MUSTER_OK) status = mst_cuda_end(cuda, &scope, read_free(cuda, free_bytes));
+    if (status == MUSTER_OK) return;
+    *free_bytes = -1;
+    (void)mst_error_restore(MUSTER_OK, before);
+}
+
 /* The list has capacity for one more segment. */
 static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t bytes) {
     muster_status status = mst_slab_add(&cuda->slab, address, bytes);
