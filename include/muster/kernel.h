@@ -34,7 +34,7 @@ enum muster_parameter_type_value {
     MUSTER_PARAMETER_SSIZE = 66,
     MUSTER_PARAMETER_USHORT = 67
 };
-enum muster_kernel_maximum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16 };
+enum muster_kernel_maximum { MUSTER_KERNEL_PARAMETERS_MAX = 64, MUSTER_KERNEL_WARM_MAX = 16, MUSTER_KERNEL_DEFINES_MAX = 256 };
 
 /* What the source uses beyond the types of its parameters. An option struct: the rules are in
  * muster/status.h. */
@@ -52,6 +52,15 @@ typedef struct muster_kernel_options {
     const int64_t *threads;
     int32_t thread_count;
     int32_t reserved;
+    /* Macros in front of the source, so that one source serves several types and sizes: 2 *
+     * define_count strings, a name and its value in turns, such as "T", "ga_double". A value may be
+     * ""; it has one line and no comment. They are part of what the cache knows the kernel by. Lines
+     * in the compiler's messages stay those of `source`. A type of the dialect in a value counts as
+     * its flag does. Refused are names that are given twice, or that the compilers (__...), the
+     * dialect or the kernel itself has, and more than MUSTER_KERNEL_DEFINES_MAX. Copied. */
+    const char *const *defines;
+    int32_t define_count;
+    int32_t reserved1;
 } muster_kernel_options;
 MUSTER_API void muster_kernel_options_init_sized(muster_kernel_options *options, size_t size);
 static inline void muster_kernel_options_init(muster_kernel_options *options) {
@@ -102,6 +111,13 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_kernels_parse(muster_runtime *r
                                                                const muster_dtype *types, int32_t type_count, muster_kernel **kernels,
                                                                int32_t capacity, int32_t *count);
 
+/* The kernel of this name in *kernel: of several the one that was created last, and lives. *kernel
+ * becomes NULL where there is none (INVALID_ARGUMENT). Waits in the queue of the runtime's calls.
+ * Errors: also BAD_STATE (inside a body, after fork). Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_find(muster_runtime *runtime, const char *name, muster_kernel **kernel);
+/* The dialect's name of a dtype, for building source: "ga_float" for MUSTER_F32; NULL for an unknown
+ * dtype. A literal. Threads: any. */
+MUSTER_API const char *muster_dtype_kernel_name(muster_dtype dtype);
 /* The kernel's name; NULL for NULL. Owned by the kernel. Threads: any. */
 MUSTER_API const char *muster_kernel_name(const muster_kernel *kernel);
 /* The number of parameters; -1 for NULL. Threads: any. */
@@ -143,7 +159,7 @@ MUSTER_API muster_argument muster_argument_bits(int32_t type, uint64_t bits);
  * 0, nothing is launched, which is a success. The layout is frozen. */
 typedef struct muster_grid {
     int32_t dims;
-    int32_t reserved;
+    int32_t reserved; /* 0 */
     int64_t groups[3], threads[3];
     int64_t local_bytes;
 } muster_grid;
@@ -153,7 +169,7 @@ typedef struct muster_grid {
  * them by address must call muster_worker_sync first.
  * Errors of both launch functions: INVALID_ARGUMENT (the message names the argument, its declared
  * type and the received one; a tensor of another device, with both names; a kernel of another
- * runtime), OUT_OF_RANGE (a grid beyond the device's limits, with both numbers; dims not 1 to 3; a
+ * runtime; `reserved` of the grid is not 0), OUT_OF_RANGE (a grid beyond the device's limits, with both numbers; dims not 1 to 3; a
  * negative count; a value out of the range of its type; a view beyond its tensor), and errors of
  * the device. After an error nothing has been launched. Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid,

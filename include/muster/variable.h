@@ -30,7 +30,7 @@ typedef int32_t muster_selection_kind;
 enum muster_selection_kind_value { MUSTER_SELECT_ALL = 0, MUSTER_SELECT_COUNT = 1, MUSTER_SELECT_RANGE = 2, MUSTER_SELECT_LIST = 3 };
 typedef struct muster_selection {
     muster_selection_kind kind;
-    int32_t reserved;
+    int32_t reserved;       /* 0 */
     int64_t start, stop;    /* COUNT uses stop; RANGE uses both */
     const int64_t *indices; /* used by LIST */
     int64_t index_count;

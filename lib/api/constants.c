@@ -124,6 +124,7 @@ static const constant constants[] = {
     CONSTANT(MUSTER_PARAMETER_USHORT),
     CONSTANT(MUSTER_KERNEL_PARAMETERS_MAX),
     CONSTANT(MUSTER_KERNEL_WARM_MAX),
+    CONSTANT(MUSTER_KERNEL_DEFINES_MAX),
     SIZE(muster_kernel_options),
     SIZE(muster_argument),
     SIZE(muster_grid),

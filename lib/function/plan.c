@@ -290,6 +290,9 @@ static inline muster_status plan_check_counts(const muster_function *function, c
 muster_status mst_call_options_read(const char *where, const muster_call_options *given, muster_call_options *options) {
     MUSTER_TRY(mst_options_read(where, "muster_call_options", given, options, sizeof *options));
     MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
+    if (options->batch.reserved != 0) /* also where nothing selects by it */
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: batch: reserved: expected 0, received %d", where,
+                         (int)options->batch.reserved);
     if (options->queue_timeout_ns < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: queue_timeout_ns: expected 0 (for ever) or more, received %lld", where,
                          (long long)options->queue_timeout_ns);

@@ -51,7 +51,7 @@ typedef struct written {
     int words;
 } written;
 
-static int32_t dialect_find_type(const mst_word *word) {
+int32_t mst_type_of_word(const mst_word *word) {
     for (int32_t type = 0; type <= MUSTER_PARAMETER_USHORT; type++)
         if (mst_type_known(type) && mst_type_in_source(type) && mst_word_is(word, mst_type_in_source(type))) return type;
     return -1;
@@ -78,7 +78,7 @@ static int32_t dialect_read_parameters(const char *at, const char *end, written 
         }
         now.words++;
         now.pointer = now.pointer || mst_word_is(&word, "*") || mst_word_is(&word, "[");
-        if (dialect_find_type(&word) >= 0) now.type = dialect_find_type(&word);
+        if (mst_type_of_word(&word) >= 0) now.type = mst_type_of_word(&word);
     }
     return -1;
 }

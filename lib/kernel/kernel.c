@@ -8,6 +8,7 @@ void muster_kernel_options_init_sized(muster_kernel_options *options, size_t siz
 
 static muster_status kernel_check_threads(const char *where, const muster_kernel_options *options) {
     MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
+    MUSTER_TRY(mst_options_check_reserved(where, options->reserved1));
     if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: expected a thread_count from 0 to %d, received %d", where,
                          MUSTER_KERNEL_WARM_MAX, (int)options->thread_count);
@@ -25,16 +26,20 @@ muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char
     return runtime ? mst_runtime_check_open(runtime, where) : mst_error_null(where, "runtime", "a runtime");
 }
 
+bool mst_kernel_is_name(const char *name) {
+    const char *at = name;
+    for (; *at; at++) {
+        const bool letter = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_';
+        if (!letter && (at == name || *at < '0' || *at > '9')) return false;
+    }
+    return at > name;
+}
+
 static muster_status kernel_check_name(const char *where, const char *name) {
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected the name of a function, received %s", where, name ? "\"\"" : "NULL");
-    for (const char *at = name; *at; at++) {
-        const bool fits = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '_' || (at > name && *at >= '0' && *at <= '9');
-        if (!fits)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected letters, digits and _, no digit first, received '%.100s'", where,
-                             name);
-    }
-    return MUSTER_OK;
+    if (mst_kernel_is_name(name)) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected letters, digits and _, no digit first, received '%.100s'", where, name);
 }
 
 static muster_status kernel_check_parameters(const char *where, const char *name, const int32_t *parameters, int32_t count) {
@@ -69,7 +74,8 @@ static muster_status kernel_create(muster_runtime *runtime, const char *where, m
     plan->threads = options->threads;
     plan->thread_count = options->thread_count;
     mst_string numbered = {0};
-    muster_status status = mst_string_line(&numbered, 1, plan->name);
+    muster_status status = mst_defines_write(where, plan, options, &numbered);
+    if (status == MUSTER_OK) status = mst_string_line(&numbered, 1, plan->name);
     if (status == MUSTER_OK) status = mst_string_print(&numbered, "%s\n", source);
     plan->source = numbered.data;
     if (status == MUSTER_OK) status = mst_kernels_build(runtime, where, plan, 1, kernel);
@@ -102,6 +108,22 @@ muster_status muster_kernel_destroy(muster_kernel *kernel) {
     mst_pool_leave(pool);
     return MUSTER_OK;
 }
+
+muster_status muster_kernel_find(muster_runtime *runtime, const char *name, muster_kernel **kernel) {
+    static const char where[] = "muster_kernel_find";
+    if (!kernel) return mst_error_null(where, "kernel", "the address of a pointer");
+    *kernel = NULL;
+    if (!runtime || !name) return mst_error_null(where, runtime ? "name" : "runtime", runtime ? "a string" : "a runtime");
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    for (mst_object *object = runtime->objects; object && !*kernel; object = object->next) /* the newest first */
+        if (object->kind && strcmp(object->kind, "kernel") == 0 && strcmp(((muster_kernel *)object)->name, name) == 0)
+            *kernel = (muster_kernel *)object;
+    mst_pool_leave(runtime->pool);
+    if (*kernel) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a kernel of this runtime, received '%.200s'", where, name);
+}
+
+const char *muster_dtype_kernel_name(muster_dtype dtype) { return muster_dtype_size(dtype) > 0 ? mst_type_in_source(dtype) : NULL; }
 
 const char *muster_kernel_name(const muster_kernel *kernel) { return kernel ? kernel->name : NULL; }
 int32_t muster_kernel_parameter_count(const muster_kernel *kernel) { return kernel ? kernel->parameter_count : -1; }

@@ -40,11 +40,17 @@ typedef struct mst_kernel_plan {
 /* Creates all or none. where: the public function. */
 muster_status mst_kernels_build(muster_runtime *runtime, const char *where, const mst_kernel_plan *plans, int64_t count,
                                 muster_kernel **kernels);
+/* Letters, digits and _, no digit first, at least one. */
+bool mst_kernel_is_name(const char *name);
+/* defines.c: checks the defines of the options, writes them as lines, and adds what their types
+ * need to the plan, whose name and needs are set. */
+muster_status mst_defines_write(const char *where, mst_kernel_plan *plan, const muster_kernel_options *options, mst_string *source);
 muster_status mst_kernel_check_runtime(const muster_runtime *runtime, const char *where);
 
 /* dialect.c: cluda.h in a language; and whether the function `name` takes dynamic local memory. */
 extern const mst_code_sources mst_kernel_code;
 const char *mst_dialect(mst_language language);
+int32_t mst_type_of_word(const mst_word *word); /* of the dialect, such as ga_float; -1: none */
 bool mst_takes_shared(const char *source, const char *name);
 bool mst_has_word(const char *source, const char *word); /* outside of comments and strings */
 

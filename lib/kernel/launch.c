@@ -36,6 +36,9 @@ static muster_status read_grid(const mst_kernel_launch *launch, const muster_gri
     static const char *const groups[] = {"groups[0]", "groups[1]", "groups[2]"}, *const threads[] = {"threads[0]", "threads[1]",
                                                                                                      "threads[2]"};
     int64_t all = 1;
+    if (given->reserved != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: grid of kernel '%.100s': reserved: expected 0, received %d", launch->where,
+                         launch->kernel->name, (int)given->reserved);
     if (given->dims < 1 || given->dims > MST_PROGRAM_DIMS)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected 1 to %d dims, received %d", launch->where,
                          launch->kernel->name, MST_PROGRAM_DIMS, (int)given->dims);

@@ -52,6 +52,8 @@ static muster_status check_range(int64_t start, int64_t stop, int64_t rows, cons
 
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count) {
     muster_selection_kind kind = selection ? selection->kind : MUSTER_SELECT_ALL;
+    if (selection && selection->reserved != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: reserved: expected 0, received %d", where, what, (int)selection->reserved);
     switch (kind) {
     case MUSTER_SELECT_ALL:
         *count = rows;

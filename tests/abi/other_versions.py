@@ -45,7 +45,7 @@ def changed(body, variant):
         declarations = declarations[:1]
     else:
         name = "reserved"
-        while name == "reserved":
+        while re.fullmatch(r"reserved\d*", name):
             declarations, name = without_last(declarations)
     return "".join(f"    {declaration};\n" for declaration in declarations)
 

@@ -52,6 +52,33 @@ static void on_a_device(muster_runtime *rt, muster_kernel *kernel) {
     for (int i = 0; i < N; i++) EXPECT(x[i] == (float)(i + 1));
 }
 
+static const char scale[] = "KERNEL void scale(ga_size n, GLOBAL_MEM T *x) {\n"
+                            "    MUSTER_EACH(i, n) x[i] *= FACTOR;\n"
+                            "}\n";
+
+static void of_a_type(muster_runtime *rt) {
+    double x[N];
+    const int64_t shape[] = {N};
+    muster_tensor a;
+    for (int i = 0; i < N; i++) x[i] = i;
+    const int32_t parameters[] = {MUSTER_PARAMETER_SIZE, MUSTER_PARAMETER_BUFFER};
+    muster_kernel *kernel;
+    /* snippet: defines */
+    const char *defines[] = {"T", muster_dtype_kernel_name(MUSTER_F64), "FACTOR", "3"};
+    muster_kernel_options options;
+    muster_kernel_options_init(&options);
+    options.defines = defines;
+    options.define_count = 2; /* names with their values */
+    check(muster_kernel_create(rt, "scale", scale, parameters, 2, &options, &kernel));
+    /* end of snippet */
+    check(muster_runtime_tensor_create(rt, NULL, MUSTER_F64, 1, shape, &a));
+    check(muster_runtime_tensor_copy(rt, muster_f64(x, N), a));
+    const muster_argument arguments[] = {muster_argument_size(N), muster_argument_buffer(a)};
+    check(muster_kernel_call_elements(kernel, N, 0, arguments, 2));
+    check(muster_runtime_tensor_copy(rt, a, muster_f64(x, N)));
+    for (int i = 0; i < N; i++) EXPECT(x[i] == 3 * i);
+}
+
 int main(void) {
     muster_runtime *rt = docs_open();
     /* snippet: create */
@@ -61,6 +88,7 @@ int main(void) {
     /* end of snippet */
     in_a_body(rt, kernel);
     on_a_device(rt, kernel);
+    of_a_type(rt);
     check(muster_runtime_close(rt));
     return 0;
 }

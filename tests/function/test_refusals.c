@@ -85,6 +85,8 @@ REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT,
         "(muster_call_options_init sets 96), received 0",
         t.options.struct_size = 0)
 
+REFUSAL(reserved_of_the_batch, MUSTER_INVALID_ARGUMENT, "options: batch: reserved: expected 0, received 1", t.options.batch.reserved = 1)
+
 static void an_empty_batch_is_refused(void **unused) {
     (void)unused;
     const muster_selection empty[] = {{.kind = MUSTER_SELECT_COUNT, .stop = 0},
@@ -252,6 +254,7 @@ int main(void) {
         cmocka_unit_test(range_out_of_range),
         cmocka_unit_test(replica_batch_without_sliceable_variables),
         cmocka_unit_test(options_without_size),
+        cmocka_unit_test(reserved_of_the_batch),
         cmocka_unit_test(an_empty_batch_is_refused),
         cmocka_unit_test(wrong_counts_are_refused),
         cmocka_unit_test(lengths_that_differ_are_refused),

@@ -54,6 +54,9 @@ static void grids_beyond_the_limits_are_refused_and_nothing_is_written(void **st
     } while (0)
     REFUSED("muster_kernel_call: grid of kernel 'linear_3': expected 1 to 3 dims, received 0", .dims = 0, .groups = {1, 1, 1},
             .threads = {1, 1, 1});
+    const muster_grid reserved = {.dims = 1, .groups = {1}, .threads = {1}, .reserved = 1};
+    assert_refused(muster_kernel_call(kernel, &reserved, &buffer, 1), MUSTER_INVALID_ARGUMENT,
+                   "muster_kernel_call: grid of kernel 'linear_3': reserved: expected 0, received 1");
     REFUSED("expected 1 to 3 dims, received 4", .dims = 4, .groups = {1, 1, 1}, .threads = {1, 1, 1});
     REFUSED("expected groups[1], from 0 to ", .dims = 2, .groups = {1, -1}, .threads = {1, 1});
     REFUSED("expected threads[0], from 0 to ", .dims = 1, .groups = {1}, .threads = {-1});

@@ -98,7 +98,7 @@ static void what_create_is_given_is_checked(void **state) {
     options.struct_size = 0;
     assert_refused(create("fill", good, &options, &kernel), MUSTER_INVALID_ARGUMENT,
                    "options: struct_size of muster_kernel_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
-                   "(muster_kernel_options_init sets 32), received 0");
+                   "(muster_kernel_options_init sets 48), received 0");
     assert_ok(muster_kernel_destroy(NULL));
     assert_null(muster_kernel_name(NULL));
     assert_null(muster_kernel_log(NULL));

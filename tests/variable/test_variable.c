@@ -194,6 +194,8 @@ static void test_refused_selections(void **state) {
         {{.kind = MUSTER_SELECT_RANGE, .start = -1, .stop = 3}, MUSTER_OUT_OF_RANGE, "received [-1, 3)"},
         {{.kind = MUSTER_SELECT_RANGE, .start = 4, .stop = 3}, MUSTER_INVALID_ARGUMENT, "the empty range [4, 3)"},
         {{.kind = 9}, MUSTER_INVALID_ARGUMENT, "received 9"},
+        {{.reserved = 1}, MUSTER_INVALID_ARGUMENT, "muster_variables_scatter: selection: reserved: expected 0, received 1"},
+        {{.kind = MUSTER_SELECT_COUNT, .stop = 2, .reserved = -1}, MUSTER_INVALID_ARGUMENT, "reserved: expected 0, received -1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_refused(muster_variables_scatter(&w, &value, 1, &cases[i].selection), cases[i].code, cases[i].message);

@@ -10,7 +10,7 @@ OBJECTS = ("argument buffer call_options client communicator downpour driver dri
            "worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
 NOUNS = set("address alpha backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device dtype elements "
-            "fetched first float input int is lengths log mark name ndim outgoing output parameter port rank rows scratch shape shard shards "
+            "fetched first float input int is kernel lengths log mark name ndim outgoing output parameter port rank rows scratch shape shard shards "
             "size slices ssize tensor total update variable weight weights".split())
 
 
