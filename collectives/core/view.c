@@ -70,5 +70,7 @@ int64_t mst_view_touched_bytes(const mst_view *view) {
         bytes += request->output_count * muster_dtype_size(request->dtype);
         if (request->input != request->output) bytes += request->input_count * muster_dtype_size(request->dtype);
     }
+    /* Each rank reads and writes its segment of its velocity; together that is one velocity. */
+    if (mst_view_momentum(view)) bytes += mst_request_output_bytes(mst_view_own(view));
     return bytes;
 }

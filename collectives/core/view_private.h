@@ -24,7 +24,8 @@ int64_t mst_view_shards(const mst_view *view);
 /* The size in bytes of the largest tensor of any rank. */
 int64_t mst_view_largest_bytes(const mst_view *view);
 
-/* The bytes of all tensors of all ranks; memory that is input and output counts once. */
+/* The bytes of all tensors of all ranks that the collective reads or writes; memory that is input
+ * and output counts once. */
 int64_t mst_view_touched_bytes(const mst_view *view);
 
 /* base + bytes; NULL if base is NULL, which is legal for a rank without elements. */

@@ -147,10 +147,8 @@ static void combine_pair(const combination *c, const target *t) {
     bool two = t->last - t->first > 1;
     void *x = output_at(c, t->first, t->begin - t->shift), *y = two ? output_at(c, t->first + 1, t->begin - t->shift) : NULL;
     int64_t count = t->end - t->begin;
-    if (t->parameter) {
-        mst_reduction_update_pair(c->dtype, x, y, t->parameter, a, b, count, mst_view_own(c->view)->alpha);
-    } else if (goes_past_cache(c, t->first, t->begin, t->shift) && goes_past_cache(c, t->last - 1, t->begin, t->shift) &&
-               mst_stores_stream(c->view->stores)) {
+    if (goes_past_cache(c, t->first, t->begin, t->shift) && goes_past_cache(c, t->last - 1, t->begin, t->shift) &&
+        mst_stores_stream(c->view->stores)) {
         mst_reduction_pair_stream(c->op, c->dtype, x, y, a, b, count, c->scale);
     } else {
         mst_reduction_pair(c->op, c->dtype, x, y, a, b, count, c->scale);
@@ -159,23 +157,29 @@ static void combine_pair(const combination *c, const target *t) {
 
 /* Two gradients, one or two parameters: this rank's own, which is read, and another, which is only
  * written. */
-static void combine_pair_with_momentum(const combination *c, const target *t) {
+static void update_pair(const combination *c, const target *t) {
     shard_iterator inputs = {.c = c, .at = t->begin};
     const void *a = next_shard(&inputs), *b = next_shard(&inputs);
     const mst_momentum *momentum = mst_view_momentum(c->view);
+    const double alpha = mst_view_own(c->view)->alpha;
+    const int64_t count = t->end - t->begin;
     const int32_t begun = first_output(c, t), other = t->last - t->first > 1 ? t->first + t->last - 1 - begun : -1;
     void *x = output_at(c, begun, t->begin - t->shift), *y = other >= 0 ? output_at(c, other, t->begin - t->shift) : NULL;
-    void *velocity = mst_at(momentum->velocity, t->begin * c->element);
     const bool past_cache = other >= 0 && goes_past_cache(c, other, t->begin, t->shift) && mst_stores_stream(c->view->stores);
-    (past_cache ? mst_reduction_momentum_stream : mst_reduction_momentum_pair)(
-        c->dtype, x, y, t->parameter, velocity, a, b, t->end - t->begin, mst_view_own(c->view)->alpha, momentum->beta);
+    if (momentum) {
+        void *velocity = mst_at(momentum->velocity, t->begin * c->element);
+        (past_cache ? mst_reduction_momentum_stream : mst_reduction_momentum_pair)(c->dtype, x, y, t->parameter, velocity, a, b, count,
+                                                                                   alpha, momentum->beta);
+    } else {
+        (past_cache ? mst_reduction_update_stream : mst_reduction_update_pair)(c->dtype, x, y, t->parameter, a, b, count, alpha);
+    }
 }
 
 static void combine(const mst_view *view, target *t) {
     combination c = combination_of(view);
     if (t->begin == t->end) return;
-    if (c.inputs == 2 && t->last - t->first <= 2 && mst_view_momentum(view))
-        combine_pair_with_momentum(&c, t);
+    if (c.inputs == 2 && t->last - t->first <= 2 && t->parameter)
+        update_pair(&c, t);
     else if (c.inputs == 2 && t->last - t->first <= 2)
         combine_pair(&c, t);
     else

@@ -75,30 +75,46 @@ bool mst_stores_record(mst_stores_trial *trial, int64_t bytes, bool streaming, i
  * unrelated answers, so that no pattern of the program's collectives meets one kind only. */
 static bool tries_streaming(uint64_t tag) { return (tag * 0x9e3779b97f4a7c15u) >> 63; }
 
-static bool choose(const mst_stores *stores, mst_collective collective, uint64_t tag) {
+int32_t mst_stores_class(const mst_stores *stores, int64_t bytes) {
+    int32_t class = 0;
+    while (class < MST_STORES_CLASSES - 1 && bytes / 2 >= stores->from << class) class ++;
+    return class;
+}
+
+static bool choose(const mst_stores *stores, const mst_stores_trial *trial, uint64_t tag) {
     if (!stores->measured) return true;
-    const int32_t decision = atomic_load_explicit(&stores->trials[collective].decision, memory_order_acquire);
+    const int32_t decision = atomic_load_explicit(&trial->decision, memory_order_acquire);
     return decision == MST_STORES_UNDECIDED ? tries_streaming(tag) : decision == MST_STORES_STREAMING;
 }
 
 void mst_stores_begin(const mst_stores *stores, mst_collective collective, int64_t bytes, uint64_t tag, bool timed, mst_stores_use *use) {
     *use = (mst_stores_use){.bytes = bytes};
     if (!stores || stores->from < 0 || bytes < stores->from) return;
+    const mst_stores_trial *trial = &stores->trials[collective][stores->measured ? mst_stores_class(stores, bytes) : 0];
     use->past_cache = true;
-    use->streaming = choose(stores, collective, tag);
-    if (timed && stores->measured && !is_decided(&stores->trials[collective])) use->begin_ns = mst_now_ns();
+    use->streaming = choose(stores, trial, tag);
+    if (timed && stores->measured && !is_decided(trial)) use->begin_ns = mst_now_ns();
 }
 
 bool mst_stores_end(mst_stores *stores, mst_collective collective, const mst_stores_use *use) {
     if (use->begin_ns == 0 || !use->asked) return false;
-    return mst_stores_record(&stores->trials[collective], use->bytes, use->streaming, mst_now_ns() - use->begin_ns);
+    return mst_stores_record(&stores->trials[collective][mst_stores_class(stores, use->bytes)], use->bytes, use->streaming,
+                             mst_now_ns() - use->begin_ns);
 }
 
 /* ---- the description ---- */
 
+static size_t describe_decided(const mst_stores_trial *trial, mst_collective collective, bool first, char *text, size_t size) {
+    const bool streams = atomic_load(&trial->decision) == MST_STORES_STREAMING;
+    const double mib = (double)trial->bytes / (1 << 20);
+    const int length = snprintf(text, size, "%s%s %s of %.3g MiB (%.3g times as fast)", first ? "" : ", ", streams ? "in" : "not in",
+                                mst_collective_name(collective), mib, trial->speedup);
+    return (size_t)length;
+}
+
 void mst_stores_describe(const mst_stores *stores, char *text, size_t size) {
     size_t at = (size_t)snprintf(text, size, "streaming stores ");
-    bool any = false;
+    bool none = true;
     if (!stores->measured) {
         if (stores->from < 0)
             snprintf(text + at, size - at, "never, as asked for");
@@ -106,13 +122,11 @@ void mst_stores_describe(const mst_stores *stores, char *text, size_t size) {
             snprintf(text + at, size - at, "from %lld bytes on, as asked for", (long long)stores->from);
         return;
     }
-    for (int32_t c = 0; c < MST_COLLECTIVE_COUNT && at < size; c++) {
-        const mst_stores_trial *trial = &stores->trials[c];
+    for (int32_t i = 0; i < MST_COLLECTIVE_COUNT * MST_STORES_CLASSES && at < size; i++) {
+        const mst_stores_trial *trial = &stores->trials[i / MST_STORES_CLASSES][i % MST_STORES_CLASSES];
         if (!is_decided(trial)) continue;
-        const bool streams = atomic_load(&trial->decision) == MST_STORES_STREAMING;
-        at += (size_t)snprintf(text + at, size - at, "%s%s %s (%.3g times as fast)", any ? ", " : "", streams ? "in" : "not in",
-                               mst_collective_name((mst_collective)c), trial->speedup);
-        any = true;
+        at += describe_decided(trial, (mst_collective)(i / MST_STORES_CLASSES), none, text + at, size - at);
+        none = false;
     }
-    if (!any) snprintf(text + at, size - at, "not measured yet");
+    if (none) snprintf(text + at, size - at, "not measured yet");
 }

@@ -28,9 +28,11 @@ static inline bool mst_stores_stream(mst_stores_use *use) {
 
 /* The state of a world, which all its communicators share. Without a choice by the options, worker
  * 0 times its part of the collectives past the cache, seven with each kind of stores, of one size
- * for each kind of collective. Stores that bypass the cache are used from then on if the median
- * with them is at least 10 % better. Nothing is done in addition, and the bits are the same. */
-enum { MST_STORES_SAMPLES = 7 };
+ * for each kind of collective and each class of sizes. Stores that bypass the cache are used from
+ * then on if the median with them is at least 10 % better. Nothing is done in addition, and the
+ * bits are the same. Class 0 begins at the least size, and each other one at twice the size of the
+ * one before: what is faster just past the cache may be slower far from it. */
+enum { MST_STORES_SAMPLES = 7, MST_STORES_CLASSES = 4 };
 typedef enum { MST_STORES_UNDECIDED, MST_STORES_PLAIN, MST_STORES_STREAMING } mst_stores_decision;
 typedef struct mst_stores_trial {
     _Atomic int32_t decision; /* mst_stores_decision */
@@ -45,7 +47,7 @@ typedef struct mst_stores_trial {
 typedef struct mst_stores {
     int64_t from;  /* bytes; negative: never */
     bool measured; /* else the options have chosen */
-    mst_stores_trial trials[MST_COLLECTIVE_COUNT];
+    mst_stores_trial trials[MST_COLLECTIVE_COUNT][MST_STORES_CLASSES];
 } mst_stores;
 
 /* stores.c. mst_stores_begin and mst_stores_end enclose the work of one rank; `tag` is the same for
@@ -54,8 +56,11 @@ void mst_stores_begin(const mst_stores *stores, mst_collective collective, int64
 /* Returns true if this has decided. */
 bool mst_stores_end(mst_stores *stores, mst_collective collective, const mst_stores_use *use);
 bool mst_stores_record(mst_stores_trial *trial, int64_t bytes, bool streaming, int64_t ns);
-/* "streaming stores not measured yet", "streaming stores in all_reduce (1.31 times as fast), not in
- * broadcast (0.82)", "streaming stores from 1 bytes on, as asked for". */
+/* The class of sizes of a collective that touches so many bytes, at least `from`. */
+int32_t mst_stores_class(const mst_stores *stores, int64_t bytes);
+/* "streaming stores not measured yet", "streaming stores in all_reduce of 64 MiB (1.31 times as
+ * fast), not in broadcast of 32 MiB (0.82 times as fast)", "streaming stores from 1 bytes on, as
+ * asked for". The sizes are those that were timed: what all ranks together touch. */
 void mst_stores_describe(const mst_stores *stores, char *text, size_t size);
 /* The option, else the environment's MUSTER_STREAM_BYTES. */
 muster_status mst_stores_read(int64_t option, mst_stores *stores);

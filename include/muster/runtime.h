@@ -81,9 +81,9 @@ typedef struct muster_runtime_options {
     /* Collectives through host memory that touch at least this many bytes, inputs and outputs of
      * all ranks together, write by stores that bypass the cache. Whether that is faster depends on
      * the machine, and the bits are the same. 0: the environment variable MUSTER_STREAM_BYTES; if
-     * it is not set or 0, from 24 MiB on both kinds of stores are tried, seven times for each kind
-     * of collective, and the bypassing ones stay where they were at least 10 % faster; the
-     * description says so. 1: always; negative: never. */
+     * it is not set or 0, from 24 MiB on both kinds of stores are tried, seven times each for each
+     * kind of collective and each doubling of that size, and the bypassing ones stay where they
+     * were at least 10 % faster; the description says so. 1: always; negative: never. */
     int64_t stream_bytes;
     /* Ends log_user when the runtime has closed, or when opening has failed (muster/status.h). */
     muster_destroy_function log_destroy;

@@ -34,6 +34,10 @@ void mst_reduction_pair_stream(muster_reduction op, muster_dtype dtype, void *x,
  * compute dtype. All have `dtype`, a float dtype. y may be NULL; x or y may be parameter. */
 void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
                                double alpha);
+/* The same with y, which is aligned to 16 bytes, written by stores that bypass the cache, complete
+ * on return. */
+void mst_reduction_update_stream(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
+                                 double alpha);
 /* The same for a sum that has the compute dtype: x[i] = parameter[i] + alpha * sum[i]. */
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha);
 

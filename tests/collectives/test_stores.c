@@ -62,6 +62,36 @@ static void only_collectives_of_one_size_are_compared(void **state) {
     assert_int_equal(trial.decision, MST_STORES_STREAMING);
 }
 
+/* What is decided for one size holds for those up to twice the least one of its class. */
+static void classes_of_sizes_are_decided_apart(void **state) {
+    (void)state;
+    enum { FROM = 1000 };
+    static const struct {
+        int64_t bytes;
+        int32_t class;
+    } sizes[] = {{FROM, 0},         {2 * FROM - 1, 0}, {2 * FROM, 1},   {4 * FROM - 1, 1}, {4 * FROM, 2},
+                 {8 * FROM - 1, 2}, {8 * FROM, 3},     {100 * FROM, 3}, {INT64_MAX - 1, 3}};
+    mst_stores stores = {.from = FROM, .measured = true};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) assert_int_equal(mst_stores_class(&stores, sizes[i].bytes), sizes[i].class);
+    atomic_store(&stores.trials[MST_ALL_REDUCE][1].decision, MST_STORES_STREAMING);
+    atomic_store(&stores.trials[MST_ALL_REDUCE][2].decision, MST_STORES_PLAIN);
+    static const int64_t tried[] = {FROM - 1, 2 * FROM, 3 * FROM, 4 * FROM, 7 * FROM};
+    static const bool streams[] = {false, true, true, false, false};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        for (uint64_t tag = 1; tag < 20; tag++) { /* whatever a trial would do */
+            mst_stores_use use;
+            mst_stores_begin(&stores, MST_ALL_REDUCE, tried[i], tag, true, &use);
+            assert_int_equal(use.streaming, streams[i]);
+            assert_int_equal(use.begin_ns, 0);
+        }
+    }
+    mst_stores_use undecided;
+    mst_stores_begin(&stores, MST_ALL_REDUCE, FROM, 1, true, &undecided);
+    assert_true(undecided.past_cache && undecided.begin_ns != 0);
+    mst_stores_begin(&stores, MST_BROADCAST, 2 * FROM, 1, true, &undecided);
+    assert_true(undecided.past_cache && undecided.begin_ns != 0);
+}
+
 /* ---- in collectives ---- */
 
 typedef struct sums {
@@ -99,32 +129,67 @@ static bool streamed(const collectives_pool *c) {
     return members[0].served_streaming;
 }
 
-/* A step with momentum reads one of the parameters and the velocity; only the other parameters
- * bypass the cache. */
-static muster_status momentum_task(muster_worker *w, void *argument) {
-    const int64_t count = *(int64_t *)argument;
+/* A step reads one of the parameters, and the velocity if it has momentum; only the other
+ * parameters bypass the cache. */
+typedef struct steps {
+    int64_t count;
+    bool momentum;
+} steps;
+
+static muster_status steps_task(muster_worker *w, void *argument) {
+    const steps *s = argument;
+    const int64_t count = s->count;
     muster_tensor gradient = muster_worker_scratch(w, MUSTER_F32, 1, &count), velocity = muster_worker_scratch(w, MUSTER_F32, 1, &count),
                   parameter = muster_worker_scratch(w, MUSTER_F32, 1, &count);
     MUSTER_TRY(muster_fill(w, w->rank + 1, gradient));
     MUSTER_TRY(muster_fill(w, 8, velocity));
     MUSTER_TRY(muster_fill(w, 100, parameter));
-    for (int32_t i = 0; i < 2; i++) MUSTER_TRY(muster_worker_all_reduce_momentum(w, NULL, -2, gradient, 0.5, velocity, parameter));
-    const float *next = muster_tensor_address(parameter); /* velocities 4 - 6 and -1 - 6 */
-    for (int64_t k = 0; k < count; k++) VALUES_REQUIRE(fabsf(next[k] - 91) < 0.5f);
+    for (int32_t i = 0; i < 2; i++) {
+        if (s->momentum)
+            MUSTER_TRY(muster_worker_all_reduce_momentum(w, NULL, -2, gradient, 0.5, velocity, parameter));
+        else
+            MUSTER_TRY(muster_worker_all_reduce_axpy(w, NULL, -2, gradient, parameter));
+    }
+    /* With momentum the velocities are 4 - 6 and -1 - 6; without it both steps are -6. */
+    const float *next = muster_tensor_address(parameter), expected = s->momentum ? 91 : 88;
+    for (int64_t k = 0; k < count; k++) VALUES_REQUIRE(fabsf(next[k] - expected) < 0.5f);
     return MUSTER_OK;
 }
 
-static void steps_with_momentum_are_right_by_both_kinds(void **state) {
+static void steps_are_right_by_both_kinds(void **state) {
     (void)state;
-    static int64_t counts[] = {1, 31, 32, 1000, 65537};
+    static const int64_t counts[] = {1, 31, 32, 1000, 65537};
+    int32_t streams = 0;
     for (int64_t stream_bytes = -1; stream_bytes <= 1; stream_bytes += 2) {
-        for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        for (size_t i = 0; i < 2 * sizeof counts / sizeof *counts; i++) {
             collectives_pool c;
+            steps s = {counts[i / 2], i % 2 == 1};
             open_with(&c, stream_bytes);
-            assert_ok(collectives_run(&c, momentum_task, &counts[i]));
-            if (counts[i] >= 1000) assert_int_equal(streamed(&c), stream_bytes == 1);
+            assert_ok(collectives_run(&c, steps_task, &s));
+            if (s.count >= 1000) assert_int_equal(streamed(&c), stream_bytes == 1);
+            streams += s.count >= 1000 && streamed(&c);
             collectives_close(&c);
         }
+    }
+    assert_int_equal(streams, 2 * 2); /* with momentum and without it, two sizes */
+}
+
+/* Of the velocities each rank touches its part: with them a step is past a cache that it would fit
+ * into without them. */
+static void what_a_step_touches_counts_one_velocity(void **state) {
+    (void)state;
+    enum { COUNT = 1 << 15, BYTES = COUNT * 4 };
+    static const struct {
+        bool momentum;
+        int64_t stream_bytes;
+        bool streams;
+    } cases[] = {{true, 5 * BYTES, true}, {true, 5 * BYTES + 1, false}, {false, 4 * BYTES, true}, {false, 4 * BYTES + 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        collectives_pool c;
+        open_with(&c, cases[i].stream_bytes);
+        assert_ok(collectives_run(&c, steps_task, &(steps){COUNT, cases[i].momentum}));
+        assert_int_equal(streamed(&c), cases[i].streams);
+        collectives_close(&c);
     }
 }
 
@@ -169,10 +234,10 @@ static void without_an_option_it_is_measured_and_described(void **state) {
     }
     assert_true(tries[0] >= MST_STORES_SAMPLES && tries[1] >= MST_STORES_SAMPLES);
     mst_communicator_description(c.communicator, text, sizeof text);
-    const char *words = strstr(text, "in all_reduce (");
+    const char *words = strstr(text, "in all_reduce of 24 MiB (");
     assert_non_null(words);
     const bool chosen = strncmp(words - 4, "not ", 4) != 0;
-    assert_int_equal(atof(words + strlen("in all_reduce (")) >= 1.1, chosen);
+    assert_int_equal(atof(words + strlen("in all_reduce of 24 MiB (")) >= 1.1, chosen);
     for (int32_t i = 0; i < 5; i++) {
         assert_ok(collectives_run(&c, sums_task, &(sums){COUNT + 16 * i, 1, false}));
         assert_int_equal(streamed(&c), chosen);
@@ -208,7 +273,9 @@ static void the_environment_demands_what_no_option_does(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(streaming_stores_are_used_if_they_are_10_percent_better),
                                        cmocka_unit_test(only_collectives_of_one_size_are_compared),
-                                       cmocka_unit_test(steps_with_momentum_are_right_by_both_kinds),
+                                       cmocka_unit_test(classes_of_sizes_are_decided_apart),
+                                       cmocka_unit_test(steps_are_right_by_both_kinds),
+                                       cmocka_unit_test(what_a_step_touches_counts_one_velocity),
                                        cmocka_unit_test(the_option_demands_either_from_its_size_on),
                                        cmocka_unit_test(without_an_option_it_is_measured_and_described),
                                        cmocka_unit_test(the_environment_demands_what_no_option_does)};

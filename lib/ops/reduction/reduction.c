@@ -116,13 +116,15 @@ typedef struct update {
     void (*momentum)(void *x, const void *parameter, void *velocity, const void *sum, int64_t count, double alpha, double beta);
     void (*sum)(void *x, const void *parameter, const void *sum, int64_t count, double alpha);
     void (*pair)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
+    void (*stream)(void *x, void *y, const void *parameter, const void *first, const void *second, int64_t count, double alpha);
     void (*momentum_pair)(void *x, void *y, const void *parameter, void *velocity, const void *first, const void *second, int64_t count,
                           double alpha, double beta);
     void (*momentum_stream)(void *x, void *y, const void *parameter, void *velocity, const void *first, const void *second, int64_t count,
                             double alpha, double beta);
 } update;
 #define UPDATE_ROW(NAME, name, ...) \
-    [MUSTER_##NAME] = {momentum_##name, update_##name, update_pair_##name, momentum_pair_##name, momentum_stream_##name},
+    [MUSTER_##                      \
+        NAME] = {momentum_##name, update_##name, update_pair_##name, update_stream_##name, momentum_pair_##name, momentum_stream_##name},
 static const update updates[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(UPDATE_ROW)};
 
 void mst_reduction_update(muster_dtype dtype, void *x, const void *parameter, const void *sum, int64_t count, double alpha) {
@@ -148,6 +150,12 @@ void mst_reduction_momentum_stream(muster_dtype dtype, void *x, void *y, const v
 void mst_reduction_update_pair(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
                                double alpha) {
     updates[dtype].pair(x, y, parameter, a, b, count, alpha);
+}
+
+void mst_reduction_update_stream(muster_dtype dtype, void *x, void *y, const void *parameter, const void *a, const void *b, int64_t count,
+                                 double alpha) {
+    updates[dtype].stream(x, y, parameter, a, b, count, alpha);
+    stream_end();
 }
 
 void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count) {

@@ -21,6 +21,25 @@ MST_CLONES static void MST_JOIN(update_pair_, SUFFIX)(void *x, void *y, const vo
     }
 }
 
+MST_CLONES static void MST_JOIN(update_stream_, SUFFIX)(void *x, void *y, const void *parameter, const void *first, const void *second,
+                                                        int64_t count, double factor) {
+    T *to = x, *also = y;
+    const T *before = parameter, *from = first, *other = second;
+    C alpha = (C)factor;
+    enum { BLOCK = STREAM_BYTES / sizeof(T) };
+    int64_t at = 0;
+    for (; at + BLOCK <= count; at += BLOCK) {
+        _Alignas(64) T block[BLOCK];
+        for (int64_t i = 0; i < BLOCK; i++) {
+            C sum = LOAD(from[at + i]) + LOAD(other[at + i]);
+            block[i] = STORE(LOAD(before[at + i]) + alpha * sum);
+        }
+        __builtin_memcpy(to + at, block, sizeof block);
+        stream(also + at, block);
+    }
+    MST_JOIN(update_pair_, SUFFIX)(to + at, also + at, before + at, from + at, other + at, count - at, factor);
+}
+
 MST_CLONES static void MST_JOIN(momentum_, SUFFIX)(void *x, const void *parameter, void *state, const void *values, int64_t count,
                                                    double factor, double decay) {
     T *to = x, *velocity = state;
