@@ -203,6 +203,7 @@ class Runtime:
         self.library.runtime_open(ctypes.byref(values), ctypes.byref(handle))
         self._handle = handle
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
+        self._process = os.getpid()  # a forked child has the objects, and none of the threads
 
     def __enter__(self):
         return self
@@ -282,8 +283,8 @@ class Function:
         """Python serves Ctrl-C in the main thread, between its own instructions only. So this thread waits in Python, and another one, which
         keeps the memory alive, makes the call. A KeyboardInterrupt in the middle of this function would leave the call running: until the
         call has ended, a handler that raises nothing takes the signal, and then the handler before it is called."""
-        handler = signal.getsignal(signal.SIGINT)
-        if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        handler, forked = signal.getsignal(signal.SIGINT), os.getpid() != self.runtime._process
+        if forked or threading.current_thread() is not threading.main_thread() or not callable(handler):
             return self._call(memory, arguments)
         frames = []
 

@@ -179,6 +179,25 @@ class Failures(unittest.TestCase):
                 use()
         runtime.close()
 
+    def test_a_forked_child_is_refused_and_can_close(self):
+        with muster.Runtime(DEVICES) as runtime:
+            f = copy_function(runtime, "float32", 1)
+            array, copy = numpy.ones(4, numpy.float32), numpy.zeros(4, numpy.float32)
+            f([array], [copy])  # the thread that makes the calls of this process has started
+            child = os.fork()
+            if child == 0:
+                signal.alarm(100)  # a child that hangs ends
+                seen = 1
+                try:
+                    f([array], [copy])
+                except muster.MusterError as error:
+                    seen = 0 if error.status == muster.BAD_STATE else 2
+                finally:
+                    runtime.close()
+                    os._exit(seen)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+            f([array], [copy])  # the parent's runtime works on
+
     def test_calls_from_several_threads(self):
         with muster.Runtime(DEVICES) as runtime:
             f, results = copy_function(runtime, "float32", 1), [numpy.zeros(5, "f4") for _ in range(4)]
@@ -192,4 +211,4 @@ if __name__ == "__main__":
     cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     print(f"{cases.countTestCases()} cases of {pathlib.Path(muster.__file__).name}")
     result = unittest.TextTestRunner(verbosity=2).run(cases)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun == 19 else 1)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 20 else 1)
