@@ -97,6 +97,7 @@ struct muster_communicator {
     mst_worker_collectives *workers; /* [size] */
     bool fixed_order;                /* combine floats in rank order only */
     int64_t stream_bytes;            /* of the options */
+    int64_t nccl_create_ns;          /* of the options; not 0 */
     _Atomic int32_t revision;        /* changes when the description does */
     bool recovers;                   /* some open transport has a recover function */
     pthread_mutex_t lock;            /* protects the list of parts */
@@ -139,11 +140,15 @@ static inline const char *mst_member_text(const muster_communicator *communicato
  * With fixed_order (the reproducible mode) floats are combined in rank order, even where NCCL could
  * combine them in an order of its own.
  *
- * stream_bytes: as in muster_runtime_options. */
+ * stream_bytes: as in muster_runtime_options.
+ *
+ * nccl_create_ns: for how long NCCL may be in progress with the creation of a communicator; then
+ * NCCL does not serve. 0: 300 s, since it has taken a minute on machines with 8 GPUs. */
 typedef struct mst_communicator_options {
     const char *algorithm;
     bool fixed_order;
     int64_t stream_bytes;
+    int64_t nccl_create_ns;
 } mst_communicator_options;
 
 /* Creates the communicator of all workers of a pool and sets their slots. options may be NULL.

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Creating NCCL's communicators has taken a minute on machines with 8 GPUs. */
+static const int64_t NCCL_CREATE_NS = 300 * 1000000000ll;
+
 static const char opening[] = "muster_runtime_open: communicator";
 
 /* ---- one communicator ---- */
@@ -139,6 +142,7 @@ muster_status mst_communicator_create(mst_pool *pool, const mst_communicator_opt
     MUSTER_TRY(make_world(pool, forced, &world));
     world->fixed_order = options && options->fixed_order;
     world->stream_bytes = options ? options->stream_bytes : 0;
+    world->nccl_create_ns = options && options->nccl_create_ns ? options->nccl_create_ns : NCCL_CREATE_NS;
     muster_status status = open_world(world);
     if (status != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];

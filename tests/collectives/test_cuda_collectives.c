@@ -26,6 +26,7 @@ static void begin(bool peers) {
 }
 
 static int64_t deadline = NO_WAY; /* of the pools that are opened */
+static int64_t create_deadline;   /* for the creation of NCCL's communicators; 0: the usual one */
 
 static void open_workers(collectives_pool *c, const char *devices) {
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = deadline, .dedicated_rank0 = true, .log = keep_line};
@@ -36,8 +37,8 @@ static void open_workers(collectives_pool *c, const char *devices) {
 
 static muster_status open_pool(collectives_pool *c, const char *devices, const char *algorithm, bool fixed_order) {
     open_workers(c, devices);
-    return mst_communicator_create(c->pool, &(mst_communicator_options){.algorithm = algorithm, .fixed_order = fixed_order},
-                                   &c->communicator);
+    const mst_communicator_options options = {.algorithm = algorithm, .fixed_order = fixed_order, .nccl_create_ns = create_deadline};
+    return mst_communicator_create(c->pool, &options, &c->communicator);
 }
 
 static void open_good(collectives_pool *c, const char *devices, const char *algorithm) {
@@ -281,6 +282,44 @@ static void nccl_in_progress_for_ever_ends_at_the_deadline(void **state) {
     }
 }
 
+/* The creation of a communicator is in progress for ever, on one rank or on all, when the runtime
+ * opens and when NCCL's communicators are made anew: at its deadline NCCL is given up, and
+ * collectives go another way. */
+static void nccl_that_is_created_for_ever_is_given_up(void **state) {
+    (void)state;
+    static const char words[] = "NCCL: ncclCommInitRankConfig: rank ", time[] = " has been in progress for 0.2 s";
+    create_deadline = 200 * 1000000;
+    for (int32_t stuck = 1; stuck <= RANKS; stuck += RANKS - 1) {
+        collectives_pool c;
+        begin(false);
+        for (int32_t i = 0; i < stuck; i++) muster_sim_inject("ncclCommInitRankConfig", 1, MST_NCCL_IN_PROGRESS);
+        open_good(&c, "cuda", NULL);
+        assert_int_equal(muster_sim_injected(), stuck);
+        assert_non_null(strstr(log_text, words));
+        assert_non_null(strstr(log_text, time));
+        assert_ok(collectives_run(&c, large_sum, NULL));
+        assert_int_equal(muster_sim_calls("ncclAllReduce"), 0);
+        assert_int_equal(muster_sim_calls("ncclCommAbort"), muster_sim_calls("ncclCommInitRankConfig"));
+        collectives_close(&c);
+
+        begin(false);
+        open_good(&c, "cuda", NULL);
+        muster_sim_inject("ncclGroupStart", RANKS, 3); /* the others are inside */
+        assert_refused(collectives_run(&c, large_sum, NULL), MUSTER_INTERNAL, "ncclGroupStart");
+        assert_null(strstr(log_text, words));
+        const uint64_t before = muster_sim_calls("ncclAllReduce");
+        for (int32_t i = 0; i < stuck; i++) muster_sim_inject("ncclCommInitRankConfig", 1, MST_NCCL_IN_PROGRESS);
+        assert_ok(collectives_run(&c, large_sum, NULL)); /* staged */
+        assert_non_null(strstr(log_text, words));
+        assert_non_null(strstr(log_text, time));
+        assert_int_equal(muster_sim_calls("ncclAllReduce"), before);
+        assert_ok(collectives_run(&c, large_sum, NULL)); /* they could be made */
+        assert_int_equal(muster_sim_calls("ncclAllReduce"), before + RANKS);
+        collectives_close(&c);
+    }
+    create_deadline = 0;
+}
+
 /* At close, NCCL has 5 s to finalize; then its communicators are aborted. */
 static void nccl_that_does_not_finalize_is_aborted(void **state) {
     (void)state;
@@ -430,6 +469,7 @@ int main(void) {
         cmocka_unit_test(the_call_after_a_lost_one_has_new_communicators),
         cmocka_unit_test(a_failure_of_nccl_ends_the_call_on_every_rank),
         cmocka_unit_test(nccl_in_progress_for_ever_ends_at_the_deadline),
+        cmocka_unit_test(nccl_that_is_created_for_ever_is_given_up),
         cmocka_unit_test(nccl_that_does_not_finalize_is_aborted),
         cmocka_unit_test(what_nccl_cannot_make_goes_another_way),
         cmocka_unit_test(until_nccl_is_made_anew_collectives_go_another_way),

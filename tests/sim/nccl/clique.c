@@ -128,7 +128,7 @@ static mst_nccl_result join_clique(struct ncclComm **comm, int size, const mst_n
     return MST_NCCL_SUCCESS;
 }
 
-mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config) {
+mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config, bool hangs) {
     if (!comm) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "CommInitRank : newcomm argument is NULL");
     *comm = NULL;
     if (size < 1 || size > NCCL_RANKS_MAX || rank < 0 || rank >= size)
@@ -140,6 +140,7 @@ mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *i
     sim_hazard_creation("ncclCommInitRankConfig");
     pthread_mutex_lock(&nccl_lock);
     result = join_clique(comm, size, id, rank, blocks(config, true));
+    if (result == MST_NCCL_SUCCESS && hangs) (*comm)->polls = NCCL_HANGS;
     pthread_mutex_unlock(&nccl_lock);
     return result == MST_NCCL_SUCCESS ? nccl_group_wait_for(*comm) : result;
 }

@@ -84,9 +84,10 @@ mst_nccl_result ncclGetUniqueId(mst_nccl_id *id) {
 
 mst_nccl_result ncclCommInitRankConfig(struct ncclComm **comm, int size, mst_nccl_id id, int rank, mst_nccl_config *config) {
     mst_nccl_result result = ENTER(ncclCommInitRankConfig, -1);
+    const bool hangs = result == MST_NCCL_IN_PROGRESS;
     nccl_group_start();
-    if (result == MST_NCCL_SUCCESS)
-        result = nccl_join(comm, size, &id, rank, config);
+    if (result == MST_NCCL_SUCCESS || hangs)
+        result = nccl_join(comm, size, &id, rank, config, hangs);
     else if (comm)
         *comm = NULL;
     return nccl_group_end(result);

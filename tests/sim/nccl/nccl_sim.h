@@ -167,7 +167,8 @@ struct ncclComm {
 /* clique.c */
 extern pthread_mutex_t nccl_lock; /* of the host side: ids, cliques, splits */
 mst_nccl_result nccl_id_make(mst_nccl_id *id);
-mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config);
+/* hangs: it stays in progress until it is aborted, if it does not block. */
+mst_nccl_result nccl_join(struct ncclComm **comm, int size, const mst_nccl_id *id, int rank, const mst_nccl_config *config, bool hangs);
 mst_nccl_result nccl_split_enter(struct ncclComm *comm, int color, int key, struct ncclComm **part, const mst_nccl_config *config);
 /* Waits, where `wait` is set, for what is pending of the communicator; else does what can be done
  * of it now. The communicator's state. */
