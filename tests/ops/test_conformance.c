@@ -21,7 +21,10 @@ static muster_status run_cases(muster_worker *w, void *row) {
     uint32_t dtypes;
     (void)ops_counted_cases(o->id, &dtypes);
     oracle->cases(w, o);
-    assert_int_equal(ops_counted_cases(o->id, &dtypes), oracle->case_count);
+    const int64_t counted = ops_counted_cases(o->id, &dtypes);
+    if (counted != oracle->case_count)
+        fail_msg("tests/ops/oracle/%s.c: case_count: expected the number of cases that were counted, %lld, received %lld", o->name,
+                 (long long)counted, (long long)oracle->case_count);
     if (dtypes != dtypes_on(w, o)) fail_msg("tests/ops/oracle/%s.c has cases of %s only", o->name, mst_dtypes_text(text, dtypes));
     return MUSTER_OK;
 }

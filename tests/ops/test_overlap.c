@@ -38,6 +38,22 @@ static bool may_be_in_place(const mst_op_row *o, int32_t result) {
     return false;
 }
 
+static void test_the_list_of_results_in_place_is_that_of_the_rows(void **state) {
+    (void)state;
+    int32_t listed = 0;
+    for (int32_t id = 0; id < MST_OPERATIONS; id++) {
+        const mst_op_row *o = mst_operations[id];
+        for (int32_t i = 0; o->operands[i].name; i++) {
+            const bool in_row = o->operands[i].use & MST_IN_PLACE, in_list = may_be_in_place(o, i);
+            listed += in_list;
+            if (in_row != in_list)
+                fail_msg("%s: %s: in in_place[] of tests/ops/test_overlap.c: expected %s, as the row of the operation says, received %s",
+                         o->function, o->operands[i].name, in_row ? "a line (MST_IN_PLACE)" : "no line", in_list ? "one" : "none");
+        }
+    }
+    assert_int_equal(listed, sizeof in_place / sizeof *in_place);
+}
+
 static muster_dtype dtype_of(const mst_operand *operand) {
     const uint32_t f32 = MST_DTYPE_BIT(MUSTER_F32);
     return operand->dtypes == 0 || (operand->dtypes & f32) ? MUSTER_F32 : (muster_dtype)__builtin_ctz(operand->dtypes);
@@ -211,6 +227,7 @@ static void test_only_the_same_layout_is_in_place(void **state) {
 int main(void) {
     if (mst_discrete_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_list_of_results_in_place_is_that_of_the_rows),
         cmocka_unit_test(test_results_lie_apart_from_the_other_operands),
         cmocka_unit_test(test_only_the_same_layout_is_in_place),
     };

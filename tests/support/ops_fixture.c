@@ -13,21 +13,42 @@ enum { PAIRS = 16, STORAGE = 1 << 15 };
 
 static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
 
+static mst_pool *running_pool; /* of the body that runs, as its device */
+static mst_device *running_device;
+
+static void end_run(void) {
+    const mst_device_table *table = running_device->table;
+    mst_pool_leave(running_pool);
+    mst_pool_destroy(running_pool);
+    table->close(running_device);
+    running_pool = NULL;
+}
+
+static muster_status nothing(muster_worker *worker, void *unused) {
+    (void)worker, (void)unused;
+    return MUSTER_OK;
+}
+
+/* An assertion that fails in a body jumps out of ops_run_on, so that this thread still counts as
+ * running a function. A run of the same pool ends that. */
+static void end_failed_run(void) {
+    if (!running_pool) return;
+    (void)mst_pool_run_single(running_pool, nothing, NULL);
+    end_run();
+}
+
 muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
+    end_failed_run();
     const bool gpus = on_gpus(); /* one for the host device of a test, another for the discrete one */
     const mst_device_table *table = mst_device_find(gpus ? "cuda" : backend);
     assert_non_null(table);
     assert_ok(mst_code_add(&mst_ops_code));
-    mst_device *device;
-    mst_pool *pool;
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = log_nothing};
-    assert_ok(table->open(table, gpus && strcmp(backend, "host") != 0 ? "1" : "0", &device));
-    assert_ok(mst_pool_create(&options, &device, 1, &pool));
-    assert_ok(mst_pool_enter(pool, "test", 0));
-    muster_status status = mst_pool_run_single(pool, body, argument);
-    mst_pool_leave(pool);
-    mst_pool_destroy(pool);
-    table->close(device);
+    assert_ok(table->open(table, gpus && strcmp(backend, "host") != 0 ? "1" : "0", &running_device));
+    assert_ok(mst_pool_create(&options, &running_device, 1, &running_pool));
+    assert_ok(mst_pool_enter(running_pool, "test", 0));
+    muster_status status = mst_pool_run_single(running_pool, body, argument);
+    end_run();
     if (gpus) machine_check(true);
     return status;
 }
