@@ -6,6 +6,7 @@ EXAMPLE holds `files`, which are new in the tree, and example.json:
   targets  what is built; tests: the tests that run, each of which must exist and pass
   environment  {name: value} for the tests, if they need any
   output   {text: least number of times that the output of the tests has it}
+  page     the page whose line suites='NAME|...' lists exactly these tests
   served   {"name": of a transport, "tests": that say that it served some run, and all pools whose devices are host devices}
 Prints git diff --stat, and fails if more than these files and lines has changed, or more than ALLOWED says."""
 import json
@@ -119,6 +120,15 @@ def check_served(output, name, tests):
         print(f"{test}: {name} served {runs} runs; {others} pools have other devices, which it refuses")
 
 
+def check_page(source, spec):
+    """The command that a reader copies runs the tests of the example."""
+    text = (source / spec["page"]).read_text()
+    found = re.search(r"^suites='([^']+)'$", text, flags=re.M)
+    listed = sorted(f"collectives/test_{name}" for name in found.group(1).split("|")) if found else []
+    if listed != sorted(spec["tests"]):
+        sys.exit(f"{spec['page']}: suites: expected {sorted(spec['tests'])}, received {listed}")
+
+
 def run_tests(build, ctest, spec):
     pattern = "^(" + "|".join(re.escape(name) for name in spec["tests"]) + ")$"
     output = run(ctest, "--test-dir", build, "-R", pattern, "-V", "-j", "2", cwd=build, environment=spec.get("environment"))
@@ -136,6 +146,8 @@ def run_tests(build, ctest, spec):
 def main():
     example, source, old, cmake = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4])
     spec = json.loads((example / "example.json").read_text())
+    if "page" in spec:
+        check_page(source, spec)
     work = pathlib.Path(os.getcwd()) / f"adding_{example.name}"
     shutil.rmtree(work, ignore_errors=True)
     tree, build = work / "tree", work / "build"

@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     }
     printf("# Operations\n\n"
            "What a worker computes (`muster/ops.h`). Printed from the registry (`lib/ops/operations.def`) by "
-           "`build/tests/ops/ops_operations_table`;\n"
+           "`build/debug/tests/ops/ops_operations_table`;\n"
            "the test `ops/table` compares. Equal letters are equal sizes; an operand without sizes has any shape, the same as the others;\n"
            "`repeats`: its shape broadcasts. Largest error: of |result - exact| / (1 + |exact|).\n\n"
            "| function | reads | writes | attributes | dtypes | largest error | device kernels |\n|---|---|---|---|---|---|---|\n");
