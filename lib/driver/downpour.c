@@ -10,9 +10,28 @@ static muster_status downpour_add(const muster_driver *driver, muster_worker *wo
     return muster_binary_op(worker, MUSTER_ADD, sum, wide, sum);
 }
 
+/* The accumulated gradient becomes what is sent: in the memory of the last send where the dtypes
+ * differ, else in its own, and the next sum begins in the memory of the last send. A failure leaves
+ * the value as it was, and the next step hands it over. */
+static muster_status downpour_hand_over(const muster_driver *driver, muster_worker *worker, int32_t index) {
+    mst_driver_value *value = &driver->values[index];
+    const muster_tensor sum = mst_driver_device(driver, index, 0);
+    if (sum.dtype != value->dtype) {
+        MUSTER_TRY(muster_copy(worker, sum, mst_driver_device(driver, index, 1)));
+    } else {
+        void *address = value->outgoing[0];
+        value->outgoing[0] = value->outgoing[1];
+        value->outgoing[1] = address;
+    }
+    value->updated = false;
+    value->fresh = value->ready = true;
+    return MUSTER_OK;
+}
+
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients) {
     for (; driver->accumulated < driver->count; driver->accumulated++) {
         const int32_t i = driver->accumulated;
+        if (driver->values[i].updated) MUSTER_TRY(downpour_hand_over(driver, worker, i));
         const muster_tensor sum = mst_driver_device(driver, i, 0), gradient = mst_driver_flat(gradients[i]);
         if (driver->values[i].fresh)
             MUSTER_TRY(muster_copy(worker, gradient, sum));
@@ -23,33 +42,23 @@ muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *work
     return MUSTER_OK;
 }
 
-/* The accumulated gradient becomes what is sent: in the memory of the last send where the dtypes
- * differ, else in its own, and the next sum begins in the memory of the last send. */
-static muster_status downpour_hand_over(const muster_driver *driver, muster_worker *worker, int32_t index) {
-    mst_driver_value *value = &driver->values[index];
+static muster_status downpour_update(const muster_driver *driver, muster_worker *worker, int32_t index) {
     const muster_tensor sum = mst_driver_device(driver, index, 0);
-    if (sum.dtype != value->dtype) return muster_copy(worker, sum, mst_driver_device(driver, index, 1));
-    void *address = value->outgoing[0];
-    value->outgoing[0] = value->outgoing[1];
-    value->outgoing[1] = address;
-    return MUSTER_OK;
-}
-
-static muster_status downpour_prepare(muster_driver *driver, muster_worker *worker, int32_t index) {
-    mst_driver_value *value = &driver->values[index];
-    const muster_tensor sum = mst_driver_device(driver, index, 0);
-    bool done;
-    muster_status status = mst_driver_wait(&value->sending, &done);
-    if (status != MUSTER_OK) return status;
     const uint64_t errors = mst_error_count();
     if (driver->options.local_update)
-        MUSTER_TRY(mst_driver_part_status(driver, "local_update",
-                                          driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors));
-    else if (!mst_dtype_is_float(value->dtype)) /* floats are negated by the rule that adds them */
-        MUSTER_TRY(muster_unary_op(worker, MUSTER_NEG, sum, sum));
-    MUSTER_TRY(downpour_hand_over(driver, worker, index));
-    value->fresh = value->ready = true;
-    return MUSTER_OK;
+        return mst_driver_part_status(driver, "local_update",
+                                      driver->options.local_update(worker, index, sum, driver->options.local_update_user), errors);
+    if (mst_dtype_is_float(driver->values[index].dtype)) return MUSTER_OK; /* the rule that adds floats negates them */
+    return muster_unary_op(worker, MUSTER_NEG, sum, sum);
+}
+
+static muster_status downpour_prepare(const muster_driver *driver, muster_worker *worker, int32_t index) {
+    mst_driver_value *value = &driver->values[index];
+    bool done;
+    MUSTER_TRY(mst_driver_wait(&value->sending, &done));
+    if (!value->updated) MUSTER_TRY(downpour_update(driver, worker, index));
+    value->updated = true;
+    return downpour_hand_over(driver, worker, index);
 }
 
 static muster_status downpour_send(muster_driver *driver, muster_worker *worker) {

@@ -17,6 +17,9 @@ typedef struct mst_driver_value {
     void *outgoing[2];
     muster_request *sending;
     bool fresh; /* Downpour: nothing accumulated since the last send */
+    /* Downpour: outgoing[0] is what local_update has made of the sum, which must neither be updated
+     * nor added to again, and is not in outgoing[1] yet */
+    bool updated;
     /* Downpour: outgoing[1] is what local_update has made of it; EASGD: outgoing[0] is a
      * difference; and not sent yet */
     bool ready;

@@ -1,5 +1,6 @@
 /* What drivers refuse, how they go on after a failure, and how they end. */
 #include "driver_fixture.h"
+#include "worker_impl.h"
 
 #include "muster/communicator.h"
 
@@ -7,7 +8,7 @@ typedef struct scene {
     muster_server *server;
     muster_driver *kept[WORKERS];
     int failures; /* of a part still to come */
-    bool in_send, lost;
+    bool in_send, lost, repeats;
     double x;
     muster_status (*create)(muster_worker *, muster_server *, const muster_driver_options *, muster_driver **);
 } scene;
@@ -165,6 +166,80 @@ static void no_gradient_is_lost_or_sent_twice_when_a_local_update_fails(void **u
         assert_ok(run_body(runtime, gradients_body, &s));
         /* steps 1 to 8 */
         for (int32_t i = 0; i < VALUES; i++) assert_true(server_value(s.server, MUSTER_F32, i) == i - (512 - 2));
+        fixture_close(runtime);
+    }
+}
+
+/* ---- a device that fails behind a local update ---- */
+
+/* The kernels of the device, of which the next launch fails. */
+static struct {
+    const mst_device_code_table *real;
+    mst_device_code_table failing;
+    int32_t failed;
+} trap;
+
+static muster_status refuse_launch(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t bytes) {
+    (void)kernel, (void)work, (void)parameters, (void)bytes;
+    device->code = trap.real;
+    trap.failed++;
+    return mst_error(MUSTER_SYSTEM, "the device fails once");
+}
+
+/* The launch that follows the update of value 1 at step 2 fails: the copy to f16. */
+static muster_status trapped_update(muster_worker *w, int32_t index, muster_tensor accumulated, void *user) {
+    scene *s = user;
+    MUSTER_TRY(muster_scale_add(w, -1, accumulated, 0, accumulated));
+    if (index != 1 || s->failures-- <= 0) return MUSTER_OK;
+    trap.real = w->device->code;
+    trap.failing = *trap.real;
+    trap.failing.launch = refuse_launch;
+    w->device->code = &trap.failing;
+    return MUSTER_OK;
+}
+
+static muster_status trapped_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    scene *s = user;
+    muster_driver_options options = make_options(100, 0, 0, 2);
+    muster_tensor p[VALUES], g[VALUES];
+    muster_driver *driver;
+    options.local_update = trapped_update;
+    options.local_update_user = s;
+    MUSTER_TRY(make_tensors(w, MUSTER_F16, 0, 0, p));
+    MUSTER_TRY(make_tensors(w, MUSTER_F16, 0, 0, g));
+    MUSTER_TRY(muster_downpour_create(w, s->server, &options, &driver));
+    for (int64_t step = 0; step <= 8; step++) {
+        for (int32_t i = 0; i < VALUES; i++) MUSTER_TRY(muster_fill(w, (double)(1 << step), g[i]));
+        const muster_status status = muster_driver_step(driver, w, step, p, g, VALUES, NULL);
+        MUST(status == (step == 2 ? MUSTER_SYSTEM : MUSTER_OK));
+        if (status != MUSTER_OK && s->repeats) MUSTER_TRY(muster_driver_step(driver, w, step, p, g, VALUES, NULL));
+    }
+    return muster_driver_destroy(driver);
+}
+
+/* Whether the step is called again or left behind, the update is made once and every gradient
+ * arrives once. The sums of f16 gradients are f32, so that they are copied behind the update. */
+static void a_local_update_is_made_once_when_the_device_fails_behind_it(void **unused) {
+    (void)unused;
+    static uint16_t memory[MOST];
+    for (int repeats = 0; repeats < 2; repeats++) {
+        muster_runtime *runtime = fixture_open("discrete", 1);
+        scene s = {.failures = 1, .repeats = repeats};
+        muster_tensor values[VALUES];
+        muster_client *client;
+        memset(memory, 0, sizeof memory);
+        for (int32_t i = 0; i < VALUES; i++) values[i] = muster_tensor_make(MUSTER_F16, memory, 1, &value_sizes[i]);
+        assert_ok(muster_server_create(runtime, "halves", values, VALUES, NULL, &s.server));
+        trap.failed = 0;
+        assert_ok(run_body(runtime, trapped_body, &s));
+        assert_int_equal(trap.failed, 1);
+        assert_ok(muster_client_open(s.server, &client));
+        for (int32_t i = 0; i < VALUES; i++) {
+            assert_ok(muster_client_receive(client, i, values[i], NULL));
+            for (int64_t j = 0; j < value_sizes[i]; j++) assert_true(muster_f16_to_f32(memory[j]) == -(512 - 2)); /* steps 1 to 8 */
+        }
+        assert_ok(muster_client_close(client));
         fixture_close(runtime);
     }
 }
@@ -385,6 +460,7 @@ int main(void) {
         cmocka_unit_test(options_that_make_no_sense_are_refused),
         cmocka_unit_test(steps_with_wrong_arguments_are_refused_and_touch_nothing),
         cmocka_unit_test(no_gradient_is_lost_or_sent_twice_when_a_local_update_fails),
+        cmocka_unit_test(a_local_update_is_made_once_when_the_device_fails_behind_it),
         cmocka_unit_test(an_integration_or_a_send_that_fails_is_made_at_the_next_step),
         cmocka_unit_test(a_driver_lives_on_between_calls_and_ends_outside_them),
         cmocka_unit_test(steps_after_the_servers_end_say_so),
