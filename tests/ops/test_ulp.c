@@ -102,7 +102,69 @@ static void test_functions_are_within_their_ulps(void **state) {
         assert_int_equal(run.compared[which], (INT64_C(1) << 32) / (int64_t)run.stride + SPECIALS * (SPECIALS + 1) / 2 + SPECIALS);
 }
 
+/* ---- powers ---- */
+
+enum { EXPONENTS = 16 };
+
+static int64_t compare_powers(muster_worker *w, const float *x, const float *y, float *result, int64_t count) {
+    assert_ok(muster_binary_op(w, MUSTER_POW, muster_f32(x, count), muster_f32(y, count), muster_f32(result, count)));
+    for (int64_t i = 0; i < count; i++) {
+        const double exact = pow((double)x[i], (double)y[i]), error = ulps(result[i], exact);
+        if (!(error <= 1))
+            fail_msg("%a to the power %a: expected %a, received %a, %.2f ulp away", (double)x[i], (double)y[i], exact, (double)result[i],
+                     error);
+    }
+    return count;
+}
+
+/* Exponents that are special to pow: odd, even and no whole numbers, and the largest of each. */
+static const float exponents[] = {
+    2,       3,        -1,     0.5f,           -2.5f, 17, 0x1p22f, 0x1.000002p+22f, 0x1.8p22f, 0x1p24f, 0x1.fffffep+23f, -0x1.fffffep+23f,
+    0x1p31f, -0x1p40f, 1e-30f, 0x1.000004p+22f};
+_Static_assert(sizeof exponents / sizeof *exponents == EXPONENTS, "counted below");
+
+/* The next exponent of a base: one of the list, or one whose power is neither 0 nor infinite. */
+static float exponent_of(float x, int64_t i) {
+    if (i % 4 == 0) return exponents[i / 4 % EXPONENTS];
+    const double logarithm = log2(fabs((double)x)), power = (double)((i * 7919) % 277) - 150 + (double)(i % 101) / 101;
+    const float exponent = (float)(power / logarithm);
+    return i % 4 == 1 ? rintf(exponent) : exponent;
+}
+
+static muster_status compare_all_powers(muster_worker *w, void *argument) {
+    ulp_run *run = argument;
+    static float x[CHUNK], y[CHUNK], result[CHUNK];
+    for (uint64_t bits = run->first; bits < UINT64_C(1) << 32;) {
+        int64_t count = 0;
+        for (; count < CHUNK && bits < UINT64_C(1) << 32; count++, bits += run->stride) {
+            const uint32_t low = (uint32_t)bits;
+            memcpy(&x[count], &low, sizeof low);
+            y[count] = exponent_of(x[count], count);
+        }
+        run->compared[0] += compare_powers(w, x, y, result, count);
+    }
+    for (int64_t i = 0; i < SPECIALS + EXPONENTS; i++)
+        for (int64_t j = 0; j < SPECIALS + EXPONENTS; j++) {
+            x[i * (SPECIALS + EXPONENTS) + j] = i < SPECIALS ? specials[i] : exponents[i - SPECIALS];
+            y[i * (SPECIALS + EXPONENTS) + j] = j < SPECIALS ? specials[j] : -exponents[j - SPECIALS];
+        }
+    run->compared[1] += compare_powers(w, x, y, result, (int64_t)(SPECIALS + EXPONENTS) * (SPECIALS + EXPONENTS));
+    for (int64_t i = 0; i < SPECIALS + EXPONENTS; i++) /* alone */
+        run->compared[1] += compare_powers(w, x + i * (SPECIALS + EXPONENTS + 1), y + i * (SPECIALS + EXPONENTS + 1), result, 1);
+    return MUSTER_OK;
+}
+
+static void test_powers_are_within_an_ulp(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    ulp_run run = {.first = test_is_full() ? 0 : test_seed() % 256, .stride = test_is_full() ? 1 : 256};
+    assert_ok(ops_run_on("host", compare_all_powers, &run));
+    assert_int_equal(run.compared[0], (INT64_C(1) << 32) / (int64_t)run.stride);
+    assert_int_equal(run.compared[1], (SPECIALS + EXPONENTS) * (SPECIALS + EXPONENTS + 1));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions_are_within_their_ulps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions_are_within_their_ulps),
+                                       cmocka_unit_test(test_powers_are_within_an_ulp)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,7 @@
 #include "binary_private.h"
 
+#include "power_private.h"
+
 #include <math.h>
 
 typedef struct binary_parameters {
@@ -7,8 +9,8 @@ typedef struct binary_parameters {
     muster_binary op;
 } binary_parameters;
 
-/* Chooses the float function for float, as tgmath.h does, without its macros. */
-#define POW(a, b) _Generic((a), float : powf, default : pow)(a, b)
+/* Chooses the function for float, as tgmath.h does. */
+#define POW(a, b) _Generic((a), float : mst_vector_powf, default : pow)(a, b)
 #define MST_LOOPS "binary/binary_loops.h"
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
