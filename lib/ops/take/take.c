@@ -2,6 +2,8 @@
 #include "../indices/indices_private.h"
 #include "take_parameters_private.h"
 
+#include <string.h>
+
 typedef struct take_request {
     muster_tensor x, indices, y;
 } take_request;
@@ -13,6 +15,14 @@ static muster_status take_host(const void *parameters) {
     const int64_t size = muster_dtype_size(p->x.dtype), n = p->y.shape[0];
     const muster_tensor x = mst_op_row_view(&p->x), y = mst_op_row_view(&p->y);
     MUSTER_TRY(mst_indices_check_host(&p->indices, p->x.shape[0], take_name, "indices"));
+    if (mst_tensor_contiguous(x) && mst_tensor_contiguous(y)) {
+        const size_t bytes = (size_t)(muster_tensor_count(y) * size);
+        const char *first = muster_tensor_address(x);
+        char *to = muster_tensor_address(y);
+        for (int64_t i = 0; i < n && bytes; i++)
+            memcpy(to + i * p->y.strides[0] * size, first + mst_index_at(&p->indices, i) * p->x.strides[0] * size, bytes);
+        return MUSTER_OK;
+    }
     mst_iterator row;
     mst_iterator_make(&row, y.ndim, y.shape, 2, (const muster_tensor *[]){&x, &y});
     char *from = row.base[0], *to = row.base[1];
