@@ -2,8 +2,8 @@
 #include "stores_private.h"
 
 #include "clock_impl.h"
+#include "environment_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,20 +14,9 @@ enum { OTHERS = 32 };
 
 /* ---- what the options say ---- */
 
-static muster_status read_environment(int64_t *bytes) {
-    const char *text = getenv("MUSTER_STREAM_BYTES");
-    char *end;
-    *bytes = 0;
-    if (!text || !*text) return MUSTER_OK;
-    errno = 0;
-    *bytes = strtoll(text, &end, 10);
-    if (!errno && !*end && end != text) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "muster_runtime_open: the environment's MUSTER_STREAM_BYTES: expected a number of bytes, received '%.80s'", text);
-}
-
 muster_status mst_stores_read(int64_t option, mst_stores *stores) {
-    if (option == 0) MUSTER_TRY(read_environment(&option));
+    bool is_set;
+    if (option == 0) MUSTER_TRY(mst_environment_number("MUSTER_STREAM_BYTES", "a number of bytes", INT64_MIN, INT64_MAX, &option, &is_set));
     stores->measured = option == 0;
     stores->from = option == 0 ? MST_STORES_FROM : option;
     return MUSTER_OK;

@@ -70,7 +70,9 @@ typedef struct muster_runtime_options {
      * muster/function.h says how bodies run in this mode. 0: the environment variable
      * MUSTER_LOGICAL_SHARDS, else off; negative: off. */
     int32_t logical_shards;
-    int32_t reserved;
+    /* 1: products of f32 matrices may use TF32 on GPUs. Negative: they may not. 0: the environment
+     * variable MUSTER_TF32, else they may not. */
+    int32_t tf32;
     /* Forces one algorithm for every collective and size that it supports. On any devices:
      * "reference" (simple and slow), "inline" or "direct"; GPUs run these three through host
      * memory. Between GPUs: "p2p" (they read each other's memory), "nccl" or "staged" (through host
@@ -87,6 +89,16 @@ typedef struct muster_runtime_options {
     int64_t stream_bytes;
     /* Ends log_user when the runtime has closed, or when opening has failed (muster/status.h). */
     muster_destroy_function log_destroy;
+    /* The file to which close writes a trace, as muster_runtime_trace says. "": none, whatever the
+     * environment says. NULL: the environment variable MUSTER_TRACE, else none. Copied. */
+    const char *trace;
+    /* The number of events kept for each worker, a power of two from 16 to 16777216. Negative:
+     * none. 0: the environment variable MUSTER_RECORDER_EVENTS, else 256, or 65536 with a trace. */
+    int64_t recorder_events;
+    /* The bytes of memory that each GPU takes at open; more is taken when it is needed. Negative:
+     * none. 0: the environment variable MUSTER_DEVICE_MEMORY, else 64 MiB, or an eighth of what is
+     * free where that is less. */
+    int64_t device_memory;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {
@@ -237,10 +249,10 @@ MUSTER_API muster_status muster_runtime_dump(muster_runtime *runtime, int32_t ev
  * CLOCK_MONOTONIC. May be called while calls run, also from inside a body; events that are being
  * overwritten at that moment are left out. The file appears complete or not at all, and replaces an
  * existing one.
- * The environment variable MUSTER_TRACE=FILE, read at open, writes a trace at close. Every %p in
- * FILE becomes the process id. The second runtime of the process that is opened with it writes
+ * The option `trace`, or the environment variable MUSTER_TRACE=FILE, writes a trace at close. Every
+ * %p in FILE becomes the process id. The second runtime of the process that is opened with it writes
  * FILE.1, the next FILE.2. If writing fails, close logs it and succeeds.
- * MUSTER_RECORDER_EVENTS, a power of two from 16 to 16777216, is the number of events kept for each
+ * The option recorder_events, or MUSTER_RECORDER_EVENTS, is the number of events kept for each
  * worker, at 40 bytes each. The newest slot is being written, so a trace shows one event less.
  * Default: 256; with MUSTER_TRACE 65536. 0 keeps none: traces are then empty, and the report of a
  * late worker lacks its last events.

@@ -148,6 +148,12 @@ typedef struct mst_device_probe {
     char reason[MST_MESSAGE_SIZE];
 } mst_device_probe;
 
+/* What a program may ask of a device that it opens. Zero: what the environment says. */
+typedef struct mst_device_settings {
+    int64_t memory; /* bytes that the device takes when it opens; negative: none */
+    int32_t tf32;   /* 1: products of f32 matrices may use TF32; negative: they may not */
+} mst_device_settings;
+
 /* What is known about one device, open or not. */
 typedef struct mst_device_facts {
     char name[64];                     /* as the name of an open device; whole, or cut */
@@ -168,6 +174,8 @@ typedef struct mst_device_hardware_table {
     /* Text for the runtime's description: about the libraries, which are the same for all open
      * devices, and about one open device. */
     void (*describe_libraries)(const mst_device *device, char *text, size_t size);
+    /* As `open` of the backend's table, which has the settings of the environment. */
+    muster_status (*open_with)(const char *argument, const mst_device_settings *settings, mst_device **device);
     /* Fills the facts about device number `ordinal`. device: that device, if it is open (between
      * calls); NULL: nothing is opened or created, and what needs an open device is not known. */
     muster_status (*get_facts)(int32_t ordinal, mst_device *device, mst_device_facts *facts);

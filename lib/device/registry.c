@@ -65,15 +65,10 @@ static const entry queue_entries[] = {ENTRY(_queue, enter),         ENTRY(_queue
 static const entry code_entries[] = {ENTRY(_code, launch), ENTRY(_code, gemm), ENTRY(_code, peer_access)};
 static const entry program_entries[] = {ENTRY(_program, language), ENTRY(_program, open), ENTRY(_program, close), ENTRY(_program, limits),
                                         ENTRY(_program, launch)};
-static const entry hardware_entries[] = {ENTRY(_hardware, plural),
-                                         ENTRY(_hardware, probe),
-                                         ENTRY(_hardware, find),
-                                         ENTRY(_hardware, describe_libraries),
-                                         ENTRY(_hardware, get_facts),
-                                         ENTRY(_hardware, ordinal),
-                                         ENTRY(_hardware, describe_device),
-                                         ENTRY(_hardware, take_notice),
-                                         ENTRY(_hardware, give_up)};
+static const entry hardware_entries[] = {
+    ENTRY(_hardware, plural),      ENTRY(_hardware, probe),     ENTRY(_hardware, find),    ENTRY(_hardware, describe_libraries),
+    ENTRY(_hardware, open_with),   ENTRY(_hardware, get_facts), ENTRY(_hardware, ordinal), ENTRY(_hardware, describe_device),
+    ENTRY(_hardware, take_notice), ENTRY(_hardware, give_up)};
 static const entry host_memory_entries[] = {ENTRY(_host_memory, allocate), ENTRY(_host_memory, release), ENTRY(_host_memory, pin),
                                             ENTRY(_host_memory, unpin)};
 

@@ -169,12 +169,13 @@ muster_status mst_device_list_default(const char **text, mst_device_probe *misse
     return MUSTER_OK;
 }
 
-muster_status mst_device_request_open(const mst_device_request *request, mst_device **device) {
+muster_status mst_device_request_open(const mst_device_request *request, const mst_device_settings *settings, mst_device **device) {
     char argument[MST_DEVICE_ID];
     int32_t ordinal = request->ordinal;
     if (request->id) snprintf(argument, sizeof argument, "%.*s", (int)request->id_length, request->id);
     if (request->id && request->table->hardware) MUSTER_TRY(request->table->hardware->find(argument, &ordinal));
     if (!request->id || request->table->hardware) snprintf(argument, sizeof argument, "%d", ordinal);
+    if (request->table->hardware) return request->table->hardware->open_with(argument, settings, device);
     MUSTER_TRY(request->table->open(request->table, argument, device));
     if (request->table != &mst_host_device_table) return MUSTER_OK;
     (*device)->cpu = request->cpu;

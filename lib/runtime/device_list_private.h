@@ -33,6 +33,6 @@ struct muster_runtime;
 muster_status mst_runtime_claim_cpus(struct muster_runtime *runtime, const int32_t *cores, int32_t core_count, mst_device_request *requests,
                                      int32_t count);
 /* Opens the device and sets its name. */
-muster_status mst_device_request_open(const mst_device_request *request, mst_device **device);
+muster_status mst_device_request_open(const mst_device_request *request, const mst_device_settings *settings, mst_device **device);
 
 #endif

@@ -1,13 +1,12 @@
 #include "code_impl.h"
 #include "device_list_private.h"
+#include "environment_impl.h"
 #include "ops_impl.h"
 #include "options_impl.h"
 #include "runtime_impl.h"
 #include "topology_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -93,10 +92,10 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     if (core_count > MST_DEVICES_MAX) core_count = MST_DEVICES_MAX;
     const char *text = options->devices, *source = "devices";
     if (!text) {
-        text = getenv("MUSTER_DEVICES");
+        text = mst_environment_get("MUSTER_DEVICES");
         source = "the environment's MUSTER_DEVICES";
     }
-    if (!text || (!*text && !options->devices)) {
+    if (!text) {
         MUSTER_TRY(default_devices(runtime, options, &text));
         source = "the default devices";
     }
@@ -115,39 +114,13 @@ static void log_notices(const muster_runtime_options *options) {
     }
 }
 
-/* Reads MUSTER_LOGICAL_SHARDS; *shards is 0 if it is not set. */
-static muster_status shards_of_environment(int64_t *shards) {
-    const char *text = getenv("MUSTER_LOGICAL_SHARDS");
-    char *end;
-    *shards = 0;
-    if (!text || !*text) return MUSTER_OK;
-    errno = 0;
-    *shards = strtoll(text, &end, 10);
-    if (errno || *end || text[0] < '0' || text[0] > '9' || *shards > MST_LOGICAL_SHARDS_MAX)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: the environment's MUSTER_LOGICAL_SHARDS: expected a number from 0 to %d, received '%.80s'",
-                         MST_LOGICAL_SHARDS_MAX, text);
-    return MUSTER_OK;
-}
-
-static muster_status decide_shards(muster_runtime *runtime, const muster_runtime_options *options) {
-    int64_t shards = options->logical_shards < 0 ? 0 : options->logical_shards;
-    if (options->logical_shards == 0) MUSTER_TRY(shards_of_environment(&shards));
-    if (shards % runtime->size)
-        return mst_error(
-            MUSTER_INVALID_ARGUMENT,
-            "muster_runtime_open: %s: expected a multiple of the number of devices, received %lld logical shards for %d devices",
-            options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", (long long)shards, (int)runtime->size);
-    runtime->logical_shards = (int32_t)shards;
-    return MUSTER_OK;
-}
-
 static muster_status open_listed(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
+    const mst_device_settings settings = {.memory = options->device_memory, .tf32 = options->tf32};
     MUSTER_TRY(read_devices(runtime, options, list));
     runtime->devices = mst_alloc((size_t)list->count * sizeof(mst_device *));
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", list->count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < list->count; runtime->size++)
-        MUSTER_TRY(mst_device_request_open(&list->requests[runtime->size], &runtime->devices[runtime->size]));
+        MUSTER_TRY(mst_device_request_open(&list->requests[runtime->size], &settings, &runtime->devices[runtime->size]));
     return MUSTER_OK;
 }
 
@@ -298,14 +271,14 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     MUSTER_TRY(mst_runtime_check_settings(options));
     MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(open_devices(runtime, options));
-    MUSTER_TRY(decide_shards(runtime, options));
+    MUSTER_TRY(mst_runtime_read_shards(options, runtime->size, &runtime->logical_shards));
     MUSTER_TRY(mst_runtime_spin_read(options->spin_ns, &runtime->spin));
     const mst_pool_options settings = pool_options(runtime, options);
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
     const mst_communicator_options ways = {
         .algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0, .stream_bytes = options->stream_bytes};
     MUSTER_TRY(mst_communicator_create(runtime->pool, &ways, &runtime->communicator));
-    MUSTER_TRY(mst_runtime_trace_open(runtime));
+    MUSTER_TRY(mst_runtime_trace_open(runtime, options));
     return describe(runtime);
 }
 

@@ -49,7 +49,7 @@ struct muster_runtime {
     mst_pool *pool;
     void (*log)(void *user, const char *line); /* the program's */
     void *log_user;
-    mst_runtime_spin spin; /* spin.c */
+    mst_runtime_spin spin; /* settings.c */
     muster_communicator *communicator;
     mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
     int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of size */
@@ -67,7 +67,8 @@ struct muster_runtime {
     /* trace.c */
     bool nvtx;
     int64_t recorder_events;
-    char *trace_path; /* NULL: no trace at close */
+    char *trace_path;         /* NULL: no trace at close */
+    const char *trace_source; /* what asked for it, for messages */
     /* object.c */
     struct mst_name *names;
     /* names.c: names of devices, under their own lock */
@@ -114,6 +115,9 @@ void mst_runtime_names_free(muster_runtime *runtime);
  * be read, also where nothing would read them. */
 enum { MST_LOGICAL_SHARDS_MAX = 65536 };
 muster_status mst_runtime_check_settings(const muster_runtime_options *options);
+/* The number of logical shards that the options, else the environment ask for; 0: none. Errors:
+ * INVALID_ARGUMENT. */
+muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t devices, int32_t *shards);
 
 /* register.c: unpins all memory that is still registered. Call it before the devices close. */
 void mst_runtime_unregister_all(muster_runtime *runtime);
@@ -148,7 +152,7 @@ extern int64_t mst_tensor_copy_chunk;
 /* pinning.c. Gives the CPUs back that mst_runtime_claim_cpus has claimed. */
 void mst_runtime_release_cpus(muster_runtime *runtime);
 
-/* spin.c. Reads how long waits may spin. option_ns: spin_ns of the options; where it is 0, the
+/* settings.c. Reads how long waits may spin. option_ns: spin_ns of the options; where it is 0, the
  * environment variable MUSTER_SPIN_NS counts. Errors: INVALID_ARGUMENT. */
 muster_status mst_runtime_spin_read(int64_t option_ns, mst_runtime_spin *spin);
 /* Writes the line of the description, and returns its length. used_ns: what the pool has made of
@@ -156,10 +160,10 @@ muster_status mst_runtime_spin_read(int64_t option_ns, mst_runtime_spin *spin);
 size_t mst_runtime_spin_describe(const mst_runtime_spin *spin, int64_t used_ns, char *text, size_t size);
 
 /* trace.c. Opens the workers' recorders. Call it after the pool has been created. */
-muster_status mst_runtime_trace_open(muster_runtime *runtime);
+muster_status mst_runtime_trace_open(muster_runtime *runtime, const muster_runtime_options *options);
 /* Frees what open allocated. Call it before the pool is destroyed. */
 void mst_runtime_trace_close(muster_runtime *runtime);
-/* Writes the trace that MUSTER_TRACE asks for. */
+/* Writes the trace that the option `trace` or MUSTER_TRACE asks for. */
 void mst_runtime_trace_at_close(muster_runtime *runtime);
 void mst_runtime_trace_describe(const muster_runtime *runtime, char *text, size_t size);
 

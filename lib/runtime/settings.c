@@ -1,33 +1,27 @@
 /* The options and the variables of the environment that are checked at every open, whatever devices
  * it asks for: a wrong value must not wait for the machine on which it counts. */
-#include "options_impl.h"
+#include "environment_impl.h"
 #include "runtime_impl.h"
 
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char where[] = "muster_runtime_open";
 
-static muster_status settings_refuse(const char *variable, const char *expected, const char *received) {
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: the environment's %s: expected %s, received '%.100s'", where, variable, expected,
-                     received);
-}
+/* Numbers up to here are at most 18 digits. */
+static const int64_t most_bytes = 999999999999999999;
 
-/* A variable that is empty counts as one that is not set. */
-static const char *settings_get(const char *variable) {
-    const char *text = getenv(variable);
-    return text && *text ? text : NULL;
-}
-
+/* Variables of the backends, which only some machines read. */
 static muster_status settings_check_environment(void) {
-    const char *folder = settings_get("MUSTER_CUDA_LIBRARIES"), *memory = settings_get("MUSTER_DEVICE_MEMORY");
-    const char *tf32 = settings_get("MUSTER_TF32"), *opencl = settings_get("MUSTER_OPENCL_LIBRARY");
-    if (folder && folder[0] != '/') return settings_refuse("MUSTER_CUDA_LIBRARIES", "an absolute path", folder);
-    if (memory && (strspn(memory, "0123456789") != strlen(memory) || strlen(memory) > 18))
-        return settings_refuse("MUSTER_DEVICE_MEMORY", "a number of bytes", memory);
-    if (tf32 && strcmp(tf32, "0") != 0 && strcmp(tf32, "1") != 0) return settings_refuse("MUSTER_TF32", "0 or 1", tf32);
+    const char *folder = mst_environment_get("MUSTER_CUDA_LIBRARIES"), *opencl = mst_environment_get("MUSTER_OPENCL_LIBRARY");
+    int64_t number;
+    bool is_set;
+    if (folder && folder[0] != '/') return mst_environment_refuse("MUSTER_CUDA_LIBRARIES", "an absolute path");
+    MUSTER_TRY(mst_environment_number("MUSTER_DEVICE_MEMORY", "a number of bytes", 0, most_bytes, &number, &is_set));
+    MUSTER_TRY(mst_environment_number("MUSTER_TF32", "0 or 1", 0, 1, &number, &is_set));
     if (opencl && strcmp(opencl, "none") != 0 && opencl[0] != '/')
-        return settings_refuse("MUSTER_OPENCL_LIBRARY", "an absolute path or \"none\"", opencl);
+        return mst_environment_refuse("MUSTER_OPENCL_LIBRARY", "an absolute path or \"none\"");
     return MUSTER_OK;
 }
 
@@ -39,9 +33,55 @@ static muster_status settings_check_flag(const char *name, int32_t value) {
 muster_status mst_runtime_check_settings(const muster_runtime_options *options) {
     MUSTER_TRY(settings_check_flag("keep_blas_threads", options->keep_blas_threads));
     MUSTER_TRY(settings_check_flag("no_pinning", options->no_pinning));
-    MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
     if (options->logical_shards > MST_LOGICAL_SHARDS_MAX)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: logical_shards: expected at most %d, received %d", where,
                          MST_LOGICAL_SHARDS_MAX, (int)options->logical_shards);
+    if (options->tf32 > 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: tf32: expected 0, 1 or a negative number, received %d", where,
+                         (int)options->tf32);
+    if (options->device_memory > most_bytes)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: device_memory: expected at most %" PRId64 " bytes, received %" PRId64,
+                         where, most_bytes, options->device_memory);
     return settings_check_environment();
+}
+
+muster_status mst_runtime_read_shards(const muster_runtime_options *options, int32_t devices, int32_t *shards) {
+    char expected[32];
+    int64_t number = options->logical_shards < 0 ? 0 : options->logical_shards;
+    bool is_set;
+    snprintf(expected, sizeof expected, "a number from 0 to %d", MST_LOGICAL_SHARDS_MAX);
+    if (options->logical_shards == 0)
+        MUSTER_TRY(mst_environment_number("MUSTER_LOGICAL_SHARDS", expected, 0, MST_LOGICAL_SHARDS_MAX, &number, &is_set));
+    if (number % devices)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: %s: expected a multiple of the number of devices, received %" PRId64 " logical shards for %d devices", where,
+                         options->logical_shards ? "logical_shards" : "the environment's MUSTER_LOGICAL_SHARDS", number, (int)devices);
+    *shards = (int32_t)number;
+    return MUSTER_OK;
+}
+
+/* ---- spin ---- */
+
+/* Idle workers spin this long before they sleep: waking a sleeping thread costs 5 to 60 us on
+ * virtual machines, and calls are often a millisecond apart. OpenMP runtimes spin as long or
+ * longer. */
+enum { DEFAULT_SPIN_NS = 2000000 };
+
+muster_status mst_runtime_spin_read(int64_t option_ns, mst_runtime_spin *spin) {
+    bool is_set;
+    *spin = (mst_runtime_spin){option_ns < 0 ? 0 : option_ns, "option spin_ns"};
+    if (option_ns != 0) return MUSTER_OK;
+    *spin = (mst_runtime_spin){DEFAULT_SPIN_NS, "default"};
+    MUSTER_TRY(mst_environment_number("MUSTER_SPIN_NS", "a number of nanoseconds (0: never spin)", 0, INT64_MAX, &spin->ns, &is_set));
+    if (is_set) spin->source = "the environment's MUSTER_SPIN_NS";
+    return MUSTER_OK;
+}
+
+size_t mst_runtime_spin_describe(const mst_runtime_spin *spin, int64_t used_ns, char *text, size_t size) {
+    if (used_ns > 0)
+        snprintf(text, size, "spin: at most %lld ns before a wait sleeps, shorter after spins in vain (%s)\n", (long long)used_ns,
+                 spin->source);
+    else
+        snprintf(text, size, "spin: never (%s)\n", spin->ns > 0 ? "more workers than allowed CPUs, or a real-time policy" : spin->source);
+    return strlen(text);
 }

@@ -1,34 +1,33 @@
-/* The environment's settings for the recorders and their trace. */
+/* The settings for the recorders and their trace. */
+#include "environment_impl.h"
 #include "runtime_impl.h"
 #include "trace_impl.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 /* A trace of a ring of the default size would show only the last moment. */
 enum { TRACED_EVENTS = 65536 };
 
-static const char *setting(const char *name) {
-    const char *text = getenv(name);
-    return text && *text ? text : NULL;
+static bool is_length(int64_t events) {
+    return events == 0 || (events >= MST_RECORDER_LEAST_EVENTS && events <= MST_RECORDER_MOST_EVENTS && (events & (events - 1)) == 0);
 }
 
-static muster_status read_length(bool traced, int64_t *events) {
-    const char *text = setting("MUSTER_RECORDER_EVENTS"), *digit = text;
+static muster_status read_length(int64_t option, bool traced, int64_t *events) {
+    char expected[64];
+    bool is_set;
+    *events = option < 0 ? 0 : option;
+    if (!is_length(*events))
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: options: recorder_events: expected a power of two from %d to %d, 0 or a negative number, "
+                         "received %lld",
+                         MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, (long long)option);
+    if (option != 0) return MUSTER_OK;
     *events = traced ? TRACED_EVENTS : MST_RECORDER_EVENTS;
-    if (!text) return MUSTER_OK;
-    int64_t value = 0;
-    while (*digit >= '0' && *digit <= '9' && value <= MST_RECORDER_MOST_EVENTS) value = 10 * value + (*digit++ - '0');
-    if (*digit || (value > 0 && value < MST_RECORDER_LEAST_EVENTS) || value > MST_RECORDER_MOST_EVENTS || (value & (value - 1))) {
-        return mst_error(
-            MUSTER_INVALID_ARGUMENT,
-            "muster_runtime_open: the environment's MUSTER_RECORDER_EVENTS: expected 0, or a power of two from %d to %d, received '%.100s'",
-            MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS, text);
-    }
-    *events = value;
-    return MUSTER_OK;
+    snprintf(expected, sizeof expected, "0, or a power of two from %d to %d", MST_RECORDER_LEAST_EVENTS, MST_RECORDER_MOST_EVENTS);
+    MUSTER_TRY(mst_environment_number("MUSTER_RECORDER_EVENTS", expected, 0, MST_RECORDER_MOST_EVENTS, events, &is_set));
+    return is_length(*events) ? MUSTER_OK : mst_environment_refuse("MUSTER_RECORDER_EVENTS", expected);
 }
 
 /* Replaces every %p of `pattern` by the process id. The second and third traced runtime of the
@@ -54,9 +53,16 @@ static muster_status make_path(const char *pattern, char **path) {
     return MUSTER_OK;
 }
 
-muster_status mst_runtime_trace_open(muster_runtime *runtime) {
-    const char *pattern = setting("MUSTER_TRACE");
-    MUSTER_TRY(read_length(pattern != NULL, &runtime->recorder_events));
+/* The path that the option gives, else the environment; NULL: none. */
+static const char *trace_pattern(muster_runtime *runtime, const char *option) {
+    runtime->trace_source = option ? "options: trace" : "the environment's MUSTER_TRACE";
+    if (option) return *option ? option : NULL;
+    return mst_environment_get("MUSTER_TRACE");
+}
+
+muster_status mst_runtime_trace_open(muster_runtime *runtime, const muster_runtime_options *options) {
+    const char *pattern = trace_pattern(runtime, options->trace);
+    MUSTER_TRY(read_length(options->recorder_events, pattern != NULL, &runtime->recorder_events));
     runtime->nvtx = mst_nvtx_open();
     for (int32_t r = 0; r < runtime->size; r++) {
         mst_recorder *recorder = &mst_pool_worker(runtime->pool, r)->recorder;
@@ -72,10 +78,10 @@ void mst_runtime_trace_close(muster_runtime *runtime) {
 }
 
 void mst_runtime_trace_describe(const muster_runtime *runtime, char *text, size_t size) {
-    const char *nvtx = runtime->nvtx                      ? "on"
-                       : !mst_nvtx_built()                ? "not built, its header was not found"
-                       : setting("NVTX_INJECTION64_PATH") ? "off, the profiler of NVTX_INJECTION64_PATH does not answer"
-                                                          : "off, no profiler is attached";
+    const char *nvtx = runtime->nvtx                                  ? "on"
+                       : !mst_nvtx_built()                            ? "not built, its header was not found"
+                       : mst_environment_get("NVTX_INJECTION64_PATH") ? "off, the profiler of NVTX_INJECTION64_PATH does not answer"
+                                                                      : "off, no profiler is attached";
     snprintf(text, size, "recorder: %lld events of each worker\ntrace: %s%.500s\nNVTX ranges: %s\n", (long long)runtime->recorder_events,
              runtime->trace_path ? "at close to " : "off", runtime->trace_path ? runtime->trace_path : "", nvtx);
 }
@@ -95,11 +101,12 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
 /* A trace that cannot be written is logged. Closing still succeeds, and the thread's last error
  * stays as it is. */
 void mst_runtime_trace_at_close(muster_runtime *runtime) {
-    char before[MST_MESSAGE_SIZE];
+    char before[MST_MESSAGE_SIZE], where[64];
     const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     if (!runtime->trace_path) return;
     mst_error_save(before);
-    if (write_trace(runtime, runtime->trace_path, "muster_runtime_close: the environment's MUSTER_TRACE") != MUSTER_OK) {
+    snprintf(where, sizeof where, "muster_runtime_close: %s", runtime->trace_source);
+    if (write_trace(runtime, runtime->trace_path, where) != MUSTER_OK) {
         settings->log(settings->log_user, muster_last_error());
         mst_error_restore(MUSTER_OK, before);
     }

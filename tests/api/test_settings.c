@@ -60,15 +60,88 @@ static void test_wrong_runtime_options_are_refused(void **state) {
     options.no_pinning = 2;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "no_pinning: expected 0 or 1, received 2");
     options.no_pinning = 1;
-    options.reserved = 1;
-    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "reserved: expected 0, received 1");
-    options.reserved = 0;
+    options.tf32 = 2;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "tf32: expected 0, 1 or a negative number, received 2");
+    options.tf32 = 1;
+    options.device_memory = 1000000000000000000;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "device_memory: expected at most 999999999999999999 bytes, received 1000");
+    options.device_memory = 999999999999999999;
+    static const int64_t wrong[] = {1, 15, 17, 24, 16777217, 33554432, INT64_MAX};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        options.recorder_events = wrong[i];
+        assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT,
+                       "recorder_events: expected a power of two from 16 to 16777216, 0 or a");
+    }
+    options.recorder_events = 0;
     options.logical_shards = 65537;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "logical_shards: expected at most 65536, received 65537");
     options.logical_shards = 65536;
     assert_ok(open_with(&options));
     options.logical_shards = INT32_MIN;
     assert_ok(open_with(&options));
+}
+
+/* ---- an option goes before its variable ---- */
+
+/* A runtime with these options, whose description has the line; with the variable set to `text`,
+ * which may be wrong. */
+static void check_line(const muster_runtime_options *options, const char *variable, const char *text, const char *line) {
+    muster_runtime *runtime;
+    setenv(variable, text, 1);
+    assert_ok(muster_runtime_open(options, &runtime));
+    if (!strstr(muster_runtime_description(runtime), line))
+        fail_msg("%s=%s: expected the line '%s' in:\n%s", variable, text, line, muster_runtime_description(runtime));
+    assert_ok(muster_runtime_close(runtime));
+    unsetenv(variable);
+    cases++;
+}
+
+static void test_an_option_goes_before_its_variable(void **state) {
+    (void)state;
+    cases = 0;
+    const muster_runtime_options none = {.struct_size = sizeof none, .devices = "host:2"};
+    muster_runtime_options o = none;
+    o.recorder_events = 64;
+    check_line(&none, "MUSTER_RECORDER_EVENTS", "32", "recorder: 32 events");
+    check_line(&o, "MUSTER_RECORDER_EVENTS", "32", "recorder: 64 events");
+    check_line(&o, "MUSTER_RECORDER_EVENTS", "33", "recorder: 64 events");
+    o.recorder_events = -1;
+    check_line(&o, "MUSTER_RECORDER_EVENTS", "32", "recorder: 0 events");
+    o = none;
+    o.logical_shards = 4;
+    check_line(&none, "MUSTER_LOGICAL_SHARDS", "2", "logical shards: 2,");
+    check_line(&o, "MUSTER_LOGICAL_SHARDS", "2", "logical shards: 4,");
+    check_line(&o, "MUSTER_LOGICAL_SHARDS", "x", "logical shards: 4,");
+    o.logical_shards = -1;
+    check_line(&o, "MUSTER_LOGICAL_SHARDS", "2", "logical shards: off");
+    o = none;
+    o.devices = NULL;
+    check_line(&o, "MUSTER_DEVICES", "host:3", "devices: 3 (");
+    check_line(&none, "MUSTER_DEVICES", "host:3", "devices: 2 (");
+    check_line(&none, "MUSTER_DEVICES", "no device", "devices: 2 (");
+    assert_int_equal(cases, 11);
+}
+
+/* Close writes the file; the one that the other source names does not appear. */
+static void check_trace(const char *option, const char *variable, const char *written, const char *absent) {
+    muster_runtime_options o = {.struct_size = sizeof o, .devices = "host:1", .trace = option};
+    if (variable) setenv("MUSTER_TRACE", variable, 1);
+    assert_ok(open_with(&o));
+    unsetenv("MUSTER_TRACE");
+    if (written) assert_int_equal(unlink(written), 0);
+    if (absent) assert_int_equal(access(absent, F_OK), -1);
+    cases++;
+}
+
+static void test_traces_by_option_and_variable(void **state) {
+    (void)state;
+    cases = 0;
+    check_trace(NULL, NULL, NULL, "by_variable.json");
+    check_trace(NULL, "by_variable.json", "by_variable.json", NULL);
+    check_trace("by_option.json", NULL, "by_option.json.1", NULL); /* the second runtime with a trace */
+    check_trace("by_option.json", "by_variable.json", "by_option.json.2", "by_variable.json.2");
+    check_trace("", "by_variable.json", NULL, "by_variable.json.3");
+    assert_int_equal(cases, 5);
 }
 
 static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -129,10 +202,9 @@ static void test_wrong_options_of_servers_and_kernels_are_refused(void **state) 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_variables_are_refused),
-        cmocka_unit_test(test_wrong_runtime_options_are_refused),
-        cmocka_unit_test(test_wrong_options_of_calls_are_refused),
-        cmocka_unit_test(test_wrong_options_of_servers_and_kernels_are_refused),
+        cmocka_unit_test(test_wrong_variables_are_refused),        cmocka_unit_test(test_wrong_runtime_options_are_refused),
+        cmocka_unit_test(test_an_option_goes_before_its_variable), cmocka_unit_test(test_traces_by_option_and_variable),
+        cmocka_unit_test(test_wrong_options_of_calls_are_refused), cmocka_unit_test(test_wrong_options_of_servers_and_kernels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

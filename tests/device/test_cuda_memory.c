@@ -1,4 +1,5 @@
 /* A device's memory: the slab, its growth between calls, and page-locked host memory. */
+#include "cuda/cuda_device_private.h"
 #include "cuda_fixture.h"
 
 enum { MIB = 1 << 20 };
@@ -162,7 +163,7 @@ static void a_size_that_is_none_is_refused(void **state) {
     new_machine(NULL);
     setenv("MUSTER_DEVICE_MEMORY", "64M", 1);
     assert_refused(mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device), MUSTER_INVALID_ARGUMENT,
-                   "MUSTER_DEVICE_MEMORY: expected a number of bytes, received \"64M\"");
+                   "MUSTER_DEVICE_MEMORY: expected a number of bytes, received '64M'");
     unsetenv("MUSTER_DEVICE_MEMORY");
     check_machine();
 }
@@ -276,8 +277,43 @@ static void a_failure_to_lock_leaves_nothing(void **state) {
     assert_null(host);
 }
 
+/* Settings of the program go before the environment's, whatever those are; 0 leaves it to them. */
+static void settings_go_before_the_environment(void **state) {
+    (void)state;
+    static const struct {
+        mst_device_settings settings;
+        const char *memory, *tf32; /* the environment */
+        int64_t taken;
+        bool used;
+    } cases[] = {
+        {{0, 0}, NULL, NULL, 32 * (int64_t)MIB, false}, /* an eighth of 256 MiB, less what cuBLAS has */
+        {{0, 0}, "4194304", "1", 4 * MIB, true},
+        {{8 * MIB, -1}, "4194304", "1", 8 * MIB, false},
+        {{8 * MIB, 1}, "4194304", "0", 8 * MIB, true},
+        {{8 * MIB, 1}, "x", "x", 8 * MIB, true},
+        {{-1, -1}, "4194304", "1", 0, false},
+        {{-1, 1}, NULL, NULL, 0, true},
+        {{0, 0}, "0", "0", 0, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mst_device *device;
+        new_machine(NULL);
+        if (cases[i].memory) setenv("MUSTER_DEVICE_MEMORY", cases[i].memory, 1);
+        if (cases[i].tf32) setenv("MUSTER_TF32", cases[i].tf32, 1);
+        assert_ok(mst_cuda_device_table.hardware->open_with("0", &cases[i].settings, &device));
+        unsetenv("MUSTER_DEVICE_MEMORY");
+        unsetenv("MUSTER_TF32");
+        const mst_cuda *cuda = (const mst_cuda *)device;
+        assert_int_equal(cuda->slab.total, cases[i].taken);
+        assert_int_equal(cuda->tf32, cases[i].used);
+        closed(device);
+        check_machine();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_go_before_the_environment),
         CASE(blocks_are_aligned_and_distinct),
         CASE(impossible_sizes_are_refused),
         CASE(what_fits_the_slab_asks_nothing_of_the_driver),

@@ -120,6 +120,7 @@ static void a_part_with_an_entry_missing_is_refused(void **state) {
     LACKS(hardware, probe);
     LACKS(hardware, find);
     LACKS(hardware, describe_libraries);
+    LACKS(hardware, open_with);
     LACKS(hardware, get_facts);
     LACKS(hardware, ordinal);
     LACKS(hardware, describe_device);

@@ -84,10 +84,10 @@ class Check:
             self.fail(f"CONTRIBUTING.md: the table of commands has no {option} of script/test")
 
     def variables(self, text):
-        """A variable is read by getenv or by another function whose only argument is its name."""
+        """A variable is read by getenv or by another function whose first argument is its name."""
         listed = set(first_column(text, "variable"))
         read = {match for top in ("lib", "scheduler", "collectives") for path in pathlib.Path(self.source, top).rglob("*.c")
-                for match in re.findall(r'\w\("(MUSTER_[A-Z_0-9]+)"\)', path.read_text())}
+                for match in re.findall(r'\w\("(MUSTER_[A-Z_0-9]+)"[,)]', path.read_text())}
         for name in sorted(listed ^ read):
             self.fail(f"docs/environment.md: the table of variables has {name}, which the library does not read" if name in listed
                       else f"docs/environment.md: the table of variables has no {name}")

@@ -132,7 +132,8 @@ static muster_status open_device(void *argument) {
     return MUSTER_OK;
 }
 
-static muster_status cuda_open(const mst_device_table *table, const char *argument, mst_device **device) {
+static muster_status cuda_open_as(const mst_device_table *table, const char *argument, const mst_device_settings *settings,
+                                  mst_device **device) {
     const mst_cuda_api *api;
     const mst_cublas_api *blas_api;
     int32_t ordinal = 0;
@@ -147,7 +148,8 @@ static muster_status cuda_open(const mst_device_table *table, const char *argume
                        .blas_api = blas_api,
                        .physical = mst_cuda_physical_of(ordinal),
                        .given_up_before = mst_cuda_given_up(),
-                       .ordinal = ordinal};
+                       .ordinal = ordinal,
+                       .settings = *settings};
     cuda->head.physical = ordinal + 1;
     snprintf(cuda->label, sizeof cuda->label, "cuda:%d", (int)ordinal);
     muster_status status = mst_own_thread_run(open_device, cuda, cuda->label);
@@ -159,6 +161,14 @@ static muster_status cuda_open(const mst_device_table *table, const char *argume
     mst_error_save(reason);
     close_device(cuda);
     return mst_error_restore(status, reason);
+}
+
+static muster_status cuda_open(const mst_device_table *table, const char *argument, mst_device **device) {
+    return cuda_open_as(table, argument, &(mst_device_settings){0}, device);
+}
+
+static muster_status cuda_open_with(const char *argument, const mst_device_settings *settings, mst_device **device) {
+    return cuda_open_as(&mst_cuda_device_table, argument, settings, device);
 }
 
 static void cuda_close(mst_device *device) {
@@ -212,6 +222,7 @@ static const mst_device_hardware_table hardware = {
     .probe = mst_cuda_probe,
     .find = mst_cuda_find,
     .describe_libraries = mst_cuda_describe_libraries,
+    .open_with = cuda_open_with,
     .get_facts = mst_cuda_get_facts,
     .ordinal = mst_cuda_ordinal,
     .describe_device = mst_cuda_describe_device,

@@ -60,6 +60,7 @@ typedef struct mst_cuda {
     int32_t given_up_before; /* the value of mst_cuda_given_up() when this device was opened */
     char label[16];          /* "cuda:0" */
     int32_t ordinal, architecture, processors;
+    mst_device_settings settings;
     mst_cu_device device;
     mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
 

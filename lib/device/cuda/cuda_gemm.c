@@ -1,9 +1,9 @@
 /* Matrix products by cuBLAS, which stores matrices by column: the row-major C = A B is the
  * column-major C' = B' A' in the same memory. */
 #include "cuda_device_private.h"
+#include "environment_impl.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -124,8 +124,8 @@ static muster_status warm_up(mst_cuda *cuda) {
 }
 
 muster_status mst_cuda_open_blas(mst_cuda *cuda) {
-    const char *tf32 = getenv("MUSTER_TF32");
-    cuda->tf32 = tf32 && tf32[0] && strcmp(tf32, "0") != 0;
+    const char *tf32 = mst_environment_get("MUSTER_TF32");
+    cuda->tf32 = cuda->settings.tf32 ? cuda->settings.tf32 > 0 : tf32 && strcmp(tf32, "0") != 0;
     cuda->blas_workspace_bytes = cuda->architecture >= 90 && cuda->free_seen >= PLENTY ? WORKSPACE_HOPPER : WORKSPACE;
     MUSTER_TRY(MST_CU(cuda, cuMemAlloc_v2, &cuda->blas_workspace, cuda->blas_workspace_bytes));
     MUSTER_TRY(MST_CUBLAS(cuda, cublasCreate_v2, &cuda->blas));

@@ -2,10 +2,9 @@
  * order of issue, so released memory may be reused at once. Only async copies need more than
  * that. */
 #include "cuda_device_private.h"
+#include "environment_impl.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     SLAB_DEFAULT = 64 << 20,
@@ -21,20 +20,16 @@ static int64_t round_segment(int64_t bytes) {
     return bytes > INT64_MAX - SEGMENT_UNIT ? bytes : (bytes + SEGMENT_UNIT - 1) / SEGMENT_UNIT * SEGMENT_UNIT;
 }
 
-/* The size that the environment sets, else the default, or less on a device with little free
- * memory. */
+/* The size that the settings or the environment give, else the default, or less on a device with
+ * little free memory. */
 static muster_status read_size(const mst_cuda *cuda, int64_t *bytes) {
-    const char *text = getenv("MUSTER_DEVICE_MEMORY");
+    bool is_set;
     *bytes = larger(SEGMENT_UNIT, cuda->free_seen / SLAB_SHARE < SLAB_DEFAULT ? cuda->free_seen / SLAB_SHARE : SLAB_DEFAULT);
-    if (!text || !text[0]) return MUSTER_OK;
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end || errno != 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: MUSTER_DEVICE_MEMORY: expected a number of bytes, received \"%.100s\"", text);
-    *bytes = value;
-    return MUSTER_OK;
+    if (cuda->settings.memory != 0) {
+        *bytes = larger(cuda->settings.memory, 0);
+        return MUSTER_OK;
+    }
+    return mst_environment_number("MUSTER_DEVICE_MEMORY", "a number of bytes", 0, INT64_MAX, bytes, &is_set);
 }
 
 /* ---- growing ---- */
