@@ -204,9 +204,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_client_receive(muster_client *c
  * is TIMEOUT, when the shards have made no progress for fail_after_ns of the runtime or, in a
  * worker, of the call: the request then stays, and so must its memory. A NULL request is done.
  * After warn_after_ns the log says what is waited for.
- * Errors: those of the operation, as above; INVALID_ARGUMENT (NULL, a copy of a handle that has
- * ended), BAD_STATE (another thread is in this client, a worker's client outside its body);
- * *request then stays. Threads: the client's. */
+ * Errors: those of the operation, as above; INVALID_ARGUMENT (NULL), BAD_STATE (a copy of a handle
+ * that has ended, another thread is in this client, a worker's client outside its body); *request
+ * then stays. Threads: the client's. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_request_wait(muster_request **request);
 /* If the operation is done: *done = 1, *request = NULL, and the status is its outcome. Else *done =
  * 0. Never waits, but may apply operations if the server has no threads. Errors: as
@@ -225,8 +225,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_requests_wait_all(muster_reques
  * once, in the calling thread, if the operation is done or the request NULL, which send and receive
  * give when they have done the operation themselves. `user`, or the descriptor, must stay valid
  * until then, at most until muster_server_destroy has returned or the runtime has closed.
- * Errors: also INVALID_ARGUMENT (a closed descriptor, a copy of a handle that has ended), BAD_STATE
- * (another thread is in this client; the second of one request). Threads: the client's. */
+ * Errors: also INVALID_ARGUMENT (a closed descriptor), BAD_STATE (a copy of a handle that has
+ * ended, another thread is in this client, the second of one request). Threads: the client's. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_request_notify(muster_request *request, muster_completion_function function, void *user);
 MUSTER_API MUSTER_NODISCARD muster_status muster_request_notify_fd(muster_request *request, int32_t fd);
 

@@ -85,7 +85,8 @@ static void driver_free(muster_driver *driver) {
     driver_release(driver, driver->flag);
     if (driver->client) mst_client_release(driver->client);
     mst_pool_life_drop(driver->life);
-    mst_free(driver);
+    memset(driver, 0, sizeof *driver);
+    mst_retire(driver);
 }
 
 /* Is memory `which` of a value accumulated in f32, and the value itself f16 or bf16? */
@@ -281,13 +282,20 @@ static muster_status driver_destroy_outside(muster_driver *driver, bool *gone) {
     return status;
 }
 
+muster_status mst_driver_check_exists(const muster_driver *driver, const char *where) {
+    if (driver->kind) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: driver: expected one that exists, received one that has been destroyed", where);
+}
+
 muster_status mst_driver_check_open(const muster_driver *driver, const char *where) {
+    MUSTER_TRY(mst_driver_check_exists(driver, where));
     if (!mst_pool_life_ended(driver->life)) return MUSTER_OK;
     return mst_error(MUSTER_BAD_STATE, "%s: driver: expected one of an open runtime, received one whose runtime has been closed", where);
 }
 
 muster_status muster_driver_destroy(muster_driver *driver) {
     if (!driver) return MUSTER_OK;
+    MUSTER_TRY(mst_driver_check_exists(driver, destroy_name));
     if (driver->phase != MST_DRIVER_OUTSIDE)
         return mst_error(MUSTER_BAD_STATE, "%s: driver: called inside one of its own parts", destroy_name);
     muster_worker *worker = mst_current_worker();

@@ -37,7 +37,7 @@ typedef struct mst_driver_kind {
 typedef enum { MST_DRIVER_OUTSIDE, MST_DRIVER_FETCH, MST_DRIVER_INTEGRATE, MST_DRIVER_SEND } mst_driver_phase;
 
 struct muster_driver {
-    const mst_driver_kind *kind;
+    const mst_driver_kind *kind; /* NULL: the driver has been destroyed, and all else is 0 */
     muster_driver_options options;
     mst_pool *pool;
     mst_pool_life *life;
@@ -101,7 +101,8 @@ muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, cons
 muster_status mst_downpour_accumulate(muster_driver *driver, muster_worker *worker, const muster_tensor *gradients);
 
 /* create.c */
-/* Fails if the driver's runtime has been closed. */
+/* exists: fails if the driver has been destroyed. open: also if its runtime has been closed. */
+muster_status mst_driver_check_exists(const muster_driver *driver, const char *where);
 muster_status mst_driver_check_open(const muster_driver *driver, const char *where);
 muster_status mst_driver_make(const mst_driver_kind *kind, muster_worker *worker, muster_server *server,
                               const muster_driver_options *options, muster_driver **driver);

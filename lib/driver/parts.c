@@ -83,6 +83,7 @@ muster_status mst_driver_copy(muster_driver *driver, muster_worker *worker, cons
 static muster_status parts_refuse_outside(const char *where, const muster_driver *driver, const muster_worker *worker,
                                           mst_driver_phase phase) {
     if (!driver) return mst_error_null(where, "driver", "a driver");
+    MUSTER_TRY(mst_driver_check_exists(driver, where));
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the part received", where);
     if (driver->phase != phase) return mst_error(MUSTER_BAD_STATE, "%s: called outside the part that replaces it", where);

@@ -216,6 +216,7 @@ muster_status muster_driver_flush(muster_driver *driver, muster_worker *worker) 
 
 muster_status muster_driver_get_counts(const muster_driver *driver, muster_driver_counts *counts) {
     if (!driver) return mst_error_null("muster_driver_get_counts", "driver", "a driver");
+    MUSTER_TRY(mst_driver_check_exists(driver, "muster_driver_get_counts"));
     if (!counts) return mst_error_null("muster_driver_get_counts", "counts", "the address of the counts");
     return mst_result_write("muster_driver_get_counts", "counts", "muster_driver_counts", &driver->counts, sizeof driver->counts, counts);
 }

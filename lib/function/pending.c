@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 struct muster_pending {
-    mst_job job; /* must be the first member */
-    muster_function *function;
+    mst_job job;               /* must be the first member */
+    muster_function *function; /* NULL: the handle has ended */
     const char *where;
     mst_counter done;     /* 1: status and message are set */
     pthread_mutex_t lock; /* held while `done` is published: a thread that has seen `done` takes the lock before it frees this */
@@ -51,7 +51,7 @@ static void pending_serve(mst_job *job, muster_status status) {
 
 /* ---- making one ---- */
 
-static void free_pending(muster_pending *pending) {
+static void pending_free_unmade(muster_pending *pending) {
     pthread_mutex_destroy(&pending->lock);
     mst_free(pending);
 }
@@ -103,7 +103,7 @@ muster_status muster_function_call_async(muster_function *function, const muster
     MUSTER_TRY(pending_make(function, where, inputs, input_count, outputs, output_count, &known, &made));
     const muster_status status = mst_pool_submit(pool, &made->job, where, known.queue_timeout_ns);
     if (status)
-        free_pending(made);
+        pending_free_unmade(made);
     else
         *pending = made;
     return status;
@@ -111,9 +111,15 @@ muster_status muster_function_call_async(muster_function *function, const muster
 
 /* ---- its end ---- */
 
+static muster_status pending_check(const muster_pending *pending, const char *where) {
+    if (pending->function) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: pending: expected the handle of a call, received a copy of one that has ended", where);
+}
+
 static bool is_done(const muster_pending *pending) { return atomic_load(&pending->done.value) == 1; }
 
 static muster_status wait_done(muster_pending *pending, const char *where) {
+    MUSTER_TRY(pending_check(pending, where));
     if (mst_current_worker())
         return mst_error(MUSTER_BAD_STATE, "%s: called inside a running function, which the call may have to wait for", where);
     if (!is_done(pending) && pending->process != getpid())
@@ -123,17 +129,20 @@ static muster_status wait_done(muster_pending *pending, const char *where) {
     return MUSTER_OK;
 }
 
-/* Of a call that has ended. The thread that made it may still hold the lock. */
-static void pending_free_ended(muster_pending *pending) {
+/* Of a call that has ended. The thread that made it may still hold the lock. The program may hold
+ * copies of the handle. */
+static void pending_retire(muster_pending *pending) {
     pthread_mutex_lock(&pending->lock);
     pthread_mutex_unlock(&pending->lock);
-    free_pending(pending);
+    pthread_mutex_destroy(&pending->lock);
+    pending->function = NULL;
+    mst_retire(pending);
 }
 
 /* Of a call that has ended: its outcome. */
 static muster_status pending_end(muster_pending **pending) {
     const muster_status status = (*pending)->status ? mst_error_restore((*pending)->status, (*pending)->message) : MUSTER_OK;
-    pending_free_ended(*pending);
+    pending_retire(*pending);
     *pending = NULL;
     return status;
 }
@@ -151,6 +160,7 @@ muster_status muster_pending_test(muster_pending **pending, int32_t *done) {
     if (!done) return mst_error_null(where, "done", "the address of a number");
     *done = 0;
     if (!pending) return mst_error_null(where, "pending", "the address of a pointer");
+    if (*pending) MUSTER_TRY(pending_check(*pending, where));
     *done = !*pending || is_done(*pending);
     return *pending && *done ? pending_end(pending) : MUSTER_OK;
 }
@@ -158,7 +168,7 @@ muster_status muster_pending_test(muster_pending **pending, int32_t *done) {
 muster_status muster_pending_destroy(muster_pending *pending) {
     if (!pending) return MUSTER_OK;
     MUSTER_TRY(wait_done(pending, "muster_pending_destroy"));
-    pending_free_ended(pending);
+    pending_retire(pending);
     return MUSTER_OK;
 }
 
@@ -167,6 +177,7 @@ muster_status muster_pending_destroy(muster_pending *pending) {
 static muster_status pending_report_to(muster_pending *pending, const char *where, mst_completion completion) {
     bool done = true;
     if (pending) {
+        MUSTER_TRY(pending_check(pending, where));
         pthread_mutex_lock(&pending->lock);
         const bool taken = pending->completion.function != NULL;
         done = is_done(pending);

@@ -124,7 +124,7 @@ muster_status muster_dlpack_export_unversioned(const muster_runtime *runtime, mu
 /* ---- import ---- */
 
 struct muster_dlpack {
-    muster_dlpack_versioned *versioned; /* one of the two is NULL */
+    muster_dlpack_versioned *versioned; /* one of the two is NULL, both after release */
     muster_dlpack_unversioned *unversioned;
 };
 
@@ -217,9 +217,12 @@ muster_status muster_dlpack_import_unversioned(const muster_runtime *runtime, mu
 
 uint64_t muster_dlpack_flags(const muster_dlpack *handle) { return handle && handle->versioned ? handle->versioned->flags : 0; }
 
+/* A second release, also within the deleter, finds nothing to give back. */
 void muster_dlpack_release(muster_dlpack *handle) {
-    if (!handle) return;
-    if (handle->versioned && handle->versioned->deleter) handle->versioned->deleter(handle->versioned);
-    if (handle->unversioned && handle->unversioned->deleter) handle->unversioned->deleter(handle->unversioned);
-    mst_free(handle);
+    if (!handle || (!handle->versioned && !handle->unversioned)) return;
+    const muster_dlpack kept = *handle;
+    *handle = (muster_dlpack){0};
+    mst_retire(handle);
+    if (kept.versioned && kept.versioned->deleter) kept.versioned->deleter(kept.versioned);
+    if (kept.unversioned && kept.unversioned->deleter) kept.unversioned->deleter(kept.unversioned);
 }

@@ -83,7 +83,8 @@ static muster_status buffers_add(muster_runtime *runtime, muster_buffer *buffer,
 
 muster_status muster_runtime_register_buffer(muster_runtime *runtime, muster_buffer *buffer) {
     static const char where[] = "muster_runtime_register_buffer";
-    if (!runtime || !buffer) return mst_error_null(where, runtime ? "buffer" : "runtime", runtime ? "a buffer" : "a runtime");
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    MUSTER_TRY(mst_buffer_check(buffer, where));
     if (mst_buffer_get_keeper(buffer))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected one that is not registered, received one that is", where);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
@@ -94,7 +95,8 @@ muster_status muster_runtime_register_buffer(muster_runtime *runtime, muster_buf
 
 muster_status muster_runtime_unregister_buffer(muster_runtime *runtime, muster_buffer *buffer) {
     static const char where[] = "muster_runtime_unregister_buffer";
-    if (!runtime || !buffer) return mst_error_null(where, runtime ? "buffer" : "runtime", runtime ? "a buffer" : "a runtime");
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    MUSTER_TRY(mst_buffer_check(buffer, where));
     kept_buffer *kept = (kept_buffer *)mst_buffer_get_keeper(buffer);
     if (!kept || kept->runtime != runtime)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected one that is registered in this runtime, received another", where);

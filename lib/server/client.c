@@ -25,9 +25,14 @@ static muster_status client_check_worker(muster_client *client, const char *wher
     return MUSTER_OK;
 }
 
+static muster_status client_refuse_closed(const char *where) {
+    return mst_error(MUSTER_BAD_STATE, "%s: client: expected an open one, received one that has been closed", where);
+}
+
 static muster_status client_enter(muster_client *client, const char *where, bool wait) {
     if (!client) return mst_error_null(where, "client", "a client");
     const muster_server *server = client->server;
+    if (__builtin_expect(!server, 0)) return client_refuse_closed(where);
     if (__builtin_expect(mst_server_in_rule != NULL, 0)) return mst_server_refuse_in_rule(where);
     if (__builtin_expect(mst_server_is_from_before_fork(server), 0)) return mst_server_refuse_child(where);
     if (__builtin_expect(atomic_exchange(&client->inside, 1) != 0, 0))
@@ -143,10 +148,13 @@ void mst_client_free(muster_client *client) {
     while (client->made) {
         muster_request *next = client->made->next_made;
         mst_free(client->made->copy);
-        mst_free(client->made);
+        client->made->live = false;
+        mst_retire(client->made);
         client->made = next;
     }
     client->free = NULL;
+    client->worker = NULL;
+    client->server = NULL;
 }
 
 static muster_status client_finish_requests(muster_client *client, const char *where) {
@@ -160,6 +168,7 @@ static muster_status client_finish_requests(muster_client *client, const char *w
 muster_status muster_client_close(muster_client *client) {
     static const char where[] = "muster_client_close";
     if (!client) return MUSTER_OK;
+    if (!client->server) return client_refuse_closed(where);
     muster_server *server = client->server;
     if (client->worker)
         return mst_error(MUSTER_INVALID_ARGUMENT,
@@ -173,7 +182,7 @@ muster_status muster_client_close(muster_client *client) {
     client_unlink(client);
     pthread_mutex_unlock(&server->lock);
     mst_client_free(client);
-    mst_free(client);
+    mst_retire(client);
     mst_server_drop(server);
     return MUSTER_OK;
 }
@@ -331,6 +340,7 @@ muster_status muster_client_send(muster_client *client, int32_t index, muster_ru
         .where = "muster_client_send", .event = "server_send", .index = index, .scale = scale, .tensor = &tensor, .flags = flags};
     if (request) *request = NULL;
     if (!client) return mst_error_null(o.where, "client", "a client");
+    if (__builtin_expect(!client->server, 0)) return client_refuse_closed(o.where);
     if (flags & ~MUSTER_SEND_COPY)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: flags: expected 0 or MUSTER_SEND_COPY, received %" PRId32, o.where, flags);
     MUSTER_TRY(client_find_rule(client, o.where, index, rule, &o.rule));

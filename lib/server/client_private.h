@@ -14,9 +14,9 @@ typedef struct mst_counts {
 
 struct muster_client {
     _Alignas(MST_CACHE_LINE) _Atomic uint32_t inside;
-    int32_t first_shard; /* where its operations begin (backwards: end), so that clients do not meet at each shard */
-    bool backwards;      /* the direction of the next operation */
-    muster_server *server;
+    int32_t first_shard;   /* where its operations begin (backwards: end), so that clients do not meet at each shard */
+    bool backwards;        /* the direction of the next operation */
+    muster_server *server; /* NULL: closed */
     muster_worker *worker; /* NULL: the client of a host thread */
     uint64_t epoch;        /* of the run in which the worker used it last */
     mst_exit_hook end_of_run;
@@ -34,6 +34,7 @@ struct muster_client {
  * server. */
 muster_status mst_client_enter(muster_client *client, const char *where);
 static inline void mst_client_leave(muster_client *client) { atomic_store_explicit(&client->inside, 0, memory_order_release); }
-void mst_client_free(muster_client *client); /* its requests and copies; not itself */
+/* Ends its requests, and closes it: the caller retires the memory of the client itself. */
+void mst_client_free(muster_client *client);
 
 #endif

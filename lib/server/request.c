@@ -202,7 +202,7 @@ muster_status mst_request_enter(muster_request **request, const char *where) {
     MUSTER_TRY(mst_client_enter_wait(client, where));
     if (__builtin_expect((*request)->live, 1)) return MUSTER_OK;
     mst_client_leave(client);
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: request: expected a pending request, received a copy of one that has ended", where);
+    return mst_error(MUSTER_BAD_STATE, "%s: request: expected a pending request, received a copy of one that has ended", where);
 }
 
 static muster_status request_wait_entered(muster_request **request, const char *where) {

@@ -28,7 +28,7 @@ static void server_retire(muster_server *server) {
 /* What is left of a server when its shards are gone, or it has not become one. */
 void mst_server_free(muster_server *server) {
     for (int32_t r = 0; server->workers && r < server->runtime_size; r++) mst_client_free(&server->workers[r]);
-    mst_free(server->workers);
+    mst_retire(server->workers);
     for (int32_t i = 0; i < server->count; i++) {
         for (int32_t s = 0; server->values[i].shards && s < server->shards; s++) mst_shard_free(&server->values[i].shards[s]);
         mst_free(server->values[i].shards);

@@ -9,7 +9,7 @@
 /* storage NULL: nothing is stored. A scalar buffer has one element even then; its view is refused,
  * because its data is NULL, until the buffer is set. */
 struct muster_buffer {
-    muster_dtype dtype;
+    muster_dtype dtype; /* MUSTER_DTYPE_NONE: the buffer has been destroyed, and all else is 0 */
     int32_t ndim;
     int64_t shape[MUSTER_MAX_DIMS];
     double oversize;
@@ -53,18 +53,29 @@ muster_status muster_buffer_create(muster_dtype dtype, int32_t ndim, double over
     return MUSTER_OK;
 }
 
+static bool buffer_lives(const muster_buffer *buffer) { return buffer->dtype != MUSTER_DTYPE_NONE; }
+
+muster_status mst_buffer_check(const muster_buffer *buffer, const char *where) {
+    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
+    if (buffer_lives(buffer)) return MUSTER_OK;
+    return mst_error(MUSTER_BAD_STATE, "%s: buffer: expected one that exists, received one that has been destroyed", where);
+}
+
 void muster_buffer_destroy(muster_buffer *buffer) {
-    if (!buffer) return;
+    if (!buffer || !buffer_lives(buffer)) return;
     free_storage(buffer, buffer->storage);
     if (buffer->keeper) buffer->keeper->end(buffer->keeper);
-    mst_free(buffer);
+    memset(buffer, 0, sizeof *buffer);
+    mst_retire(buffer);
 }
 
 static muster_tensor view(const muster_buffer *buffer) {
     return muster_tensor_make(buffer->dtype, buffer->storage, buffer->ndim, buffer->shape);
 }
 
-muster_tensor muster_buffer_tensor(const muster_buffer *buffer) { return buffer ? view(buffer) : muster_tensor_none(); }
+muster_tensor muster_buffer_tensor(const muster_buffer *buffer) {
+    return buffer && buffer_lives(buffer) ? view(buffer) : muster_tensor_none();
+}
 
 int64_t muster_buffer_capacity(const muster_buffer *buffer) { return buffer ? buffer->capacity : 0; }
 
@@ -108,7 +119,7 @@ static void adopt(muster_buffer *buffer, char *storage, int64_t capacity, const 
 
 static muster_status check_value(const muster_buffer *buffer, muster_tensor value, muster_cast cast) {
     static const char where[] = "muster_buffer_set_value";
-    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
+    MUSTER_TRY(mst_buffer_check(buffer, where));
     MUSTER_TRY(mst_tensor_check(value, where, "value"));
     if (value.device != MUSTER_DEVICE_HOST) {
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: value: expected host memory, received memory of rank %d", where, (int)value.device);
@@ -174,7 +185,7 @@ static muster_status resize(muster_buffer *buffer, const char *where, const int6
 
 muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length) {
     static const char where[] = "muster_buffer_set_length";
-    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
+    MUSTER_TRY(mst_buffer_check(buffer, where));
     if (buffer->ndim == 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffer: expected at least 1 dimension, received 0", where);
     if (length < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: length: expected at least 0, received %lld", where, (long long)length);
     int64_t shape[MUSTER_MAX_DIMS];
@@ -185,7 +196,7 @@ muster_status muster_buffer_set_length(muster_buffer *buffer, int64_t length) {
 
 muster_status muster_buffer_set_shape(muster_buffer *buffer, int32_t ndim, const int64_t *shape) {
     static const char where[] = "muster_buffer_set_shape";
-    if (!buffer) return mst_error_null(where, "buffer", "a buffer");
+    MUSTER_TRY(mst_buffer_check(buffer, where));
     if (ndim != buffer->ndim) {
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: ndim: expected %d, received %d", where, (int)buffer->ndim, (int)ndim);
     }

@@ -17,6 +17,8 @@ typedef struct mst_buffer_keeper {
     void (*end)(struct mst_buffer_keeper *keeper);
 } mst_buffer_keeper;
 
+/* Fails unless it is a buffer that has not been destroyed. */
+muster_status mst_buffer_check(const muster_buffer *buffer, const char *where);
 /* The buffer's keeper; NULL: none. */
 mst_buffer_keeper *mst_buffer_get_keeper(const muster_buffer *buffer);
 /* Also NULL. Calls no function of a keeper. */

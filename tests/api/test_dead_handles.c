@@ -3,6 +3,8 @@
 
 #include "memory_impl.h"
 
+#include <sys/eventfd.h>
+
 static int cases;
 #define assert_dead(expression)                                     \
     do {                                                            \
@@ -13,6 +15,16 @@ static int cases;
     do {                                                                      \
         cases++;                                                              \
         assert_refused(expression, MUSTER_BAD_STATE, "that has been closed"); \
+    } while (0)
+#define assert_ended(expression)                                                    \
+    do {                                                                            \
+        cases++;                                                                    \
+        assert_refused(expression, MUSTER_BAD_STATE, "copy of one that has ended"); \
+    } while (0)
+#define assert_destroyed(expression)                                                          \
+    do {                                                                                      \
+        cases++;                                                                              \
+        assert_refused(expression, MUSTER_BAD_STATE, "received one that has been destroyed"); \
     } while (0)
 
 static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
@@ -201,11 +213,147 @@ static void test_a_second_destroy_is_refused(void **state) {
     assert_ok(muster_runtime_close(h.runtime));
 }
 
+/* ---- copies of handles that wait, test, destroy and release have ended ---- */
+
+static void count_news(void *user) { ++*(int *)user; }
+
+static void test_a_copy_of_a_pending_call_that_has_ended(void **state) {
+    (void)state;
+    enum { WAIT, TEST, DESTROY, WAYS };
+    handles h;
+    muster_function *f;
+    muster_pending *first; /* after it the runtime and the function keep what calls need */
+    open_handles(&h);
+    assert_ok(muster_function_create(h.runtime, "g", nothing, NULL, &f));
+    assert_ok(muster_function_call_async(f, NULL, 0, NULL, 0, NULL, &first));
+    assert_ok(muster_pending_wait(&first));
+    const int64_t blocks = mst_memory_live();
+    const int fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(fd >= 0);
+    cases = 0;
+    for (int way = WAIT; way < WAYS; way++) {
+        muster_pending *pending, *copy;
+        int32_t done = 0;
+        int news = 0;
+        eventfd_t written;
+        assert_ok(muster_function_call_async(f, NULL, 0, NULL, 0, NULL, &pending));
+        copy = pending;
+        if (way == WAIT) assert_ok(muster_pending_wait(&pending));
+        while (way == TEST && !done) assert_ok(muster_pending_test(&pending, &done));
+        if (way == DESTROY) assert_ok(muster_pending_destroy(pending));
+        done = 7;
+        assert_ended(muster_pending_wait(&copy));
+        assert_ended(muster_pending_test(&copy, &done));
+        assert_ended(muster_pending_destroy(copy));
+        assert_ended(muster_pending_notify(copy, count_news, &news));
+        assert_ended(muster_pending_notify_fd(copy, fd));
+        assert_non_null(copy);
+        assert_int_equal(done, 0);
+        assert_int_equal(news, 0);
+        assert_int_equal(eventfd_read(fd, &written), -1);
+    }
+    assert_int_equal(cases, WAYS * 5);
+    assert_int_equal(mst_memory_live(), blocks);
+    close(fd);
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_ok(muster_runtime_close(h.runtime));
+}
+
+static void test_a_buffer_that_has_been_destroyed(void **state) {
+    (void)state;
+    const int64_t blocks = mst_memory_live(), two = 2;
+    muster_buffer *buffer;
+    embedded e;
+    assert_ok(muster_buffer_create(MUSTER_F32, 1, 1, &buffer));
+    assert_ok(muster_buffer_set_length(buffer, 3));
+    muster_buffer_destroy(buffer);
+    assert_int_equal(mst_memory_live(), blocks);
+    muster_buffer_destroy(buffer);
+    muster_buffer_free_memory(buffer);
+    assert_int_equal(mst_memory_live(), blocks);
+    assert_int_equal(muster_buffer_tensor(buffer).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(muster_buffer_capacity(buffer), 0);
+    cases = 0;
+    assert_destroyed(muster_buffer_set_value(buffer, muster_f32(&number, 1), MUSTER_CAST_SAFE));
+    assert_destroyed(muster_buffer_set_length(buffer, 1));
+    assert_destroyed(muster_buffer_set_shape(buffer, 1, &two));
+    embedded_open(&e);
+    assert_destroyed(muster_runtime_register_buffer(e.runtime, buffer));
+    assert_destroyed(muster_runtime_unregister_buffer(e.runtime, buffer));
+    embedded_close(&e);
+    assert_int_equal(cases, 5);
+}
+
+static int deletions;
+static void count_versioned(muster_dlpack_versioned *self) { deletions++, (void)self; }
+static void count_unversioned(muster_dlpack_unversioned *self) { deletions++, (void)self; }
+
+static void test_a_tensor_of_dlpack_that_has_been_released(void **state) {
+    (void)state;
+    const int64_t blocks = mst_memory_live();
+    int64_t one = 1;
+    const muster_dlpack_tensor lent = {.data = &number, .device_type = 1, .ndim = 1, .code = 2, .bits = 32, .lanes = 1, .shape = &one};
+    muster_dlpack_versioned versioned = {1, 0, NULL, count_versioned, MUSTER_DLPACK_READ_ONLY, lent};
+    muster_dlpack_unversioned unversioned = {lent, NULL, count_unversioned};
+    muster_dlpack *first, *second;
+    muster_tensor tensor;
+    assert_ok(muster_dlpack_import(NULL, &versioned, &tensor, &first));
+    assert_ok(muster_dlpack_import_unversioned(NULL, &unversioned, &tensor, &second));
+    assert_int_equal(muster_dlpack_flags(first), MUSTER_DLPACK_READ_ONLY);
+    deletions = 0;
+    for (int time = 0; time < 2; time++) {
+        muster_dlpack_release(first);
+        muster_dlpack_release(second);
+        assert_int_equal(deletions, 2);
+        assert_int_equal(muster_dlpack_flags(first), 0);
+        assert_int_equal(mst_memory_live(), blocks);
+    }
+}
+
+static void test_a_driver_that_has_been_destroyed(void **state) {
+    (void)state;
+    handles h;
+    muster_driver_counts counts;
+    muster_function *f;
+    open_handles(&h);
+    assert_ok(muster_driver_destroy(h.driver));
+    cases = 0;
+    assert_destroyed(muster_driver_destroy(h.driver));
+    assert_ok(muster_function_create(h.runtime, "step", step_of_another, h.driver, &f));
+    assert_ok(muster_function_set_runs_without_rows(f, 1));
+    assert_destroyed(muster_function_call(f, NULL, 0, NULL, 0, NULL));
+    muster_driver_counts_init(&counts);
+    assert_destroyed(muster_driver_get_counts(h.driver, &counts));
+    assert_null(muster_driver_client(h.driver));
+    assert_int_equal(muster_driver_fetched(h.driver, 0).dtype, MUSTER_DTYPE_NONE);
+    assert_int_equal(cases, 3);
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_runtime_close(h.runtime));
+}
+
+static void test_a_client_that_has_been_closed(void **state) {
+    (void)state;
+    handles h;
+    muster_request *made;
+    const muster_tensor tensor = muster_f32(&number, 1);
+    open_handles(&h);
+    assert_ok(muster_client_close(h.client));
+    cases = 0;
+    assert_closed(muster_client_close(h.client));
+    assert_closed(muster_client_send(h.client, 0, MUSTER_RULE_ADD, 0, tensor, 0, &made));
+    assert_closed(muster_client_receive(h.client, 0, tensor, &made));
+    assert_int_equal(cases, 3);
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_ok(muster_runtime_close(h.runtime));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_after_close_is_refused),
-        cmocka_unit_test(test_a_driver_of_a_closed_runtime),
-        cmocka_unit_test(test_a_second_destroy_is_refused),
+        cmocka_unit_test(test_everything_after_close_is_refused), cmocka_unit_test(test_a_driver_of_a_closed_runtime),
+        cmocka_unit_test(test_a_second_destroy_is_refused),       cmocka_unit_test(test_a_copy_of_a_pending_call_that_has_ended),
+        cmocka_unit_test(test_a_buffer_that_has_been_destroyed),  cmocka_unit_test(test_a_tensor_of_dlpack_that_has_been_released),
+        cmocka_unit_test(test_a_driver_that_has_been_destroyed),  cmocka_unit_test(test_a_client_that_has_been_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

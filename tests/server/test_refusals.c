@@ -229,6 +229,8 @@ static muster_status whole_life(muster_runtime *runtime, muster_variable *v, boo
     return status;
 }
 
+static void news_of_nothing(void *user) { fail_msg("news of a request that has ended, user %p", user); }
+
 /* A copy of a handle lives on when the handle is done. */
 static void a_request_is_waited_for_once(void **state) {
     (void)state;
@@ -243,12 +245,15 @@ static void a_request_is_waited_for_once(void **state) {
     copy = request;
     server_hold_end(&hold);
     assert_ok(muster_request_wait(&request));
-    assert_refused(muster_request_wait(&copy), MUSTER_INVALID_ARGUMENT,
+    assert_refused(muster_request_wait(&copy), MUSTER_BAD_STATE,
                    "request: expected a pending request, received a copy of one that has ended");
-    assert_refused(muster_request_test(&copy, &done), MUSTER_INVALID_ARGUMENT,
+    assert_refused(muster_request_test(&copy, &done), MUSTER_BAD_STATE,
                    "request: expected a pending request, received a copy of one that has ended");
     assert_ok(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, muster_f32(t.x, N), 0, NULL));
-    close_world(&t);
+    assert_ok(muster_client_close(t.client));
+    assert_refused(muster_request_wait(&copy), MUSTER_BAD_STATE, "client: expected an open one, received one that has been closed");
+    assert_refused(muster_request_notify(copy, news_of_nothing, NULL), MUSTER_BAD_STATE, "received one that has been closed");
+    fixture_close(t.runtime);
 }
 
 static void a_child_after_fork_is_refused(void **state) {
