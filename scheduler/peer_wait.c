@@ -58,9 +58,12 @@ static const char *tag_text(const mst_peer_wait *m, char text[32]) {
 
 static muster_status stop_reason(const mst_peer_wait *m) {
     if (mst_run_aborted(m->worker->pool, m->worker->epoch)) return mst_peer_wait_aborted(m->worker, m->team, m->what);
-    char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT];
-    mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->action,
-              short_name(m), tag_text(m, tag), own_text(m, own_name));
+    char tag[32], own_name[MST_RANK_TEXT], peer[MST_RANK_TEXT], absence[MST_ABSENCE_TEXT];
+    if (mst_worker_explain_absence(m->worker, m->peer, absence))
+        mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s waits for %s, which %s", m->what, own_text(m, own_name), peer_text(m, peer), absence);
+    else
+        mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s returned without %s %s%s, for which %s waits", m->what, peer_text(m, peer), m->action,
+                  short_name(m), tag_text(m, tag), own_text(m, own_name));
     mst_pool_abort(m->worker, MUSTER_INVALID_ARGUMENT);
     return MUSTER_INVALID_ARGUMENT;
 }

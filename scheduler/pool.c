@@ -183,6 +183,12 @@ void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_
     if (fail_after_ns != 0) pool->fail_after_ns = fail_after_ns;
 }
 
+void mst_pool_set_absence(mst_pool *pool, mst_absence absence) { pool->absence = absence; }
+
+bool mst_worker_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]) {
+    return worker->pool->absence && worker->pool->absence(worker, rank, text);
+}
+
 void mst_worker_deadlines(const muster_worker *worker, int64_t *warn_after_ns, int64_t *fail_after_ns) {
     *warn_after_ns = worker->pool->warn_after_ns;
     *fail_after_ns = worker->pool->fail_after_ns;

@@ -69,6 +69,14 @@ muster_status mst_pool_submit(mst_pool *pool, mst_job *job, const char *where, i
  * deadline, a negative number none. */
 void mst_pool_set_deadlines(mst_pool *pool, int64_t warn_after_ns, int64_t fail_after_ns);
 
+/* Why `rank` runs no code of the program in the run in progress, for the message of a worker that
+ * waits for it: text becomes "has no rows, and ...". false: it runs some. `worker`: the one that
+ * waits, in its task. The pool asks the function that was set last, between enter and leave. */
+enum { MST_ABSENCE_TEXT = 320 };
+typedef bool (*mst_absence)(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
+void mst_pool_set_absence(mst_pool *pool, mst_absence absence);
+bool mst_worker_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
+
 /* A place in the queue of the ticket lock. */
 typedef struct mst_ticket {
     mst_counter counter; /* 1: the lock is held for this ticket */

@@ -85,6 +85,7 @@ struct mst_pool {
     _Atomic int32_t lost; /* devices that have not come back from a run */
     int32_t yields;       /* how often a wait that does not spin gives its CPU away */
     mst_pool_options options;
+    mst_absence absence; /* NULL: every worker runs the program's code */
     uint64_t fork_generation;
     cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
     mst_ticket_lock tickets;

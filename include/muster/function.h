@@ -156,7 +156,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_buffers(muster_functio
 
 /* By default a worker without rows does not run the body. With runs = 1 it does, with inputs of 0
  * rows, as is necessary for bodies with collectives, since every worker must enter these. The
- * values that it writes to its outputs are not collected. */
+ * values that it writes to its outputs are not collected, nor are the rows that it gives to a
+ * gathered output: a body that moves rows between workers (a sort) must have rows on all of
+ * them. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_runs_without_rows(muster_function *function, int32_t runs);
 
 /* How the body runs with logical shards (muster/runtime.h; S shards in all, S / N on each of N

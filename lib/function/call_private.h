@@ -119,6 +119,8 @@ muster_status mst_function_call_entered(muster_function *function, const mst_arg
 
 /* run.c: runs the call on the worker in the general way. */
 muster_status mst_call_run_rank(mst_call *call, muster_worker *worker);
+/* The pool's mst_absence: the rank has no shard in which the body runs. */
+bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]);
 /* The error of a call whose body has returned `status`, or OK with a group that is still open.
  * errors_before: mst_error_count before the body. */
 muster_status mst_call_body_failed(const mst_call *call, muster_status status, uint64_t errors_before);

@@ -34,6 +34,7 @@ void mst_outputs_reset(mst_call *call, muster_worker *worker) {
         MST_SET(part->begun, single_slice);
         if (call->function->outputs[i].mode == MUSTER_GATHER) part->direct = false;
         MST_SET(part->rows, 0);
+        MST_SET(part->ignored, 0);
         if (!single_slice) part->weight = 0;
     }
 }

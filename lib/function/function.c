@@ -193,6 +193,7 @@ static muster_status function_create_checked(muster_runtime *runtime, const func
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i,
                              parts->name);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    mst_pool_set_absence(runtime->pool, mst_call_explain_absence);
     muster_status status = function_create(runtime, parts, function);
     mst_pool_leave(runtime->pool);
     return status;

@@ -5,6 +5,7 @@
 #include "place_private.h"
 #include "tensors_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static muster_tensor target_of(const mst_call *call, int64_t i) {
@@ -144,6 +145,13 @@ muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t i
     return worker->device->memory->copy_out(worker->device, to, part->value.address, bytes);
 }
 
+void mst_gather_ignore(mst_call *call, muster_worker *worker) {
+    const muster_function *function = call->function;
+    mst_part *parts = mst_call_shard(call, worker)->parts;
+    for (int64_t i = 0; i < function->output_count; i++)
+        if (mst_wanted(&function->plan, i) && function->outputs[i].mode == MUSTER_GATHER) parts[i].ignored += parts[i].pending;
+}
+
 static int64_t contributed_rows(const mst_call *call, int32_t s, int64_t i) {
     const mst_logical_shard *shard = &call->shards[s];
     return shard->contributes ? shard->parts[i].rows : 0;
@@ -183,16 +191,24 @@ static bool gather_all_direct(const mst_call *call, int64_t i) {
     return true;
 }
 
-muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
+static muster_status gather_refuse(const mst_call *call, int64_t i, const char *where, int64_t total, int64_t ignored) {
     const muster_function *function = call->function;
+    char more[100] = "";
+    if (ignored) snprintf(more, sizeof more, ", and %lld more in bodies without rows, which are not collected", (long long)ignored);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld%s",
+                     where, function->outputs[i].name, mst_function_name(function), (long long)function->plan.outputs[i].shape[0],
+                     (long long)total, more);
+}
+
+muster_status mst_gather_collect(mst_call *call, int64_t i, const char *where) {
     const bool placed = mst_output_place(call, i);
     muster_tensor target = place_of(call, i);
-    int64_t total = 0, at = 0;
-    for (int32_t s = 0; s < call->shard_count; s++) total += contributed_rows(call, s, i);
-    if (total != target.shape[0])
-        return mst_error(MUSTER_SHAPE_MISMATCH,
-                         "%s: output '%s' of function '%s': the caller's tensor has %lld rows, the workers gave %lld", where,
-                         function->outputs[i].name, mst_function_name(function), (long long)target.shape[0], (long long)total);
+    int64_t total = 0, ignored = 0, at = 0;
+    for (int32_t s = 0; s < call->shard_count; s++) {
+        total += contributed_rows(call, s, i);
+        ignored += call->shards[s].parts[i].ignored;
+    }
+    if (total != target.shape[0]) return gather_refuse(call, i, where, total, ignored);
     MUSTER_TRY(gather_move_displaced(call, target, i, where));
     if (placed && !gather_all_direct(call, i)) MUSTER_TRY(mst_place_reserve(call, i, where));
     target = target_of(call, i);

@@ -23,6 +23,7 @@ bool mst_output_goes_to_caller(const mst_call *call, const mst_logical_shard *sh
 /* gather.c: the same steps for gathered outputs. */
 muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t output, int64_t begin, int64_t end);
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t output);
+void mst_gather_ignore(mst_call *call, muster_worker *worker); /* after a body without rows: its gathered rows */
 muster_status mst_gather_collect(mst_call *call, int64_t output, const char *where);
 
 /* update.c */

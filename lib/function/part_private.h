@@ -42,6 +42,7 @@ typedef struct mst_part {
     int32_t owner;         /* update: the shard that began it */
     double weight;         /* total weight of the accumulated values */
     int64_t rows, pending; /* gathered output: rows so far, rows of this slice */
+    int64_t ignored;       /* gathered output: rows that bodies without rows have given */
     mst_store value;       /* where the body writes */
     mst_store sum;         /* accumulated over slices */
     mst_store host;        /* copy of a device's contribution, in memory that the device copies to without staging */

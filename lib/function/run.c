@@ -2,6 +2,7 @@
  * of any kind. */
 #include "output_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { REASON_LENGTH = 400 }; /* bytes of a body's message that are kept, so that the function's name and the rank fit around it */
@@ -74,8 +75,24 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
         rank->run_weight += rank->body.weight;
         MUSTER_TRY(mst_outputs_accumulate(call, worker));
         MUSTER_TRY(mst_updates_accumulate(call, worker));
+    } else {
+        mst_gather_ignore(call, worker);
     }
     return plan->overlapped ? send_next(call, worker, slice) : MUSTER_OK;
+}
+
+bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]) {
+    const mst_rank *own = mst_worker_rank(worker);
+    if (!own || rank >= own->call->size) return false;
+    const mst_call *call = own->call;
+    const int32_t count = mst_call_shards_per_rank(call);
+    for (int32_t s = rank * count; s < (rank + 1) * count; s++)
+        if (call->shards[s].runs) return false;
+    snprintf(text, MST_ABSENCE_TEXT,
+             "has no rows, and function '%.100s' does not run without rows: a body in which workers wait for each other needs "
+             "muster_function_set_runs_without_rows",
+             mst_function_name(call->function));
+    return true;
 }
 
 static muster_status call_run_shard(mst_call *call, muster_worker *worker, mst_logical_shard *shard) {

@@ -30,6 +30,11 @@ static muster_status start_check(const muster_client *client, const char *where,
         return mst_error(MUSTER_ABORTED, "%s: server '%.200s': rank %" PRId32 " gave up because the call was aborted", where, server->name,
                          client->worker->rank);
     if (atomic_load(&((muster_server *)server)->life) != MST_SERVER_OPEN) return mst_server_refuse_destroyed(server, where);
+    char absence[MST_ABSENCE_TEXT];
+    if (mst_worker_explain_absence(client->worker, 0, absence))
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: server '%.200s': rank %" PRId32 " waits for the driver of rank 0 to start the server, but rank 0 %s", where,
+                         server->name, client->worker->rank, absence);
     if (fail_after_ns < 0 || waited_ns < fail_after_ns) return MUSTER_OK;
     return mst_error(MUSTER_TIMEOUT,
                      "%s: server '%.200s': rank %" PRId32

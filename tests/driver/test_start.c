@@ -407,6 +407,40 @@ static void a_start_that_was_left_out_is_made_up_for(void **unused) {
     }
 }
 
+static muster_status step_of_all_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    const muster_driver_options options = starting_options(1, 0, 1);
+    muster_tensor parameters[VALUES];
+    muster_driver *driver;
+    MUSTER_TRY(make_tensors(w, MUSTER_F32, 1, 1, parameters));
+    MUSTER_TRY(muster_driver_create(w, user, &options, &driver));
+    const muster_status status = muster_driver_step(driver, w, 0, parameters, NULL, VALUES, NULL);
+    char message[MST_MESSAGE_SIZE];
+    mst_error_save(message);
+    (void)muster_driver_destroy(driver);
+    return status == MUSTER_OK ? status : mst_error_restore(status, message);
+}
+
+/* Without a deadline, the call would never return. */
+static void a_first_worker_without_rows_is_an_error_at_once(void **unused) {
+    (void)unused;
+    float x[2] = {0};
+    muster_runtime *runtime = fixture_open("host", 2);
+    muster_server *server = open_server(runtime, MUSTER_F32, SERVER_START);
+    muster_function *f;
+    muster_call_options options;
+    muster_call_options_init(&options);
+    options.fail_after_ns = -1;
+    assert_ok(muster_function_create(runtime, "train", step_of_all_body, server, &f));
+    assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1)}, 1, NULL, 0, &options), MUSTER_INVALID_ARGUMENT,
+                   "rank 1 waits for the driver of rank 0 to start the server, but rank 0 has no rows, and function 'train' does not run "
+                   "without rows");
+    assert_true(server_value(server, MUSTER_F32, 0) == SERVER_START);
+    assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, 0, &options));
+    fixture_close(runtime);
+}
+
 static muster_status options_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     muster_driver_options options = starting_options(1, 0, 0);
@@ -437,6 +471,7 @@ int main(void) {
         cmocka_unit_test(a_server_starts_once),
         cmocka_unit_test(the_first_group_is_that_of_rank_0),
         cmocka_unit_test(a_start_that_was_left_out_is_made_up_for),
+        cmocka_unit_test(a_first_worker_without_rows_is_an_error_at_once),
         cmocka_unit_test(keep_initial_is_0_or_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

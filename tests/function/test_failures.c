@@ -221,6 +221,55 @@ static void calls_of_many_threads_do_not_disturb_each_other(void **unused) {
     }
 }
 
+/* ---- workers that wait for one that has no rows ---- */
+
+typedef enum { BARRIER, RECEIVE, SPLIT, WAITS } waiting;
+
+static muster_status waiting_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out;
+    float number = 0;
+    muster_communicator *part;
+    switch (*(const waiting *)user) {
+    case BARRIER:
+        return muster_worker_barrier(w, NULL);
+    case RECEIVE:
+        return muster_worker_rank(w) == 0 ? MUSTER_OK : muster_worker_recv(w, NULL, 0, 3, muster_f32(&number, 1));
+    default:
+        MUSTER_TRY(muster_worker_split(w, NULL, 0, 0, &part));
+        return muster_worker_release(w, part);
+    }
+}
+
+static void a_wait_for_a_rank_without_rows_names_the_remedy(void **unused) {
+    (void)unused;
+    static const char *const names[WAITS] = {"muster_worker_barrier", "muster_worker_recv", "muster_worker_split"};
+    float x[2] = {1, 2};
+    int cases = 0;
+    muster_runtime *runtime = fixture_open("host", 2);
+    for (waiting k = BARRIER; k < WAITS; k++) {
+        muster_function *f;
+        char expected[300];
+        assert_ok(muster_function_create(runtime, names[k], waiting_body, &k, &f));
+        assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+        snprintf(expected, sizeof expected,
+                 "%s: rank 1 waits for rank 0, which has no rows, and function '%s' does not run without rows: a body in which workers "
+                 "wait for each other needs muster_function_set_runs_without_rows (rank 1)",
+                 names[k], names[k]);
+        for (int i = 0; i < 2; i++, cases++) {
+            assert_int_equal(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1)}, 1, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT);
+            assert_string_equal(muster_last_error(), expected);
+        }
+        if (k == RECEIVE) { /* rank 0 has a row and does not send: that is the body's fault */
+            assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                           "rank 0 returned without sending the message of recv with tag 3, for which rank 1 waits");
+        } else {
+            assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, 0, NULL));
+        }
+    }
+    assert_int_equal(cases, WAITS * 2);
+    fixture_close(runtime);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_failure_of_any_rank_reaches_the_caller_with_its_message),
@@ -230,6 +279,7 @@ int main(void) {
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_repeated_call_allocates_nothing),
         cmocka_unit_test(calls_of_many_threads_do_not_disturb_each_other),
+        cmocka_unit_test(a_wait_for_a_rank_without_rows_names_the_remedy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

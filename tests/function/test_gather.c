@@ -101,7 +101,43 @@ static void rows_come_in_their_order(void **unused) {
     assert_true(cases > 0 && cases % (3 * 5 * 2 * KINDS * 5) == 0);
 }
 
+static muster_status one_row_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)in, (void)out, (void)user;
+    muster_tensor y;
+    MUSTER_TRY(muster_worker_output_rows(w, 0, 1 + muster_worker_rank(w), &y));
+    return muster_fill(w, (float)muster_worker_rank(w), y);
+}
+
+/* Of three ranks only the last has a row; each gives its number of rows, and one more. */
+static void rows_of_bodies_without_rows_are_counted_in_the_error(void **unused) {
+    (void)unused;
+    float x[3] = {0}, y[6];
+    muster_runtime *runtime = fixture_open("host", 3);
+    muster_function *f;
+    assert_ok(muster_function_create(runtime, "f", one_row_body, NULL, &f));
+    assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+    assert_ok(muster_function_output(f, "y", MUSTER_F32, 1, MUSTER_GATHER));
+    assert_ok(muster_function_set_runs_without_rows(f, 1));
+    for (int again = 0; again < 2; again++) {
+        assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1)}, 1, (muster_tensor[]){muster_f32(y, 6)}, 1, NULL),
+                       MUSTER_SHAPE_MISMATCH,
+                       "output 'y' of function 'f': the caller's tensor has 6 rows, the workers gave 3, and 3 more in bodies without rows, "
+                       "which are not collected");
+        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 1)}, 1, (muster_tensor[]){muster_f32(y, 3)}, 1, NULL));
+        assert_true(y[0] == 2 && y[1] == 2 && y[2] == 2);
+        assert_refused(muster_function_call(f, (muster_tensor[]){muster_f32(x, 3)}, 1, (muster_tensor[]){muster_f32(y, 5)}, 1, NULL),
+                       MUSTER_SHAPE_MISMATCH, "the workers gave 6");
+        assert_null(strstr(muster_last_error(), "more"));
+        assert_ok(muster_function_call(f, (muster_tensor[]){muster_f32(x, 3)}, 1, (muster_tensor[]){muster_f32(y, 6)}, 1, NULL));
+        assert_true(y[0] == 0 && y[1] == 1 && y[2] == 1 && y[5] == 2);
+    }
+    fixture_close(runtime);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_come_in_their_order)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_come_in_their_order),
+        cmocka_unit_test(rows_of_bodies_without_rows_are_counted_in_the_error),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
