@@ -102,8 +102,8 @@ MUSTER_API uint16_t muster_f32_to_bf16(float value);
 /* muster_f32(x, n, k) is an n x k host view of float *x; muster_f32(&r) is a scalar. f64, i32, i64
  * and u8 have the same macro. The pointer may point to elements of that type (float *, float[N]),
  * to rows or matrices of them (float[N][K], float[N][K][L]) or to void, with or without const; a
- * pointer to another type does not compile. The tensor does not remember const: a function writes
- * only to the tensors that it names as outputs.
+ * pointer to another type does not compile. muster_i64 takes long and long long alike. The tensor
+ * does not remember const: a function writes only to the tensors that it names as outputs.
  * The comma that ends the argument list makes a scalar legal in strict C11. The pointer becomes an
  * integer on its way, so that -Wcast-qual has nothing to say. */
 #define MUSTER_TENSOR_SHAPE_(...) ((const int64_t[]){0, __VA_ARGS__} + 1)
@@ -118,15 +118,33 @@ MUSTER_API uint16_t muster_f32_to_bf16(float value);
 #define MUSTER_TENSOR_POINTER_(type, pointer) \
     MUSTER_TENSOR_GENERIC_(type, pointer, (pointer), \
         _Generic(MUSTER_TENSOR_TARGET_(type, pointer), type: (pointer), type (*)[]: (pointer), const type (*)[]: (pointer)))
+/* int64_t is one of long and long long, and both have 64 bits where long has: muster_i64 takes
+ * pointers to either. */
+#if defined(__SIZEOF_LONG__) && __SIZEOF_LONG__ == 8
+#define MUSTER_TENSOR_LONG_(result) long *: result, long (*)[]: result, const long *: result, const long (*)[]: result,
+#define MUSTER_TENSOR_LONG_ROWS_(result) long: result, long (*)[]: result, const long (*)[]: result,
+#else
+#define MUSTER_TENSOR_LONG_(result)
+#define MUSTER_TENSOR_LONG_ROWS_(result)
+#endif
+#define MUSTER_TENSOR_GENERIC_I64_(pointer, result, otherwise) \
+    _Generic((pointer), MUSTER_TENSOR_LONG_(result) long long *: result, long long (*)[]: result, void *: result, \
+             const long long *: result, const long long (*)[]: result, const void *: result, default: otherwise)
+#define MUSTER_TENSOR_TARGET_I64_(pointer) *MUSTER_TENSOR_GENERIC_I64_(pointer, (const long long *)0, (pointer))
+#define MUSTER_TENSOR_POINTER_I64_(pointer) \
+    MUSTER_TENSOR_GENERIC_I64_(pointer, (pointer), \
+        _Generic(MUSTER_TENSOR_TARGET_I64_(pointer), MUSTER_TENSOR_LONG_ROWS_((pointer)) \
+                 long long: (pointer), long long (*)[]: (pointer), const long long (*)[]: (pointer)))
 /* clang-format on */
-#define MUSTER_TENSOR_(dtype, type, pointer, ...)                                                                         \
-    muster_tensor_make(dtype, (void *)(uintptr_t)MUSTER_TENSOR_POINTER_(type, pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), \
-                       MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
+#define MUSTER_TENSOR_OF_(dtype, pointer, ...) \
+    muster_tensor_make(dtype, (void *)(uintptr_t)(pointer), MUSTER_TENSOR_NDIM_(__VA_ARGS__), MUSTER_TENSOR_SHAPE_(__VA_ARGS__))
+#define MUSTER_TENSOR_(dtype, type, pointer, ...) MUSTER_TENSOR_OF_(dtype, MUSTER_TENSOR_POINTER_(type, pointer), __VA_ARGS__)
+#define MUSTER_TENSOR_I64_(pointer, ...) MUSTER_TENSOR_OF_(MUSTER_I64, MUSTER_TENSOR_POINTER_I64_(pointer), __VA_ARGS__)
 #if !defined(__cplusplus)
 #define muster_f32(...) MUSTER_TENSOR_(MUSTER_F32, float, __VA_ARGS__, )
 #define muster_f64(...) MUSTER_TENSOR_(MUSTER_F64, double, __VA_ARGS__, )
 #define muster_i32(...) MUSTER_TENSOR_(MUSTER_I32, int32_t, __VA_ARGS__, )
-#define muster_i64(...) MUSTER_TENSOR_(MUSTER_I64, int64_t, __VA_ARGS__, )
+#define muster_i64(...) MUSTER_TENSOR_I64_(__VA_ARGS__, )
 #define muster_u8(...) MUSTER_TENSOR_(MUSTER_U8, uint8_t, __VA_ARGS__, )
 #endif
 
@@ -142,7 +160,10 @@ MUSTER_API uint16_t muster_f32_to_bf16(float value);
 #include <type_traits>
 template <class Element, class Pointed>
 inline muster_tensor muster_tensor_of_(muster_dtype dtype, Pointed *pointer, std::initializer_list<int64_t> shape) {
-    static_assert(std::is_void<Pointed>::value || std::is_same<std::remove_cv_t<std::remove_all_extents_t<Pointed>>, Element>::value,
+    using given = std::remove_cv_t<std::remove_all_extents_t<Pointed>>;
+    constexpr bool both_i64 = std::is_same<Element, int64_t>::value &&
+                              (std::is_same<given, long long>::value || (std::is_same<given, long>::value && sizeof(long) == 8));
+    static_assert(std::is_void<Pointed>::value || std::is_same<given, Element>::value || both_i64,
                   "expected a pointer to the element type, to rows or matrices of it, or to void");
     void *data = const_cast<void *>(static_cast<const void *>(pointer));
     return muster_tensor_make(dtype, data, static_cast<int32_t>(shape.size()), shape.begin());

@@ -96,8 +96,9 @@ class Options(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("devices", ctypes.c_char_p), ("spin_ns", ctypes.c_int64),
                 ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64), ("keep_blas_threads", ctypes.c_int32),
                 ("no_pinning", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p),
-                ("logical_shards", ctypes.c_int32), ("reserved", ctypes.c_int32), ("collective_algorithm", ctypes.c_char_p),
-                ("stream_bytes", ctypes.c_int64)]
+                ("logical_shards", ctypes.c_int32), ("tf32", ctypes.c_int32), ("collective_algorithm", ctypes.c_char_p),
+                ("stream_bytes", ctypes.c_int64), ("log_destroy", ctypes.c_void_p), ("trace", ctypes.c_char_p),
+                ("recorder_events", ctypes.c_int64), ("device_memory", ctypes.c_int64)]
 
 
 class Selection(ctypes.Structure):
