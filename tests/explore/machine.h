@@ -1,4 +1,4 @@
-/* Between machine.c (one step of the modelled machine) and search.c (all orders of steps). */
+/* Between the modelled machine (one step) and search.c (all orders of steps). */
 #ifndef EXPLORE_MACHINE_H
 #define EXPLORE_MACHINE_H
 
