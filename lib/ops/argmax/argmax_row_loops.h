@@ -5,49 +5,51 @@
 #else
 #define IS_NAN(value) false
 #endif
-/* The elements are compared in lanes. Where a block has a better element than those before it, the
- * lanes that hold it are read again for its first place. */
+/* The index of the first element from `i` on that is `best`: there is one before `end`. */
+static MST_ALWAYS_INLINE int64_t MST_JOIN(FUNCTION, _place)(const T *row, int64_t i, int64_t end, C best) {
+    enum { LANES = 128 / sizeof(C) };
+    for (; i + LANES <= end; i += LANES) {
+        int found = 0;
+        for (int64_t l = 0; l < LANES; l++) found |= (C)(LOAD(row[i + l])) == best;
+        if (found) break;
+    }
+    while ((C)(LOAD(row[i])) != best) i++;
+    return i;
+}
+
+/* The elements of a block are compared in lanes. Where a block has a better element than those
+ * before it, it is read again for the first place of that element. */
 MST_CLONES static int64_t MST_JOIN(FUNCTION, _contiguous)(const T *row, int64_t k) {
-    enum { LANES = 128 / sizeof(C), BLOCK = 4096 };
+    enum { LANES = 128 / sizeof(C), BLOCK = 2048 };
     int64_t first = 0;
     C best = (C)(LOAD(row[0]));
     if (IS_NAN(best)) return 0;
     for (int64_t begin = 0, j = 0; begin < k; begin = j) {
         const int64_t end = k - begin < BLOCK ? k : begin + BLOCK;
-        C lanes[LANES], found[LANES];
+        C lanes[LANES];
+        int nans[LANES] = {0};
         int nan = 0;
         for (int64_t l = 0; l < LANES; l++) lanes[l] = best;
         for (; j + LANES <= end; j += LANES)
             for (int64_t l = 0; l < LANES; l++) {
                 const C value = (C)(LOAD(row[j + l]));
                 lanes[l] = BETTER(value, lanes[l]) ? value : lanes[l];
-                nan |= IS_NAN(value);
+                nans[l] |= IS_NAN(value);
             }
-        for (int64_t i = begin; nan; i++)
-            if (IS_NAN((C)(LOAD(row[i])))) return i;
-        for (int64_t l = 0; l < LANES; l++) found[l] = lanes[l];
+        for (int64_t l = 0; l < LANES; l++) nan |= nans[l];
         for (int64_t half = LANES / 2; half > 0; half /= 2)
-            for (int64_t l = 0; l < half; l++) found[l] = BETTER(found[l + half], found[l]) ? found[l + half] : found[l];
-        if (BETTER(found[0], best)) {
-            best = found[0];
-            first = end;
-            int tied = 0, lane = 0;
-            for (int l = 0; l < LANES; l++) {
-                const int holds = lanes[l] == best;
-                tied += holds;
-                lane = holds ? l : lane;
-            }
-            for (int64_t l = tied == 1 ? lane : 0; l < LANES; l = tied == 1 ? LANES : l + 1) {
-                int64_t i = begin + l;
-                if (lanes[l] != best) continue;
-                while (i < first && (C)(LOAD(row[i])) != best) i += LANES;
-                first = i < first ? i : first;
-            }
-        }
+            for (int64_t l = 0; l < half; l++) lanes[l] = BETTER(lanes[l + half], lanes[l]) ? lanes[l + half] : lanes[l];
+        C top = lanes[0];
         for (; j < end; j++) {
             const C value = (C)(LOAD(row[j]));
-            if (IS_NAN(value)) return j;
-            if (BETTER(value, best)) best = value, first = j;
+            top = BETTER(value, top) ? value : top;
+            nan |= IS_NAN(value);
+        }
+        for (int64_t i = begin; nan; i++)
+            if (IS_NAN((C)(LOAD(row[i])))) return i;
+        if (BETTER(top, best)) {
+            best = top;
+            first = MST_JOIN(FUNCTION, _place)(row, begin, end, best);
         }
     }
     return first;
