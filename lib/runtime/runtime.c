@@ -141,111 +141,9 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     return MUSTER_OK;
 }
 
-enum { HARDWARE_LINE = 192 };
-
-/* Describes one backend: one line for its libraries, and one for each device. */
-static size_t describe_backend(const muster_runtime *runtime, const mst_device_table *table, char *text, size_t size) {
-    char line[HARDWARE_LINE];
-    size_t at = 0;
-    bool said = false;
-    for (int32_t r = 0; r < runtime->size; r++) {
-        const mst_device *device = runtime->devices[r];
-        if (device->table != table) continue;
-        if (!said) {
-            table->hardware->describe_libraries(device, line, sizeof line);
-            at += (size_t)snprintf(text + at, size - at, "%s: %s\n", table->hardware->plural, line);
-        }
-        said = true;
-        table->hardware->describe_device(device, line, sizeof line);
-        at += (size_t)snprintf(text + at, size - at, "device %d: %s\n", r, line);
-    }
-    return at;
-}
-
-/* First the hardware that the default choice passed over, with the reasons; then the backends in
- * use. */
-static size_t describe_hardware(const muster_runtime *runtime, char *text, size_t size) {
-    const mst_device_table *table;
-    size_t at = (size_t)snprintf(text, size, "%s", runtime->unused_hardware ? runtime->unused_hardware : "");
-    for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
-        if (table->hardware) at += describe_backend(runtime, table, text + at, size - at);
-    }
-    return at;
-}
-
-static size_t hardware_size(const muster_runtime *runtime) {
-    const size_t unused = runtime->unused_hardware ? strlen(runtime->unused_hardware) : 0;
-    return unused + (size_t)runtime->size * (sizeof(mst_device) + 2 * HARDWARE_LINE + 64);
-}
-
-/* A description as it was at one revision of the communicator. The last one is the runtime's; those
- * before it live on, because the program may hold them. */
-struct mst_description {
-    struct mst_description *older;
-    int32_t revision;
-    char text[];
-};
-
-static struct mst_description *make_description(const muster_runtime *runtime, struct mst_description *older) {
-    size_t size = 3072 + MST_MESSAGE_SIZE + hardware_size(runtime), at = 0;
-    struct mst_description *made = mst_alloc(sizeof *made + size);
-    if (!made) return NULL;
-    char *text = made->text;
-    made->older = older;
-    made->revision = atomic_load(&runtime->communicator->revision);
-    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
-    at += (size_t)snprintf(text + at, size - at, "devices: %d (", runtime->size);
-    for (int32_t r = 0; r < runtime->size; r++)
-        at += (size_t)snprintf(text + at, size - at, "%s%s", r ? ", " : "", runtime->devices[r]->name);
-    at += (size_t)snprintf(text + at, size - at, ")\nBLAS: %.500s\ntopology: %.200s, %d CPUs allowed\n",
-                           runtime->blas_open ? mst_blas_get()->description : "not opened, no host device", mst_topology_source(),
-                           mst_topology_allowed());
-    at += describe_hardware(runtime, text + at, size - at);
-    char ways[1200];
-    at +=
-        (size_t)snprintf(text + at, size - at, "collectives: %s\n", mst_communicator_description(runtime->communicator, ways, sizeof ways));
-    at += mst_runtime_spin_describe(&runtime->spin, settings->spin_ns, text + at, size - at);
-    snprintf(text + at, size - at, "deadlines: warn after %lld ns, fail after %lld ns (negative: never)\n",
-             (long long)settings->warn_after_ns, (long long)settings->fail_after_ns);
-    at += strlen(text + at);
-    if (runtime->logical_shards)
-        snprintf(text + at, size - at, "logical shards: %d, %d on each device\n", runtime->logical_shards,
-                 runtime->logical_shards / runtime->size);
-    else
-        snprintf(text + at, size - at, "logical shards: off\n");
-    at += strlen(text + at);
-    mst_runtime_trace_describe(runtime, text + at, size - at);
-    return made;
-}
-
-static muster_status describe(muster_runtime *runtime) {
-    struct mst_description *made = make_description(runtime, NULL);
-    if (!made) return mst_out_of_memory("muster_runtime_open", sizeof *made);
-    atomic_store(&runtime->description, made);
-    return MUSTER_OK;
-}
-
-/* The newest description. Without memory for it, an older one. */
-static const char *description_of(muster_runtime *runtime) {
-    struct mst_description *last = atomic_load(&runtime->description);
-    if (atomic_load(&runtime->communicator->revision) == last->revision) return last->text;
-    struct mst_description *made = make_description(runtime, last);
-    if (!made) return last->text;
-    if (atomic_compare_exchange_strong(&runtime->description, &last, made)) return made->text;
-    mst_free(made); /* another thread was faster */
-    return last->text;
-}
-
-static void free_descriptions(muster_runtime *runtime) {
-    for (struct mst_description *one = atomic_load(&runtime->description), *older; one; one = older) {
-        older = one->older;
-        mst_free(one);
-    }
-}
-
 /* Undoes everything that open has done, in reverse order. */
 static void dismantle(muster_runtime *runtime) {
-    free_descriptions(runtime);
+    mst_runtime_descriptions_free(runtime);
     mst_communicator_destroy(runtime->communicator);
     mst_runtime_trace_close(runtime);
     if (runtime->pool) mst_pool_destroy(runtime->pool);
@@ -279,7 +177,7 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
         .algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0, .stream_bytes = options->stream_bytes};
     MUSTER_TRY(mst_communicator_create(runtime->pool, &ways, &runtime->communicator));
     MUSTER_TRY(mst_runtime_trace_open(runtime, options));
-    return describe(runtime);
+    return mst_runtime_describe(runtime);
 }
 
 static muster_status open_read(const muster_runtime_options *options, muster_runtime **runtime) {
@@ -341,10 +239,6 @@ int32_t muster_runtime_size(const muster_runtime *runtime) { return runtime && r
 
 const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
     return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
-}
-
-const char *muster_runtime_description(const muster_runtime *runtime) {
-    return runtime && runtime->pool ? description_of((muster_runtime *)(uintptr_t)runtime) : NULL;
 }
 
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {

@@ -53,7 +53,7 @@ struct muster_runtime {
     muster_communicator *communicator;
     mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
     int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of size */
-    struct mst_description *_Atomic description; /* runtime.c; the newest */
+    struct mst_description *_Atomic description; /* description.c; the newest */
     bool blas_open;
     /* Lines of the description about hardware that was passed over when the devices were chosen by
      * default; NULL: none. */
@@ -158,6 +158,10 @@ muster_status mst_runtime_spin_read(int64_t option_ns, mst_runtime_spin *spin);
 /* Writes the line of the description, and returns its length. used_ns: what the pool has made of
  * it. */
 size_t mst_runtime_spin_describe(const mst_runtime_spin *spin, int64_t used_ns, char *text, size_t size);
+
+/* description.c. Makes the first description; frees all. Errors: OUT_OF_MEMORY. */
+muster_status mst_runtime_describe(muster_runtime *runtime);
+void mst_runtime_descriptions_free(muster_runtime *runtime);
 
 /* trace.c. Opens the workers' recorders. Call it after the pool has been created. */
 muster_status mst_runtime_trace_open(muster_runtime *runtime, const muster_runtime_options *options);

@@ -192,7 +192,7 @@ class Runtime:
         self.library = Library(library)
         self._kept = []  # ctypes callbacks must outlive the functions
         handle = ctypes.c_void_p()
-        unknown = set(options) - {name for name, _ in Options._fields_} | set(options) & {"struct_size", "reserved", "log_user"}
+        unknown = set(options) - {name for name, _ in Options._fields_} | set(options) & {"struct_size", "log_user", "log_destroy"}
         if unknown:
             raise TypeError(f"Runtime: {', '.join(sorted(unknown))}: no option of muster_runtime_options")
         values = Options(**{name: value.encode() if isinstance(value, str) else value for name, value in options.items()})
