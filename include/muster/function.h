@@ -10,6 +10,7 @@
 #define MUSTER_FUNCTION_H
 
 #include "muster/buffer.h"
+#include "muster/cuda.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
 #include "muster/tensor.h"
@@ -185,6 +186,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_runs_without_rows(
  * of devices. Float outputs collected by sum, prod or avg, and slices, are refused. No effect
  * without logical shards. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_shards_together(muster_function *function, int32_t together);
+
+/* What happens where a body uses CUDA's default stream: see muster_default_stream in muster/cuda.h.
+ * No effect on devices that are no GPUs. Errors: also INVALID_ARGUMENT (an unknown mode). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_function_set_default_stream(muster_function *function, muster_default_stream mode);
 
 /* An option struct: the rules are in muster/status.h. */
 typedef struct muster_call_options {

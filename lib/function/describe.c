@@ -161,6 +161,18 @@ muster_status muster_function_set_runs_without_rows(muster_function *function, i
     return mst_describe_close(function, MUSTER_OK);
 }
 
+muster_status muster_function_set_default_stream(muster_function *function, muster_default_stream mode) {
+    static const char where[] = "muster_function_set_default_stream";
+    MUSTER_TRY(mst_describe_open(function, where));
+    muster_status status = MUSTER_OK;
+    if (mode < MUSTER_DEFAULT_STREAM_IGNORED || mode > MUSTER_DEFAULT_STREAM_REFUSED)
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: mode: expected MUSTER_DEFAULT_STREAM_IGNORED, _ORDERED or _REFUSED, received %d",
+                           where, (int)mode);
+    else
+        function->default_stream = mode;
+    return mst_describe_close(function, status);
+}
+
 muster_status muster_function_set_shards_together(muster_function *function, int32_t together) {
     MUSTER_TRY(mst_describe_open(function, "muster_function_set_shards_together"));
     function->shards_together = together != 0;

@@ -1,5 +1,6 @@
 /* Runs a call on a worker in the general way: with slices, logical shards, variables, and devices
  * of any kind. */
+#include "default_stream_impl.h"
 #include "output_private.h"
 
 #include <stdio.h>
@@ -50,6 +51,19 @@ static muster_status send_next(mst_call *call, muster_worker *worker, int64_t sl
     return mst_stage_used(call, worker, next, mst_slice_edge(shard->rows, slices, next), mst_slice_edge(shard->rows, slices, next + 1));
 }
 
+static muster_status call_run_body(const mst_call *call, muster_worker *worker, mst_rank *rank) {
+    const muster_function *function = call->function;
+    const muster_body body = function->bodies[worker->rank];
+    const muster_default_stream mode = function->default_stream;
+    if (__builtin_expect(mode == MUSTER_DEFAULT_STREAM_IGNORED, 1)) return body(worker, rank->in, rank->out, function->user);
+    MUSTER_TRY(mst_default_stream_begin(worker, mode));
+    const muster_status status = body(worker, rank->in, rank->out, function->user);
+    /* A failed body is ordered too: the next call uses its memory. */
+    if (status && mode == MUSTER_DEFAULT_STREAM_REFUSED) return status;
+    const muster_status ended = mst_default_stream_end(worker, mode);
+    return status ? status : ended;
+}
+
 static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64_t slice) {
     const mst_plan *plan = &call->function->plan;
     mst_rank *rank = mst_call_rank(call, worker);
@@ -66,7 +80,7 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
     /* for repeated calls, before the body can change it */
     for (int64_t i = 0; plan->repeatable && i < call->function->output_count; i++) rank->kept_out[i] = rank->out[i];
     const uint64_t errors = mst_error_count();
-    const muster_status status = call->function->bodies[worker->rank](worker, rank->in, rank->out, call->function->user);
+    const muster_status status = call_run_body(call, worker, rank);
     if (status || mst_worker_has_open_group(worker)) return mst_call_body_failed(call, status, errors);
     /* From here on host code reads outputs, and the next slice overwrites what this one has
      * read. */

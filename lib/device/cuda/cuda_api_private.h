@@ -10,6 +10,7 @@ typedef int mst_cu_device;
 typedef unsigned long long mst_cu_address;
 typedef struct CUctx_st *mst_cu_context;
 typedef struct CUstream_st *mst_cu_stream;
+#define MST_CU_STREAM_LEGACY ((mst_cu_stream)(uintptr_t)1) /* as NULL, the default stream */
 typedef struct CUevent_st *mst_cu_event;
 typedef struct CUmod_st *mst_cu_module;
 typedef struct CUfunc_st *mst_cu_function;

@@ -64,6 +64,7 @@ typedef struct mst_cuda {
     mst_cu_device device;
     mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
 
+    bool default_awaited;                    /* since mst_cuda_default_begin, compute waits for the default stream */
     mst_cu_stream own_stream, compute, copy; /* compute is own_stream or the adopted stream */
     mst_cuda_event *events;                  /* every event ever created (cuda_event.c) */
     /* finished: for synchronize. joined: orders one stream after another. */

@@ -26,6 +26,7 @@ muster_status mst_cuda_after(mst_device *device, void *stream, const char *where
     if (stream && stream == cuda->compute) return MUSTER_OK;
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    cuda->default_awaited |= !stream || stream == MST_CU_STREAM_LEGACY;
     return mst_cuda_end(cuda, &scope, after(cuda, stream, where));
 }
 
@@ -35,6 +36,23 @@ muster_status mst_cuda_before(mst_device *device, void *stream, const char *wher
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
     return mst_cuda_end(cuda, &scope, before(cuda, stream, where));
+}
+
+void mst_cuda_default_begin(mst_device *device) { mst_cuda_of(device)->default_awaited = false; }
+
+static muster_status default_end(mst_cuda *cuda, bool *forgotten) {
+    const mst_cu_result result = cuda->api->cuStreamQuery(MST_CU_STREAM_LEGACY);
+    *forgotten = result == MST_CU_NOT_READY;
+    return *forgotten ? MUSTER_OK : mst_cuda_check(cuda, result, "cuStreamQuery");
+}
+
+muster_status mst_cuda_default_end(mst_device *device, bool *forgotten) {
+    mst_cuda *cuda = mst_cuda_of(device);
+    *forgotten = false;
+    if (cuda->default_awaited) return MUSTER_OK;
+    mst_cuda_scope scope;
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    return mst_cuda_end(cuda, &scope, default_end(cuda, forgotten));
 }
 
 /* ---- memory ---- */

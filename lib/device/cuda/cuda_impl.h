@@ -46,6 +46,10 @@ muster_status mst_cuda_adopt_stream(mst_device *device, void *stream);
 muster_status mst_cuda_after(mst_device *device, void *stream, const char *where);
 /* Work issued in `stream` from now on starts after the work that is in COMPUTE now. */
 muster_status mst_cuda_before(mst_device *device, void *stream, const char *where);
+/* From begin to end: has the context's default stream got unfinished work, and has no
+ * mst_cuda_after made COMPUTE wait for it? */
+void mst_cuda_default_begin(mst_device *device);
+muster_status mst_cuda_default_end(mst_device *device, bool *forgotten);
 /* Fails unless the first and the last byte are memory of this GPU. */
 muster_status mst_cuda_check_memory(mst_device *device, const void *address, int64_t bytes, const char *where);
 
