@@ -18,8 +18,8 @@ MST_VECTOR_INLINE float mst_vector_powf(float x, float y) {
     const double logarithm = (wide > 0) & (wide < (double)infinity) ? of_number : of_edge;
     const double p = mst_exp_parts(mst_exp_bounded((double)y * logarithm), &scale);
     const float size = a == 1 ? 1 : (float)(scale + scale * p), odd = mst_vector_of_bits(mst_vector_bits(size) | sign);
-    const float whole = rintf(half) == half ? size : odd, broken = (x < 0) & (a < infinity) ? nan : size;
-    const float power = rintf(y) == y ? whole : broken, checked = (x == x) & (y == y) ? power : sum;
+    const float integer_power = rintf(half) == half ? size : odd, broken = (x < 0) & (a < infinity) ? nan : size;
+    const float power = rintf(y) == y ? integer_power : broken, checked = (x == x) & (y == y) ? power : sum;
     return (x == 1) | (y == 0) ? 1 : checked;
 }
 
