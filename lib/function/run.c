@@ -96,9 +96,9 @@ static muster_status call_run_slice(mst_call *call, muster_worker *worker, int64
 }
 
 bool mst_call_explain_absence(const muster_worker *worker, int32_t rank, char text[MST_ABSENCE_TEXT]) {
-    const mst_rank *own = mst_worker_rank(worker);
-    if (!own || rank >= own->call->size) return false;
-    const mst_call *call = own->call;
+    const mst_rank *caller = mst_worker_rank(worker);
+    if (!caller || rank >= caller->call->size) return false;
+    const mst_call *call = caller->call;
     const int32_t count = mst_call_shards_per_rank(call);
     for (int32_t s = rank * count; s < (rank + 1) * count; s++)
         if (call->shards[s].runs) return false;
