@@ -13,9 +13,10 @@ typedef struct job {
 } job;
 /* end of snippet */
 
-/* gradient = the mean over the rows of (x - row). */
+/* gradient = the mean over the rows of (x - row); 0 for a worker without rows. */
 static muster_status my_gradient(muster_worker *w, muster_tensor rows, muster_tensor x,
                                  muster_tensor gradient) {
+    if (muster_tensor_rows(rows) == 0) return muster_fill(w, 0, gradient);
     MUSTER_TRY(muster_reduce(w, MUSTER_AVG, rows, 0, gradient));
     return muster_scale_add(w, 1, x, -1, gradient);
 }
@@ -45,13 +46,13 @@ static muster_status train(muster_worker *w, const muster_tensor *in, muster_ten
 }
 /* end of snippet */
 
-int main(void) {
+static void run(int64_t count) {
     float x[N][K], start[K] = {0}, result[K];
     for (int i = 0; i < N; i++)
         for (int k = 0; k < K; k++)
             x[i][k] = (float)(k + 1); /* so that every part has the same mean */
     muster_runtime *rt = docs_open();
-    const muster_tensor rows = muster_f32(x, N, K);
+    const muster_tensor rows = muster_f32(x, count, K);
     /* snippet: program */
     job j;
     muster_function *f;
@@ -61,6 +62,7 @@ int main(void) {
     check(muster_function_create(rt, "train", train, &j, &f));
     check(muster_function_input(f, "rows", MUSTER_F32, 2, MUSTER_SCATTER));
     check(muster_function_variable(f, j.parameters, MUSTER_USE_READ_WRITE));
+    check(muster_function_set_runs_without_rows(f, 1));      /* the drivers wait for all workers */
     check(muster_function_call(f, &rows, 1, NULL, 0, NULL)); /* one long call */
 
     check(muster_client_open(j.server, &client));
@@ -70,5 +72,10 @@ int main(void) {
     /* end of snippet */
     for (int k = 0; k < K; k++) EXPECT(fabsf(result[k] - (float)(k + 1)) < 0.1f);
     check(muster_runtime_close(rt));
+}
+
+int main(void) {
+    run(N);
+    run(1); /* fewer rows than devices */
     return 0;
 }
