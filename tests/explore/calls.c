@@ -38,5 +38,22 @@ int explore_mutex(pthread_mutex_t *mutex, bool lock) {
     return 0;
 }
 
+/* A condition is a number that each signal changes; a wait sleeps while it has the number that it
+ * read before it released the mutex. */
+int explore_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int explore_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+    const uint64_t number = explore_operation(EXPLORE_LOAD, __ATOMIC_SEQ_CST, condition, sizeof(uint32_t), 0, 0);
+    explore_mutex(mutex, false);
+    explore_operation(EXPLORE_FUTEX_WAIT, __ATOMIC_SEQ_CST, condition, sizeof(uint32_t), (uint64_t)-1, number);
+    return explore_mutex(mutex, true);
+}
+
+int explore_condition_signal(pthread_cond_t *condition);
+int explore_condition_signal(pthread_cond_t *condition) {
+    explore_operation(EXPLORE_ADD, __ATOMIC_SEQ_CST, condition, sizeof(uint32_t), 1, 0);
+    explore_operation(EXPLORE_FUTEX_WAKE, __ATOMIC_SEQ_CST, condition, sizeof(uint32_t), 1, 0);
+    return 0;
+}
+
 int64_t mst_now_ns(void);
 int64_t mst_now_ns(void) { return machine_world.now; }

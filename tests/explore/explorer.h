@@ -63,6 +63,9 @@ int64_t explore_read(const void *address);
 void explore_wrote(const void *address);
 void explore_has_read(const void *address);
 
+/* The pool whose queue of calls starts its thread now, in prepare; NULL: threads are of workers. */
+extern const struct mst_pool *explore_queue_pool;
+
 /* ---- search.c ---- */
 
 typedef struct explore_result {
@@ -76,6 +79,7 @@ typedef struct explore_result {
 explore_result explore_run(const explore_scenario *scenario);
 
 extern const explore_scenario explore_eventcount_scenarios[], explore_team_scenarios[], explore_lost_scenarios[],
-    explore_mailbox_scenarios[], explore_pool_scenarios[], explore_ticket_lock_scenarios[], explore_server_queue_scenarios[];
+    explore_mailbox_scenarios[], explore_pool_scenarios[], explore_pool_queue_scenarios[], explore_ticket_lock_scenarios[],
+    explore_server_queue_scenarios[];
 
 #endif

@@ -51,8 +51,7 @@ int32_t mst_topology_allowed(void) { return EXPLORE_THREADS; }
 void mst_worker_scratch_reset(muster_worker *worker) { (void)worker; }
 void mst_worker_scratch_release(muster_worker *worker) { (void)worker; }
 
-/* All devices are hosts, and nobody makes calls that no thread waits for: pool_device.c and
- * pool_queue.c are not explored. */
+/* All devices are hosts: pool_device.c is not explored. */
 void mst_device_watch(mst_worker_state *state) { (void)state; }
 void mst_device_unwatch(mst_worker_state *state) { (void)state; }
 muster_status mst_device_begin(mst_worker_state *state) {
@@ -69,11 +68,7 @@ muster_status mst_device_refusal(const mst_pool *pool, bool single) {
     (void)pool, (void)single;
     return MUSTER_INTERNAL;
 }
-muster_status mst_call_queue_open(mst_call_queue *queue) {
-    (void)queue;
-    return MUSTER_OK;
-}
-void mst_call_queue_close(mst_call_queue *queue, bool forked) { (void)queue, (void)forked; }
+const mst_pool *explore_queue_pool;
 
 /* The pool starts its threads in the order of their ranks, from 1, or from 0 where rank 0 has
  * one. */
@@ -81,7 +76,8 @@ int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, 
 int explore_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*entry)(void *), void *argument) {
     static const char *const names[] = {"rank 0", "rank 1", "rank 2", "rank 3"};
     (void)attributes;
-    *thread = (pthread_t)explore_thread(names[((mst_worker_state *)argument)->worker.rank], entry, argument);
+    const bool queue = explore_queue_pool && argument == explore_queue_pool;
+    *thread = (pthread_t)explore_thread(queue ? "queue" : names[((mst_worker_state *)argument)->worker.rank], entry, argument);
     return 0;
 }
 

@@ -28,6 +28,12 @@ int explore_mutex(pthread_mutex_t *mutex, bool lock);
 #define pthread_mutex_destroy(mutex) ((void)(mutex), 0)
 #define pthread_mutex_lock(mutex) explore_mutex((mutex), true)
 #define pthread_mutex_unlock(mutex) explore_mutex((mutex), false)
+int explore_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int explore_condition_signal(pthread_cond_t *condition);
+#define pthread_cond_init(condition, attributes) (memset((condition), 0, sizeof(*(condition))), 0)
+#define pthread_cond_destroy(condition) ((void)(condition), 0)
+#define pthread_cond_wait(condition, mutex) explore_condition_wait((condition), (mutex))
+#define pthread_cond_signal(condition) explore_condition_signal(condition)
 #define pthread_setname_np(thread, name) ((void)(thread), (void)(name), 0)
 #define pthread_setaffinity_np(thread, bytes, set) ((void)(thread), (void)(bytes), (void)(set), 1)
 #define pthread_sigmask(how, set, before) ((void)(how), (void)(set), (void)(before), 0)
