@@ -134,7 +134,7 @@ struct mst_transport {
     muster_status (*run)(const mst_batch *batch);
     /* Called after all members have left the rendezvous. */
     muster_status (*finish)(const mst_batch *batch);
-    /* Makes room, so that requests with inputs and outputs of at most `bytes` each allocate nothing.
+    /* Makes room, so that requests with inputs and outputs of at most `bytes` allocate nothing.
      * Called if create has set state[number]. */
     muster_status (*reserve)(muster_communicator *communicator, muster_worker *worker, int64_t bytes);
     const mst_message_table *messages; /* NULL: this transport does not move messages */
