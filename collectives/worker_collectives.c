@@ -60,14 +60,14 @@ static muster_status submit(const entrance *e, mst_request request) {
  * is still this thread's last error. */
 static muster_status check_tensor(const entrance *e, const muster_tensor *tensor, const char *what) {
     const muster_worker *worker = e->worker;
-    if (tensor->dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+    if (tensor->dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(mst_worker_kept_failure(worker, e->where, what));
     MUSTER_TRY(mst_tensor_check(*tensor, e->where, what));
     bool reachable = tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
     if (!reachable)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor in the memory of device %d, received one of device %d",
                          e->where, what, worker->rank, tensor->device);
     if (!mst_tensor_contiguous(*tensor))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a contiguous tensor, received a strided one", e->where, what);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected a contiguous tensor, received a strided one", e->where, what);
     return MUSTER_OK;
 }
 
@@ -342,10 +342,12 @@ static muster_status check_counts(const entrance *e, const int64_t *counts, cons
     if (!counts) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %d numbers, received NULL", e->where, what, e->size);
     int64_t sum = 0;
     for (int32_t r = 0; r < e->size; r++) {
-        if (counts[r] < 0 || __builtin_add_overflow(sum, counts[r], &sum))
-            return mst_error(MUSTER_OUT_OF_RANGE,
-                             "%s: %s[%d]: expected a count of at least 0, of which the sum fits 64 bits, received %lld", e->where, what, r,
+        if (counts[r] < 0)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s[%d]: expected a count of at least 0, received %lld", e->where, what, r,
                              (long long)counts[r]);
+        if (__builtin_add_overflow(sum, counts[r], &sum))
+            return mst_error(MUSTER_OVERFLOW, "%s: %s[%d]: expected counts of which the sum fits 64 bits, received %lld more", e->where,
+                             what, r, (long long)counts[r]);
     }
     if (sum == count) return MUSTER_OK;
     return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected %lld elements, the sum of %s, received %lld", e->where, tensor,
@@ -376,11 +378,11 @@ muster_status muster_worker_barrier(muster_worker *worker, muster_communicator *
 static muster_status check_message(const entrance *e, int32_t peer, const char *what, int32_t tag) {
     MUSTER_TRY(check_root(e, peer, what));
     MUSTER_TRY(check_not_per_shard(e));
-    if (tag < 0) return mst_error(MUSTER_OUT_OF_RANGE, "%s: tag: expected at least 0, received %d", e->where, tag);
+    if (tag < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tag: expected at least 0, received %d", e->where, tag);
     if (peer != e->rank || group_open(e)) return MUSTER_OK;
     char own_name[MST_RANK_TEXT];
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, this one; a message to itself goes into a group", e->where,
-                     what, own_text(e, own_name));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected another than %s, received this one; a message to itself goes into a group",
+                     e->where, what, own_text(e, own_name));
 }
 
 muster_status muster_worker_send(muster_worker *worker, muster_communicator *communicator, int32_t to, int32_t tag, muster_tensor input) {

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { CODE_BITS = 8, RANK_BITS = 12 };
 
@@ -46,7 +47,10 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) 
     muster_status code = mst_failure_code(word);
     const char *message = pool->states[rank].message;
     if (size == 1) return mst_error_restore(code, message);
-    return mst_error(code, "%.480s (rank %" PRId32 ")", message, rank);
+    char place[32];
+    snprintf(place, sizeof place, "(rank %" PRId32 ")", rank);
+    if (strstr(message, place)) return mst_error_restore(code, message); /* it names the rank already */
+    return mst_error(code, "%.480s %s", message, place);
 }
 
 void mst_report_workers(const mst_pool *pool, const char *headline) {

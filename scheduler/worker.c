@@ -73,7 +73,7 @@ static int64_t scratch_height(const muster_worker *worker) {
 int64_t muster_worker_scratch_mark(const muster_worker *worker) { return worker ? scratch_height(worker) : -1; }
 
 muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark) {
-    if (!worker) return mst_error_null(__func__, "worker", "the worker of the running function");
+    MUSTER_TRY(mst_worker_check(worker, __func__));
     const int64_t height = scratch_height(worker);
     if (mark < 0 || mark > height || mark % SCRATCH_ALIGNMENT != 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: mark: expected one of this run, of at most %" PRId64 " bytes, received %" PRId64,
@@ -128,7 +128,7 @@ muster_tensor muster_worker_scratch(muster_worker *worker, muster_dtype dtype, i
     muster_status status = scratch_size(dtype, ndim, shape, &bytes);
     if (status == MUSTER_OK) status = mst_worker_scratch_bytes(worker, bytes, &address);
     if (status != MUSTER_OK) {
-        worker->scratch_status = status;
+        mst_worker_keep_failure(worker, status);
         return muster_tensor_none();
     }
     muster_tensor tensor = muster_tensor_make(dtype, address, ndim, shape);
@@ -143,6 +143,14 @@ static bool on_device(const muster_worker *worker, muster_tensor tensor) {
     return tensor.device == worker->rank || (tensor.device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
 }
 
+muster_status mst_worker_kept_failure(const muster_worker *worker, const char *where, const char *what) {
+    const muster_status status = worker->scratch_status;
+    if (status == MUSTER_OK || worker->scratch_errors == mst_error_count()) return status;
+    return mst_error(status,
+                     "%s: %s: expected a tensor, received no tensor, since an earlier request of this body for memory failed with %s",
+                     where, what, muster_status_name(status));
+}
+
 static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
     return tensor.device == MUSTER_DEVICE_HOST || (tensor.device == worker->rank && mst_device_is_host(worker->device));
 }
@@ -150,7 +158,7 @@ static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
 static muster_status check_copy(const muster_worker *worker, const char *where, muster_tensor device_tensor, muster_tensor host_tensor) {
     MUSTER_TRY(mst_worker_check(worker, where));
     /* "no tensor" from a scratch request that failed: that failure is the reason */
-    if (device_tensor.dtype == MUSTER_DTYPE_NONE && worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+    if (device_tensor.dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(mst_worker_kept_failure(worker, where, "device_tensor"));
     MUSTER_TRY(mst_tensor_check(device_tensor, where, "device_tensor"));
     MUSTER_TRY(mst_tensor_check(host_tensor, where, "host_tensor"));
     if (device_tensor.dtype != host_tensor.dtype)
@@ -160,8 +168,9 @@ static muster_status check_copy(const muster_worker *worker, const char *where, 
         return mst_error(MUSTER_SHAPE_MISMATCH, "%s: host_tensor: expected %" PRId64 " elements as in device_tensor, received %" PRId64,
                          where, muster_tensor_count(device_tensor), muster_tensor_count(host_tensor));
     if (!mst_tensor_contiguous(device_tensor))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: device_tensor: expected contiguous elements", where);
-    if (!mst_tensor_contiguous(host_tensor)) return mst_error(MUSTER_UNSUPPORTED, "%s: host_tensor: expected contiguous elements", where);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: device_tensor: expected contiguous elements, received strided ones", where);
+    if (!mst_tensor_contiguous(host_tensor))
+        return mst_error(MUSTER_UNSUPPORTED, "%s: host_tensor: expected contiguous elements, received strided ones", where);
     if (!on_device(worker, device_tensor))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: device_tensor: expected memory of rank %" PRId32 ", received device %" PRId32, where,
                          worker->rank, device_tensor.device);

@@ -38,6 +38,7 @@ struct muster_worker {
     int64_t scratch_count, scratch_capacity;
     int64_t scratch_top;           /* the block in use: those behind it are free */
     muster_status scratch_status;  /* the failure of a scratch request, for operations that then get "no tensor" */
+    uint64_t scratch_errors;       /* mst_error_count() after that failure, whose message is the last one while the count stays */
     mst_exit_hook *exit_hooks;     /* the hooks of this run, the newest first */
     void *slots[MST_WORKER_SLOTS]; /* each belongs to one module */
     mst_recorder recorder;
@@ -74,6 +75,14 @@ static inline muster_status mst_worker_drain(muster_worker *worker) {
 
 /* The same as muster_worker_scratch, for modules of the library, in bytes. */
 muster_status mst_worker_scratch_bytes(muster_worker *worker, int64_t bytes, void **address);
+/* Keeps the failure of a request for memory of which the body gets "no tensor". */
+static inline void mst_worker_keep_failure(muster_worker *worker, muster_status status) {
+    worker->scratch_status = status;
+    worker->scratch_errors = mst_error_count();
+}
+/* For an operation that was given "no tensor" as argument `what`: the failure that was kept, with
+ * its own message where this is still the thread's last error; MUSTER_OK if there was none. */
+muster_status mst_worker_kept_failure(const muster_worker *worker, const char *where, const char *what);
 /* Call it between two bodies of one run: the second may use the scratch that the first has used. */
 void mst_worker_scratch_rewind(muster_worker *worker);
 /* `hook` runs once at the end of this run, before the hooks that were added earlier. */

@@ -169,9 +169,10 @@ typedef struct muster_grid {
  * them by address must call muster_worker_sync first.
  * Errors of both launch functions: INVALID_ARGUMENT (the message names the argument, its declared
  * type and the received one; a tensor of another device, with both names; a kernel of another
- * runtime; `reserved` of the grid is not 0), OUT_OF_RANGE (a grid beyond the device's limits, with both numbers; dims not 1 to 3; a
- * negative count; a value out of the range of its type; a view beyond its tensor), and errors of
- * the device. After an error nothing has been launched. Threads: worker. */
+ * runtime; dims not 1 to 3; a negative number; `reserved` of the grid is not 0), OUT_OF_RANGE (a
+ * grid beyond the device's limits, with both numbers; a value out of the range of its type; a view
+ * beyond its tensor), and errors of the device. After an error nothing has been launched. Threads:
+ * worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_launch(muster_worker *worker, muster_kernel *kernel, const muster_grid *grid,
                                                                const muster_argument *arguments, int32_t argument_count);
 /* The same for a number of elements; Muster chooses groups and threads. There may be fewer threads

@@ -10,7 +10,7 @@
  * that an output may be an input itself, it may have the same elements in the same layout. Views
  * that interleave, such as the even and the odd columns of a matrix, do not overlap. n = 0 is
  * legal: nothing is written, except that a sum over nothing is 0 and a product over nothing is 1.
- * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, an output that repeats
+ * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, misaligned data, an output that repeats
  * elements or overlaps another operand, an unknown op; max, min or avg over nothing),
  * SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64 bits), UNSUPPORTED (a
  * dtype that the operation does not support), OUT_OF_RANGE (the axis of muster_reduce; a label),
@@ -36,23 +36,23 @@ enum muster_reduction_value { MUSTER_SUM = 1, MUSTER_PROD = 2, MUSTER_MAX = 3, M
 /* BLAS gemm: C (m, n) = alpha A (m, k) B (k, n) + beta C. For a transposed operand, pass a
  * transposed view. With beta 0, C is not read. f32 and f64; on GPUs also f16 and bf16, summed in
  * f32. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_gemm(muster_worker *w, double alpha, muster_tensor a, muster_tensor b, double beta,
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta,
                                                       muster_tensor c);
 /* BLAS gemv: y (n) = alpha A (n, k) x (k) + beta y. With beta 0, y is not read. f32 and f64. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_gemv(muster_worker *w, double alpha, muster_tensor a, muster_tensor x, double beta,
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta,
                                                       muster_tensor y);
 /* y += alpha x, for x and y of any equal shapes; x may be y itself. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_axpy(muster_worker *w, double alpha, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_axpy(muster_worker *worker, double alpha, muster_tensor x, muster_tensor y);
 /* result (a scalar) = the sum of x[i] y[i], for x and y of rank 1. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_dot(muster_worker *w, muster_tensor x, muster_tensor y, muster_tensor result);
+MUSTER_API MUSTER_NODISCARD muster_status muster_dot(muster_worker *worker, muster_tensor x, muster_tensor y, muster_tensor result);
 
 /* y = value in every element, converted to the dtype of y. Every dtype. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_fill(muster_worker *w, double value, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_fill(muster_worker *worker, double value, muster_tensor y);
 /* y = x, converted to the dtype of y; y may be x itself. Conversion to an integer rounds towards
  * zero, saturates, and turns NaN into 0; conversion to bool gives 1 for every value that is not 0.
  * The shapes are equal, or x is broadcast to y by the usual rules (shapes are aligned at the right,
  * size 1 repeats). */
-MUSTER_API MUSTER_NODISCARD muster_status muster_copy(muster_worker *w, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_copy(muster_worker *worker, muster_tensor x, muster_tensor y);
 
 typedef int32_t muster_unary;
 enum muster_unary_value {
@@ -92,31 +92,31 @@ enum muster_comparison_value {
  * square and relu take every dtype but bool (neg takes no unsigned dtype); the others take float
  * dtypes only. softplus is log(1 + exp(x)). On the host backend f32 results are within 2 units in
  * the last place. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *w, muster_unary op, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards
  * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. pow takes
  * float dtypes only. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *w, muster_binary op, muster_tensor a, muster_tensor b,
+MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b,
                                                            muster_tensor y);
 /* muster_binary_op with a number as one operand: y = x op value, and y = value op x. Float dtypes
  * round the value. An integer dtype refuses a value that it does not hold with OUT_OF_RANGE. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_binary_scalar(muster_worker *w, muster_binary op, muster_tensor x, double value,
+MUSTER_API MUSTER_NODISCARD muster_status muster_binary_scalar(muster_worker *worker, muster_binary op, muster_tensor x, double value,
                                                                muster_tensor y);
-MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *w, muster_binary op, double value, muster_tensor x,
+MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *worker, muster_binary op, double value, muster_tensor x,
                                                                muster_tensor y);
 /* y (bool) = a op b, elementwise; a and b have one dtype, any, and may be broadcast as in
  * muster_copy. Comparisons with NaN are false, but not_equal is true. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *w, muster_comparison op, muster_tensor a, muster_tensor b,
+MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *worker, muster_comparison op, muster_tensor a, muster_tensor b,
                                                          muster_tensor y);
 /* y = a where the condition (bool) is true, else b, elementwise. All three may be broadcast as in
  * muster_copy; y may be a or b itself. Every dtype. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_where(muster_worker *w, muster_tensor condition, muster_tensor a, muster_tensor b,
+MUSTER_API MUSTER_NODISCARD muster_status muster_where(muster_worker *worker, muster_tensor condition, muster_tensor a, muster_tensor b,
                                                        muster_tensor y);
 /* y = x limited to [low, high], elementwise; NaN stays NaN. x may be broadcast as in muster_copy,
  * and y may be x itself. Every dtype but bool. For integers the bounds are rounded into the
  * interval; OUT_OF_RANGE if it has no value of the dtype. INVALID_ARGUMENT unless low <= high. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_clip(muster_worker *w, double low, double high, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_clip(muster_worker *worker, double low, double high, muster_tensor x, muster_tensor y);
 
 /* Rows by index, as take and add.at of NumPy along axis 0. indices (n) is u8, i32 or i64. An index
  * outside of [0, rows) ends the call with OUT_OF_RANGE, before y is written; on devices with a
@@ -125,40 +125,42 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_clip(muster_worker *w, double l
  * - scatter_add: y[indices[i]] += x[i], for x (n, ...) and y (rows, ...). Additions to one row are
  *   made in the order of i, each rounded to the dtype, on every device alike. Every dtype but bool;
  *   integers wrap around. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_take(muster_worker *w, muster_tensor x, muster_tensor indices, muster_tensor y);
-MUSTER_API MUSTER_NODISCARD muster_status muster_scatter_add(muster_worker *w, muster_tensor x, muster_tensor indices, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_take(muster_worker *worker, muster_tensor x, muster_tensor indices, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_scatter_add(muster_worker *worker, muster_tensor x, muster_tensor indices,
+                                                             muster_tensor y);
 /* y (n, k), of any dtype, = 1 at (i, labels[i]), else 0. labels (n) is u8, i32 or i64; one outside
  * of [0, k) is refused as in muster_take. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_one_hot(muster_worker *w, muster_tensor labels, int64_t k, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_one_hot(muster_worker *worker, muster_tensor labels, int64_t k, muster_tensor y);
 
 /* y = alpha x + beta y; x may be y itself. With beta 0, y is not read. Float dtypes. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_scale_add(muster_worker *w, double alpha, muster_tensor x, double beta, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_scale_add(muster_worker *worker, double alpha, muster_tensor x, double beta,
+                                                           muster_tensor y);
 /* Bias and relu in one operation: y (n, k) = max(x (n, k) + bias (k), 0). y may be x. Float
  * dtypes. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_bias_relu(muster_worker *w, muster_tensor x, muster_tensor bias, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_bias_relu(muster_worker *worker, muster_tensor x, muster_tensor bias, muster_tensor y);
 /* The gradient of relu: dx = dy where y > 0, else 0. dx may be y or dy. Float
  * dtypes. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *w, muster_tensor y, muster_tensor dy, muster_tensor dx);
+MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy, muster_tensor dx);
 
 /* Reduces x over one axis (counted from 0; the result lacks it) or, with axis -1, over all elements
  * to a scalar. y has the dtype of x. f16 and bf16 accumulate in f32; f32 sums pairwise or in a
  * wider type. max, min and avg over nothing are refused. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *w, muster_reduction op, muster_tensor x, int32_t axis,
+MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis,
                                                         muster_tensor y);
 /* muster_reduce over all elements (axis -1) with MUSTER_AVG and with MUSTER_SUM. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_mean(muster_worker *w, muster_tensor x, muster_tensor y);
-MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *w, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_mean(muster_worker *worker, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *worker, muster_tensor x, muster_tensor y);
 /* index (n, i64) = the column of the largest (argmin: smallest) element in each row of x (n, k),
  * the first of equals; the first NaN of a row that has one. k = 0 is refused. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_argmax(muster_worker *w, muster_tensor x, muster_tensor index);
-MUSTER_API MUSTER_NODISCARD muster_status muster_argmin(muster_worker *w, muster_tensor x, muster_tensor index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tensor index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argmin(muster_worker *worker, muster_tensor x, muster_tensor index);
 
 /* Softmax cross-entropy of logits (n, k), f32 or f64, with labels (n) of u8, i32 or i64 in [0, k).
  * A label out of range ends the call with OUT_OF_RANGE.
  * - loss (scalar) = the SUM over rows of log(sum_j exp(z_j)) - z_label.
  * - gradient (n, k) = scale * (softmax - onehot). It may be the logits themselves, or no tensor.
  * - correct (i64 scalar, or no tensor) = the number of rows whose largest logit is the label. */
-MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_cross_entropy(muster_worker *w, muster_tensor logits, muster_tensor labels,
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_cross_entropy(muster_worker *worker, muster_tensor logits, muster_tensor labels,
                                                                        double scale, muster_tensor loss, muster_tensor gradient,
                                                                        muster_tensor correct);
 
@@ -172,8 +174,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_cross_entropy(muster_wo
  * 4 of block i / 4, uniform in [0, 1) with 24 bits. f64: number i uses two lanes of block i / 2, 53
  * bits; lane 2 (i % 2) is the low half of the 64 bits, the next lane the high half. normal:
  * Box-Muller on the pairs of numbers (2 i, 2 i + 1). */
-MUSTER_API MUSTER_NODISCARD muster_status muster_random_uniform(muster_worker *w, uint64_t seed, uint64_t first_index, muster_tensor y);
-MUSTER_API MUSTER_NODISCARD muster_status muster_random_normal(muster_worker *w, uint64_t seed, uint64_t first_index, double mean,
+MUSTER_API MUSTER_NODISCARD muster_status muster_random_uniform(muster_worker *worker, uint64_t seed, uint64_t first_index,
+                                                                muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_random_normal(muster_worker *worker, uint64_t seed, uint64_t first_index, double mean,
                                                                double deviation, muster_tensor y);
 /* One Philox 4x32-10 block: out = philox(counter, key). Threads: any. */
 MUSTER_API void muster_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

@@ -1,6 +1,10 @@
 /* muster/worker.h: what a function body can ask its worker. Threads of every function here: worker.
  * For a NULL worker, numbers are -1 (the weight and "cancelled" are 0) and the backend is NULL;
- * functions that return a status return INVALID_ARGUMENT. */
+ * functions that return a status return INVALID_ARGUMENT. For a worker that the program has kept
+ * after its body, functions that return a status return BAD_STATE, those that give a tensor give
+ * "no tensor", and so does every other function of a worker. The numbers, the backend and
+ * "cancelled" are read from the worker's memory without a check: for a kept worker they are
+ * undefined, and after its runtime has closed they must not be asked for. */
 #ifndef MUSTER_WORKER_H
 #define MUSTER_WORKER_H
 

@@ -85,8 +85,9 @@ static muster_status parts_refuse_outside(const char *where, const muster_driver
     if (!driver) return mst_error_null(where, "driver", "a driver");
     MUSTER_TRY(mst_driver_check_exists(driver, where));
     if (!worker || worker != mst_current_worker() || worker->rank != driver->rank)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the part received", where);
-    if (driver->phase != phase) return mst_error(MUSTER_BAD_STATE, "%s: called outside the part that replaces it", where);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker that the part received, received %s", where,
+                         worker ? "another" : "NULL");
+    if (driver->phase != phase) return mst_error(MUSTER_BAD_STATE, "%s: driver: called outside the part that replaces it", where);
     return MUSTER_OK;
 }
 
@@ -99,9 +100,10 @@ muster_status muster_driver_default_integrate(muster_driver *driver, muster_work
                                               int32_t count) {
     static const char where[] = "muster_driver_default_integrate";
     MUSTER_TRY(parts_refuse_outside(where, driver, worker, MST_DRIVER_INTEGRATE));
-    if (!parameters || count != driver->count)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters: expected the %" PRId32 " that the part was given, received %s%" PRId32,
-                         where, driver->count, parameters ? "" : "NULL and ", count);
+    if (count != driver->count)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected the %" PRId32 " that the part was given, received %" PRId32, where,
+                         driver->count, count);
+    if (!parameters) return mst_error_null(where, "parameters", "those that the part was given");
     return driver->kind->integrate(driver, worker, parameters);
 }
 

@@ -10,7 +10,7 @@
 /* The tensor of the plan has been checked, so its ndim is in range. */
 static inline bool same_layout(const muster_tensor *given, const muster_tensor *planned) {
     if (given->dtype != planned->dtype || given->ndim != planned->ndim || given->device != planned->device ||
-        given->reserved0 != planned->reserved0)
+        given->reserved0 != planned->reserved0 || given->reserved[1] != planned->reserved[1])
         return false;
     for (int32_t d = 0; d < planned->ndim; d++)
         if (given->shape[d] != planned->shape[d] || given->strides[d] != planned->strides[d]) return false;

@@ -24,8 +24,9 @@ static muster_status check_port(muster_function *function, const mst_port *ports
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a string, received %s", where, name ? "an empty one" : "NULL");
     for (int64_t i = 0; i < count; i++)
         if (strcmp(ports[i].name, name) == 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: '%s' is there already in function '%s' (position %lld)", where, name,
-                             owner, (long long)i);
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: name: expected a new name in function '%s', received '%s', that of position %lld", where, owner, name,
+                             (long long)i);
     if (muster_dtype_size(dtype) == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype of '%s': expected a muster_dtype, received %d", where, name, (int)dtype);
     if (ndim < 0 || ndim > MUSTER_MAX_DIMS)
@@ -73,7 +74,7 @@ static muster_status check_mode(muster_collect_mode mode, muster_dtype dtype, bo
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: mode of '%s': expected MUSTER_SUM, _PROD, _MAX, _MIN, _AVG%s or _MASTER, received %d", where, name,
                          gather_allowed ? ", _GATHER" : "", (int)mode);
-    return mst_reduction_check(mode, dtype, where);
+    return mst_reduction_check_as("mode", mode, dtype, where);
 }
 
 muster_status mst_describe_output(muster_function *function, const char *name, muster_dtype dtype, int32_t ndim, muster_collect_mode mode,

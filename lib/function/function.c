@@ -164,7 +164,8 @@ static muster_status function_create(muster_runtime *runtime, const function_par
         function->bodies[r] = find_body(parts->bodies, parts->body_count, device->table->backend);
         if (function->bodies[r]) continue;
         status = mst_error(MUSTER_UNSUPPORTED,
-                           "%s: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every backend",
+                           "%s: bodies: function '%s' has no body for device %d (%s): expected one for backend '%s' or one for every "
+                           "backend, received none",
                            where, name, (int)r, device->name, device->table->backend);
         goto fail;
     }
@@ -181,17 +182,16 @@ fail:
 
 static muster_status function_create_checked(muster_runtime *runtime, const function_parts *parts, muster_function **function) {
     const char *where = parts->where;
-    if (!parts->bodies || parts->body_count < 1)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies: expected at least one, received %d", where,
-                         parts->bodies ? (int)parts->body_count : 0);
     if (!function) return mst_error_null(where, "function", "the address of a pointer");
     *function = NULL;
     if (!runtime) return mst_error_null(where, "runtime", "a runtime");
     if (!parts->name) return mst_error_null(where, "name", "a string");
+    if (parts->body_count < 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body_count: expected 1 or more, received %d", where, (int)parts->body_count);
+    if (!parts->bodies) return mst_error_null(where, "bodies", "a list of bodies");
     for (int32_t i = 0; i < parts->body_count; i++)
         if (!parts->bodies[i].body)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: body %d of '%s': expected a function, received NULL", where, (int)i,
-                             parts->name);
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bodies[%d]: expected a function, received NULL", where, (int)i);
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     mst_pool_set_absence(runtime->pool, mst_call_explain_absence);
     muster_status status = function_create(runtime, parts, function);
@@ -202,6 +202,8 @@ static muster_status function_create_checked(muster_runtime *runtime, const func
 muster_status muster_function_create(muster_runtime *runtime, const char *name, muster_body body, void *user, muster_function **function) {
     const muster_backend_body everywhere = {NULL, body};
     const function_parts parts = {"muster_function_create", name, &everywhere, 1, user, NULL};
+    if (function) *function = NULL;
+    if (!body) return mst_error_null(parts.where, "body", "a function");
     return function_create_checked(runtime, &parts, function);
 }
 

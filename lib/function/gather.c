@@ -118,8 +118,9 @@ static muster_status output_rows(mst_call *call, muster_worker *worker, int32_t 
 
 muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows, muster_tensor *output) {
     const char *where = "muster_worker_output_rows";
-    if (!worker || !mst_worker_rank(worker))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
+    MUSTER_TRY(mst_worker_check(worker, where));
+    if (!mst_worker_rank(worker))
+        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker of a running body, received one of another task", where);
     if (!output) return mst_error_null(where, "output", "the address of a tensor");
     return output_rows(mst_worker_rank(worker)->call, worker, index, rows, output);
 }

@@ -19,22 +19,25 @@ static muster_status refuse_name(const muster_function *function, const mst_port
     for (int64_t i = 0; i < count && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s'%s'", i ? ", " : "", ports[i].name);
     if (used >= sizeof known) memcpy(known + sizeof known - sizeof "...", "...", sizeof "...");
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: function '%s' has no %s '%.100s': expected one of its %lld: %s", where,
-                     mst_function_name(function), kind, name, (long long)count, known);
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s_names: expected the name of one of the %lld %ss of function '%s' (%s), received '%.100s'", where, kind,
+                     (long long)count, kind, mst_function_name(function), known, name);
 }
 
 /* Puts the named tensors in the order of the description. Ports without a tensor get "no
  * tensor". */
 static muster_status named_place(const muster_function *function, const mst_port *ports, int64_t port_count, const char *kind,
                                  const char *const *names, const muster_tensor *tensors, int32_t count, muster_tensor *placed) {
-    if (count < 0 || (count > 0 && (!names || !tensors)))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %ss: expected names and tensors, received %d with NULL", where, kind, (int)count);
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s_count: expected 0 or more, received %d", where, kind, (int)count);
+    if (count > 0 && (!names || !tensors))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s%s: expected %d, received NULL", where, kind, names ? "s" : "_names", (int)count);
     for (int64_t i = 0; i < port_count; i++) placed[i] = muster_tensor_none();
     for (int32_t i = 0; i < count; i++) {
-        if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s name %d: expected a string, received NULL", where, kind, (int)i);
+        if (!names[i]) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s_names[%d]: expected a string, received NULL", where, kind, (int)i);
         const int64_t at = find_port(ports, port_count, names[i]);
         if (at < 0) return refuse_name(function, ports, port_count, kind, names[i]);
-        if (placed[at].dtype) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s '%s' was given twice", where, kind, names[i]);
+        if (placed[at].dtype)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s_names: expected every name once, received '%s' twice", where, kind, names[i]);
         placed[at] = tensors[i];
     }
     return MUSTER_OK;
@@ -48,8 +51,8 @@ static muster_status named_arrange(muster_function *function, const char *const 
     MUSTER_TRY(named_place(function, function->inputs, function->input_count, "input", input_names, inputs, input_count, in));
     for (int64_t i = 0; i < function->input_count; i++)
         if (!in[i].dtype)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input '%s' of function '%s' is missing", where, function->inputs[i].name,
-                             mst_function_name(function));
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input_names: expected input '%s' of function '%s' too, received none", where,
+                             function->inputs[i].name, mst_function_name(function));
     return named_place(function, function->outputs, function->output_count, "output", output_names, outputs, output_count, out);
 }
 

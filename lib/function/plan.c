@@ -84,8 +84,9 @@ static muster_status plan_check_replica_batch(const muster_function *function, c
     const int32_t size = has_shards_apart(function) ? runtime->logical_shards : runtime->size;
     if (options->replica_batch_count == 0) return MUSTER_OK;
     if (!function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: replica_batch: function '%s' has no sliceable variables", where,
-                         mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: replica_batch: expected none for function '%s', which has no sliceable variables, received %d selections",
+                         where, mst_function_name(function), (int)options->replica_batch_count);
     if (!options->replica_batch || (options->replica_batch_count != 1 && options->replica_batch_count != size))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: replica_batch: expected one selection or one for each of the %d %s, received %d",
                          where, (int)size, has_shards_apart(function) ? "shards" : "workers",
@@ -190,10 +191,11 @@ static muster_status check_outputs(const mst_call *call, const char *where, cons
 }
 
 static muster_status check_slices(const muster_function *function, const char *where, int64_t slices) {
-    if (slices < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 1, received %lld", where, (long long)slices);
+    if (slices < 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected at least 0 (0 means 1), received %lld", where, (long long)slices);
     if (slices > 1 && !function->scatters && !function->slices_variables)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: %lld slices were asked for, but function '%s' has nothing to slice", where,
-                         (long long)slices, mst_function_name(function));
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: slices: expected 1 for function '%s', which has nothing to slice, received %lld",
+                         where, mst_function_name(function), (long long)slices);
     if (slices > 1 && function->shards_together && function->object.runtime->logical_shards)
         return mst_error(MUSTER_UNSUPPORTED,
                          "%s: slices: function '%s' runs its shards together, which a slice would cut apart: expected 1, received %lld",
@@ -273,17 +275,20 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
 
 /* cold: so that the checks before it stay inline in every call. */
 static __attribute__((cold)) muster_status plan_refuse_counts(const muster_function *function, const char *where, const char *what,
-                                                              int64_t expected, const muster_tensor *tensors, int32_t received) {
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %lld of function '%s', received %s%d", where, what, (long long)expected,
-                     mst_function_name(function), tensors || !received ? "" : "NULL as ", (int)received);
+                                                              const char *what_count, int64_t expected, int32_t received) {
+    if (received == expected)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %lld of function '%s', received NULL", where, what,
+                         (long long)expected, mst_function_name(function));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected the %lld of function '%s', received %d", where, what_count,
+                     (long long)expected, mst_function_name(function), (int)received);
 }
 
 static inline muster_status plan_check_counts(const muster_function *function, const char *where, const muster_tensor *inputs,
                                               int32_t input_count, const muster_tensor *outputs, int32_t output_count) {
     if (input_count != function->input_count || (input_count && !inputs))
-        return plan_refuse_counts(function, where, "inputs", function->input_count, inputs, input_count);
+        return plan_refuse_counts(function, where, "inputs", "input_count", function->input_count, input_count);
     if (output_count != function->output_count || (output_count && !outputs))
-        return plan_refuse_counts(function, where, "outputs", function->output_count, outputs, output_count);
+        return plan_refuse_counts(function, where, "outputs", "output_count", function->output_count, output_count);
     return MUSTER_OK;
 }
 

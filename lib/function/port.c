@@ -117,7 +117,7 @@ static void restore_description(muster_function *function, const description *be
     function->slices_variables = before->slices_variables;
 }
 
-static muster_status describe_port(muster_function *function, const muster_port *port, int32_t index, const char *where) {
+static muster_status describe_port(muster_function *function, const muster_port *port, const char *where) {
     switch (port->kind) {
     case MUSTER_PORT_INPUT:
         return mst_describe_input(function, port->name, port->dtype, port->ndim, port->mode, where);
@@ -128,20 +128,29 @@ static muster_status describe_port(muster_function *function, const muster_port 
     case MUSTER_PORT_UPDATE:
         return mst_describe_update(function, port->variable, port->mode, where);
     default:
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ports[%d]: kind: expected MUSTER_PORT_INPUT to _UPDATE, received %d", where,
-                         (int)index, (int)port->kind);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kind: expected MUSTER_PORT_INPUT to _UPDATE, received %d", where, (int)port->kind);
     }
+}
+
+/* The message says which of the ports is wrong. */
+static muster_status describe_ports(muster_function *function, const muster_port *ports, int32_t count, const char *where) {
+    char place[64];
+    for (int32_t i = 0; i < count; i++) {
+        snprintf(place, sizeof place, "%s: ports[%d]", where, (int)i);
+        MUSTER_TRY(describe_port(function, &ports[i], place));
+    }
+    return MUSTER_OK;
 }
 
 muster_status muster_function_describe(muster_function *function, const muster_port *ports, int32_t count) {
     static const char where[] = "muster_function_describe";
     description before;
-    if (count < 0 || (count > 0 && !ports))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ports: expected %d ports, received %s", where, (int)count, ports ? "some" : "NULL");
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
+    if (count > 0 && !ports) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ports: expected %d ports, received NULL", where, (int)count);
     MUSTER_TRY(mst_describe_open(function, where));
     muster_status status = remember_description(function, &before, where);
-    for (int32_t i = 0; i < count && !status; i++) {
-        status = describe_port(function, &ports[i], i, where);
+    if (!status) {
+        status = describe_ports(function, ports, count, where);
         if (status) restore_description(function, &before);
     }
     mst_free(before.uses);

@@ -71,7 +71,7 @@ double muster_worker_weight(const muster_worker *worker) {
 
 muster_status muster_worker_set_weight(muster_worker *worker, double weight) {
     const char *where = "muster_worker_set_weight";
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
+    MUSTER_TRY(mst_worker_check(worker, where));
     if (!isfinite(weight) || weight < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weight: expected a finite number that is not negative, received %g", where, weight);
     mst_rank *rank = mst_worker_rank(worker);
@@ -100,8 +100,8 @@ static int64_t shard_edge(const mst_body_rows *rows, int32_t shard) { return (in
 
 muster_status muster_worker_shard_rows(const muster_worker *worker, int32_t shard_in_rank, int64_t *first_row, int64_t *rows) {
     const char *where = "muster_worker_shard_rows";
+    MUSTER_TRY(mst_worker_check(worker, where));
     const int32_t here = muster_worker_shards_here(worker);
-    if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
     if (!first_row || !rows) return mst_error_null(where, first_row ? "rows" : "first_row", "the address of a number");
     if (shard_in_rank < 0 || shard_in_rank >= here)
         return mst_error(MUSTER_OUT_OF_RANGE, "%s: shard_in_rank: expected 0 to %" PRId32 ", received %" PRId32, where, here - 1,

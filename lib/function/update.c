@@ -30,19 +30,20 @@ static int64_t update_find_use(const muster_function *function, const muster_var
 
 /* The failure is returned by the operation that gets "no tensor". */
 static muster_tensor update_refuse(muster_worker *worker, muster_status status) {
-    if (worker) worker->scratch_status = status;
+    if (worker && worker == mst_current_worker()) mst_worker_keep_failure(worker, status);
     return muster_tensor_none();
 }
 
 static muster_status find_declared(muster_worker *worker, const muster_variable *variable, const char *where, int64_t *use) {
-    if (!worker || !mst_worker_rank(worker))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: worker: expected the worker of a running body", where);
+    MUSTER_TRY(mst_worker_check(worker, where));
+    if (!mst_worker_rank(worker))
+        return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker of a running body, received one of another task", where);
     if (!variable) return mst_error_null(where, "variable", "a variable");
     const muster_function *function = mst_worker_rank(worker)->call->function;
     *use = update_find_use(function, variable);
     if (*use >= 0) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: function '%s' has not declared this variable", where,
-                     mst_function_name(function));
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected one that function '%s' has declared for this, received another",
+                     where, mst_function_name(function));
 }
 
 muster_tensor muster_worker_variable(muster_worker *worker, muster_variable *variable) {

@@ -2,6 +2,7 @@
 #include "muster/dlpack.h"
 
 #include "cuda/cuda_impl.h"
+#include "operation_impl.h"
 #include "runtime_impl.h"
 #include "tensor_impl.h"
 
@@ -150,8 +151,9 @@ static muster_status dlpack_rank_of(const muster_runtime *runtime, const muster_
 static muster_status dlpack_dtype_of(const muster_dlpack_tensor *from, const char *where, muster_dtype *dtype) {
     for (*dtype = MUSTER_DTYPE_NONE + 1; *dtype < MST_DTYPE_COUNT && from->lanes == 1; ++*dtype)
         if (dlpack_types[*dtype].code == from->code && dlpack_types[*dtype].bits == from->bits) return MUSTER_OK;
-    return mst_error(MUSTER_UNSUPPORTED, "%s: managed: dtype: expected one of Muster's, received code %d with %d bits and %d lanes", where,
-                     (int)from->code, (int)from->bits, (int)from->lanes);
+    char known[128];
+    return mst_error(MUSTER_UNSUPPORTED, "%s: managed: dtype: expected %s, received code %d with %d bits and %d lanes", where,
+                     mst_dtypes_text(known, MST_ALL_DTYPES), (int)from->code, (int)from->bits, (int)from->lanes);
 }
 
 static muster_status dlpack_take(const muster_runtime *runtime, const muster_dlpack_tensor *from, const char *where,

@@ -170,8 +170,7 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
     const muster_worker *worker = c->worker;
     int64_t low, high;
     if (tensor->dtype == MUSTER_DTYPE_NONE) {
-        if (worker->scratch_status != MUSTER_OK)
-            return worker->scratch_status; /* the request's message is still this thread's last error */
+        if (worker->scratch_status != MUSTER_OK) return mst_worker_kept_failure(worker, c->where, "arguments");
         return REFUSE(MUSTER_INVALID_ARGUMENT, "expected a tensor, received %s", "no tensor");
     }
     muster_status status = mst_tensor_check(*tensor, c->where, "arguments");
@@ -217,10 +216,10 @@ muster_status mst_arguments_read(muster_worker *worker, const muster_kernel *ker
                                  int32_t count, mst_program_value *values) {
     context c = {.where = where, .worker = worker, .kernel = kernel};
     if (count != kernel->parameter_count)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: argument_count: kernel '%.100s' expects %d arguments, received %d", where,
-                         kernel->name, (int)kernel->parameter_count, (int)count);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: argument_count of kernel '%.100s': expected %d, received %d", where, kernel->name,
+                         (int)kernel->parameter_count, (int)count);
     if (count > 0 && !arguments)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: arguments: kernel '%.100s' expects %d, received NULL", where, kernel->name,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: arguments of kernel '%.100s': expected %d, received NULL", where, kernel->name,
                          (int)count);
     for (; c.index < count; c.index++) MUSTER_TRY(read_argument(&c, &arguments[c.index], &values[c.index]));
     return MUSTER_OK;

@@ -10,14 +10,15 @@ static muster_status kernel_check_threads(const char *where, const muster_kernel
     MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
     MUSTER_TRY(mst_options_check_reserved(where, options->reserved1));
     if (options->thread_count < 0 || options->thread_count > MUSTER_KERNEL_WARM_MAX)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: expected a thread_count from 0 to %d, received %d", where,
-                         MUSTER_KERNEL_WARM_MAX, (int)options->thread_count);
+        return mst_error(options->thread_count < 0 ? MUSTER_INVALID_ARGUMENT : MUSTER_OUT_OF_RANGE,
+                         "%s: options: expected a thread_count from 0 to %d, received %d", where, MUSTER_KERNEL_WARM_MAX,
+                         (int)options->thread_count);
     if (options->thread_count > 0 && !options->threads)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: expected %d numbers of threads, received NULL", where,
                          (int)options->thread_count);
     for (int32_t i = 0; i < options->thread_count; i++)
         if (options->threads[i] < 1)
-            return mst_error(MUSTER_OUT_OF_RANGE, "%s: options: threads[%d]: expected 1 or more, received %lld", where, (int)i,
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: threads[%d]: expected 1 or more, received %lld", where, (int)i,
                              (long long)options->threads[i]);
     return MUSTER_OK;
 }
@@ -44,8 +45,9 @@ static muster_status kernel_check_name(const char *where, const char *name) {
 
 static muster_status kernel_check_parameters(const char *where, const char *name, const int32_t *parameters, int32_t count) {
     if (count < 0 || count > MUSTER_KERNEL_PARAMETERS_MAX)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: parameter_count of kernel '%.100s': expected 0 to %d, received %d", where, name,
-                         MUSTER_KERNEL_PARAMETERS_MAX, (int)count);
+        return mst_error(count < 0 ? MUSTER_INVALID_ARGUMENT : MUSTER_OUT_OF_RANGE,
+                         "%s: parameter_count of kernel '%.100s': expected 0 to %d, received %d", where, name, MUSTER_KERNEL_PARAMETERS_MAX,
+                         (int)count);
     if (count > 0 && !parameters)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: parameters of kernel '%.100s': expected %d types, received NULL", where, name,
                          (int)count);

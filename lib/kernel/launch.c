@@ -26,8 +26,9 @@ static muster_status check_kernel(const muster_worker *worker, const muster_kern
 /* ---- the grid ---- */
 
 static muster_status launch_refuse_grid(const mst_kernel_launch *launch, const char *what, int64_t limit, int64_t received) {
-    return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected %s, from 0 to %lld on this device, received %lld",
-                     launch->where, launch->kernel->name, what, (long long)limit, (long long)received);
+    const muster_status code = received < 0 ? MUSTER_INVALID_ARGUMENT : MUSTER_OUT_OF_RANGE;
+    return mst_error(code, "%s: grid of kernel '%.100s': expected %s, from 0 to %lld on this device, received %lld", launch->where,
+                     launch->kernel->name, what, (long long)limit, (long long)received);
 }
 
 /* *empty: there are no elements. */
@@ -40,7 +41,7 @@ static muster_status read_grid(const mst_kernel_launch *launch, const muster_gri
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: grid of kernel '%.100s': reserved: expected 0, received %d", launch->where,
                          launch->kernel->name, (int)given->reserved);
     if (given->dims < 1 || given->dims > MST_PROGRAM_DIMS)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: grid of kernel '%.100s': expected 1 to %d dims, received %d", launch->where,
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: grid of kernel '%.100s': expected 1 to %d dims, received %d", launch->where,
                          launch->kernel->name, MST_PROGRAM_DIMS, (int)given->dims);
     *grid = (mst_program_grid){.dims = given->dims, .groups = {1, 1, 1}, .threads = {1, 1, 1}, .local_bytes = given->local_bytes};
     *empty = false;
@@ -82,7 +83,7 @@ static void schedule(const mst_kernel_device *device, int64_t elements, muster_g
 
 static muster_status check_elements(const char *where, const muster_kernel *kernel, int64_t elements) {
     if (elements >= 0) return MUSTER_OK;
-    return mst_error(MUSTER_OUT_OF_RANGE, "%s: elements of kernel '%.100s': expected 0 or more, received %lld", where, kernel->name,
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: elements of kernel '%.100s': expected 0 or more, received %lld", where, kernel->name,
                      (long long)elements);
 }
 

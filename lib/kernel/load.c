@@ -21,12 +21,14 @@ static muster_status load_check(const load *l) {
     if (l->count) *l->count = 0;
     MUSTER_TRY(mst_kernel_check_runtime(l->runtime, l->where));
     if (!l->count) return mst_error_null(l->where, "count", "the address of a number");
-    if (l->capacity < 0 || (l->capacity > 0 && !l->kernels))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernels: expected room for 0 kernels or more, received %d%s", l->where,
-                         (int)l->capacity, l->kernels ? "" : " at NULL");
-    if (l->type_count < 0 || (l->type_count > 0 && !l->types))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: types: expected 0 types or more, received %d%s", l->where, (int)l->type_count,
-                         l->types ? "" : " at NULL");
+    if (l->capacity < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: capacity: expected 0 or more, received %d", l->where, (int)l->capacity);
+    if (l->capacity > 0 && !l->kernels)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: kernels: expected room for %d, received NULL", l->where, (int)l->capacity);
+    if (l->type_count < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: type_count: expected 0 or more, received %d", l->where, (int)l->type_count);
+    if (l->type_count > 0 && !l->types)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: types: expected %d dtypes, received NULL", l->where, (int)l->type_count);
     for (int32_t i = 0; i < l->capacity; i++) l->kernels[i] = NULL;
     for (int32_t i = 0; i < l->type_count; i++)
         if (muster_dtype_size(l->types[i]) == 0)
@@ -75,8 +77,8 @@ static muster_status load_build(const load *l, const mst_section_file *file, mst
 static muster_status load_build_all(const load *l, const mst_section_file *file) {
     *l->count = (int32_t)file->count;
     if (file->count > l->capacity)
-        return mst_error(MUSTER_OUT_OF_RANGE, "%s: capacity: '%.150s' has %lld kernels, received room for %d", l->where, l->name,
-                         (long long)file->count, (int)l->capacity);
+        return mst_error(MUSTER_OUT_OF_RANGE, "%s: capacity: expected room for the %lld kernels of '%.150s', received room for %d",
+                         l->where, (long long)file->count, l->name, (int)l->capacity);
     if (file->count == 0) return MUSTER_OK;
     mst_kernel_plan *plans = mst_alloc((size_t)file->count * sizeof *plans);
     mst_string *sources = mst_alloc((size_t)file->count * sizeof *sources);
@@ -102,9 +104,9 @@ muster_status muster_kernels_parse(muster_runtime *runtime, const char *name, co
     mst_create_log_set(NULL);
     MUSTER_TRY(load_check(&l));
     if (!name) return mst_error_null(l.where, "name", "a name of the source for messages");
-    if (bytes < 0 || (bytes > 0 && !text))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: text: expected 0 bytes or more, received %lld%s", l.where, (long long)bytes,
-                         text ? "" : " at NULL");
+    if (bytes < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: bytes: expected 0 or more, received %lld", l.where, (long long)bytes);
+    if (bytes > 0 && !text)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: text: expected %lld bytes, received NULL", l.where, (long long)bytes);
     return load_parse(&l, text ? text : "", bytes);
 }
 

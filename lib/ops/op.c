@@ -2,8 +2,7 @@
 
 muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {
     if (tensor->dtype == MUSTER_DTYPE_NONE) {
-        /* the message of the scratch request is still this thread's last error */
-        if (worker->scratch_status != MUSTER_OK) return worker->scratch_status;
+        MUSTER_TRY(mst_worker_kept_failure(worker, where, what));
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received no tensor", where, what);
     }
     MUSTER_TRY(mst_tensor_check(*tensor, where, what));

@@ -52,7 +52,8 @@ static inline bool mst_op_can_use(const muster_worker *worker, const muster_tens
 static inline bool mst_op_surely_good(const muster_worker *worker, const muster_tensor *tensor) {
     if ((uint32_t)(tensor->dtype - 1) >= MST_DTYPE_COUNT - 1 || (uint32_t)tensor->ndim > MUSTER_MAX_DIMS) return false;
     int64_t count = 1;
-    bool bad = !tensor->data;
+    bool bad = !tensor->data || (tensor->reserved0 | tensor->reserved[1]) != 0;
+    bad |= (((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset) & mst_dtype_misaligned(tensor->dtype)) != 0;
     for (int32_t d = 0; d < tensor->ndim; d++) bad |= tensor->shape[d] < 0 || __builtin_mul_overflow(count, tensor->shape[d], &count);
     return !bad && count <= INT64_MAX / 8 && mst_op_can_use(worker, tensor);
 }

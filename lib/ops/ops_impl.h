@@ -10,6 +10,8 @@
 /* Is `op` defined on `dtype`? The only table of dtype x reduction. The error is "<where>: avg of
  * i32 is refused: ..." */
 muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where);
+/* The same for a function whose argument has another name than "op". */
+muster_status mst_reduction_check_as(const char *what, muster_reduction op, muster_dtype dtype, const char *where);
 const char *mst_reduction_name(muster_reduction op);
 
 /* For contiguous host memory. Sets the accumulator, whose dtype is mst_dtype_compute(dtype), to the

@@ -24,9 +24,10 @@ static muster_status refuse_backend(const list_reader *reader, const char *name)
         const size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", table->backend);
     }
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "muster_runtime_open: %s: expected one of the backends %s at position %d of '%.200s': there is no backend '%s'",
-                     reader->source, known, (int)(reader->at - reader->text), reader->text, name);
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "muster_runtime_open: %s: expected one of the backends %s at position %d of '%.200s', received '%s': there is no backend '%s'",
+        reader->source, known, (int)(reader->at - reader->text), reader->text, name, name);
 }
 
 static muster_status read_backend(list_reader *reader, const mst_device_table **table) {

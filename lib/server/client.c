@@ -204,7 +204,7 @@ typedef struct submission {
 
 static bool client_surely_fits(const mst_value *value, const muster_tensor *tensor) {
     return tensor->dtype == value->dtype && tensor->ndim == 1 && tensor->shape[0] == value->elements && tensor->strides[0] == 1 &&
-           tensor->data && tensor->byte_offset >= 0 &&
+           tensor->data && tensor->byte_offset >= 0 && (tensor->reserved0 | tensor->reserved[1]) == 0 &&
            (((uintptr_t)tensor->data + (uintptr_t)tensor->byte_offset) & value->misaligned) == 0;
 }
 

@@ -64,16 +64,15 @@ static muster_status server_check_options(mst_creation *c) {
     return MUSTER_OK;
 }
 
-muster_status mst_creation_check(mst_creation *c, const void *values) {
+muster_status mst_creation_check(mst_creation *c, const char *list, const void *values) {
     if (!c->runtime) return mst_error_null(c->where, "runtime", "a runtime");
     MUSTER_TRY(mst_runtime_check_open(c->runtime, c->where));
     if (mst_server_in_rule) return mst_server_refuse_in_rule(c->where);
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
                          c->name ? "\"\"" : "NULL");
-    if (c->count < 1 || !values)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected 1 or more, received %" PRId32 "%s", c->where,
-                         c->variables ? "variables" : "values", c->count, values ? "" : " at NULL");
+    if (c->count < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 1 or more, received %" PRId32, c->where, c->count);
+    if (!values) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %" PRId32 ", received NULL", c->where, list, c->count);
     for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(c->variables ? server_check_variable(c, i) : server_check_tensor(c, i));
     return server_check_options(c);
 }
@@ -187,7 +186,7 @@ void mst_server_dismantle(muster_server *server) {
 
 static muster_status server_create(mst_creation *c, const void *values, muster_server **server) {
     char message[MST_MESSAGE_SIZE];
-    MUSTER_TRY(mst_creation_check(c, values));
+    MUSTER_TRY(mst_creation_check(c, c->variables ? "variables" : "values", values));
     MUSTER_TRY(mst_pool_enter(c->runtime->pool, c->where, 0));
     muster_status status = server_build_entered(c);
     mst_owned *ended = mst_runtime_take_ended(c->runtime); /* of servers that the sweep has ended */

@@ -80,7 +80,7 @@ static muster_status creation_join(mst_creation *c) {
 
 static muster_status creation_together(mst_creation *c, const muster_tensor *values, muster_server **server) {
     MUSTER_TRY(creation_check_worker(c->worker, c->runtime));
-    MUSTER_TRY(mst_creation_check(c, values));
+    MUSTER_TRY(mst_creation_check(c, "values", values));
     if (c->worker->rank == 0) MUSTER_TRY(creation_lead(c));
     muster_status status = creation_learn_server(c);
     if (status == MUSTER_OK) status = creation_join(c);

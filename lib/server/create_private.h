@@ -23,7 +23,7 @@ typedef struct mst_creation {
 muster_status mst_creation_begin(mst_creation *c, const muster_server_options *options, muster_server **server);
 muster_status mst_creation_end(mst_creation *c, muster_status status);
 /* The arguments and options, whose defaults are filled in. values: the tensors or variables. */
-muster_status mst_creation_check(mst_creation *c, const void *values);
+muster_status mst_creation_check(mst_creation *c, const char *list, const void *values);
 /* Makes c->server, whose shards have no values yet. After a failure it is dismantled. */
 muster_status mst_creation_build(mst_creation *c);
 int32_t mst_creation_progress_threads(const mst_creation *c);

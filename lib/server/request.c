@@ -258,9 +258,9 @@ muster_status muster_requests_wait_all(muster_request **requests, int32_t count)
     static const char where[] = "muster_requests_wait_all";
     char message[MST_MESSAGE_SIZE];
     muster_status first = MUSTER_OK;
-    if (count < 0 || (count > 0 && !requests))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: requests: expected 0 or more of them, received %" PRId32 "%s", where, count,
-                         requests ? "" : " at NULL");
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %" PRId32, where, count);
+    if (count > 0 && !requests)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: requests: expected %" PRId32 ", received NULL", where, count);
     for (int32_t i = 0; i < count; i++) {
         muster_status status = mst_request_enter(&requests[i], where);
         if (status == MUSTER_OK && requests[i]) {

@@ -133,6 +133,10 @@ muster_status mst_tensor_check(muster_tensor tensor, const char *where, const ch
     if (size == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a known dtype, received number %d", where, what, (int)tensor.dtype);
     if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return refuse_ndim(tensor, where, what);
+    /* reserved[0] tells the tensors of muster_runtime_tensor_create apart. */
+    if (tensor.reserved0 != 0 || tensor.reserved[1] != 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected reserved0 and reserved[1] of 0, received %d and %lld", where, what,
+                         (int)tensor.reserved0, (long long)tensor.reserved[1]);
     for (int32_t i = 0; i < tensor.ndim; i++) {
         if (tensor.shape[i] < 0) {
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected sizes of at least 0, received shape %s", where, what,

@@ -168,6 +168,7 @@ static muster_status plan_set(mst_change *change) {
 static muster_status assign_set(const char *where, muster_variable *variable, int32_t rank, muster_tensor value,
                                 const muster_selection *selection) {
     mst_change change;
+    if (!variable) return mst_error_null(where, "variable", "a variable");
     MUSTER_TRY(mst_change_begin(&change, where, &variable, 1));
     change.rank = rank;
     change.tensors = &value;

@@ -190,26 +190,26 @@ muster_status mst_change_check_tensor(const mst_change *change, int32_t index, i
     const char *name = variable->object.name;
     MUSTER_TRY(mst_tensor_check(tensor, change->where, what));
     if (tensor.device != MUSTER_DEVICE_HOST) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable '%.100s': expected a host tensor as %s, received one of device %d",
-                         change->where, name, what, tensor.device);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s of variable '%.100s': expected a host tensor, received one of device %d",
+                         change->where, what, name, tensor.device);
     }
     if (tensor.dtype != variable->dtype) {
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: variable '%.100s': expected a %s of dtype %s, received %s", change->where, name, what,
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: %s of variable '%.100s': expected dtype %s, received %s", change->where, what, name,
                          muster_dtype_name(variable->dtype), muster_dtype_name(tensor.dtype));
     }
     if (tensor.ndim != ndim) {
-        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a %s of %d dimensions, received %d", change->where, name,
-                         what, ndim, tensor.ndim);
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of variable '%.100s': expected %d dimensions, received %d", change->where, what,
+                         name, ndim, tensor.ndim);
     }
     return MUSTER_OK;
 }
 
-muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape) {
-    MUSTER_TRY(mst_change_check_tensor(change, index, ndim, "result"));
+muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape, const char *what) {
+    MUSTER_TRY(mst_change_check_tensor(change, index, ndim, what));
     const int64_t *given = change->tensors[index].shape;
     if (memcmp(given, shape, (size_t)ndim * sizeof *shape) == 0) return MUSTER_OK;
     char expected[128], received[128];
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: variable '%.100s': expected a result of shape %s, received %s", change->where,
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s of variable '%.100s': expected shape %s, received %s", change->where, what,
                      change->variables[index]->object.name, mst_shape_text(expected, ndim, shape), mst_shape_text(received, ndim, given));
 }
 

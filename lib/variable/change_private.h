@@ -73,7 +73,7 @@ muster_status mst_change_check_rank(const mst_change *change, int32_t rank);
  * `what` is "value" or "result". */
 muster_status mst_change_check_tensor(const mst_change *change, int32_t index, int32_t ndim, const char *what);
 /* Checks that tensors[index] has exactly this shape. */
-muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape);
+muster_status mst_change_check_shape(const mst_change *change, int32_t index, int32_t ndim, const int64_t *shape, const char *what);
 /* Refuses scalars. `verb` says in the message what the operation does along the first dimension. */
 muster_status mst_change_check_rows(const mst_change *change, int32_t index, const char *verb);
 /* The total number of rows of all replicas. Refuses scalars, and replicas whose other dimensions

@@ -36,15 +36,17 @@ static muster_status get_one(mst_change *change, muster_worker *worker, int32_t 
 static muster_status plan_get(mst_change *change) {
     const muster_variable *variable = change->variables[0];
     MUSTER_TRY(mst_change_check_rank(change, change->rank));
-    MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape));
+    MUSTER_TRY(mst_change_check_shape(change, 0, variable->ndim, variable->replicas[change->rank].shape, "value"));
     plan_fetch(change, 0, change->rank, change->tensors[0]);
     change->work = get_one;
     return mst_change_run(change, change->rank == 0);
 }
 
 muster_status muster_variable_get(muster_variable *variable, int32_t rank, muster_tensor value) {
+    static const char where[] = "muster_variable_get";
     mst_change change;
-    MUSTER_TRY(mst_change_begin(&change, "muster_variable_get", &variable, 1));
+    if (!variable) return mst_error_null(where, "variable", "a variable");
+    MUSTER_TRY(mst_change_begin(&change, where, &variable, 1));
     change.rank = rank;
     change.tensors = &value;
     return mst_change_end(&change, plan_get(&change));
@@ -73,7 +75,7 @@ static muster_status plan_reduce_to(mst_change *change) {
     for (int32_t i = 0; i < change->count; i++) {
         const muster_variable *variable = change->variables[i];
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
-        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, variable->replicas[0].shape, "result"));
         plan_fetch(change, i, 0, change->tensors[i]);
         mst_change_reserve(change, change->weights ? mst_change_product_bytes(variable, &variable->replicas[0])
                                                    : mst_tensor_bytes(change->tensors[i]));
@@ -153,7 +155,7 @@ static muster_status plan_stack(mst_change *change) {
         }
         memcpy(shape + 1, variable->replicas[0].shape, (size_t)variable->ndim * sizeof *shape);
         MUSTER_TRY(mst_change_check_equal_shapes(change, i));
-        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim + 1, shape));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim + 1, shape, "result"));
         for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, stacked_part(change, i, r));
     }
     change->work = stack_one;
@@ -170,7 +172,7 @@ static muster_status plan_concatenate(mst_change *change) {
         int64_t shape[MUSTER_MAX_DIMS];
         memcpy(shape, variable->replicas[0].shape, sizeof shape);
         MUSTER_TRY(mst_change_total_rows(change, i, &shape[0]));
-        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, shape));
+        MUSTER_TRY(mst_change_check_shape(change, i, variable->ndim, shape, "result"));
         for (int32_t r = 0; r < change->size; r++) plan_fetch(change, i, r, concatenated_part(change, i, r));
     }
     change->work = concatenate_one;

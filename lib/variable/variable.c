@@ -75,8 +75,10 @@ muster_status muster_variable_create_empty(muster_runtime *runtime, const char *
     if (ndim < 1 || ndim > MUSTER_MAX_DIMS)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim: expected 1 to %d, received %d", where, MUSTER_MAX_DIMS, ndim);
     if (row_shape) memcpy(shape + 1, row_shape, (size_t)(ndim - 1) * sizeof *shape);
+    if (muster_dtype_size(dtype) == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a muster_dtype, received %d", where, (int)dtype);
     const muster_tensor value = muster_tensor_make(dtype, NULL, ndim, shape);
-    MUSTER_TRY(mst_tensor_check(value, where, "value"));
+    MUSTER_TRY(mst_tensor_check(value, where, "row_shape"));
     return create_variable(where, runtime, name, value, variable);
 }
 
@@ -122,10 +124,10 @@ static muster_status read_shape(const muster_variable *variable, int32_t rank, i
     if (rank < 0 || rank >= size) {
         return mst_error(MUSTER_OUT_OF_RANGE, "muster_variable_shape: rank: expected 0 to %d, received %d", size - 1, rank);
     }
-    if (ndim != variable->ndim || (ndim > 0 && !shape)) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_shape: variable '%.100s': expected room for %d sizes, received %d%s",
-                         variable->object.name, variable->ndim, ndim, shape ? "" : " at NULL");
-    }
+    if (ndim != variable->ndim)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_shape: ndim: variable '%.100s': expected %d, received %d",
+                         variable->object.name, variable->ndim, ndim);
+    if (ndim > 0 && !shape) return mst_error_null("muster_variable_shape", "shape", "the address of the sizes");
     if (ndim > 0) memcpy(shape, variable->replicas[rank].shape, (size_t)ndim * sizeof *shape);
     return MUSTER_OK;
 }
@@ -139,10 +141,10 @@ muster_status muster_variable_shape(muster_variable *variable, int32_t rank, int
 
 static muster_status read_lengths(const muster_variable *variable, int32_t count, int64_t *lengths) {
     int32_t size = variable->object.runtime->size;
-    if (count != size || !lengths) {
-        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_lengths: variable '%.100s': expected room for %d lengths, received %d%s",
-                         variable->object.name, size, count, lengths ? "" : " at NULL");
-    }
+    if (count != size)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "muster_variable_lengths: count: variable '%.100s': expected %d, received %d",
+                         variable->object.name, size, count);
+    if (!lengths) return mst_error_null("muster_variable_lengths", "lengths", "the address of the lengths");
     for (int32_t r = 0; r < size; r++) lengths[r] = variable->ndim == 0 ? 1 : variable->replicas[r].shape[0];
     return MUSTER_OK;
 }

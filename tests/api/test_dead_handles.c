@@ -136,14 +136,24 @@ static void use_objects(const handles *h) {
     assert_refused(muster_server_destroy(h->server), MUSTER_BAD_STATE, "destroyed");
 }
 
-static void use_worker(muster_worker *worker) {
+static void use_worker(muster_worker *worker, muster_variable *variable) {
     const muster_tensor value = muster_f32(&number, 1);
-    cases += 5;
+    cases += 11;
     assert_refused(muster_fill(worker, 1, value), MUSTER_BAD_STATE, "muster_fill: worker: expected the worker that runs on this thread");
     assert_refused(muster_worker_barrier(worker, NULL), MUSTER_BAD_STATE, "outside of its body");
     assert_refused(muster_worker_read(worker, value, value), MUSTER_BAD_STATE, "outside of its body");
     assert_refused(muster_worker_sync(worker), MUSTER_BAD_STATE, "outside of its body");
     assert_int_equal(muster_worker_scratch(worker, MUSTER_F32, 0, NULL).dtype, MUSTER_DTYPE_NONE);
+    muster_tensor rows;
+    int64_t first, count;
+    assert_refused(muster_worker_scratch_release(worker, 0), MUSTER_BAD_STATE, "outside of its body");
+    assert_refused(muster_worker_set_weight(worker, 1), MUSTER_BAD_STATE, "outside of its body");
+    assert_refused(muster_worker_shard_rows(worker, 0, &first, &count), MUSTER_BAD_STATE, "outside of its body");
+    assert_refused(muster_worker_output_rows(worker, 0, 1, &rows), MUSTER_BAD_STATE, "outside of its body");
+    assert_int_equal(muster_worker_variable(worker, variable).dtype, MUSTER_DTYPE_NONE);
+    assert_non_null(strstr(muster_last_error(), "muster_worker_variable: worker: expected the worker that runs on this thread"));
+    assert_int_equal(muster_worker_update(worker, variable).dtype, MUSTER_DTYPE_NONE);
+    assert_non_null(strstr(muster_last_error(), "muster_worker_update: worker: expected the worker that runs on this thread"));
     assert_non_null(strstr(muster_last_error(), "outside of its body"));
 }
 
@@ -151,12 +161,12 @@ static void test_everything_after_close_is_refused(void **state) {
     (void)state;
     handles h;
     open_handles(&h);
-    use_worker(h.worker);
+    use_worker(h.worker, h.variable);
     assert_ok(muster_runtime_close(h.runtime));
     cases = 0;
     use_runtime(h.runtime);
     assert_int_equal(cases, 16);
-    use_worker(h.worker);
+    use_worker(h.worker, h.variable);
     /* a client of a host thread, and a driver, keep their server; the caller ends them */
     assert_refused(muster_client_receive(h.client, 0, muster_f32(&number, 1), NULL), MUSTER_BAD_STATE, "destroyed");
     assert_ok(muster_client_close(h.client));

@@ -152,7 +152,7 @@ static muster_status tensors_task(muster_worker *w, void *argument) {
     for (size_t i = 0; i < sizeof tensor_arguments / sizeof *tensor_arguments; i++) {
         MUSTER_TRY(refuses(w, i, m.none, MUSTER_INVALID_ARGUMENT, ""));
         MUSTER_TRY(refuses(w, i, m.broken, MUSTER_INVALID_ARGUMENT, ""));
-        MUSTER_TRY(refuses(w, i, m.strided, MUSTER_INVALID_ARGUMENT, "expected a contiguous tensor, received a strided one"));
+        MUSTER_TRY(refuses(w, i, m.strided, MUSTER_UNSUPPORTED, "expected a contiguous tensor, received a strided one"));
         MUSTER_TRY(refuses(w, i, m.elsewhere, MUSTER_INVALID_ARGUMENT, elsewhere_text(w)));
     }
     return muster_worker_barrier(w, NULL);
@@ -233,10 +233,10 @@ static muster_status pairs_task(muster_worker *w, void *argument) {
                    "send_counts: expected 2 numbers, received NULL");
     VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, even, m.other, NULL), MUSTER_INVALID_ARGUMENT,
                    "recv_counts: expected 2 numbers, received NULL");
-    VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, negative, m.other, even), MUSTER_OUT_OF_RANGE,
+    VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, negative, m.other, even), MUSTER_INVALID_ARGUMENT,
                    "send_counts[0]: expected a count of at least 0");
-    VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, even, m.other, overflow), MUSTER_OUT_OF_RANGE,
-                   "recv_counts[1]: expected a count of at least 0, of which the sum fits 64 bits");
+    VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, even, m.other, overflow), MUSTER_OVERFLOW,
+                   "recv_counts[1]: expected counts of which the sum fits 64 bits");
     VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, short_sum, m.other, even), MUSTER_SHAPE_MISMATCH,
                    "input: expected 3 elements, the sum of send_counts, received 4");
     VALUES_REFUSED(muster_worker_all_to_all_uneven(w, NULL, m.four, even, m.other, short_sum), MUSTER_SHAPE_MISMATCH,
@@ -271,9 +271,9 @@ static muster_status numbers_task(muster_worker *w, void *argument) {
         VALUES_REFUSED(muster_worker_reduce_scatter(w, NULL, op, x, muster_tensor_slice(x, 0, 2)), MUSTER_INVALID_ARGUMENT,
                        "muster_worker_reduce_scatter: op: expected MUSTER_SUM");
     }
-    VALUES_REFUSED(muster_worker_send(w, NULL, 1 - w->rank, -1, x), MUSTER_OUT_OF_RANGE,
+    VALUES_REFUSED(muster_worker_send(w, NULL, 1 - w->rank, -1, x), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_send: tag: expected at least 0, received -1");
-    VALUES_REFUSED(muster_worker_recv(w, NULL, 1 - w->rank, INT32_MIN, x), MUSTER_OUT_OF_RANGE,
+    VALUES_REFUSED(muster_worker_recv(w, NULL, 1 - w->rank, INT32_MIN, x), MUSTER_INVALID_ARGUMENT,
                    "muster_worker_recv: tag: expected at least 0, received -2147483648");
     VALUES_REFUSED(muster_worker_send(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");
     VALUES_REFUSED(muster_worker_recv(w, NULL, w->rank, 0, x), MUSTER_INVALID_ARGUMENT, "this one; a message to itself goes into a group");

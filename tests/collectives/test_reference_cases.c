@@ -184,7 +184,7 @@ static muster_status strided_task(muster_worker *w, void *argument) {
     middle.strides[0] = 6, middle.strides[1] = 1;
     middle.byte_offset += 2 * 8;
     int32_t peer = 1 - w->rank;
-    VALUES_REFUSED(muster_worker_send(w, NULL, peer, 0, middle), MUSTER_INVALID_ARGUMENT,
+    VALUES_REFUSED(muster_worker_send(w, NULL, peer, 0, middle), MUSTER_UNSUPPORTED,
                    "muster_worker_send: input: expected a contiguous tensor, received a strided one");
     if (w->rank == 0) {
         MUSTER_TRY(muster_copy(w, middle, packed));

@@ -201,7 +201,7 @@ static void what_a_call_refuses_is_refused_at_once(void **state) {
     assert_refused(muster_function_call_async(t.f, &in, 1, &out, 1, NULL, NULL), MUSTER_INVALID_ARGUMENT,
                    "pending: expected the address of a pointer, received NULL");
     assert_refused(muster_function_call_async(t.f, &in, 0, &out, 1, NULL, &pending), MUSTER_INVALID_ARGUMENT,
-                   "inputs: expected the 1 of function 'f', received 0");
+                   "input_count: expected the 1 of function 'f', received 0");
     assert_refused(muster_function_call_async(t.f, (muster_tensor[]){muster_f64(z, ROWS)}, 1, &out, 1, NULL, &pending),
                    MUSTER_DTYPE_MISMATCH, "expected f32");
     assert_refused(muster_function_call_async(t.f, &in, 1, (muster_tensor[]){muster_f32(x, 2)}, 1, NULL, &pending), MUSTER_SHAPE_MISMATCH,

@@ -110,7 +110,7 @@ static void a_refused_call_leaves_no_deadline_behind(void **unused) {
     open_world(&t, -1, -1);
     const muster_call_options soon = deadlines(0, 1);
     assert_refused(muster_function_call(t.f, NULL, 0, NULL, 0, &soon), MUSTER_INVALID_ARGUMENT,
-                   "inputs: expected the 1 of function 'f', received 0");
+                   "input_count: expected the 1 of function 'f', received 0");
     assert_ok(call(&t, 1, true, NULL));
     fixture_close(t.runtime);
 }
@@ -157,7 +157,7 @@ static void options_of_older_programs_are_read_as_far_as_they_go(void **unused) 
     old.struct_size = offsetof(muster_call_options, warn_after_ns);
     assert_ok(call(&t, 1, true, &old));
     old.slices = -1;
-    assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1");
+    assert_refused(call(&t, -1, false, &old), MUSTER_INVALID_ARGUMENT, "slices: expected at least 0 (0 means 1), received -1");
     old.struct_size = offsetof(muster_call_options, replica_batch);
     assert_ok(call(&t, 1, true, &old));
     old.struct_size--;

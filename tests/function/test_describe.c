@@ -243,7 +243,7 @@ static void prepare_refuses_what_a_call_refuses(void **unused) {
     options.slices = -1;
     assert_refused(muster_function_prepare(t.f, t.in, 1, t.out, 2, &options), MUSTER_INVALID_ARGUMENT, "muster_function_prepare: slices");
     assert_refused(muster_function_prepare(t.f, t.in, 0, t.out, 2, NULL), MUSTER_INVALID_ARGUMENT,
-                   "inputs: expected the 1 of function 'f'");
+                   "input_count: expected the 1 of function 'f'");
     assert_refused(muster_function_prepare(NULL, t.in, 1, t.out, 2, NULL), MUSTER_INVALID_ARGUMENT, "function: expected a function");
     t.out[1] = t.in[0];
     assert_refused(muster_function_prepare(t.f, t.in, 1, t.out, 2, NULL), MUSTER_INVALID_ARGUMENT, "overlaps input 'x'");

@@ -70,7 +70,7 @@ REFUSAL(overflowing_size, MUSTER_OVERFLOW, "input 'x'", t.in[0] = muster_f32(t.x
 REFUSAL(no_input_tensor, MUSTER_INVALID_ARGUMENT, "input 'x'", t.in[0] = muster_tensor_none())
 REFUSAL(host_memory_as_that_of_a_device, MUSTER_INVALID_ARGUMENT, "input 'x' of function 'f': expected memory of a tensor that",
         t.in[0].device = 1)
-REFUSAL(zero_slices, MUSTER_INVALID_ARGUMENT, "slices: expected at least 1, received -1", t.options.slices = -1)
+REFUSAL(zero_slices, MUSTER_INVALID_ARGUMENT, "slices: expected at least 0 (0 means 1), received -1", t.options.slices = -1)
 REFUSAL(index_out_of_range, MUSTER_OUT_OF_RANGE, "4",
         t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .indices = too_large, .index_count = 2})
 REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1",
@@ -78,7 +78,7 @@ REFUSAL(negative_index, MUSTER_OUT_OF_RANGE, "-1",
 REFUSAL(null_list, MUSTER_INVALID_ARGUMENT, "x", t.options.batch = (muster_selection){.kind = MUSTER_SELECT_LIST, .index_count = 2})
 REFUSAL(range_out_of_range, MUSTER_OUT_OF_RANGE, "5",
         t.options.batch = (muster_selection){.kind = MUSTER_SELECT_RANGE, .start = 1, .stop = 5})
-REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "has no sliceable variables",
+REFUSAL(replica_batch_without_sliceable_variables, MUSTER_INVALID_ARGUMENT, "which has no sliceable variables",
         t.options.replica_batch = &t.options.batch, t.options.replica_batch_count = 1)
 REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT,
         "struct_size of muster_call_options: expected the size of the program's struct, a multiple of 8 up to 4096 "
@@ -105,12 +105,12 @@ static void wrong_counts_are_refused(void **unused) {
     world t;
     open_world(&t, "host");
     assert_refused(muster_function_call(t.f, t.in, 1, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "inputs: expected the 2 of function 'f', received 1");
+                   "input_count: expected the 2 of function 'f', received 1");
     assert_refused(muster_function_call(t.f, NULL, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT, "received NULL as 2");
     assert_refused(muster_function_call(NULL, t.in, 2, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "function: expected a function, received NULL");
     expect_refusal(&t, muster_function_call(t.f, t.in, 2, t.out, 0, NULL), MUSTER_INVALID_ARGUMENT,
-                   "outputs: expected the 1 of function 'f', received 0");
+                   "output_count: expected the 1 of function 'f', received 0");
 }
 
 static void lengths_that_differ_are_refused(void **unused) {
@@ -137,9 +137,9 @@ static void names_are_checked(void **unused) {
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "q"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "has no input 'q': expected one of its 2: 'x', 'b'");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x", "x"}, t.in, 2, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "input 'x' was given twice");
+                   "input_names: expected every name once, received 'x' twice");
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x"}, t.in, 1, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "input 'b' of function 'f' is missing");
+                   "input_names: expected input 'b' of function 'f' too, received none");
     expect_refusal(&t, muster_function_call_named(t.f, (const char *[]){"x", NULL}, t.in, 2, out_name, t.out, 1, NULL),
                    MUSTER_INVALID_ARGUMENT, "input name 1: expected a string, received NULL");
 }
@@ -155,7 +155,8 @@ static void descriptions_are_checked(void **unused) {
     assert_refused(muster_function_create(runtime, "f", body, NULL, &g), MUSTER_INVALID_ARGUMENT, "'f'");
     assert_null(g);
     assert_ok(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER));
-    assert_refused(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT, "'x' is there already");
+    assert_refused(muster_function_input(f, "x", MUSTER_F32, 2, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT,
+                   "expected a new name in function 'f', received 'x'");
     assert_refused(muster_function_input(f, "s", MUSTER_F32, 0, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT,
                    "expected at least 1, received 0");
     assert_refused(muster_function_input(f, "n", MUSTER_F32, 9, MUSTER_BROADCAST), MUSTER_INVALID_ARGUMENT, "expected 0 to 8, received 9");

@@ -18,7 +18,7 @@ static muster_status refused_outside(muster_worker *w) {
     if (!strstr(muster_last_error(),
                 "muster_worker_set_weight: worker: expected the worker of a running body, received one outside a call"))
         return muster_fail(MUSTER_USER, "another message");
-    if (muster_worker_output_rows(w, 0, 1, &tensor) != MUSTER_INVALID_ARGUMENT) return muster_fail(MUSTER_USER, "rows of an output");
+    if (muster_worker_output_rows(w, 0, 1, &tensor) != MUSTER_BAD_STATE) return muster_fail(MUSTER_USER, "rows of an output");
     return MUSTER_OK;
 }
 

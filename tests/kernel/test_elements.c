@@ -56,7 +56,7 @@ static muster_status ask_schedule(muster_worker *w, const muster_tensor *in, mus
         if (grid.threads[0] < 1 || grid.threads[0] > a->limits.threads) return muster_fail(MUSTER_USER, "threads beyond the limits");
         if (grid.groups[0] - 1 > sizes[i] / grid.threads[0]) return muster_fail(MUSTER_USER, "groups without work");
     }
-    if (muster_kernel_suggest_grid(w, a->kernel, -1, &grid) != MUSTER_OUT_OF_RANGE)
+    if (muster_kernel_suggest_grid(w, a->kernel, -1, &grid) != MUSTER_INVALID_ARGUMENT)
         return muster_fail(MUSTER_USER, "-1 elements are too few");
     if (muster_kernel_suggest_grid(w, a->kernel, 1, NULL) != MUSTER_INVALID_ARGUMENT)
         return muster_fail(MUSTER_USER, "no place for the grid");

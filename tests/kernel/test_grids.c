@@ -47,29 +47,30 @@ static void grids_beyond_the_limits_are_refused_and_nothing_is_written(void **st
     kernel_array o = kernel_put(runtime, 0, MUSTER_I32, 8, NULL);
     const muster_argument buffer = muster_argument_buffer(o.view);
     assert_ok(muster_kernel_get_limits(kernel, 0, &limits));
-#define REFUSED(text, ...)                                                                         \
-    do {                                                                                           \
-        const muster_grid grid_ = {__VA_ARGS__};                                                   \
-        assert_refused(muster_kernel_call(kernel, &grid_, &buffer, 1), MUSTER_OUT_OF_RANGE, text); \
+#define REFUSED(code, text, ...)                                                    \
+    do {                                                                            \
+        const muster_grid grid_ = {__VA_ARGS__};                                    \
+        assert_refused(muster_kernel_call(kernel, &grid_, &buffer, 1), code, text); \
     } while (0)
-    REFUSED("muster_kernel_call: grid of kernel 'linear_3': expected 1 to 3 dims, received 0", .dims = 0, .groups = {1, 1, 1},
-            .threads = {1, 1, 1});
     const muster_grid reserved = {.dims = 1, .groups = {1}, .threads = {1}, .reserved = 1};
     assert_refused(muster_kernel_call(kernel, &reserved, &buffer, 1), MUSTER_INVALID_ARGUMENT,
                    "muster_kernel_call: grid of kernel 'linear_3': reserved: expected 0, received 1");
-    REFUSED("expected 1 to 3 dims, received 4", .dims = 4, .groups = {1, 1, 1}, .threads = {1, 1, 1});
-    REFUSED("expected groups[1], from 0 to ", .dims = 2, .groups = {1, -1}, .threads = {1, 1});
-    REFUSED("expected threads[0], from 0 to ", .dims = 1, .groups = {1}, .threads = {-1});
-    REFUSED("expected threads[0], from 0 to ", .dims = 1, .groups = {1}, .threads = {limits.threads_in[0] + 1});
-    REFUSED("expected threads of a group in all, from 0 to ", .dims = 2, .groups = {1, 1},
+    REFUSED(MUSTER_INVALID_ARGUMENT, "muster_kernel_call: grid of kernel 'linear_3': expected 1 to 3 dims, received 0", .dims = 0,
+            .groups = {1, 1, 1}, .threads = {1, 1, 1});
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected 1 to 3 dims, received 4", .dims = 4, .groups = {1, 1, 1}, .threads = {1, 1, 1});
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected groups[1], from 0 to ", .dims = 2, .groups = {1, -1}, .threads = {1, 1});
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected threads[0], from 0 to ", .dims = 1, .groups = {1}, .threads = {-1});
+    REFUSED(MUSTER_OUT_OF_RANGE, "expected threads[0], from 0 to ", .dims = 1, .groups = {1}, .threads = {limits.threads_in[0] + 1});
+    REFUSED(MUSTER_OUT_OF_RANGE, "expected threads of a group in all, from 0 to ", .dims = 2, .groups = {1, 1},
             .threads = {limits.threads_in[0], limits.threads / limits.threads_in[0] + 1});
-    REFUSED("expected local_bytes, from 0 to ", .dims = 1, .groups = {1}, .threads = {1}, .local_bytes = limits.local_bytes + 1);
-    REFUSED("expected local_bytes, from 0 to ", .dims = 1, .groups = {1}, .threads = {1}, .local_bytes = -1);
+    REFUSED(MUSTER_OUT_OF_RANGE, "expected local_bytes, from 0 to ", .dims = 1, .groups = {1}, .threads = {1},
+            .local_bytes = limits.local_bytes + 1);
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected local_bytes, from 0 to ", .dims = 1, .groups = {1}, .threads = {1}, .local_bytes = -1);
     if (limits.groups_in[0] < INT64_MAX)
-        REFUSED("expected groups[0], from 0 to ", .dims = 1, .groups = {limits.groups_in[0] + 1}, .threads = {1});
+        REFUSED(MUSTER_OUT_OF_RANGE, "expected groups[0], from 0 to ", .dims = 1, .groups = {limits.groups_in[0] + 1}, .threads = {1});
     assert_refused(muster_kernel_call(kernel, NULL, &buffer, 1), MUSTER_INVALID_ARGUMENT,
                    "muster_kernel_call: grid: expected a grid, received NULL");
-    assert_refused(muster_kernel_call_elements(kernel, -1, 0, &buffer, 1), MUSTER_OUT_OF_RANGE, "expected 0 or more, received -1");
+    assert_refused(muster_kernel_call_elements(kernel, -1, 0, &buffer, 1), MUSTER_INVALID_ARGUMENT, "expected 0 or more, received -1");
     kernel_get(&o, out);
     for (int i = 0; i < 8; i++) assert_int_equal(out[i], 0);
     kernel_drop(&o);

@@ -82,7 +82,7 @@ static void what_create_is_given_is_checked(void **state) {
                    "parameters of kernel 'fill': expected 3 types, received NULL");
     assert_refused(muster_kernel_create(runtime, "fill", good, types, MUSTER_KERNEL_PARAMETERS_MAX + 1, NULL, &kernel), MUSTER_OUT_OF_RANGE,
                    "expected 0 to 64, received 65");
-    assert_refused(muster_kernel_create(runtime, "fill", good, types, -1, NULL, &kernel), MUSTER_OUT_OF_RANGE,
+    assert_refused(muster_kernel_create(runtime, "fill", good, types, -1, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
                    "expected 0 to 64, received -1");
     types[1] = 99;
     assert_refused(muster_kernel_create(runtime, "fill", good, types, 2, NULL, &kernel), MUSTER_INVALID_ARGUMENT,
@@ -91,7 +91,7 @@ static void what_create_is_given_is_checked(void **state) {
     const int64_t threads[] = {64, 0};
     options.threads = threads;
     options.thread_count = 2;
-    assert_refused(create("fill", good, &options, &kernel), MUSTER_OUT_OF_RANGE, "options: threads[1]: expected 1 or more, received 0");
+    assert_refused(create("fill", good, &options, &kernel), MUSTER_INVALID_ARGUMENT, "options: threads[1]: expected 1 or more, received 0");
     options.thread_count = MUSTER_KERNEL_WARM_MAX + 1;
     assert_refused(create("fill", good, &options, &kernel), MUSTER_OUT_OF_RANGE,
                    "options: expected a thread_count from 0 to 16, received 17");
@@ -151,11 +151,10 @@ static void arguments_are_compared_with_what_was_declared(void **state) {
     const muster_argument buffer = muster_argument_buffer(x.view), size = muster_argument_size(4),
                           value = muster_argument_int(MUSTER_I32, 1);
 #define REFUSED(code, text, ...) assert_refused(muster_kernel_call_elements(kernel, 4, 0, ARGUMENTS(__VA_ARGS__)), code, text)
-    REFUSED(MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: argument_count: kernel 'fill' expects 3 arguments, received 2", buffer,
-            size);
+    REFUSED(MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: argument_count of kernel 'fill': expected 3, received 2", buffer, size);
     REFUSED(MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received 4", buffer, size, value, value);
     assert_refused(muster_kernel_call_elements(kernel, 4, 0, NULL, 3), MUSTER_INVALID_ARGUMENT,
-                   "arguments: kernel 'fill' expects 3, received NULL");
+                   "arguments of kernel 'fill': expected 3, received NULL");
     assert_refused(muster_kernel_call_elements(kernel, 4, 0, NULL, -1), MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received -1");
     assert_refused(muster_kernel_call_elements(kernel, 4, 0, &buffer, 1000), MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received 1000");
     REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[1] of kernel 'fill': expected ga_size, received i32", buffer, value, value);

@@ -316,7 +316,8 @@ static muster_status refusals(muster_worker *w, void *argument) {
     assert_refused(muster_random_normal(w, 1, 0, 0, NAN, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
     assert_refused(muster_random_normal(w, 1, 0, -INFINITY, 1, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
     assert_refused(mst_reduction_check(MUSTER_AVG, MUSTER_I32, "muster_function_output"), MUSTER_UNSUPPORTED,
-                   "muster_function_output: avg of i32 is refused: an integer average is not exact; use sum and divide");
+                   "muster_function_output: op: avg of i32 is refused: expected a float dtype, received i32: an integer average is not "
+                   "exact; use sum and divide");
     if (!mst_device_is_host(w->device)) assert_refused(muster_fill(w, 0, x.host), MUSTER_INVALID_ARGUMENT, "received host memory");
     if (!mst_blas_get()->sgemm)
         assert_refused(muster_gemm(w, 1, a.device, a.device, 0, a.device), MUSTER_SHAPE_MISMATCH,

@@ -169,7 +169,7 @@ static void a_worker_that_is_refused_ends_the_call(void **unused) {
         {"device", 1, MUSTER_INVALID_ARGUMENT, "values[0]: expected host memory or that of the worker's device, received device 0"},
         {"device", 0, MUSTER_INVALID_ARGUMENT, "values[0]: expected host memory or that of the worker's device, received device 1"},
         {"runtime", 1, MUSTER_INVALID_ARGUMENT, "runtime: expected the worker's runtime, received another one"},
-        {"none", 0, MUSTER_INVALID_ARGUMENT, "values: expected 1 or more, received 0"},
+        {"none", 0, MUSTER_INVALID_ARGUMENT, "count: expected 1 or more, received 0"},
         {"name", 0, MUSTER_INVALID_ARGUMENT, "name: expected a name that no server of this runtime has, received 'taken'"},
         {"fill", 0, MUSTER_USER, "muster_worker_create_server: fill: failed with USER for value 0 and gave no reason"},
         {"shards", 0, MUSTER_INVALID_ARGUMENT, "shards: expected one per device (2) with MUSTER_INITIAL_OWN, received 3"},

@@ -54,7 +54,7 @@ static void creations_that_are_refused(void **state) {
     assert_refused(create(t.runtime, "", good, 1, NULL), MUSTER_INVALID_ARGUMENT, "name: expected a name that is not empty");
     assert_refused(create(t.runtime, "server", good, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "name: expected a name that no server of this runtime has");
-    assert_refused(create(t.runtime, "s", good, 0, NULL), MUSTER_INVALID_ARGUMENT, "values: expected 1 or more, received 0");
+    assert_refused(create(t.runtime, "s", good, 0, NULL), MUSTER_INVALID_ARGUMENT, "count: expected 1 or more, received 0");
     assert_refused(create(t.runtime, "s", muster_i32(integers, N), 1, NULL), MUSTER_UNSUPPORTED,
                    "expected f16, bf16, f32, f64 or i64, received i32");
     assert_refused(create(t.runtime, "s", muster_tensor_transpose(muster_f32(t.x, 5, 2)), 1, NULL), MUSTER_UNSUPPORTED,
@@ -145,7 +145,7 @@ static void operations_that_are_refused_touch_nothing(void **state) {
                    "muster_client_receive: tensor: expected contiguous");
     assert_refused(muster_requests_wait_all(NULL, -1), MUSTER_INVALID_ARGUMENT, "muster_requests_wait_all: requests: expected 0 or more");
     assert_refused(create(t.runtime, "s", good, -1, NULL), MUSTER_INVALID_ARGUMENT,
-                   "muster_server_create: values: expected 1 or more, received -1");
+                   "muster_server_create: count: expected 1 or more, received -1");
     assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, away, 0, NULL), MUSTER_INVALID_ARGUMENT,
                    "expected host memory, received device 1");
     assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, good, 2, NULL), MUSTER_INVALID_ARGUMENT,

@@ -245,12 +245,13 @@ static void test_refused_arguments(void **state) {
     assert_refused(muster_variable_create(runtime, "x", muster_tensor_none(), &none), MUSTER_INVALID_ARGUMENT, "value");
     assert_null(none);
     assert_refused(muster_variable_set(w, 2, value), MUSTER_OUT_OF_RANGE, "rank: expected 0 to 1, received 2");
-    assert_refused(muster_variable_set(w, 0, wide), MUSTER_DTYPE_MISMATCH, "expected a value of dtype f32, received f64");
-    assert_refused(muster_variable_set(w, 0, flat), MUSTER_SHAPE_MISMATCH, "expected a value of 2 dimensions, received 1");
-    assert_refused(muster_variable_get(w, 0, small), MUSTER_SHAPE_MISMATCH, "expected a result of shape (2, 2), received (1, 2)");
+    assert_refused(muster_variable_set(w, 0, wide), MUSTER_DTYPE_MISMATCH, "value of variable 'w': expected dtype f32, received f64");
+    assert_refused(muster_variable_set(w, 0, flat), MUSTER_SHAPE_MISMATCH, "expected 2 dimensions, received 1");
+    assert_refused(muster_variable_get(w, 0, small), MUSTER_SHAPE_MISMATCH,
+                   "value of variable 'w': expected shape (2, 2), received (1, 2)");
     assert_refused(muster_variable_get(NULL, 0, small), MUSTER_INVALID_ARGUMENT, "received NULL");
     assert_refused(muster_variable_shape(w, -1, 2, sizes), MUSTER_OUT_OF_RANGE, "received -1");
-    assert_refused(muster_variable_shape(w, 0, 1, sizes), MUSTER_INVALID_ARGUMENT, "expected room for 2 sizes, received 1");
+    assert_refused(muster_variable_shape(w, 0, 1, sizes), MUSTER_INVALID_ARGUMENT, "ndim: variable 'w': expected 2, received 1");
     assert_refused(muster_variable_lengths(w, 1, sizes), MUSTER_INVALID_ARGUMENT, "expected room for 2 lengths, received 1");
     assert_refused(muster_variables_all_reduce(twice, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "received 'w' again");
     assert_refused(muster_variables_all_reduce(both, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "of another");

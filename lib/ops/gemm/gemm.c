@@ -105,7 +105,9 @@ static muster_status gemm_check(const muster_worker *worker, const muster_tensor
     MUSTER_TRY(mst_op_same_dtype(where, "c", c->dtype, "a", a->dtype));
     MUSTER_TRY(mst_op_ndim(where, "a", a, 2));
     MUSTER_TRY(mst_op_ndim(where, "b", b, 2));
-    MUSTER_TRY(mst_op_shape(where, "b", b, 2, (int64_t[]){a->shape[1], b->shape[1]}));
+    /* The message gives the whole shape of b, the columns from c. */
+    const int64_t n = b->shape[0] == a->shape[1] || c->ndim != 2 ? b->shape[1] : c->shape[1];
+    MUSTER_TRY(mst_op_shape(where, "b", b, 2, (int64_t[]){a->shape[1], n}));
     MUSTER_TRY(mst_op_shape(where, "c", c, 2, (int64_t[]){a->shape[0], b->shape[1]}));
     return mst_op_check_results(&mst_operation_gemm, t, where);
 }

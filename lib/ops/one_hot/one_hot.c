@@ -55,6 +55,8 @@ static muster_status one_hot_check(const muster_worker *worker, const muster_ten
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_index_dtype(where, "labels", labels->dtype));
     MUSTER_TRY(mst_op_ndim(where, "labels", labels, 1));
+    if (values[0].integer < 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: k: expected 0 or more, received %lld", where, (long long)values[0].integer);
     MUSTER_TRY(mst_op_shape(where, "y", y, 2, (const int64_t[]){labels->shape[0], values[0].integer}));
     return mst_op_check_results(&mst_operation_one_hot, t, where);
 }

@@ -14,17 +14,26 @@ const char *mst_reduction_name(muster_reduction op) {
 }
 
 muster_status mst_reduction_check(muster_reduction op, muster_dtype dtype, const char *where) {
+    return mst_reduction_check_as("op", op, dtype, where);
+}
+
+muster_status mst_reduction_check_as(const char *what, muster_reduction op, muster_dtype dtype, const char *where) {
     if (op <= 0 || op >= REDUCTIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_SUM, PROD, MAX, MIN or AVG, received %d", where, op);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected MUSTER_SUM, PROD, MAX, MIN or AVG, received %d", where, what, op);
     if (dtype <= 0 || dtype >= MST_DTYPE_COUNT)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: dtype: expected a dtype, received %d", where, dtype);
     if (op == MUSTER_AVG && dtype == MUSTER_BOOL)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: avg of bool is refused: copy to a float dtype first", where);
+        return mst_error(MUSTER_UNSUPPORTED, "%s: %s: avg of bool is refused: expected a float dtype, received bool: copy to one first",
+                         where, what);
     if (op == MUSTER_AVG && !mst_dtype_is_float(dtype))
-        return mst_error(MUSTER_UNSUPPORTED, "%s: avg of %s is refused: an integer average is not exact; use sum and divide", where,
-                         muster_dtype_name(dtype));
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "%s: %s: avg of %s is refused: expected a float dtype, received %s: an integer average is not exact; use sum and divide", where,
+            what, muster_dtype_name(dtype), muster_dtype_name(dtype));
     if (op == MUSTER_SUM && dtype == MUSTER_BOOL)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: sum of bool is refused: copy to an integer dtype first, or use max for or", where);
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "%s: %s: sum of bool is refused: expected a dtype of numbers, received bool: copy to one first, or use max for or",
+                         where, what);
     return MUSTER_OK;
 }
 
