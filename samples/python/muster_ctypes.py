@@ -5,6 +5,7 @@ devices compute at the same time. A tensor argument is a view: nothing is copied
 is refused. An exception in a body comes out of the call as the cause of a MusterError. Ctrl-C during a call ends every body at its next
 worker operation; the call then raises KeyboardInterrupt, its outputs are undefined, and the runtime can be used again.
 """
+import asyncio
 import concurrent.futures
 import ctypes
 import os
@@ -73,6 +74,18 @@ def describe(value):
     return f"{value.dtype} array of shape {value.shape}" if isinstance(value, numpy.ndarray) else type(value).__name__
 
 
+def dtype_number(dtype, name):
+    number = DTYPES.get(dtype) if isinstance(dtype, str) else None
+    if number is None:
+        raise ValueError(f"{name}: expected one of {', '.join(DTYPES)}, received {dtype!r}")
+    return number
+
+
+def is_integer(value):
+    """bool is a kind of int for Python, and no number here."""
+    return isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
+
+
 def check_array(array, dtype, name, written):
     """Refuses what a muster_tensor cannot describe, where NumPy itself would convert, copy or ignore."""
     if not isinstance(array, numpy.ndarray) or isinstance(array, numpy.ma.MaskedArray):
@@ -107,18 +120,20 @@ class Selection(ctypes.Structure):
                 ("indices", ctypes.c_void_p), ("index_count", ctypes.c_int64)]
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows, name="selection"):
         if rows is None:
             return cls()
-        if isinstance(rows, (int, numpy.integer)):
+        if is_integer(rows):
             return cls(COUNT, 0, 0, int(rows))
         if isinstance(rows, slice):
             if rows.step not in (None, 1) or rows.stop is None:
-                raise ValueError(f"selection: expected slice(start, stop), received {rows}")
+                raise ValueError(f"{name}: expected slice(start, stop), received {rows}")
             return cls(RANGE, 0, rows.start or 0, rows.stop)
         indices = numpy.asarray(rows)
+        if indices.size == 0 and indices.ndim == 1:
+            raise ValueError(f"{name}: expected at least one row, received none")
         if indices.ndim != 1 or indices.dtype.kind not in "iu":
-            raise TypeError(f"selection: expected a list of indices, received {describe(indices)}")
+            raise TypeError(f"{name}: expected None, a number of rows, slice(start, stop) or a list of indices, received {describe(rows)}")
         indices = numpy.ascontiguousarray(indices, numpy.int64)
         selection = cls(LIST, 0, 0, 0, indices.ctypes.data, indices.size)
         selection.kept = indices  # the memory must live as long as the selection
@@ -138,8 +153,9 @@ P, I, D, S, T = ctypes.c_void_p, ctypes.c_int32, ctypes.c_double, ctypes.c_char_
 PP, TP = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(Tensor)
 STATUS_FUNCTIONS = {
     "runtime_open": [P, PP], "runtime_close": [P], "function_create": [P, S, BODY, P, PP], "function_input": [P, S, I, I, I],
-    "function_output": [P, S, I, I, I], "function_variable": [P, P, I], "function_call": [P, TP, I, TP, I, P],
-    "variable_create": [P, S, T, PP], "variable_get": [P, I, T], "variable_set": [P, I, T],
+    "function_output": [P, S, I, I, I], "function_variable": [P, P, I], "function_destroy": [P], "function_call": [P, TP, I, TP, I, P],
+    "function_call_async": [P, TP, I, TP, I, P, PP], "pending_notify_fd": [P, I], "pending_wait": [PP],
+    "variable_create": [P, S, T, PP], "variable_get": [P, I, T], "variable_set": [P, I, T], "variable_destroy": [P],
     "gemm": [P, D, T, T, D, T], "gemv": [P, D, T, T, D, T], "axpy": [P, D, T, T], "mean": [P, T, T], "sum": [P, T, T],
     "reduce": [P, I, T, I, T], "unary_op": [P, I, T, T], "binary_op": [P, I, T, T, T], "scale_add": [P, D, T, D, T], "copy": [P, T, T],
     "worker_all_reduce": [P, P, I, T, T]}
@@ -181,7 +197,7 @@ class Library:
         return call
 
     def scratch(self, worker, dtype, *shape):
-        return self.worker_scratch(worker, DTYPES[dtype], len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape))
+        return self.worker_scratch(worker, dtype_number(dtype, "scratch: dtype"), len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape))
 
 
 class Runtime:
@@ -230,12 +246,41 @@ class Runtime:
     def function(self, name, body, inputs, outputs):
         """inputs, outputs: (name, dtype, ndim, mode). body(library, worker, inputs, outputs), a Python function."""
         function = Function(self, body, inputs, outputs)
+        for port, dtype, _, _ in [*inputs, *outputs]:
+            dtype_number(dtype, f"dtype of '{port}'")
         self.library.function_create(self._open(), name.encode(), function.callback, None, ctypes.byref(function.handle))
         self._kept.append(function)
         for describe_port, ports in (self.library.function_input, inputs), (self.library.function_output, outputs):
             for port, dtype, ndim, mode in ports:
                 describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode)
         return function
+
+    def variable(self, name, array):
+        """A variable with a copy of the array on every device."""
+        return Variable(self, name, array)
+
+
+class Variable:
+    """What Runtime.variable gives; a body finds it by library.worker_variable(worker, variable.handle)."""
+
+    def __init__(self, runtime, name, array):
+        self.runtime, self.handle = runtime, ctypes.c_void_p()
+        runtime.library.variable_create(runtime._open(), name.encode(), Tensor.of(array, "value"), ctypes.byref(self.handle))
+
+    def get(self, rank, array):
+        """Copies the replica of a device into the array, which has its shape."""
+        self.runtime._open()
+        self.runtime.library.variable_get(self.handle, rank, Tensor.of(array, "value", True))
+
+    def set(self, rank, array):
+        self.runtime._open()
+        self.runtime.library.variable_set(self.handle, rank, Tensor.of(array, "value"))
+
+    def close(self):
+        """Refused while a function uses the variable. Closing again, or after the runtime, changes nothing."""
+        if self.handle and self.runtime._handle is not None:
+            self.runtime.library.variable_destroy(self.handle)
+        self.handle = None
 
 
 class Function:
@@ -262,23 +307,70 @@ class Function:
         finally:
             library.running.function = None
 
-    def __call__(self, inputs, outputs, *, batch=None, replica_batch=None, **options):
+    def __call__(self, inputs, outputs, **options):
+        self._wait(*self._arguments(inputs, outputs, **options))
+
+    async def awaited(self, inputs, outputs, **options):
+        """The same in a coroutine of asyncio: the event loop serves others while the devices compute. A descriptor that becomes readable
+        tells it that the call has ended. If the coroutine is cancelled, the bodies end at their next worker operation, and the loop waits
+        for that, since the call uses the arrays until then."""
+        memory, *arguments = self._arguments(inputs, outputs, **options)
+        library, loop, pending = self.runtime.library, asyncio.get_running_loop(), ctypes.c_void_p()
+        ended, descriptor = asyncio.Event(), os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            library.function_call_async(*arguments, ctypes.byref(pending))
+            library.pending_notify_fd(pending, descriptor)
+            loop.add_reader(descriptor, ended.set)
+            await ended.wait()
+        except asyncio.CancelledError:
+            self.interrupted = True
+            raise
+        finally:
+            loop.remove_reader(descriptor)
+            self._end(pending, memory)
+            os.close(descriptor)
+
+    def _end(self, pending, memory):
+        """Raises what the call has failed with, but for the KeyboardInterrupt that a cancelled coroutine has put into its bodies."""
+        interrupted = self.interrupted
+        try:
+            self.runtime.library.pending_wait(ctypes.byref(pending))
+        except MusterError as error:
+            if not interrupted:
+                raise error from self.failure
+        finally:
+            self.failure, self.interrupted = None, False
+
+    def close(self):
+        """Ends the function. Closing again, or after the runtime, changes nothing."""
+        if self.handle and self.runtime._handle is not None:
+            self.runtime.library.function_destroy(self.handle)
+            self.runtime._kept.remove(self)
+        self.handle = None
+
+    def _arguments(self, inputs, outputs, *, batch=None, replica_batch=None, **options):
+        """What the call uses, and the arguments of muster_function_call."""
         self.runtime._open()
+        if not self.handle:
+            raise MusterError(BAD_STATE, "the function is closed")
         ins = (Tensor * len(inputs))(*(Tensor.of(array, f"input {i}") for i, array in enumerate(inputs)))
         outs = (Tensor * len(outputs))(*(Tensor.of(array, f"output {i}", True) for i, array in enumerate(outputs)))
         unknown = set(options) - {"slices", "queue_timeout_ns", "warn_after_ns", "fail_after_ns"}
         if unknown:
             raise TypeError(f"call: {', '.join(sorted(unknown))}: no option of muster_call_options")
-        rows = Selection.of(batch)
+        for name, value in options.items():
+            if not is_integer(value):
+                raise TypeError(f"{name}: expected an integer, received {describe(value)}")
+        rows = Selection.of(batch, "batch")
         if replica_batch is None:
             replicas = []
-        elif isinstance(replica_batch, list) and not all(isinstance(index, (int, numpy.integer)) for index in replica_batch):
-            replicas = [Selection.of(one) for one in replica_batch]
+        elif isinstance(replica_batch, list) and not all(is_integer(index) for index in replica_batch):
+            replicas = [Selection.of(one, "replica_batch") for one in replica_batch]
         else:
-            replicas = [Selection.of(replica_batch)]
+            replicas = [Selection.of(replica_batch, "replica_batch")]
         values = CallOptions(struct_size=ctypes.sizeof(CallOptions), batch=rows, replica_batch=(Selection * len(replicas))(*replicas),
                              replica_batch_count=len(replicas), **options)
-        self._wait((inputs, outputs, rows, replicas), self.handle, ins, len(ins), outs, len(outs), ctypes.byref(values))
+        return (inputs, outputs, rows, replicas), self.handle, ins, len(ins), outs, len(outs), ctypes.byref(values)
 
     def _wait(self, memory, *arguments):
         """Python serves Ctrl-C in the main thread, between its own instructions only. So this thread waits in Python, and another one, which

@@ -245,6 +245,11 @@ void messages_kernels(void) {
     options = (muster_kernel_options){.struct_size = sizeof options, .reserved = 1};
     REFUSE(INVALID_ARGUMENT, "reserved", muster_kernel_create, runtime, "k", source, size, 1, &options, &unused);
     GIVES(muster_kernel_destroy, muster_kernel_destroy(NULL) == MUSTER_OK);
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_kernel_find, NULL, "k", &unused);
+    REFUSE(INVALID_ARGUMENT, "name", muster_kernel_find, runtime, NULL, &unused);
+    REFUSE(INVALID_ARGUMENT, "name", muster_kernel_find, runtime, "nothing", &unused);
+    REFUSE(INVALID_ARGUMENT, "kernel", muster_kernel_find, runtime, "k", NULL);
+    GIVES(muster_dtype_kernel_name, muster_dtype_kernel_name(99) == NULL);
     GIVES(muster_kernel_name, muster_kernel_name(NULL) == NULL);
     GIVES(muster_kernel_parameter_count, muster_kernel_parameter_count(NULL) == -1);
     GIVES(muster_kernel_parameter, muster_kernel_parameter(kernel, 2) == -1 && muster_kernel_parameter(kernel, -1) == -1);

@@ -71,6 +71,31 @@ static void memory_and_names(void) {
     REFUSE(INVALID_ARGUMENT, "rank", muster_runtime_infer_device, runtime, &host, 1, NULL);
 }
 
+static void devices_and_buffers(void) {
+    muster_runtime *runtime = messages_of.runtime;
+    muster_buffer *buffer, *buffers[2];
+    muster_device_info info = {.struct_size = sizeof info}, misfit = {.struct_size = 3};
+    assert_ok(muster_buffer_create(MUSTER_F32, 1, 1, &buffer));
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_get_device_info, NULL, 0, &info);
+    REFUSE(OUT_OF_RANGE, "rank", muster_runtime_get_device_info, runtime, 1, &info);
+    REFUSE(OUT_OF_RANGE, "rank", muster_runtime_get_device_info, runtime, -1, &info);
+    REFUSE(INVALID_ARGUMENT, "info", muster_runtime_get_device_info, runtime, 0, NULL);
+    REFUSE(INVALID_ARGUMENT, "info", muster_runtime_get_device_info, runtime, 0, &misfit);
+    GIVES(muster_device_count, muster_device_count() >= 1);
+    REFUSE(OUT_OF_RANGE, "index", muster_device_get_info, -1, &info);
+    REFUSE(INVALID_ARGUMENT, "info", muster_device_get_info, 0, NULL);
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_register_buffer, NULL, buffer);
+    REFUSE(INVALID_ARGUMENT, "buffer", muster_runtime_register_buffer, runtime, NULL);
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_unregister_buffer, NULL, buffer);
+    REFUSE(INVALID_ARGUMENT, "buffer", muster_runtime_unregister_buffer, runtime, NULL);
+    REFUSE(INVALID_ARGUMENT, "buffer", muster_runtime_unregister_buffer, runtime, buffer);
+    REFUSE(INVALID_ARGUMENT, "function", muster_function_buffers, NULL, 1, buffers, 1);
+    REFUSE(INVALID_ARGUMENT, "oversize", muster_function_buffers, messages_of.function, 3, buffers, 1);
+    REFUSE(INVALID_ARGUMENT, "buffers", muster_function_buffers, messages_of.function, 1, NULL, 1);
+    REFUSE(INVALID_ARGUMENT, "count", muster_function_buffers, messages_of.function, 1, buffers, 2);
+    muster_buffer_destroy(buffer);
+}
+
 static void device_tensors(void) {
     static float values[4];
     muster_runtime *runtime = messages_of.runtime;
@@ -108,6 +133,7 @@ static void device_tensors(void) {
 void messages_runtimes(void) {
     opening();
     memory_and_names();
+    devices_and_buffers();
     device_tensors();
 }
 

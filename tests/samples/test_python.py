@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """test_python.py SAMPLE LIBRARY: samples/python/muster_ctypes.py takes what it can describe, refuses the rest, and survives Ctrl-C."""
+import asyncio
 import ctypes
 import os
 import pathlib
@@ -135,8 +136,108 @@ class Options(unittest.TestCase):
                 f([x], [x.copy()], slices=-1)
             with self.assertRaisesRegex(TypeError, "^call: slice: no option of muster_call_options$"):
                 f([x], [x.copy()], slice=1)
-            with self.assertRaisesRegex(TypeError, "expected a list of indices"):
+            with self.assertRaisesRegex(TypeError, "or a list of indices, received"):
                 f([x], [x.copy()], batch=[0.5])
+
+
+class Calls(unittest.TestCase):
+    def setUp(self):
+        self.runtime = muster.Runtime(DEVICES)
+        self.addCleanup(self.runtime.close)
+
+    def test_selections_and_numbers_of_another_kind_are_refused(self):
+        x, y = numpy.ones(3, "f4"), numpy.zeros(3, "f4")
+        function = copy_function(self.runtime, "float32", 1)
+        for kind, words, options in [(ValueError, "^batch: expected at least one row, received none$", {"batch": []}),
+                                     (TypeError, "^batch: expected None, a number of rows, .*, received bool$", {"batch": True}),
+                                     (TypeError, "^batch: expected None, .*, received str$", {"batch": "3"}),
+                                     (TypeError, "^replica_batch: expected None, .*, received float$", {"replica_batch": 1.5}),
+                                     (TypeError, "^slices: expected an integer, received str$", {"slices": "3"}),
+                                     (TypeError, "^slices: expected an integer, received bool$", {"slices": True}),
+                                     (TypeError, "^fail_after_ns: expected an integer, received float$", {"fail_after_ns": 1e9}),
+                                     (muster.MusterError, "slices: expected at least 0", {"slices": -1})]:
+            with self.subTest(options=options), self.assertRaisesRegex(kind, words):
+                function([x], [y], **options)
+        for dtype in "f4", "float8", 3, None:
+            with self.subTest(dtype=dtype), self.assertRaisesRegex(ValueError, "^dtype of 'x': expected one of float16, .*, received "):
+                copy_function(self.runtime, dtype, 1, "never")
+        with self.assertRaisesRegex(ValueError, "^scratch: dtype: expected one of float16, .*, received 'double'$"):
+            self.runtime.library.scratch(None, "double", 3)
+
+    def test_functions_and_variables_end(self):
+        x, y = numpy.ones(3, "f4"), numpy.zeros(3, "f4")
+        for _ in range(2):  # the name is free again
+            function, variable = copy_function(self.runtime, "float32", 1), self.runtime.variable("v", x)
+            function([x], [y])
+            variable.set(1, 2 * x)
+            variable.get(1, y)
+            numpy.testing.assert_array_equal(y, 2 * x)
+            self.runtime.library.function_variable(copy_function(self.runtime, "float32", 1, "uses").handle, variable.handle, muster.READ)
+            with self.assertRaisesRegex(muster.MusterError, "expected no function that uses it, 1 still do"):
+                variable.close()
+            self.runtime._kept[-1].close()
+            for ended in function, variable, function, variable:
+                ended.close()
+            with self.assertRaisesRegex(muster.MusterError, "the function is closed"):
+                function([x], [y])
+        self.assertEqual(self.runtime._kept, [])
+
+    def test_asyncio_goes_on_while_the_devices_compute(self):
+        async def main():
+            x, y = numpy.arange(6, dtype="f4"), numpy.zeros(6, "f4")
+            go_on = threading.Event()
+
+            def body(lib, worker, inputs, outputs):
+                if not go_on.wait(60):
+                    raise RuntimeError("the loop did not go on")
+                lib.copy(worker, inputs[0], outputs[0])
+
+            function = self.runtime.function("waits", body, [("x", "float32", 1, muster.SCATTER)], [("y", "float32", 1, muster.GATHER)])
+            call = asyncio.create_task(function.awaited([x], [y]))
+            await asyncio.sleep(0)
+            self.assertFalse(call.done())
+            go_on.set()  # by the thread of the loop, which the call has not stopped
+            await call
+            numpy.testing.assert_array_equal(x, y)
+            with self.assertRaisesRegex(muster.MusterError, "input 'x'"):
+                await function.awaited([x.astype("f8")], [y])
+            return "end"
+
+        self.assertEqual(asyncio.run(main()), "end")
+
+    def test_an_exception_of_a_body_reaches_the_coroutine(self):
+        def body(lib, worker, inputs, outputs):
+            raise ZeroDivisionError("none")
+
+        async def main():
+            function = self.runtime.function("fails", body, [("x", "float32", 1, muster.SCATTER)], [("y", "float32", 1, muster.GATHER)])
+            with self.assertRaises(muster.MusterError) as raised:
+                await function.awaited([numpy.ones(2, "f4")], [numpy.ones(2, "f4")])
+            self.assertIsInstance(raised.exception.__cause__, ZeroDivisionError)
+
+        asyncio.run(main())
+
+    def test_a_cancelled_coroutine_ends_its_call(self):
+        async def main():
+            running = threading.Event()
+
+            def body(lib, worker, inputs, outputs):
+                while True:
+                    lib.copy(worker, inputs[0], outputs[0])
+                    running.set()
+
+            function = self.runtime.function("goes on", body, [("x", "float32", 1, muster.SCATTER)], [("y", "float32", 1, muster.GATHER)])
+            x, y = numpy.ones(2, "f4"), numpy.zeros(2, "f4")
+            call = asyncio.create_task(function.awaited([x], [y]))
+            while not running.is_set():
+                await asyncio.sleep(0.001)
+            call.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await call
+            copy_function(self.runtime, "float32", 1)([x], [y])
+            numpy.testing.assert_array_equal(x, y)
+
+        asyncio.run(main())
 
 
 class Failures(unittest.TestCase):
@@ -211,4 +312,4 @@ if __name__ == "__main__":
     cases = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     print(f"{cases.countTestCases()} cases of {pathlib.Path(muster.__file__).name}")
     result = unittest.TextTestRunner(verbosity=2).run(cases)
-    sys.exit(0 if result.wasSuccessful() and result.testsRun == 20 else 1)
+    sys.exit(0 if result.wasSuccessful() and result.testsRun == 25 else 1)
