@@ -44,8 +44,10 @@ static void cases(muster_worker *w, const mst_op_row *o) {
     refuse_label(w, MUSTER_I32, -1, "muster_one_hot: labels: expected labels in [0, 4), received -1 at 2");
     refuse_label(w, MUSTER_I64, INT64_MIN, "muster_one_hot: labels: expected labels in [0, 4), received -9223372036854775808 at 2");
     ops_pair labels = ops_laid_out(w, MUSTER_I32, 1, 3, 0, 0), y = ops_laid_out(w, MUSTER_F32, 2, 3, 4, 0);
-    const int64_t wrong[] = {-1, 0, 3, 5};
-    for (int i = 0; i < 4; i++)
+    assert_refused(muster_one_hot(w, labels.device, -1, y.device), MUSTER_INVALID_ARGUMENT,
+                   "muster_one_hot: k: expected 0 or more, received -1");
+    const int64_t wrong[] = {0, 3, 5};
+    for (int i = 0; i < 3; i++)
         assert_refused(muster_one_hot(w, labels.device, wrong[i], y.device), MUSTER_SHAPE_MISMATCH,
                        "muster_one_hot: y: expected shape (3, ");
     y.device.shape[0] = 2;
