@@ -87,9 +87,11 @@ muster_status muster_function_weights(muster_function *function, int32_t count, 
     MUSTER_TRY(mst_pool_enter(pool, where, 0));
     const int32_t size = function->object.runtime->size;
     muster_status status = MUSTER_OK;
-    if (count != size || !weights)
-        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: weights: function '%s': expected room for %" PRId32 ", received %" PRId32 "%s",
-                           where, mst_function_name(function), size, count, weights ? "" : " at NULL");
+    if (count != size)
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: function '%s': expected %" PRId32 ", received %" PRId32, where,
+                           mst_function_name(function), size, count);
+    else if (!weights)
+        status = mst_error_null(where, "weights", "the address of the weights");
     for (int32_t r = 0; r < size && !status; r++) weights[r] = function->ranks ? function->ranks[r].body.weight : 0;
     mst_pool_leave(pool);
     return status;

@@ -7,9 +7,10 @@
 muster_status mst_change_weights(mst_change *change, const double *weights, int32_t weight_count) {
     const size_t bytes = (size_t)mst_change_at(change, change->count, 0) * sizeof *change->products;
     double total = 0;
-    if (weight_count != change->size || !weights)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weights: expected one for each of %d devices, received %s%d", change->where,
-                         change->size, weights ? "" : "NULL as ", weight_count);
+    if (weight_count != change->size)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weight_count: expected one for each of %d devices, received %d", change->where,
+                         change->size, weight_count);
+    if (!weights) return mst_error_null(change->where, "weights", "a weight for each device");
     for (int32_t r = 0; r < change->size; r++) {
         if (!isfinite(weights[r]) || weights[r] < 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weights[%d]: expected a finite number that is not negative, received %g",

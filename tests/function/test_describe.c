@@ -159,7 +159,7 @@ static void a_refused_description_adds_nothing(void **unused) {
     }
     assert_true(failed >= 4);
     assert_refused(muster_function_describe(t.f, NULL, 1), MUSTER_INVALID_ARGUMENT, "ports: expected 1 ports, received NULL");
-    assert_refused(muster_function_describe(t.f, ports, -1), MUSTER_INVALID_ARGUMENT, "ports");
+    assert_refused(muster_function_describe(t.f, ports, -1), MUSTER_INVALID_ARGUMENT, "count: expected 0 or more, received -1");
     assert_refused(muster_function_describe(NULL, ports, 1), MUSTER_INVALID_ARGUMENT, "function: expected a function");
     assert_ok(muster_function_describe(t.f, NULL, 0));
     expect_right(&t);

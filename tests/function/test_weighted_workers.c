@@ -187,8 +187,9 @@ static void the_weights_of_a_call(void **unused) {
         assert_ok(muster_function_call_single(f, &seven, 1, NULL, 0, NULL));
         assert_weights(f, 3.5, 0, 0);
         assert_refused(muster_function_weights(f, 2, weights), MUSTER_INVALID_ARGUMENT,
-                       "muster_function_weights: weights: function 'weigh': expected room for 3, received 2");
-        assert_refused(muster_function_weights(f, 3, NULL), MUSTER_INVALID_ARGUMENT, "received 3 at NULL");
+                       "muster_function_weights: count: function 'weigh': expected 3, received 2");
+        assert_refused(muster_function_weights(f, 3, NULL), MUSTER_INVALID_ARGUMENT,
+                       "weights: expected the address of the weights, received NULL");
         assert_refused(muster_function_weights(NULL, 3, weights), MUSTER_INVALID_ARGUMENT, "function");
         fixture_close(runtime);
     }

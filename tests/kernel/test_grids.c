@@ -94,7 +94,7 @@ static void an_empty_grid_launches_nothing(void **state) {
     kernel_get(&o, out);
     for (int i = 0; i < 8; i++) assert_int_equal(out[i], 0);
     /* but wrong arguments are wrong */
-    assert_refused(muster_kernel_call(kernel, &empty[0], NULL, 0), MUSTER_INVALID_ARGUMENT, "expects 1 arguments, received 0");
+    assert_refused(muster_kernel_call(kernel, &empty[0], NULL, 0), MUSTER_INVALID_ARGUMENT, "expected 1, received 0");
     kernel_drop(&o);
     assert_ok(muster_kernel_destroy(kernel));
 }

@@ -152,11 +152,11 @@ static void arguments_are_compared_with_what_was_declared(void **state) {
                           value = muster_argument_int(MUSTER_I32, 1);
 #define REFUSED(code, text, ...) assert_refused(muster_kernel_call_elements(kernel, 4, 0, ARGUMENTS(__VA_ARGS__)), code, text)
     REFUSED(MUSTER_INVALID_ARGUMENT, "muster_kernel_call_elements: argument_count of kernel 'fill': expected 3, received 2", buffer, size);
-    REFUSED(MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received 4", buffer, size, value, value);
+    REFUSED(MUSTER_INVALID_ARGUMENT, "expected 3, received 4", buffer, size, value, value);
     assert_refused(muster_kernel_call_elements(kernel, 4, 0, NULL, 3), MUSTER_INVALID_ARGUMENT,
                    "arguments of kernel 'fill': expected 3, received NULL");
-    assert_refused(muster_kernel_call_elements(kernel, 4, 0, NULL, -1), MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received -1");
-    assert_refused(muster_kernel_call_elements(kernel, 4, 0, &buffer, 1000), MUSTER_INVALID_ARGUMENT, "expects 3 arguments, received 1000");
+    assert_refused(muster_kernel_call_elements(kernel, 4, 0, NULL, -1), MUSTER_INVALID_ARGUMENT, "expected 3, received -1");
+    assert_refused(muster_kernel_call_elements(kernel, 4, 0, &buffer, 1000), MUSTER_INVALID_ARGUMENT, "expected 3, received 1000");
     REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[1] of kernel 'fill': expected ga_size, received i32", buffer, value, value);
     REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[0] of kernel 'fill': expected buffer, received ga_size", size, size, value);
     REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[2] of kernel 'fill': expected i32, received buffer", buffer, size, buffer);

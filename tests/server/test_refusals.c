@@ -143,7 +143,8 @@ static void operations_that_are_refused_touch_nothing(void **state) {
                    "muster_client_receive: tensor: expected f32 as in value 0, received f64");
     assert_refused(muster_client_receive(t.client, 0, muster_tensor_transpose(muster_f32(t.x, 5, 2)), NULL), MUSTER_UNSUPPORTED,
                    "muster_client_receive: tensor: expected contiguous");
-    assert_refused(muster_requests_wait_all(NULL, -1), MUSTER_INVALID_ARGUMENT, "muster_requests_wait_all: requests: expected 0 or more");
+    assert_refused(muster_requests_wait_all(NULL, -1), MUSTER_INVALID_ARGUMENT,
+                   "muster_requests_wait_all: count: expected 0 or more, received -1");
     assert_refused(create(t.runtime, "s", good, -1, NULL), MUSTER_INVALID_ARGUMENT,
                    "muster_server_create: count: expected 1 or more, received -1");
     assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, away, 0, NULL), MUSTER_INVALID_ARGUMENT,

@@ -252,7 +252,7 @@ static void test_refused_arguments(void **state) {
     assert_refused(muster_variable_get(NULL, 0, small), MUSTER_INVALID_ARGUMENT, "received NULL");
     assert_refused(muster_variable_shape(w, -1, 2, sizes), MUSTER_OUT_OF_RANGE, "received -1");
     assert_refused(muster_variable_shape(w, 0, 1, sizes), MUSTER_INVALID_ARGUMENT, "ndim: variable 'w': expected 2, received 1");
-    assert_refused(muster_variable_lengths(w, 1, sizes), MUSTER_INVALID_ARGUMENT, "expected room for 2 lengths, received 1");
+    assert_refused(muster_variable_lengths(w, 1, sizes), MUSTER_INVALID_ARGUMENT, "count: variable 'w': expected 2, received 1");
     assert_refused(muster_variables_all_reduce(twice, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "received 'w' again");
     assert_refused(muster_variables_all_reduce(both, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, "of another");
     assert_refused(muster_variables_all_reduce(hole, 2, MUSTER_SUM), MUSTER_INVALID_ARGUMENT,

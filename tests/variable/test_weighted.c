@@ -180,8 +180,8 @@ static void refused_weights(void **state) {
         {{(double)NAN, 1}, 2, "weights[0]: expected a finite number that is not negative, received"},
         {{(double)INFINITY, 1}, 2, "weights[0]: expected a finite number that is not negative, received inf"},
         {{1e308, 1e308}, 2, "the sum of the weights overflows"},
-        {{1, 1}, 1, "weights: expected one for each of 2 devices, received 1"},
-        {{1, 1}, 3, "weights: expected one for each of 2 devices, received 3"},
+        {{1, 1}, 1, "weight_count: expected one for each of 2 devices, received 1"},
+        {{1, 1}, 3, "weight_count: expected one for each of 2 devices, received 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_refused(muster_variables_all_reduce_weighted(&v, 1, cases[i].weights, cases[i].count), MUSTER_INVALID_ARGUMENT,
