@@ -11,9 +11,11 @@ muster_status muster_function_buffers(muster_function *function, double oversize
     static const char where[] = "muster_function_buffers";
     if (!function) return mst_error_null(where, "function", "a function");
     MUSTER_TRY(mst_runtime_check_open(function->object.runtime, where));
-    if (count != function->input_count || (count && !buffers))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffers: expected room for the %lld inputs of function '%s', received %d%s", where,
-                         (long long)function->input_count, mst_function_name(function), (int)count, buffers ? "" : " at NULL");
+    if (count != function->input_count)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected the %lld inputs of function '%s', received %d", where,
+                         (long long)function->input_count, mst_function_name(function), (int)count);
+    if (count && !buffers)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffers: expected room for %d, received NULL", where, (int)count);
     if (!(oversize >= 1 && oversize <= 2))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: oversize: expected a factor in [1, 2], received %g", where, oversize);
     muster_status status = MUSTER_OK;

@@ -147,8 +147,8 @@ static void refused_arguments(void **unused) {
     muster_function *f = make(runtime);
     muster_buffer *buffers[2] = {NULL, NULL};
     assert_refused(muster_function_buffers(f, 1, buffers, 1), MUSTER_INVALID_ARGUMENT,
-                   "muster_function_buffers: buffers: expected room for the 2 inputs of function 'sum', received 1");
-    assert_refused(muster_function_buffers(f, 1, NULL, 2), MUSTER_INVALID_ARGUMENT, "received 2 at NULL");
+                   "muster_function_buffers: count: expected the 2 inputs of function 'sum', received 1");
+    assert_refused(muster_function_buffers(f, 1, NULL, 2), MUSTER_INVALID_ARGUMENT, "buffers: expected room for 2, received NULL");
     assert_refused(muster_function_buffers(f, 0.9, buffers, 2), MUSTER_INVALID_ARGUMENT, "oversize: expected a factor in [1, 2]");
     assert_refused(muster_function_buffers(f, 2.1, buffers, 2), MUSTER_INVALID_ARGUMENT, "oversize: expected a factor in [1, 2]");
     assert_refused(muster_function_buffers(NULL, 1, buffers, 2), MUSTER_INVALID_ARGUMENT, "function");
