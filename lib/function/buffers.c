@@ -14,8 +14,7 @@ muster_status muster_function_buffers(muster_function *function, double oversize
     if (count != function->input_count)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected the %lld inputs of function '%s', received %d", where,
                          (long long)function->input_count, mst_function_name(function), (int)count);
-    if (count && !buffers)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffers: expected room for %d, received NULL", where, (int)count);
+    if (count && !buffers) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: buffers: expected room for %d, received NULL", where, (int)count);
     if (!(oversize >= 1 && oversize <= 2))
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: oversize: expected a factor in [1, 2], received %g", where, oversize);
     muster_status status = MUSTER_OK;

@@ -142,7 +142,7 @@ static void names_are_checked(void **unused) {
     assert_refused(muster_function_call_named(t.f, (const char *[]){"x"}, t.in, 1, out_name, t.out, 1, NULL), MUSTER_INVALID_ARGUMENT,
                    "input_names: expected input 'b' of function 'f' too, received none");
     expect_refusal(&t, muster_function_call_named(t.f, (const char *[]){"x", NULL}, t.in, 2, out_name, t.out, 1, NULL),
-                   MUSTER_INVALID_ARGUMENT, "input name 1: expected a string, received NULL");
+                   MUSTER_INVALID_ARGUMENT, "input_names[1]: expected a string, received NULL");
 }
 
 static void descriptions_are_checked(void **unused) {

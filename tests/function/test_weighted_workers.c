@@ -129,7 +129,7 @@ static void refused_arguments_of_a_worker(void **unused) {
     const struct {
         muster_status code;
         const char *text;
-    } cases[] = {{MUSTER_UNSUPPORTED, "muster_worker_all_reduce_weighted: avg of i32 is refused"},
+    } cases[] = {{MUSTER_UNSUPPORTED, "muster_worker_all_reduce_weighted: op: avg of i32 is refused"},
                  {MUSTER_DTYPE_MISMATCH, "muster_worker_all_reduce_weighted: output: expected dtype f32 as the input, received f64"},
                  {MUSTER_SHAPE_MISMATCH, "muster_worker_all_reduce_weighted: output: expected 2 elements as the input, received 1"},
                  {MUSTER_BAD_STATE, "muster_worker_all_reduce_weighted: communicator: expected no open group"},

@@ -194,7 +194,8 @@ static void refused_weights(void **state) {
         assert_memory_equal(got, value, sizeof value);
     }
     const double good[] = {1, 1};
-    assert_refused(muster_variables_all_reduce_weighted(&v, 1, NULL, 2), MUSTER_INVALID_ARGUMENT, "weights: expected a weight for each device, received NULL");
+    assert_refused(muster_variables_all_reduce_weighted(&v, 1, NULL, 2), MUSTER_INVALID_ARGUMENT,
+                   "weights: expected a weight for each device, received NULL");
     assert_refused(muster_variables_all_reduce_weighted(&integers, 1, good, 2), MUSTER_UNSUPPORTED, "avg of i32 is refused");
     assert_refused(muster_variables_reduce_weighted_at(&v, 1, good, 2, 2), MUSTER_OUT_OF_RANGE, "rank: expected 0 to 1, received 2");
     assert_refused(muster_variables_reduce_weighted_to(&v, NULL, 1, good, 2), MUSTER_INVALID_ARGUMENT, "results: expected 1 tensors");
