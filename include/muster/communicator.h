@@ -39,10 +39,10 @@
  * memory of another device; an overlap that is not allowed; an unknown op; a negative count or
  * tag), SHAPE_MISMATCH (element counts that do not match each other), DTYPE_MISMATCH (input and
  * output), OUT_OF_RANGE (root, to, from), OVERFLOW (a size that does not fit 64 bits), UNSUPPORTED
- * (a strided tensor; an op that the dtype does not have), BAD_STATE (outside the worker's body; a body
- * that runs once per logical shard; a communicator that this rank has released; one of several
- * ranks in a single call). The memory is then untouched, and the other members get ABORTED once the
- * body has returned this error.
+ * (a strided tensor; an op that the dtype does not have), BAD_STATE (outside the worker's body; a
+ * body that runs once per logical shard; a communicator that this rank has released; one of
+ * several ranks in a single call). The memory is then untouched, and the other members get ABORTED
+ * once the body has returned this error.
  * On all ranks, once all have entered: INVALID_ARGUMENT (they entered different collectives; an
  * in-place part that is not the rank's own) and SHAPE_MISMATCH (the counts of different ranks do
  * not match).

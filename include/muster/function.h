@@ -322,15 +322,15 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_pending_notify_fd(muster_pendin
 /* Inside a body: says that this worker (in this slice) has `rows` rows of gathered output `index`.
  * *output becomes a view of that many rows to write, which is valid until the body returns, or "no
  * tensor" if the call does not want the output. Errors: BAD_STATE (not the worker of a running
- * body), INVALID_ARGUMENT (NULL, negative rows), OUT_OF_RANGE (no such output), UNSUPPORTED (the output is not
- * gathered), OVERFLOW, OUT_OF_MEMORY, and errors of the device. Threads: worker. */
+ * body), INVALID_ARGUMENT (NULL, negative rows), OUT_OF_RANGE (no such output), UNSUPPORTED (the
+ * output is not gathered), OVERFLOW, OUT_OF_MEMORY, and errors of the device. Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_output_rows(muster_worker *worker, int32_t index, int64_t rows,
                                                                     muster_tensor *output);
 /* Inside a body: the memory for the new value of the variable, in the shape of the replica, valid
  * until the body returns. A failure sets the last error and gives "no tensor"; every worker
  * operation on that tensor returns the same failure. Errors: BAD_STATE (not the worker of a running
- * body), INVALID_ARGUMENT (NULL, a variable of which the function declared no update), OUT_OF_MEMORY, and errors of
- * the device. Threads: worker. */
+ * body), INVALID_ARGUMENT (NULL, a variable of which the function declared no update),
+ * OUT_OF_MEMORY, and errors of the device. Threads: worker. */
 MUSTER_API muster_tensor muster_worker_update(muster_worker *worker, muster_variable *variable);
 
 #ifdef __cplusplus

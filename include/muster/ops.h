@@ -10,11 +10,12 @@
  * that an output may be an input itself, it may have the same elements in the same layout. Views
  * that interleave, such as the even and the odd columns of a matrix, do not overlap. n = 0 is
  * legal: nothing is written, except that a sum over nothing is 0 and a product over nothing is 1.
- * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, misaligned data, an output that repeats
- * elements or overlaps another operand, an unknown op; max, min or avg over nothing),
- * SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64 bits), UNSUPPORTED (a
- * dtype that the operation does not support), OUT_OF_RANGE (the axis of muster_reduce; a label),
- * UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation), and errors of the device.
+ * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, misaligned data, an
+ * output that repeats elements or overlaps another operand, an unknown op; max, min or avg over
+ * nothing), SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64 bits),
+ * UNSUPPORTED (a dtype that the operation does not support), OUT_OF_RANGE (the axis of
+ * muster_reduce; a label), UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation),
+ * and errors of the device.
  * An operation on "no tensor" from a failed muster_worker_scratch, muster_worker_variable or
  * muster_worker_update returns that failure. */
 #ifndef MUSTER_OPS_H

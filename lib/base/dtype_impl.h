@@ -13,7 +13,8 @@ enum { MST_DTYPE_COUNT = MUSTER_BOOL + 1 };
 bool mst_dtype_is_float(muster_dtype dtype);
 /* The dtype in which values are accumulated: f32 for f16 and bf16, else the same. */
 muster_dtype mst_dtype_compute(muster_dtype dtype);
-/* The bits of an address that are 0 where elements of this known dtype are aligned: its size - 1. */
+/* The bits of an address that are 0 where elements of this dtype are aligned: its size - 1. The
+ * dtype is known. */
 static inline uintptr_t mst_dtype_misaligned(muster_dtype dtype) {
 #define MST_FOUR_BITS(dtype, size) ((uint64_t)((size)-1) << 4 * (dtype))
     const uint64_t sizes = MST_FOUR_BITS(MUSTER_F16, 2) | MST_FOUR_BITS(MUSTER_BF16, 2) | MST_FOUR_BITS(MUSTER_F32, 4) |

@@ -1,4 +1,4 @@
-/* Rows of ops.h, worker.h, communicator.h, cuda.h and driver.h, inside a body on one host device. */
+/* Rows of ops.h, worker.h, communicator.h, cuda.h and driver.h, inside a body on a host device. */
 #include "messages.h"
 
 #include <math.h>
