@@ -79,6 +79,8 @@ static void describing(void) {
     REFUSE(INVALID_ARGUMENT, "weights", muster_function_weights, f, 1, NULL);
     REFUSE(INVALID_ARGUMENT, "function", muster_function_set_runs_without_rows, NULL, 1);
     REFUSE(INVALID_ARGUMENT, "function", muster_function_set_shards_together, NULL, 1);
+    REFUSE(INVALID_ARGUMENT, "function", muster_function_set_default_stream, NULL, 0);
+    REFUSE(INVALID_ARGUMENT, "mode", muster_function_set_default_stream, f, 99);
 }
 
 /* What every way of a call with inputs and outputs in order refuses. */
