@@ -106,9 +106,9 @@ struct muster_communicator {
     char *reasons[MST_TRANSPORT_COUNT]; /* why a transport is not open; NULL: none given */
 };
 
-/* worker_average.c, for averages with weights. to[i] = scale * from[i], where `from` has `dtype` and
- * `to` its compute dtype; scale is finite and not negative. With scale 0 all are 0, whatever `from`
- * holds. Both are device addresses; `to` may be `from`. */
+/* worker_average.c, for averages with weights. to[i] = scale * from[i], where `from` has `dtype`
+ * and `to` its compute dtype; scale is finite and not negative. With scale 0 all are 0, whatever
+ * `from` holds. Both are device addresses; `to` may be `from`. */
 muster_status mst_worker_weigh(muster_worker *worker, muster_dtype dtype, void *to, const void *from, int64_t count, double scale);
 /* Refuses a sum of weights that is 0 or infinite. */
 muster_status mst_weights_check(const char *where, double total);

@@ -2,7 +2,8 @@
  * Threads: owner.
  * Errors of the functions that set something: INVALID_ARGUMENT (NULL, a negative size, a tensor
  * that is not in host memory, an unknown cast), SHAPE_MISMATCH (another ndim), OVERFLOW (the size
- * does not fit 64 bits), OUT_OF_MEMORY, BAD_STATE (destroyed). After an error the buffer is unchanged. */
+ * does not fit 64 bits), OUT_OF_MEMORY, BAD_STATE (destroyed). After an error the buffer is
+ * unchanged. */
 #ifndef MUSTER_BUFFER_H
 #define MUSTER_BUFFER_H
 

@@ -90,14 +90,14 @@ MUSTER_API muster_status muster_worker_release(muster_worker *worker, muster_com
 /* output = op over the ranks of input. In place: the same memory. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce(muster_worker *worker, muster_communicator *communicator,
                                                                    muster_reduction op, muster_tensor input, muster_tensor output);
-/* output = sum over the ranks of (weight / W) * input, where W is the sum of all ranks' weights: the
- * average in which each rank counts by its weight, such as its rows (muster_worker_rows). Weights
- * are finite and not negative, and each rank passes its own. A rank of weight 0 brings nothing,
- * even where its input is NaN or infinite (NumPy's average would give NaN). It is computed in f32,
- * for f64 in f64, as the averaged outputs of a call are. Float dtypes. In place: the same memory.
- * It consists of two all_reduces, whose name messages about the other ranks have; on a GPU it waits
- * for the device in between. Not in a group. Errors: also INVALID_ARGUMENT (a weight; W is 0 or
- * overflows: on all ranks, and the output is untouched). */
+/* output = sum over the ranks of (weight / W) * input, where W is the sum of all ranks' weights:
+ * the average in which each rank counts by its weight, such as its rows (muster_worker_rows).
+ * Weights are finite and not negative, and each rank passes its own. A rank of weight 0 brings
+ * nothing, even where its input is NaN or infinite (NumPy's average would give NaN). It is computed
+ * in f32, for f64 in f64, as the averaged outputs of a call are. Float dtypes. In place: the same
+ * memory. It consists of two all_reduces, whose name messages about the other ranks have; on a GPU
+ * it waits for the device in between. Not in a group. Errors: also INVALID_ARGUMENT (a weight; W is
+ * 0 or overflows: on all ranks, and the output is untouched). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_all_reduce_weighted(muster_worker *worker, muster_communicator *communicator,
                                                                             double weight, muster_tensor input, muster_tensor output);
 /* input (shards, ...) holds this rank's logical shards; ranks may have different numbers of them.

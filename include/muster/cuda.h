@@ -23,17 +23,18 @@
 extern "C" {
 #endif
 
-/* CUDA's default stream (stream 0, the "legacy" or NULL stream: where a launch without a stream goes,
- * and much code that was written for one GPU) is NOT ordered with the worker's stream. A body that
- * puts work there, and neither waits for it by muster_worker_cuda_after(worker, NULL) nor belongs to
- * a function with MUSTER_DEFAULT_STREAM_ORDERED, reads and writes its tensors at the wrong time. By
- * default nothing looks for that. muster_function_set_default_stream (muster/function.h) takes:
+/* CUDA's default stream (stream 0, the "legacy" or NULL stream: where a launch without a stream
+ * goes, and much code that was written for one GPU) is NOT ordered with the worker's stream. A body
+ * that puts work there, and neither waits for it by muster_worker_cuda_after(worker, NULL) nor
+ * belongs to a function with MUSTER_DEFAULT_STREAM_ORDERED, reads and writes its tensors at the
+ * wrong time. By default nothing looks for that. muster_function_set_default_stream
+ * (muster/function.h) takes:
  * - IGNORED, the default.
  * - ORDERED: work that a body puts into the default stream runs after all that the worker has done
  *   before the body, and the worker goes on after it. Within the body the two are not ordered.
  * - REFUSED: a body that returns while its GPU's default stream has unfinished work fails the call
- *   (BAD_STATE), unless it has called muster_worker_cuda_after(worker, NULL). For finding such work:
- *   what has ended by then is not seen, and the work may be another thread's.
+ *   (BAD_STATE), unless it has called muster_worker_cuda_after(worker, NULL). For finding
+ *   such work: what has ended by then is not seen, and the work may be another thread's.
  * Virtual devices of one GPU share its default stream. */
 typedef int32_t muster_default_stream;
 enum muster_default_stream_value {

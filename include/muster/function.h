@@ -149,9 +149,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_port(const muster_func
 /* Creates one buffer (muster/buffer.h) for each input: empty, with the input's dtype and ndim. They
  * are registered (muster_runtime_register_buffer), so that GPUs copy from them directly, also after
  * they have grown. buffers[count] are in the order of the description, and count is the number of
- * inputs. muster_buffer_tensor gives the tensor for a call. They belong to the caller. After an error
- * there are none, and the entries are NULL or unchanged. Errors: INVALID_ARGUMENT (another count, an
- * oversize outside [1, 2]), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork). Threads: owner. */
+ * inputs. muster_buffer_tensor gives the tensor for a call. They belong to the caller. After an
+ * error there are none, and the entries are NULL or unchanged. Errors: INVALID_ARGUMENT (another
+ * count, an oversize outside [1, 2]), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork).
+ * Threads: owner. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_buffers(muster_function *function, double oversize, muster_buffer **buffers,
                                                                   int32_t count);
 
@@ -232,13 +233,14 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * take tens of thousands of steps are refused too. Inputs may share memory.
  * A call that is refused has touched nothing. A call that fails later leaves the outputs undefined
  * and applies no update; the runtime stays usable.
- * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, a tensor that was destroyed or lies on a
- * device that the runtime does not have, an output that shares memory, an empty batch; the weights of an average are all 0), SHAPE_MISMATCH (dimensions,
- * or numbers of rows), DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the
- * size of a tensor), UNSUPPORTED (a result over no rows that has no value; what the reproducible
- * mode refuses; options of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork),
- * TIMEOUT (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a
- * body returned, with its rank. Threads: any. */
+ * Errors: INVALID_ARGUMENT (NULL, wrong numbers of tensors, a tensor that was destroyed or lies on
+ * a device that the runtime does not have, an output that shares memory, an empty batch; the
+ * weights of an average are all 0), SHAPE_MISMATCH (dimensions, or numbers of rows),
+ * DTYPE_MISMATCH, OUT_OF_RANGE (a selection beyond the rows), OVERFLOW (the size of a tensor),
+ * UNSUPPORTED (a result over no rows that has no value; what the reproducible mode refuses; options
+ * of a newer header), OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), TIMEOUT
+ * (queue_timeout_ns, or a deadline of a wait), errors of a device, and any error that a body
+ * returned, with its rank. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_function_call(muster_function *function, const muster_tensor *inputs, int32_t input_count,
                                                                const muster_tensor *outputs, int32_t output_count,
                                                                const muster_call_options *options);
@@ -276,10 +278,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_function_weights(muster_functio
  * its place in the order of calls now. When its turn comes, a thread of the runtime makes it, and
  * serves rank 0 where the caller's thread would.
  * Arguments that muster_function_call refuses are refused here, at once. Checks that depend on
- * variables or on the memory of devices (which calls before this one may change), or on how the rows
- * are distributed over the devices, are made later; wait returns their errors and any other later
- * failure. muster_runtime_tensor_destroy waits for the calls before it, so that a tensor of a device
- * may be destroyed as soon as the call has its place in the order.
+ * variables or on the memory of devices (which calls before this one may change), or on how the
+ * rows are distributed over the devices, are made later; wait returns their errors and any other
+ * later failure. muster_runtime_tensor_destroy waits for the calls before it, so that a tensor of a
+ * device may be destroyed as soon as the call has its place in the order.
  * The tensor descriptors, options and selections are copied. The memory of tensors and of index
  * lists is used until wait has returned or test has reported the end: until then it must stay valid
  * and must not be written, and outputs must not be read.

@@ -54,10 +54,11 @@ typedef struct muster_kernel_options {
     int32_t reserved;
     /* Macros in front of the source, so that one source serves several types and sizes: 2 *
      * define_count strings, a name and its value in turns, such as "T", "ga_double". A value may be
-     * ""; it has one line and no comment. They are part of what the cache knows the kernel by. Lines
-     * in the compiler's messages stay those of `source`. A type of the dialect in a value counts as
-     * its flag does. Refused are names that are given twice, or that the compilers (__...), the
-     * dialect or the kernel itself has, and more than MUSTER_KERNEL_DEFINES_MAX. Copied. */
+     * ""; it has one line and no comment. They are part of what the cache knows the kernel by.
+     * Lines in the compiler's messages stay those of `source`. A type of the dialect in a value
+     * counts as its flag does. Refused are names that are given twice, or that the compilers
+     * (__...), the dialect or the kernel itself has, and more than MUSTER_KERNEL_DEFINES_MAX.
+     * Copied. */
     const char *const *defines;
     int32_t define_count;
     int32_t reserved1;
@@ -115,8 +116,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_kernels_parse(muster_runtime *r
  * becomes NULL where there is none (INVALID_ARGUMENT). Waits in the queue of the runtime's calls.
  * Errors: also BAD_STATE (inside a body, after fork). Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_kernel_find(muster_runtime *runtime, const char *name, muster_kernel **kernel);
-/* The dialect's name of a dtype, for building source: "ga_float" for MUSTER_F32; NULL for an unknown
- * dtype. A literal. Threads: any. */
+/* The dialect's name of a dtype, for building source: "ga_float" for MUSTER_F32; NULL for an
+ * unknown dtype. A literal. Threads: any. */
 MUSTER_API const char *muster_dtype_kernel_name(muster_dtype dtype);
 /* The kernel's name; NULL for NULL. Owned by the kernel. Threads: any. */
 MUSTER_API const char *muster_kernel_name(const muster_kernel *kernel);

@@ -136,14 +136,14 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_variables_stack(muster_variable
 MUSTER_API MUSTER_NODISCARD muster_status muster_variables_concatenate(muster_variable *const *variables, const muster_tensor *results,
                                                                        int32_t count);
 
-/* Averages with a weight for each device: sum over the devices of (weights[r] / W) * replica r, where
- * W is the sum of the weights. weights[weight_count] is in the order of the ranks, and weight_count
- * is the number of devices; weights are finite and not negative. With the numbers of rows as
- * weights, means over the rows of each device become the mean over all rows, also where the shares
- * are uneven; muster_function_weights has those of a call, and muster_variable_lengths the rows of a
- * scattered variable. A device of weight 0 brings nothing, even where its replica holds NaN, as in
- * the averaged outputs of a call (NumPy's average would give NaN); its replica has the shape of the
- * others all the same. Computed in f32, for f64 in f64. Float dtypes.
+/* Averages with a weight for each device: sum over the devices of (weights[r] / W) * replica r,
+ * where W is the sum of the weights. weights[weight_count] is in the order of the ranks, and
+ * weight_count is the number of devices; weights are finite and not negative. With the numbers of
+ * rows as weights, means over the rows of each device become the mean over all rows, also where the
+ * shares are uneven; muster_function_weights has those of a call, and muster_variable_lengths the
+ * rows of a scattered variable. A device of weight 0 brings nothing, even where its replica holds
+ * NaN, as in the averaged outputs of a call (NumPy's average would give NaN); its replica has the
+ * shape of the others all the same. Computed in f32, for f64 in f64. Float dtypes.
  * - all_reduce_weighted: every replica becomes the average.
  * - reduce_weighted_at: the replica of `rank` becomes the average; the others keep their values.
  * - reduce_weighted_to: the average goes to host tensors; results[i] belongs to variables[i].

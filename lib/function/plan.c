@@ -265,8 +265,8 @@ static muster_status plan_fill(muster_function *function, const mst_arguments *a
     plan->parallel &= call->size > 1 && plan->contributors > 1;
     plan->repeatable = plan_is_repeatable(call, options);
     plan->number++;
-    /* An index list may change behind the same pointer, and variables change between calls. A tensor
-     * of a device may be destroyed, and another one get its memory. */
+    /* An index list may change behind the same pointer, and variables change between calls. A
+     * tensor of a device may be destroyed, and another one get its memory. */
     plan->valid = !function->slices_variables && options->batch.kind != MUSTER_SELECT_LIST && !plan->on_device;
     plan->warn_after_ns = options->warn_after_ns;
     plan->fail_after_ns = options->fail_after_ns;

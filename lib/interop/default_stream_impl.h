@@ -6,8 +6,8 @@
 #include "worker_impl.h"
 
 /* Before and after a body on this worker, with a mode other than MUSTER_DEFAULT_STREAM_IGNORED. No
- * effect on devices that are no GPUs. With MUSTER_DEFAULT_STREAM_ORDERED the end must follow in every
- * outcome of the body. */
+ * effect on devices that are no GPUs. With MUSTER_DEFAULT_STREAM_ORDERED the end must follow in
+ * every outcome of the body. */
 muster_status mst_default_stream_begin(muster_worker *worker, muster_default_stream mode);
 muster_status mst_default_stream_end(muster_worker *worker, muster_default_stream mode);
 

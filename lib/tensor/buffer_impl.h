@@ -9,7 +9,8 @@
 /* The keeper of a buffer is told of every change of its storage. The keeper outlives its place in
  * the buffer: it removes itself, or learns of the buffer's end. */
 typedef struct mst_buffer_keeper {
-    /* New storage, before it is used; where: the public function. An error leaves the buffer as it was. */
+    /* New storage, before it is used; where: the public function. An error leaves the buffer as it
+     * was. */
     muster_status (*take)(struct mst_buffer_keeper *keeper, const char *where, void *storage, int64_t bytes);
     /* Storage that the buffer no longer uses. true: the buffer frees it; false: the keeper does. */
     bool (*give)(struct mst_buffer_keeper *keeper, void *storage);

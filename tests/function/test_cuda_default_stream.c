@@ -69,7 +69,8 @@ static muster_status call_single(muster_function *f, int value) {
     return muster_function_call_single(f, (muster_tensor[]){muster_u8(x, BYTES)}, 1, (muster_tensor[]){muster_u8(y, BYTES)}, 1, NULL);
 }
 
-/* The order goes both ways: the copy reads the rows of this call, and the output is read after it. */
+/* The order goes both ways: the copy reads the rows of this call, and the output is read after
+ * it. */
 static void ordered_work_sees_its_rows_and_is_collected(void **state) {
     (void)state;
     static const char *const devices[] = {"cuda@0", "cuda@0+1"}; /* virtual devices would share one default stream */

@@ -1,5 +1,5 @@
-/* MUSTER_INPUT_HOST: bodies on every kind of device read these inputs by their addresses. Every mode,
- * every kind of selection, with and without slices and strides. */
+/* MUSTER_INPUT_HOST: bodies on every kind of device read these inputs by their addresses. Every
+ * mode, every kind of selection, with and without slices and strides. */
 #include "function_fixture.h"
 
 #include <stdbool.h>

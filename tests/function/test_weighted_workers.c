@@ -1,5 +1,5 @@
-/* Averages over the workers inside a body, each worker with its own weight, and the weights of a call
- * that the program can ask for. */
+/* Averages over the workers inside a body, each worker with its own weight, and the weights of a
+ * call that the program can ask for. */
 #include "function_fixture.h"
 
 #include <math.h>
@@ -17,7 +17,8 @@ typedef struct setting {
     muster_variable *v;      /* (WIDTH): the average, on every device */
 } setting;
 
-/* Row i has the value i in all columns. A worker averages its rows; one without weight brings NaN. */
+/* Row i has the value i in all columns. A worker averages its rows; one without weight brings
+ * NaN. */
 static muster_status average(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)out;
     const setting *s = user;

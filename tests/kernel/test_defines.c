@@ -1,4 +1,5 @@
-/* Macros in front of a source, the names of types in the dialect, and kernels found by their names. */
+/* Macros in front of a source, the names of types in the dialect, and kernels found by their
+ * names. */
 #include "kernel_fixture.h"
 
 #include "kernel_private.h"

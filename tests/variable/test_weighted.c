@@ -1,5 +1,5 @@
-/* Averages of replicas with weights, against the formula in f64: every float dtype, on every kind and
- * number of devices, with uneven weights, weights of 0 and extreme ones. */
+/* Averages of replicas with weights, against the formula in f64: every float dtype, on every kind
+ * and number of devices, with uneven weights, weights of 0 and extreme ones. */
 #include "base_check.h"
 #include "device_discrete.h"
 #include "muster/variable.h"
