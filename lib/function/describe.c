@@ -84,7 +84,7 @@ muster_status mst_describe_output(muster_function *function, const char *name, m
     if (mode == MUSTER_GATHER && ndim == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: ndim of '%s': a gathered output has rows: expected at least 1, received 0", where,
                          name);
-    mst_port port = {(char *)name, dtype, ndim, mode};
+    mst_port port = {(char *)name, dtype, ndim, mode, false};
     return add_port(&function->outputs, &function->output_count, &function->output_capacity, port, where);
 }
 

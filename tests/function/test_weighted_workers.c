@@ -1,6 +1,7 @@
 /* Averages over the workers inside a body, each worker with its own weight, and the weights of a
  * call that the program can ask for. */
 #include "function_fixture.h"
+#include "muster/communicator.h"
 
 #include <math.h>
 #include <stdbool.h>
