@@ -14,6 +14,8 @@ import threading
 
 import numpy
 
+from muster_functions import FUNCTIONS
+
 MAX_DIMS = 8
 OK, BAD_STATE, USER = 0, 9, 12
 SCATTER, BROADCAST, MINIBATCH = 17, 18, 19
@@ -22,6 +24,7 @@ READ, READ_WRITE, READ_SLICEABLE = 1, 2, 3
 DTYPES = {"float16": 1, "bfloat16": 2, "float32": 3, "float64": 4, "int8": 5, "uint8": 6, "int16": 7, "int32": 8, "int64": 9, "uint32": 10,
           "uint64": 11, "bool": 12}
 ALL, COUNT, RANGE, LIST = 0, 1, 2, 3
+UNKNOWN = -2**63  # what muster_constant says of a name that it does not know
 
 
 class MusterError(Exception):
@@ -37,6 +40,15 @@ class Tensor(ctypes.Structure):
     _fields_ = [("dtype", ctypes.c_int32), ("ndim", ctypes.c_int32), ("shape", ctypes.c_int64 * MAX_DIMS),
                 ("strides", ctypes.c_int64 * MAX_DIMS), ("data", ctypes.c_void_p), ("byte_offset", ctypes.c_int64),
                 ("device", ctypes.c_int32), ("reserved0", ctypes.c_int32), ("reserved", ctypes.c_int64 * 2)]
+
+    @classmethod
+    def from_param(cls, value):
+        """ctypes asks it for what an argument becomes."""
+        if isinstance(value, numpy.ndarray):
+            raise TypeError(f"expected a Tensor, received a NumPy {describe(value)}; Tensor.of(array) makes one of the array's memory")
+        if not isinstance(value, cls):
+            raise TypeError(f"expected a Tensor, received {describe(value)}")
+        return value
 
     @classmethod
     def of(cls, array, name="array", written=False):
@@ -149,55 +161,100 @@ class CallOptions(ctypes.Structure):
 
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.POINTER(Tensor), ctypes.c_void_p)
-P, I, D, S, T = ctypes.c_void_p, ctypes.c_int32, ctypes.c_double, ctypes.c_char_p, Tensor
-PP, TP = ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(Tensor)
-STATUS_FUNCTIONS = {
-    "runtime_open": [P, PP], "runtime_close": [P], "function_create": [P, S, BODY, P, PP], "function_input": [P, S, I, I, I],
-    "function_output": [P, S, I, I, I], "function_variable": [P, P, I], "function_destroy": [P], "function_call": [P, TP, I, TP, I, P],
-    "function_call_async": [P, TP, I, TP, I, P, PP], "pending_notify_fd": [P, I], "pending_wait": [PP],
-    "variable_create": [P, S, T, PP], "variable_get": [P, I, T], "variable_set": [P, I, T], "variable_destroy": [P],
-    "gemm": [P, D, T, T, D, T], "gemv": [P, D, T, T, D, T], "axpy": [P, D, T, T], "mean": [P, T, T], "sum": [P, T, T],
-    "reduce": [P, I, T, I, T], "unary_op": [P, I, T, T], "binary_op": [P, I, T, T, T], "scale_add": [P, D, T, D, T], "copy": [P, T, T],
-    "worker_all_reduce": [P, P, I, T, T]}
-OTHER_FUNCTIONS = {
-    "last_error": (S, []), "constant": (ctypes.c_int64, [S]), "fail": (I, [I, S]), "runtime_size": (I, [P]),
-    "worker_scratch": (T, [P, I, I, ctypes.POINTER(ctypes.c_int64)]),
-    "worker_variable": (T, [P, P]), "worker_rank": (I, [P])}
+
+
+class Argument(ctypes.Structure):
+    """muster_argument: what library.argument_float(type, value) and its relatives give"""
+    _fields_ = [("type", ctypes.c_int32), ("form", ctypes.c_int32), ("tensor", Tensor), ("bits", ctypes.c_uint64)]
+
+
+class Several:
+    """The type of an argument that points to several values: a list of them, or what ctypes takes for a pointer."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def from_param(self, value):
+        if isinstance(value, (list, tuple)):
+            return (self.kind * max(len(value), 1))(*value)
+        return ctypes.c_void_p.from_param(value)
+
+
+TYPES = {"P": ctypes.c_void_p, "T": Tensor, "A": Argument, "S": ctypes.c_char_p, "I": ctypes.c_int32, "L": ctypes.c_int64, "U": ctypes.c_uint64,
+         "Z": ctypes.c_size_t, "D": ctypes.c_double, "F": ctypes.c_float, "H": ctypes.c_uint16, "i": Several(ctypes.c_int32),
+         "j": Several(ctypes.c_uint32), "l": Several(ctypes.c_int64), "d": Several(ctypes.c_double), "t": Several(Tensor),
+         "a": Several(Argument), "s": Several(ctypes.c_char_p), "p": Several(ctypes.c_void_p)}
 
 
 class Library:
-    """The shared library: library.mean(worker, x, y) is muster_mean, raising MusterError where it fails."""
+    """The shared library: library.mean(worker, x, y) is muster_mean, raising MusterError where it fails, and library.EXP is MUSTER_EXP. All
+    public functions and constants are here; muster_functions.py has their types."""
 
     def __init__(self, path=None):
         self._c = ctypes.CDLL(path or os.environ.get("MUSTER_LIBRARY", "libmuster.so.0.1"))
-        for name, arguments in STATUS_FUNCTIONS.items():
-            function = getattr(self._c, "muster_" + name)
-            function.argtypes, function.restype = arguments, ctypes.c_int32
-            setattr(self, name, self._checked(function))
-        for name, (result, arguments) in OTHER_FUNCTIONS.items():
-            function = getattr(self._c, "muster_" + name)
-            function.argtypes, function.restype = arguments, result
-            setattr(self, name, function)
         self.running = threading.local()  # .function: whose body this thread runs
         # A tensor never changes; options grow at their end, and a library that knows more fields takes the shorter struct.
-        for name, struct in ("tensor", Tensor), ("selection", Selection):
+        for name, struct in ("tensor", Tensor), ("selection", Selection), ("argument", Argument):
             if self.constant(b"sizeof(muster_%s)" % name.encode()) != ctypes.sizeof(struct):
                 raise ImportError(f"the library's muster_{name} is not the one described here")
         for name, struct in ("runtime_options", Options), ("call_options", CallOptions):
             if self.constant(b"sizeof(muster_%s)" % name.encode()) < ctypes.sizeof(struct):
                 raise ImportError(f"the library's muster_{name} is older than the one described here")
 
-    def _checked(self, function):
+    def __getattr__(self, name):
+        """Called once for each name, which is an attribute from then on."""
+        if name.isupper():
+            value = self.constant(f"MUSTER_{name}".encode())
+            if value == UNKNOWN:
+                raise AttributeError(f"MUSTER_{name}: no constant of this library")
+        elif name in FUNCTIONS:
+            value = self._function(name)
+        else:
+            raise AttributeError(f"muster_{name}: no function of muster_functions.py")
+        setattr(self, name, value)
+        return value
+
+    def _function(self, name):
+        result, *arguments = FUNCTIONS[name].split()
+        function = getattr(self._c, "muster_" + name)
+        function.argtypes = [TYPES[letter] for letter in "".join(arguments)]
+        function.restype = {"status": ctypes.c_int32, "void": None}.get(result) or TYPES.get(result)
+
         def call(*arguments):
+            try:
+                return function(*arguments)
+            except ctypes.ArgumentError as error:
+                raise TypeError(f"muster_{name}: {error}") from None
+
+        def checked(*arguments):
             if getattr(self.running, "function", None) and self.running.function.interrupted:
                 raise KeyboardInterrupt("Ctrl-C during the call")
-            status = function(*arguments)
+            status = call(*arguments)
             if status != OK:
                 raise MusterError(status, self.last_error().decode())
-        return call
+
+        return checked if result == "status" else call
 
     def scratch(self, worker, dtype, *shape):
-        return self.worker_scratch(worker, dtype_number(dtype, "scratch: dtype"), len(shape), (ctypes.c_int64 * max(len(shape), 1))(*shape))
+        return self.worker_scratch(worker, dtype_number(dtype, "scratch: dtype"), len(shape), shape)
+
+    def view(self, worker, tensor):
+        """The memory of a tensor as a NumPy array, without a copy: of a body's tensor on a host device, valid while the body runs. worker: may
+        be None for a tensor in host memory. bf16 elements come as their bits (uint16)."""
+        name = next((name for name, number in DTYPES.items() if number == tensor.dtype), None)
+        if name is None:
+            raise TypeError("view: expected a tensor, received no tensor")
+        if tensor.device != self.DEVICE_HOST and (worker is None or self.worker_backend(worker) != b"host"):
+            raise TypeError("view: expected a tensor in host memory, received one in the memory of a GPU; copy it by worker_read")
+        dtype = numpy.dtype("uint16" if name == "bfloat16" else name)
+        shape, strides = tensor.shape[:tensor.ndim], [stride * dtype.itemsize for stride in tensor.strides[:tensor.ndim]]
+        if 0 in shape:
+            return numpy.empty(shape, dtype)
+        reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
+        below = -sum(one for one in reach if one < 0)  # bytes before the first element
+        total = below + sum(one for one in reach if one > 0) + dtype.itemsize
+        memory = (ctypes.c_char * total).from_address(self.tensor_address_of(ctypes.byref(tensor)) - below)
+        return numpy.ndarray(shape, dtype, memory, below, strides)
 
 
 class Runtime:
@@ -243,16 +300,22 @@ class Runtime:
     def __len__(self):
         return self.library.runtime_size(self._open())
 
-    def function(self, name, body, inputs, outputs):
-        """inputs, outputs: (name, dtype, ndim, mode). body(library, worker, inputs, outputs), a Python function."""
+    def function(self, name, body, inputs, outputs, *, runs_without_rows=False):
+        """inputs, outputs: (name, dtype, ndim, mode). body(library, worker, inputs, outputs), a Python function. runs_without_rows: the body
+        also runs on devices that get no rows, as a body with collectives must. A failure leaves no function behind."""
         function = Function(self, body, inputs, outputs)
         for port, dtype, _, _ in [*inputs, *outputs]:
             dtype_number(dtype, f"dtype of '{port}'")
         self.library.function_create(self._open(), name.encode(), function.callback, None, ctypes.byref(function.handle))
         self._kept.append(function)
-        for describe_port, ports in (self.library.function_input, inputs), (self.library.function_output, outputs):
-            for port, dtype, ndim, mode in ports:
-                describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode)
+        try:
+            for describe_port, ports in (self.library.function_input, inputs), (self.library.function_output, outputs):
+                for port, dtype, ndim, mode in ports:
+                    describe_port(function.handle, port.encode(), DTYPES[dtype], ndim, mode)
+            self.library.function_set_runs_without_rows(function.handle, runs_without_rows)
+        except BaseException:
+            function.close()
+            raise
         return function
 
     def variable(self, name, array):
@@ -374,7 +437,7 @@ class Function:
 
     def _wait(self, memory, *arguments):
         """Python serves Ctrl-C in the main thread, between its own instructions only. So this thread waits in Python, and another one, which
-        keeps the memory alive, makes the call. A KeyboardInterrupt in the middle of this function would leave the call running: until the
+        keeps the memory alive, makes the call: that costs two changes of threads. A KeyboardInterrupt in the middle of this function would leave the call running: until the
         call has ended, a handler that raises nothing takes the signal, and then the handler before it is called."""
         handler, forked = signal.getsignal(signal.SIGINT), os.getpid() != self.runtime._process
         if forked or threading.current_thread() is not threading.main_thread() or not callable(handler):
