@@ -199,7 +199,8 @@ MUSTER_API muster_status muster_runtime_unregister_buffer(muster_runtime *runtim
 
 /* Gives a device one more name. Every device is already known by its rank in decimal ("0"), and by
  * its muster_runtime_device description unless another device has the same one (as workers that
- * share a core or a GPU do). A device may have several names; to give one again changes nothing.
+ * share a core or a GPU do). "cuda:1" is the GPU with this ordinal, and "host:1" the second host
+ * device. A device may have several names; to give one again changes nothing.
  * Names live as long as the runtime.
  * Errors: INVALID_ARGUMENT (an empty name, a number, a name of another device), OUT_OF_RANGE (no
  * such rank), OUT_OF_MEMORY, BAD_STATE (after fork). Threads: any, also inside a body. */
@@ -229,8 +230,19 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_infer_device(muster_run
  * calls. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *device, muster_dtype dtype,
                                                                        int32_t ndim, const int64_t *shape, muster_tensor *tensor);
-/* Takes the tensor that create gave, or a view that begins where it does. "No tensor" is
- * ignored. */
+/* Wraps memory of the program, or of another library, that lies on the named device: *tensor, a view
+ * of it as muster_tensor_make gives, becomes a tensor of that device, for calls, copies and bodies.
+ * Nothing is copied. The name is one that muster_runtime_find_device knows, such as "cuda:0" or
+ * "host:1". The device is asked whether the first and the last byte are its memory; host memory
+ * belongs to every host device. The memory still belongs to the program. It must stay valid until
+ * the tensor has been destroyed, which does not free it. Work of other libraries on it must have
+ * ended, or lie in the default stream of the GPU (see muster/dlpack.h).
+ * Errors: INVALID_ARGUMENT (an unknown device, no memory of that device), OUT_OF_MEMORY, BAD_STATE
+ * (inside a body, after fork), and errors of the device. After an error *tensor is as before.
+ * Threads: any. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_on(muster_runtime *runtime, const char *device, muster_tensor *tensor);
+/* Takes the tensor that create gave, or a view that begins where it does; or any view of a tensor
+ * that muster_runtime_tensor_on wrapped. "No tensor" is ignored. */
 MUSTER_API muster_status muster_runtime_tensor_destroy(muster_runtime *runtime, muster_tensor tensor);
 /* Copies between host memory and devices of the runtime, in any direction; complete on return.
  * dtypes and shapes must be equal. Both tensors may be strided views of what create gave; they must

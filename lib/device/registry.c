@@ -57,8 +57,8 @@ typedef struct entry {
 #define COUNT(entries) (sizeof(entries) / sizeof *(entries))
 
 static const entry own_entries[] = {ENTRY(, open), ENTRY(, close), ENTRY(, synchronize), ENTRY(, memory)};
-static const entry memory_entries[] = {ENTRY(_memory, allocate), ENTRY(_memory, release),  ENTRY(_memory, reserve),
-                                       ENTRY(_memory, copy_in),  ENTRY(_memory, copy_out), ENTRY(_memory, copy)};
+static const entry memory_entries[] = {ENTRY(_memory, allocate), ENTRY(_memory, release), ENTRY(_memory, reserve), ENTRY(_memory, copy_in),
+                                       ENTRY(_memory, copy_out), ENTRY(_memory, copy),    ENTRY(_memory, adopt)};
 static const entry queue_entries[] = {ENTRY(_queue, enter),         ENTRY(_queue, leave),        ENTRY(_queue, poll),
                                       ENTRY(_queue, copy_in_async), ENTRY(_queue, event_create), ENTRY(_queue, event_destroy),
                                       ENTRY(_queue, event_record),  ENTRY(_queue, event_wait),   ENTRY(_queue, event_query)};

@@ -2,8 +2,8 @@
 #include "muster/dlpack.h"
 
 #include "cuda/cuda_impl.h"
+#include "foreign_memory_impl.h"
 #include "operation_impl.h"
-#include "runtime_impl.h"
 #include "tensor_impl.h"
 
 #include <string.h>
@@ -127,6 +127,7 @@ muster_status muster_dlpack_export_unversioned(const muster_runtime *runtime, mu
 struct muster_dlpack {
     muster_dlpack_versioned *versioned; /* one of the two is NULL, both after release */
     muster_dlpack_unversioned *unversioned;
+    int64_t number; /* of the memory in the list of foreign memory; 0: host memory */
 };
 
 /* The rank of DLPack's device, or MUSTER_DEVICE_HOST. */
@@ -186,11 +187,19 @@ static muster_status dlpack_begin_import(const void *managed, muster_tensor *ten
     return managed ? MUSTER_OK : mst_error_null(where, "managed", "a struct of DLPack");
 }
 
-static muster_status dlpack_keep(muster_dlpack kept, const char *where, muster_tensor taken, muster_tensor *tensor,
-                                 muster_dlpack **handle) {
+static muster_status dlpack_keep(const muster_runtime *runtime, muster_dlpack kept, const char *where, muster_tensor taken,
+                                 muster_tensor *tensor, muster_dlpack **handle) {
     muster_dlpack *made = mst_alloc(sizeof *made);
     if (!made) return mst_out_of_memory(where, sizeof *made);
     *made = kept;
+    if (taken.device != MUSTER_DEVICE_HOST) {
+        const muster_status status = mst_foreign_add(runtime, true, where, &taken);
+        if (status) {
+            mst_free(made);
+            return status;
+        }
+        made->number = taken.reserved[0];
+    }
     *tensor = taken;
     *handle = made;
     return MUSTER_OK;
@@ -205,7 +214,7 @@ muster_status muster_dlpack_import(const muster_runtime *runtime, muster_dlpack_
         return mst_error(MUSTER_UNSUPPORTED, "%s: managed: version: expected DLPack %d, received %u.%u", where, DLPACK_MAJOR,
                          managed->major, managed->minor);
     MUSTER_TRY(dlpack_take(runtime, &managed->tensor, where, &taken));
-    return dlpack_keep((muster_dlpack){.versioned = managed}, where, taken, tensor, handle);
+    return dlpack_keep(runtime, (muster_dlpack){.versioned = managed}, where, taken, tensor, handle);
 }
 
 muster_status muster_dlpack_import_unversioned(const muster_runtime *runtime, muster_dlpack_unversioned *managed, muster_tensor *tensor,
@@ -214,7 +223,7 @@ muster_status muster_dlpack_import_unversioned(const muster_runtime *runtime, mu
     muster_tensor taken;
     MUSTER_TRY(dlpack_begin_import(managed, tensor, handle, where));
     MUSTER_TRY(dlpack_take(runtime, &managed->tensor, where, &taken));
-    return dlpack_keep((muster_dlpack){.unversioned = managed}, where, taken, tensor, handle);
+    return dlpack_keep(runtime, (muster_dlpack){.unversioned = managed}, where, taken, tensor, handle);
 }
 
 uint64_t muster_dlpack_flags(const muster_dlpack *handle) { return handle && handle->versioned ? handle->versioned->flags : 0; }
@@ -223,6 +232,7 @@ uint64_t muster_dlpack_flags(const muster_dlpack *handle) { return handle && han
 void muster_dlpack_release(muster_dlpack *handle) {
     if (!handle || (!handle->versioned && !handle->unversioned)) return;
     const muster_dlpack kept = *handle;
+    if (kept.number) mst_foreign_remove(kept.number);
     *handle = (muster_dlpack){0};
     mst_retire(handle);
     if (kept.versioned && kept.versioned->deleter) kept.versioned->deleter(kept.versioned);

@@ -103,6 +103,21 @@ static int32_t own_name_of(const muster_runtime *runtime, const char *name, int3
     return -1;
 }
 
+/* The first rank from `from` on that "cuda:1" or "host:1" names: hardware by its number in the
+ * machine, other devices by their place among those of their backend. -1: none. */
+static int32_t listed_at(const muster_runtime *runtime, const char *name, int32_t from) {
+    int64_t place = 0;
+    for (int32_t r = 0; r < runtime->size; r++) {
+        const mst_device *device = runtime->devices[r];
+        const char *backend = device->table->backend;
+        const size_t length = strlen(backend);
+        if (strncmp(name, backend, length) != 0 || name[length] != ':') continue;
+        const int64_t number = device->table->hardware ? device->physical - 1 : place++;
+        if (r >= from && number_of(name + length + 1) == number) return r;
+    }
+    return -1;
+}
+
 static muster_status look_up(const muster_runtime *runtime, const char *name, const char *where, const char *what, int32_t *rank) {
     *rank = runtime->default_device;
     if (!name) return MUSTER_OK;
@@ -115,8 +130,9 @@ static muster_status look_up(const muster_runtime *runtime, const char *name, co
     *rank = given_to(runtime, name);
     if (*rank >= 0) return MUSTER_OK;
     *rank = own_name_of(runtime, name, 0);
+    if (*rank < 0) *rank = listed_at(runtime, name, 0);
     if (*rank < 0) return refuse_unknown(runtime, name, where, what);
-    const int32_t second = own_name_of(runtime, name, *rank + 1);
+    const int32_t own = own_name_of(runtime, name, *rank + 1), second = own < 0 ? listed_at(runtime, name, *rank + 1) : own;
     if (second < 0) return MUSTER_OK;
     return mst_error(
         MUSTER_INVALID_ARGUMENT,

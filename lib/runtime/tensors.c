@@ -1,6 +1,7 @@
 /* Tensors that the program creates on a device. Each device's own worker thread allocates the
  * memory, as it does all work of the device. The list is sorted by rank and address. It tells
  * whether a tensor has been destroyed or belongs to another runtime. */
+#include "foreign_memory_impl.h"
 #include "tensors_impl.h"
 
 #include "muster/ops.h"
@@ -70,6 +71,7 @@ void mst_runtime_release_tensors(muster_runtime *runtime) {
         device->memory->release(device, placed->address);
     }
     mst_free(runtime->placed);
+    mst_foreign_remove_all(runtime);
 }
 
 /* ---- one worker's work ---- */
@@ -90,10 +92,11 @@ muster_status mst_runtime_run_on(muster_runtime *runtime, mst_on_device on) {
 
 static muster_status refuse_foreign(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what) {
     char text[MST_DEVICE_TEXT];
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "%s: %s: expected memory of a tensor that muster_runtime_tensor_create gave and that was not destroyed, received "
-                     "address %p on device %s",
-                     where, what, muster_tensor_address(tensor), mst_runtime_device_text(runtime, tensor.device, text));
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "%s: %s: expected memory of a tensor that muster_runtime_tensor_create gave and that was not destroyed, or memory that was "
+        "wrapped or imported and not given back, received address %p on device %s",
+        where, what, muster_tensor_address(tensor), mst_runtime_device_text(runtime, tensor.device, text));
 }
 
 static muster_status check_device(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what) {
@@ -122,12 +125,31 @@ static void find_bounds(muster_tensor tensor, int64_t *low, int64_t *high) {
     *high += size;
 }
 
+static muster_status synchronized(muster_worker *worker, void *argument) {
+    (void)worker, (void)argument;
+    return MUSTER_OK;
+}
+
+/* Its device works after what other libraries have put into the default stream. The other devices
+ * know nothing of that, so with several devices the host waits for it. */
+static muster_status use_foreign(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what) {
+    char place[MST_MESSAGE_SIZE / 2];
+    mst_foreign_memory memory;
+    mst_device *device = runtime->devices[tensor.device];
+    if (!mst_foreign_find(runtime, &tensor, &memory)) return refuse_foreign(runtime, tensor, where, what);
+    if (memory.bytes == 0) return MUSTER_OK;
+    snprintf(place, sizeof place, "%s: %s", where, what);
+    MUSTER_TRY(device->memory->adopt(device, memory.address, memory.bytes, place));
+    if (mst_device_is_host(device) || runtime->size == 1) return MUSTER_OK;
+    return mst_runtime_run_on(runtime, (mst_on_device){tensor.device, synchronized, NULL});
+}
+
 muster_status mst_runtime_check_placed(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what) {
     MUSTER_TRY(mst_tensor_check(tensor, where, what));
     if (tensor.device == MUSTER_DEVICE_HOST) return MUSTER_OK;
     MUSTER_TRY(check_device(runtime, tensor, where, what));
     const mst_placed *placed = placed_of(runtime, tensor);
-    if (!placed) return refuse_foreign(runtime, tensor, where, what);
+    if (!placed) return use_foreign(runtime, tensor, where, what);
     if (muster_tensor_count(tensor) == 0) return MUSTER_OK;
     int64_t low, high;
     find_bounds(tensor, &low, &high);
@@ -198,12 +220,70 @@ muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *
     return status;
 }
 
+/* ---- memory of other libraries ---- */
+
+/* Host memory of the program is no memory of a GPU, even where addresses of both look alike. */
+static muster_status refuse_other_devices(muster_runtime *runtime, const muster_tensor *tensor, const mst_span *span, const char *where) {
+    char text[MST_DEVICE_TEXT];
+    char *low = (char *)muster_tensor_address(*tensor) + span->low;
+    for (int32_t r = 0; r < runtime->size; r++) {
+        mst_device *device = runtime->devices[r];
+        if (mst_device_is_host(device) || device->lost || device->memory->adopt(device, low, span->high - span->low, where)) continue;
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected memory of the host, received memory of device %s", where,
+                         mst_runtime_device_text(runtime, r, text));
+    }
+    return MUSTER_OK;
+}
+
+static muster_status wrap(muster_runtime *runtime, muster_tensor *tensor, const char *where) {
+    char place[80];
+    mst_device *device = runtime->devices[tensor->device];
+    const mst_span span = mst_tensor_span(tensor);
+    if (span.high > span.low) {
+        snprintf(place, sizeof place, "%s: tensor", where);
+        MUSTER_TRY(device->memory->adopt(device, (char *)muster_tensor_address(*tensor) + span.low, span.high - span.low, place));
+        if (mst_device_is_host(device)) MUSTER_TRY(refuse_other_devices(runtime, tensor, &span, where));
+    }
+    return mst_foreign_add(runtime, false, where, tensor);
+}
+
+muster_status muster_runtime_tensor_on(muster_runtime *runtime, const char *device, muster_tensor *tensor) {
+    static const char where[] = "muster_runtime_tensor_on";
+    if (!runtime) return mst_error_null(where, "runtime", "a runtime");
+    if (!tensor) return mst_error_null(where, "tensor", "the address of a tensor");
+    MUSTER_TRY(mst_tensor_check(*tensor, where, "tensor"));
+    if (tensor->device != MUSTER_DEVICE_HOST)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: tensor: expected one without a device (MUSTER_DEVICE_HOST), received one of device %d", where,
+                         (int)tensor->device);
+    muster_tensor made = *tensor;
+    MUSTER_TRY(mst_runtime_find(runtime, device, where, "device", &made.device));
+    MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
+    const muster_status status = wrap(runtime, &made, where);
+    mst_pool_leave(runtime->pool);
+    if (status == MUSTER_OK) *tensor = made;
+    return status;
+}
+
 /* ---- destroying ---- */
+
+/* What muster_runtime_tensor_on wrapped is no longer a tensor of the device; its memory stays. */
+static muster_status unwrap(muster_runtime *runtime, muster_tensor tensor, const char *where) {
+    mst_foreign_memory memory;
+    if (!mst_foreign_find(runtime, &tensor, &memory)) return refuse_foreign(runtime, tensor, where, "tensor");
+    if (memory.imported)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: tensor: expected one of the runtime, received an imported one, which "
+                         "muster_dlpack_release gives back",
+                         where);
+    mst_foreign_remove(memory.number);
+    return MUSTER_OK;
+}
 
 static muster_status destroy(muster_runtime *runtime, muster_tensor tensor, const char *where) {
     MUSTER_TRY(check_device(runtime, tensor, where, "tensor"));
     mst_placed *placed = placed_of(runtime, tensor);
-    if (!placed) return refuse_foreign(runtime, tensor, where, "tensor");
+    if (!placed) return unwrap(runtime, tensor, where);
     if (muster_tensor_address(tensor) != (void *)placed->address)
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: tensor: expected one that begins where its memory does, received one that begins %lld bytes behind", where,

@@ -99,6 +99,7 @@ static void a_part_with_an_entry_missing_is_refused(void **state) {
     LACKS(memory, copy_in);
     LACKS(memory, copy_out);
     LACKS(memory, copy);
+    LACKS(memory, adopt);
     LACKS(queue, enter);
     LACKS(queue, leave);
     LACKS(queue, poll);

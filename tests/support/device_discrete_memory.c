@@ -195,6 +195,16 @@ static muster_status discrete_copy(mst_device *head, void *to_device, const void
     return discrete_end_issue(device, copy(device, to_device, from_device, bytes));
 }
 
+static muster_status adopt(const discrete_device *device, const void *address, int64_t bytes, const char *where) {
+    if (discrete_alias(device, address) && discrete_alias(device, (const char *)address + bytes - 1)) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received %p", where, device->head.name, address);
+}
+
+static muster_status discrete_adopt(mst_device *head, const void *address, int64_t bytes, const char *where) {
+    discrete_device *device = discrete_begin_issue(head);
+    return discrete_end_issue(device, adopt(device, address, bytes, where));
+}
+
 const mst_device_memory_table discrete_memory = {
     .allocate = discrete_allocate,
     .release = discrete_release,
@@ -202,4 +212,5 @@ const mst_device_memory_table discrete_memory = {
     .copy_in = discrete_copy_in,
     .copy_out = discrete_copy_out,
     .copy = discrete_copy,
+    .adopt = discrete_adopt,
 };

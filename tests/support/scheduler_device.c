@@ -50,6 +50,11 @@ static muster_status plain_reserve(mst_device *device, int64_t bytes) {
     return MUSTER_OK;
 }
 
+static muster_status plain_adopt(mst_device *device, const void *address, int64_t bytes, const char *where) {
+    (void)device, (void)address, (void)bytes, (void)where;
+    return MUSTER_OK;
+}
+
 static const mst_device_memory_table memory = {
     .allocate = plain_allocate,
     .release = plain_release,
@@ -57,6 +62,7 @@ static const mst_device_memory_table memory = {
     .copy_in = plain_copy,
     .copy_out = plain_copy,
     .copy = plain_copy,
+    .adopt = plain_adopt,
 };
 static const mst_device_table tables[2] = {
     {.backend = "plain", .synchronize = plain_sync, .memory = &memory},

@@ -182,6 +182,7 @@ static const mst_device_memory_table memory = {
     .copy_in = mst_cuda_copy_in,
     .copy_out = mst_cuda_copy_out,
     .copy = mst_cuda_copy,
+    .adopt = mst_cuda_adopt_memory,
 };
 
 static const mst_device_queue_table queue = {

@@ -88,6 +88,11 @@ static muster_status check_ends(mst_cuda *cuda, const char *address, int64_t byt
     return check_byte(cuda, address + bytes - 1, "last", where);
 }
 
+muster_status mst_cuda_adopt_memory(mst_device *device, const void *address, int64_t bytes, const char *where) {
+    MUSTER_TRY(mst_cuda_check_memory(device, address, bytes, where));
+    return mst_cuda_after(device, NULL, where);
+}
+
 muster_status mst_cuda_check_memory(mst_device *device, const void *address, int64_t bytes, const char *where) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (bytes <= 0) return MUSTER_OK;

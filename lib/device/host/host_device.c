@@ -126,6 +126,21 @@ static muster_status host_program_launch(mst_device *device, mst_program *progra
     return MUSTER_OK;
 }
 
+/* ---- memory of other libraries ---- */
+
+static muster_status host_check_byte(const mst_device *device, const char *address, const char *which, const char *where) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char resident;
+    if (mincore((void *)((uintptr_t)address / page * page), 1, &resident) == 0 || errno != ENOMEM) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received %p, whose %s byte is not mapped", where,
+                     device->name, (const void *)address, which);
+}
+
+static muster_status host_adopt(mst_device *device, const void *address, int64_t bytes, const char *where) {
+    MUSTER_TRY(host_check_byte(device, address, "first", where));
+    return host_check_byte(device, (const char *)address + bytes - 1, "last", where);
+}
+
 static const mst_device_memory_table memory = {
     .allocate = host_allocate,
     .release = host_release,
@@ -133,6 +148,7 @@ static const mst_device_memory_table memory = {
     .copy_in = host_copy,
     .copy_out = host_copy,
     .copy = host_copy,
+    .adopt = host_adopt,
 };
 
 static const mst_device_program_table program = {

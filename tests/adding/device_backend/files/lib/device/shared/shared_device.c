@@ -120,6 +120,12 @@ static void shared_close(mst_device *device) {
     mst_free(shared);
 }
 
+static muster_status shared_adopt(mst_device *device, const void *address, int64_t bytes, const char *where) {
+    (void)address, (void)bytes;
+    return mst_error(MUSTER_UNSUPPORTED, "%s: address: expected memory that %s has allocated, since it knows no other", where,
+                     device->name);
+}
+
 static const mst_device_memory_table memory = {
     .allocate = mst_shared_allocate,
     .release = mst_shared_release,
@@ -127,6 +133,7 @@ static const mst_device_memory_table memory = {
     .copy_in = shared_copy,
     .copy_out = shared_copy,
     .copy = shared_copy,
+    .adopt = shared_adopt,
 };
 
 const mst_device_table mst_shared_device_table = {
