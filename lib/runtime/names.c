@@ -132,7 +132,8 @@ static muster_status look_up(const muster_runtime *runtime, const char *name, co
     *rank = own_name_of(runtime, name, 0);
     if (*rank < 0) *rank = listed_at(runtime, name, 0);
     if (*rank < 0) return refuse_unknown(runtime, name, where, what);
-    const int32_t own = own_name_of(runtime, name, *rank + 1), second = own < 0 ? listed_at(runtime, name, *rank + 1) : own;
+    int32_t second = own_name_of(runtime, name, *rank + 1);
+    if (second < 0) second = listed_at(runtime, name, *rank + 1);
     if (second < 0) return MUSTER_OK;
     return mst_error(
         MUSTER_INVALID_ARGUMENT,
