@@ -146,6 +146,7 @@ FUNCTIONS = {
     "runtime_tensor_copy": "status PTT",
     "runtime_tensor_create": "status PSIIlP",
     "runtime_tensor_destroy": "status PT",
+    "runtime_tensor_on": "status PSP",
     "runtime_trace": "status PS",
     "runtime_unregister_buffer": "status PP",
     "runtime_unregister_memory": "status PP",
