@@ -172,9 +172,10 @@ template <class T> constexpr muster_dtype dtype_of() noexcept {
 }
 
 // tensor(pointer, {n, k}): n rows of k elements; tensor(&x): a scalar. The pointer may be const, as
-// for muster_f32.
+// for muster_f32. An array of arrays, float m[3][4], is given as tensor(m, {3, 4}).
 template <class T> muster_tensor tensor(T *data, std::initializer_list<int64_t> shape = {}) {
-    return muster_tensor_make(dtype_of<T>(), const_cast<std::remove_cv_t<T> *>(data), static_cast<int32_t>(shape.size()), shape.begin());
+    void *address = const_cast<void *>(static_cast<const void *>(data));
+    return muster_tensor_make(dtype_of<std::remove_all_extents_t<T>>(), address, static_cast<int32_t>(shape.size()), shape.begin());
 }
 
 // tensor(values): all elements of a std::vector, std::array, std::span or another object with
@@ -361,9 +362,44 @@ class server : public detail::object<muster_server, muster_server_destroy> {
 };
 
 // A client of a thread of the program.
+namespace detail {
+inline muster_status end_request(muster_request *request) { return muster_request_wait(&request); }
+} // namespace detail
+
+// A send or a receive in progress. Its end waits for it, so that the tensor must live as long. It
+// ends before its client.
+class request : public detail::object<muster_request, detail::end_request> {
+  public:
+    // Whether the operation is done. Then the handle has ended, too, and a failure is thrown.
+    bool done() {
+        int32_t done = 0;
+        check(muster_request_test(&handle_, &done));
+        return done != 0;
+    }
+    void wait() { check(muster_request_wait(&handle_)); } // nothing, if it has ended
+
+    // As in C. What they refer to must stay until they have been called.
+    void notify(muster_completion_function function, void *user) { check(muster_request_notify(handle_, function, user)); }
+    void notify(int32_t fd) { check(muster_request_notify_fd(handle_, fd)); }
+
+  private:
+    friend class client;
+    explicit request(std::shared_ptr<detail::open_runtime> runtime) : object(std::move(runtime)) {}
+};
+
 class client : public detail::object<muster_client, muster_client_close> {
   public:
     explicit client(const server &served) : object(served.shared()) { check(muster_client_open(served, &handle_)); }
+    [[nodiscard]] request send_async(int32_t index, muster_rule rule, muster_tensor tensor, double scale = 1) {
+        request begun(runtime_);
+        check(muster_client_send(handle_, index, rule, scale, tensor, 0, &begun.handle_));
+        return begun;
+    }
+    [[nodiscard]] request receive_async(int32_t index, muster_tensor tensor) {
+        request begun(runtime_);
+        check(muster_client_receive(handle_, index, tensor, &begun.handle_));
+        return begun;
+    }
     void send(int32_t index, muster_rule rule, muster_tensor tensor, double scale = 1) {
         check(muster_client_send(handle_, index, rule, scale, tensor, 0, nullptr));
     }

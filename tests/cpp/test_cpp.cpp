@@ -367,6 +367,33 @@ void lambdas_are_rules_and_fills() {
                  muster::server(runtime, "third", {muster::tensor(start)}, muster::server_options(), fails));
 }
 
+void a_client_sends_and_receives_asynchronously() {
+    const muster::runtime runtime(devices);
+    const float start[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    float now[2][3] = {};
+    muster::server server(runtime, "server", {muster::tensor(start, {2, 3})});
+    muster::client client(server);
+    const muster_rule throws = server.add_rule(
+        "throws", [](muster_dtype, void *, const void *, int64_t, int64_t, double) { throw std::runtime_error("no such gradient"); });
+    muster::request sent = client.send_async(0, MUSTER_RULE_ADD_SCALED, muster::tensor(start, {2, 3}), 2);
+    muster::request received = client.receive_async(0, muster::tensor(now, {2, 3}));
+    received.wait();
+    EXPECT(now[0][0] == 3 && now[0][2] == 9 && now[1][2] == 18);
+    sent.wait();
+    sent.wait(); // it has ended
+    EXPECT(!sent.get() && !received.get());
+    muster::request refused = client.send_async(0, throws, muster::tensor(start, {2, 3}));
+    EXPECT_ERROR(MUSTER_USER, "no such gradient", refused.wait());
+    received = client.receive_async(0, muster::tensor(now, {2, 3}));
+    while (!received.done()) continue;
+    EXPECT(now[1][2] == 18);
+    for (auto &row : now)
+        for (float &value : row) value = 0;
+    { const muster::request ended = client.receive_async(0, muster::tensor(now, {2, 3})); }
+    EXPECT(now[1][2] == 18); // the end of the object waits
+    EXPECT_ERROR(MUSTER_OUT_OF_RANGE, "index", static_cast<void>(client.receive_async(1, muster::tensor(now, {2, 3}))));
+}
+
 // What belongs to a body: a part of the workers, and a driver.
 void parts_and_drivers_live_in_bodies() {
     const muster::runtime runtime(devices);
@@ -434,6 +461,7 @@ int main() {
                                tensors_are_views,
                                variables_and_updates,
                                lambdas_are_rules_and_fills,
+                               a_client_sends_and_receives_asynchronously,
                                parts_and_drivers_live_in_bodies,
                                the_other_objects};
     int count = 0;
@@ -442,5 +470,5 @@ int main() {
         count++;
     }
     std::printf("%d cases passed\n", count);
-    return count == 11 ? 0 : 1;
+    return count == 12 ? 0 : 1;
 }
