@@ -257,6 +257,27 @@ struct call_options : muster_call_options {
     call_options() { muster_call_options_init(this); }
 };
 
+namespace detail {
+inline muster_status end_dlpack(muster_dlpack *handle) {
+    muster_dlpack_release(handle);
+    return MUSTER_OK;
+}
+} // namespace detail
+
+// An array that another library has lent by DLPack; the end of the object gives it back. If the
+// constructor throws, the array was not taken. A runtime is needed for arrays on GPUs.
+class dlpack : public detail::object<muster_dlpack, detail::end_dlpack> {
+  public:
+    explicit dlpack(muster_dlpack_versioned *managed) { check(muster_dlpack_import(nullptr, managed, &tensor_, &handle_)); }
+    dlpack(const runtime &owner, muster_dlpack_versioned *managed) : object(owner.shared()) {
+        check(muster_dlpack_import(owner, managed, &tensor_, &handle_));
+    }
+    muster_tensor tensor() const noexcept { return tensor_; }
+
+  private:
+    muster_tensor tensor_ = {};
+};
+
 // The tensors of a call: a list in braces, a vector or an array. Nothing is copied.
 class tensors {
   public:

@@ -394,6 +394,21 @@ void a_client_sends_and_receives_asynchronously() {
     EXPECT_ERROR(MUSTER_OUT_OF_RANGE, "index", static_cast<void>(client.receive_async(1, muster::tensor(now, {2, 3}))));
 }
 
+void a_lent_array_is_given_back() {
+    float numbers[2] = {1, 2};
+    int returned = 0;
+    muster_dlpack_versioned *managed = nullptr;
+    const auto give_back = [](void *owner) { ++*static_cast<int *>(owner); };
+    check(muster_dlpack_export(nullptr, muster::tensor(numbers, {2}), 0, give_back, &returned, &managed));
+    {
+        muster::dlpack first(managed);
+        const muster::dlpack second = std::move(first);
+        EXPECT(!first.get() && second.tensor().shape[0] == 2 && muster_tensor_address(second.tensor()) == numbers && returned == 0);
+    }
+    EXPECT(returned == 1);
+    EXPECT_ERROR(MUSTER_INVALID_ARGUMENT, "muster_dlpack_import", muster::dlpack(nullptr));
+}
+
 // What belongs to a body: a part of the workers, and a driver.
 void parts_and_drivers_live_in_bodies() {
     const muster::runtime runtime(devices);
@@ -462,6 +477,7 @@ int main() {
                                variables_and_updates,
                                lambdas_are_rules_and_fills,
                                a_client_sends_and_receives_asynchronously,
+                               a_lent_array_is_given_back,
                                parts_and_drivers_live_in_bodies,
                                the_other_objects};
     int count = 0;
@@ -470,5 +486,5 @@ int main() {
         count++;
     }
     std::printf("%d cases passed\n", count);
-    return count == 12 ? 0 : 1;
+    return count == 13 ? 0 : 1;
 }
