@@ -107,8 +107,10 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
 
 /* Opens the devices and starts their workers. options may be NULL. Several runtimes may live in one
  * process.
- * After fork(), everything in the child is BAD_STATE except close, which frees nothing that belongs
- * to the parent's threads.
+ * After fork(), every function with an object of a runtime that the parent has opened is BAD_STATE
+ * in the child, except close, which frees nothing that belongs to the parent's threads. The child
+ * may open a runtime of its own on host devices, also while the parent's is open; see
+ * docs/embedding.md.
  * Errors: INVALID_ARGUMENT (a device list that cannot be parsed; a number of logical shards that
  * the number of devices does not divide; an unknown collective algorithm; a wrong value of an
  * environment variable), UNAVAILABLE (no such device; an algorithm that these devices do not have),
