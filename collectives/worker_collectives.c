@@ -60,7 +60,7 @@ static muster_status submit(const entrance *e, mst_request request) {
  * is still this thread's last error. */
 static muster_status check_tensor(const entrance *e, const muster_tensor *tensor, const char *what) {
     const muster_worker *worker = e->worker;
-    if (tensor->dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(mst_worker_kept_failure(worker, e->where, what));
+    if (mst_tensor_absent(tensor)) MUSTER_TRY(mst_worker_kept_failure(worker, e->where, what));
     MUSTER_TRY(mst_tensor_check(*tensor, e->where, what));
     bool reachable = tensor->device == worker->rank || (tensor->device == MUSTER_DEVICE_HOST && mst_device_is_host(worker->device));
     if (!reachable)

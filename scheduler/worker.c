@@ -16,7 +16,9 @@ int32_t muster_worker_cancelled(const muster_worker *worker) { return worker ? m
 
 muster_status mst_worker_refuse(const muster_worker *worker, const char *where) {
     if (!worker) return mst_error_null(where, "worker", "the worker of the running function");
-    return mst_error(MUSTER_BAD_STATE, "%s: worker: expected the worker that runs on this thread, received another, outside of its body",
+    return mst_error(MUSTER_BAD_STATE,
+                     "%s: worker: expected the worker that runs on this thread, received one outside of its body, or in a thread that "
+                     "its body has started",
                      where);
 }
 
@@ -158,7 +160,7 @@ static bool in_host_memory(const muster_worker *worker, muster_tensor tensor) {
 static muster_status check_copy(const muster_worker *worker, const char *where, muster_tensor device_tensor, muster_tensor host_tensor) {
     MUSTER_TRY(mst_worker_check(worker, where));
     /* "no tensor" from a scratch request that failed: that failure is the reason */
-    if (device_tensor.dtype == MUSTER_DTYPE_NONE) MUSTER_TRY(mst_worker_kept_failure(worker, where, "device_tensor"));
+    if (mst_tensor_absent(&device_tensor)) MUSTER_TRY(mst_worker_kept_failure(worker, where, "device_tensor"));
     MUSTER_TRY(mst_tensor_check(device_tensor, where, "device_tensor"));
     MUSTER_TRY(mst_tensor_check(host_tensor, where, "host_tensor"));
     if (device_tensor.dtype != host_tensor.dtype)

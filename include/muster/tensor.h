@@ -12,9 +12,10 @@ enum muster_tensor_constant { MUSTER_MAX_DIMS = 8, MUSTER_DEVICE_HOST = -1 };
 
 /* A view of memory that it does not own. Its layout is frozen.
  * shape and strides count elements; strides[i] may be 0 or negative; entries at and beyond ndim are
- * 0. The first element lies at (char *)data + byte_offset. device is the rank whose memory `data`
- * points into, or MUSTER_DEVICE_HOST for memory that any thread of the program may read. reserved0
- * and reserved[1] are 0; reserved[0] is 0, or what muster_runtime_tensor_create put there. The zero
+ * ignored. The first element lies at (char *)data + byte_offset. device is the rank whose memory
+ * `data` points into, or MUSTER_DEVICE_HOST for memory that any thread of the program may read.
+ * reserved0 and reserved[1] are 0; reserved[0] is 0, or what muster_runtime_tensor_create put there
+ * (a view that cannot be made keeps its reason in "no tensor"). The zero
  * value (dtype MUSTER_DTYPE_NONE) means "no tensor". */
 typedef struct muster_tensor {
     muster_dtype dtype;

@@ -68,7 +68,6 @@ static muster_status dlpack_device_of(const muster_runtime *runtime, int32_t ran
 
 static muster_status dlpack_lend(const muster_runtime *runtime, muster_tensor tensor, const char *where, muster_dlpack_tensor *to,
                                  dlpack_lent **result) {
-    if (tensor.dtype == MUSTER_DTYPE_NONE) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: tensor: expected a tensor, received none", where);
     MUSTER_TRY(mst_tensor_check(tensor, where, "tensor"));
     MUSTER_TRY(dlpack_device_of(runtime, tensor.device, where, to));
     dlpack_lent *lent = mst_alloc(sizeof *lent);

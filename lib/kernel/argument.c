@@ -169,9 +169,9 @@ static muster_status read_buffer(const context *c, const muster_argument *argume
     const muster_tensor *tensor = &argument->tensor;
     const muster_worker *worker = c->worker;
     int64_t low, high;
-    if (tensor->dtype == MUSTER_DTYPE_NONE) {
+    if (mst_tensor_absent(tensor)) {
         if (worker->scratch_status != MUSTER_OK) return mst_worker_kept_failure(worker, c->where, "arguments");
-        return REFUSE(MUSTER_INVALID_ARGUMENT, "expected a tensor, received %s", "no tensor");
+        return REFUSE(MUSTER_INVALID_ARGUMENT, "expected a tensor, received %s", "none");
     }
     muster_status status = mst_tensor_check(*tensor, c->where, "arguments");
     if (status != MUSTER_OK) {

@@ -2,8 +2,8 @@
 
 muster_status mst_op_check_slowly(const muster_worker *worker, const muster_tensor *tensor, const char *where, const char *what) {
     if (tensor->dtype == MUSTER_DTYPE_NONE) {
-        MUSTER_TRY(mst_worker_kept_failure(worker, where, what));
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received no tensor", where, what);
+        if (mst_tensor_absent(tensor)) MUSTER_TRY(mst_worker_kept_failure(worker, where, what));
+        return mst_tensor_refuse_none(tensor, where, what);
     }
     MUSTER_TRY(mst_tensor_check(*tensor, where, what));
     if (mst_op_can_use(worker, tensor)) return MUSTER_OK;

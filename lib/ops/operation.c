@@ -41,7 +41,7 @@ typedef struct bindings {
 static bool is_any(const mst_operand *operand) { return strcmp(operand->dims, "*") == 0; }
 static bool is_repeated(const mst_operand *operand) { return strcmp(operand->dims, "~") == 0; }
 static bool is_absent(const mst_operand *operand, const muster_tensor *tensor) {
-    return (operand->use & MST_OPTIONAL) && tensor->dtype == MUSTER_DTYPE_NONE;
+    return (operand->use & MST_OPTIONAL) && mst_tensor_absent(tensor);
 }
 
 static muster_status bind_letters(bindings *b, const mst_operand *operand, const muster_tensor *tensor, const char *where) {

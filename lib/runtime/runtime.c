@@ -82,6 +82,7 @@ static muster_status default_devices(muster_runtime *runtime, const muster_runti
 
 /* What the list of devices asks for. On the heap: the caller's stack may be small. */
 typedef struct device_list {
+    const char *text, *source;
     mst_device_request requests[MST_DEVICES_MAX];
     int32_t count;
     int32_t cores[MST_DEVICES_MAX];
@@ -99,6 +100,8 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
         MUSTER_TRY(default_devices(runtime, options, &text));
         source = "the default devices";
     }
+    list->text = text;
+    list->source = source;
     MUSTER_TRY(mst_device_list_read(text, source, list->cores, core_count, list->requests, &list->count));
     if (options->no_pinning) return MUSTER_OK;
     return mst_runtime_claim_cpus(runtime, list->cores, core_count, list->requests, list->count);
@@ -114,13 +117,24 @@ static void log_notices(const muster_runtime_options *options) {
     }
 }
 
+/* A device says only why it cannot be opened. */
+static muster_status refuse_device(const device_list *list, int32_t rank, muster_status status) {
+    char reason[MST_MESSAGE_SIZE];
+    mst_error_save(reason);
+    if (strncmp(reason, "muster_runtime_open", strlen("muster_runtime_open")) == 0) return status;
+    return mst_error(status, "muster_runtime_open: %s: device %d of '%.100s': %s", list->source, (int)rank, list->text, reason);
+}
+
 static muster_status open_listed(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
     const mst_device_settings settings = {.memory = options->device_memory, .tf32 = options->tf32};
     MUSTER_TRY(read_devices(runtime, options, list));
     runtime->devices = mst_alloc((size_t)list->count * sizeof(mst_device *));
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", list->count * (int64_t)sizeof(mst_device *));
-    for (; runtime->size < list->count; runtime->size++)
-        MUSTER_TRY(mst_device_request_open(&list->requests[runtime->size], &settings, &runtime->devices[runtime->size]));
+    for (; runtime->size < list->count; runtime->size++) {
+        const int32_t rank = runtime->size;
+        const muster_status status = mst_device_request_open(&list->requests[rank], &settings, &runtime->devices[rank]);
+        if (status != MUSTER_OK) return refuse_device(list, rank, status);
+    }
     return MUSTER_OK;
 }
 

@@ -31,9 +31,11 @@ static muster_status rule_user(const mst_rule *rule, mst_shard *shard, const voi
     if (status == MUSTER_OK) return MUSTER_OK;
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() == errors)
-        mst_error(status, "muster_client_send: rule '%.200s' failed with %s on the elements from %" PRId64 " and gave no reason",
-                  rule->name, muster_status_name(status), shard->first);
-    return status;
+        return mst_error(status, "muster_client_send: server '%.100s': rule '%.100s' failed with %s on the elements from %" PRId64
+                         " and gave no reason", rule->server->name, rule->name, muster_status_name(status), shard->first);
+    char reason[MST_MESSAGE_SIZE];
+    mst_error_save(reason);
+    return mst_error(status, "server '%.100s': rule '%.100s': %s", rule->server->name, rule->name, reason);
 }
 
 muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void *tensor, double scale) {
@@ -111,6 +113,7 @@ static muster_status rule_add_checked(const char *where, muster_server *server, 
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
+    MUSTER_TRY(mst_check_utf8(name, where, "name"));
     if (!function) return mst_error_null(where, "function", "a function");
     MUSTER_TRY(mst_owned_make(where, destroy, user, &owned));
     const mst_rule added = {.function = function, .user = user, .name = (char *)name, .server = server};

@@ -1,5 +1,5 @@
 /* Tensor views: construction, checks, and packing of strided ones. */
-#include "tensor_impl.h"
+#include "view_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -68,17 +68,24 @@ int64_t muster_tensor_rows(muster_tensor tensor) {
 }
 
 muster_tensor muster_tensor_slice(muster_tensor tensor, int64_t begin, int64_t end) {
-    if (tensor.ndim < 1 || tensor.ndim > MUSTER_MAX_DIMS) return muster_tensor_none();
+    if (mst_view_of_none(&tensor)) return tensor;
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return mst_view_failed(MST_VIEW_OF_BAD_NDIM, tensor.ndim, 0, 0);
+    if (tensor.ndim == 0) return mst_view_failed(MST_VIEW_SLICE_SCALAR, 0, 0, 0);
     if (begin != end) tensor.byte_offset += begin * tensor.strides[0] * muster_dtype_size(tensor.dtype);
     tensor.shape[0] = end - begin;
     return tensor;
 }
 
 muster_tensor muster_tensor_reshape(muster_tensor tensor, int32_t ndim, const int64_t *shape) {
-    muster_tensor reshaped = muster_tensor_make(tensor.dtype, tensor.data, ndim, shape);
     int64_t count;
-    if (tensor.ndim < 0 || reshaped.ndim < 0 || !mst_tensor_contiguous(tensor)) return muster_tensor_none();
-    if (!count_elements(ndim, reshaped.shape, &count) || count != muster_tensor_count(tensor)) return muster_tensor_none();
+    if (mst_view_of_none(&tensor)) return tensor;
+    if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return mst_view_failed(MST_VIEW_OF_BAD_NDIM, tensor.ndim, 0, 0);
+    if (ndim < 0 || ndim > MUSTER_MAX_DIMS) return mst_view_failed(MST_VIEW_RESHAPE_NDIM, ndim, 0, 0);
+    if (ndim > 0 && !shape) return mst_view_failed(MST_VIEW_RESHAPE_NULL, ndim, 0, 0);
+    if (!mst_tensor_contiguous(tensor)) return mst_view_failed(MST_VIEW_RESHAPE_STRIDED, 0, 0, 0);
+    muster_tensor reshaped = muster_tensor_make(tensor.dtype, tensor.data, ndim, shape);
+    if (!count_elements(ndim, reshaped.shape, &count) || count != muster_tensor_count(tensor))
+        return mst_view_failed(MST_VIEW_RESHAPE_COUNT, muster_tensor_count(tensor), 0, 0);
     reshaped.byte_offset = tensor.byte_offset;
     reshaped.device = tensor.device;
     return reshaped;
@@ -128,8 +135,7 @@ static bool extent_fits(muster_tensor tensor, int64_t element_size) {
 muster_status mst_tensor_check(muster_tensor tensor, const char *where, const char *what) {
     int64_t size = muster_dtype_size(tensor.dtype), count, bytes;
     char text[128];
-    if (tensor.dtype == MUSTER_DTYPE_NONE)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a tensor, received none", where, what);
+    if (tensor.dtype == MUSTER_DTYPE_NONE) return mst_tensor_refuse_none(&tensor, where, what);
     if (size == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a known dtype, received number %d", where, what, (int)tensor.dtype);
     if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS) return refuse_ndim(tensor, where, what);

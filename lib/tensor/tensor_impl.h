@@ -9,6 +9,10 @@
 /* Checks that `tensor` is well formed: a known dtype and ndim, sizes >= 0, a number of bytes that
  * fits int64_t, and data if there are elements. A message begins with "<where>: <what>: ". */
 muster_status mst_tensor_check(muster_tensor tensor, const char *where, const char *what);
+/* The error for "no tensor": for a view that could not be made, with the reason. */
+muster_status mst_tensor_refuse_none(const muster_tensor *none, const char *where, const char *what);
+/* Is it "no tensor" that the program means, and not a view that could not be made? */
+static inline bool mst_tensor_absent(const muster_tensor *tensor) { return tensor->dtype == MUSTER_DTYPE_NONE && tensor->reserved0 == 0; }
 bool mst_tensor_contiguous(muster_tensor tensor);
 bool mst_tensor_same_shape(muster_tensor a, muster_tensor b);
 int64_t mst_tensor_bytes(muster_tensor tensor);

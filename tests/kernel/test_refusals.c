@@ -162,7 +162,7 @@ static void arguments_are_compared_with_what_was_declared(void **state) {
     REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[2] of kernel 'fill': expected i32, received buffer", buffer, size, buffer);
     REFUSED(MUSTER_INVALID_ARGUMENT, "expected i32, received f32", buffer, size, muster_argument_float(MUSTER_F32, 1));
     REFUSED(MUSTER_INVALID_ARGUMENT, "expected i32, received type 77, which does not exist", buffer, size, muster_argument_int(77, 1));
-    REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[0] of kernel 'fill': expected a tensor, received no tensor",
+    REFUSED(MUSTER_INVALID_ARGUMENT, "arguments[0] of kernel 'fill': expected a tensor, received none",
             muster_argument_buffer(muster_tensor_none()), size, value);
     muster_tensor odd = x.view;
     odd.byte_offset += 2;

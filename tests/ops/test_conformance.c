@@ -291,7 +291,7 @@ static muster_status refusals(muster_worker *w, void *argument) {
     assert_refused(muster_gemv(NULL, 1, a.device, x.device, 0, y.device), MUSTER_INVALID_ARGUMENT,
                    "muster_gemv: worker: expected the worker of the running function, received NULL");
     assert_refused(muster_gemv(w, 1, a.device, muster_tensor_none(), 0, y.device), MUSTER_INVALID_ARGUMENT,
-                   "muster_gemv: x: expected a tensor, received no tensor");
+                   "muster_gemv: x: expected a tensor, received none");
     assert_refused(muster_gemv(w, 1, a.device, x.device, 0, x.device), MUSTER_SHAPE_MISMATCH,
                    "muster_gemv: y: expected shape (3,), received (4,)");
     assert_refused(muster_gemv(w, 1, a.device, x.device, 0, d.device), MUSTER_DTYPE_MISMATCH,

@@ -75,7 +75,7 @@ static void a_rule_s_failure_is_told_by_the_wait(void **state) {
     assert_ok(muster_server_add_rule(t.server, "fails silently", fail_on_the_second, NULL, &silent));
     assert_ok(muster_client_send(t.a, 0, rule, 2, muster_f32(t.ones, N), 0, &request));
     assert_ok(add(t.a, &t, &later));
-    assert_refused(muster_request_wait(&request), MUSTER_USER, "no luck");
+    assert_refused(muster_request_wait(&request), MUSTER_USER, "server 'server': rule 'fails': no luck");
     assert_null(request);
     assert_ok(muster_request_wait(&later));
     assert_shards_are(&t, t.b, 3, 1, 3);

@@ -1,6 +1,8 @@
 #include "base_check.h"
 #include "tensor_impl.h"
 
+#include <stdio.h>
+
 static float data[64];
 
 static muster_tensor matrix(int64_t rows, int64_t columns) { return muster_f32(data, rows, columns); }
@@ -328,6 +330,73 @@ static void a_reshape_that_does_not_fit_gives_no_tensor(void **state) {
     assert_int_equal(muster_tensor_reshape(muster_tensor_transpose(matrix(3, 4)), 1, twelve).dtype, MUSTER_DTYPE_NONE);
 }
 
+static void a_view_that_cannot_be_made_keeps_its_reason(void **state) {
+    (void)state;
+    static const char begin[] = "f: x: expected a tensor, received a view that could not be made: muster_tensor_";
+    const int32_t twice[] = {0, 0};
+    const int64_t thirteen[] = {13}, narrow[] = {3, 5};
+    muster_tensor bad = matrix(3, 4);
+    bad.ndim = 9;
+    const struct {
+        muster_tensor view;
+        const char *text;
+    } cases[] = {
+        {muster_tensor_slice(muster_f32(data), 0, 1), "slice: tensor: expected at least 1 dimension, received 0"},
+        {muster_tensor_slice_axis(matrix(3, 4), 2, 0, 1), "slice_axis: axis: expected one of 2 axes, received 2"},
+        {muster_tensor_slice_axis(matrix(3, 4), -1, 0, 1), "slice_axis: axis: expected one of 2 axes, received -1"},
+        {muster_tensor_slice_axis(matrix(3, 4), 1, 0, 1000), "slice_axis: expected 0 <= begin <= end <= 4, received [0, 1000)"},
+        {muster_tensor_slice_axis(matrix(3, 4), 0, 2, 1), "slice_axis: expected 0 <= begin <= end <= 3, received [2, 1)"},
+        {muster_tensor_permute(matrix(3, 4), twice), "permute: axes: expected each of 2 axes once, received 0 at position 1"},
+        {muster_tensor_permute(matrix(3, 4), NULL), "permute: axes: expected 2 axes, received NULL"},
+        {muster_tensor_squeeze(matrix(3, 4), 2), "squeeze: axis: expected -1 or one of 2 axes, received 2"},
+        {muster_tensor_squeeze(matrix(3, 4), 1), "squeeze: axis: expected an axis of size 1, received axis 1 of size 4"},
+        {muster_tensor_broadcast(matrix(3, 4), 1, narrow), "broadcast: ndim: expected 2 to 8, received 1"},
+        {muster_tensor_broadcast(matrix(3, 4), 2, NULL), "broadcast: shape: expected 2 sizes, received NULL"},
+        {muster_tensor_broadcast(matrix(3, 4), 2, narrow), "broadcast: shape: expected the tensor's size 4 on axis 1, received 5"},
+        {muster_tensor_reshape(matrix(3, 4), 9, thirteen), "reshape: ndim: expected 0 to 8, received 9"},
+        {muster_tensor_reshape(matrix(3, 4), 1, NULL), "reshape: shape: expected 1 sizes, received NULL"},
+        {muster_tensor_reshape(muster_tensor_transpose(matrix(3, 4)), 1, thirteen), "reshape: tensor: expected contiguous elements"},
+        {muster_tensor_reshape(matrix(3, 4), 1, thirteen), "reshape: shape: expected 12 elements, received another number"},
+    };
+    size_t counted = 0;
+    for (; counted < sizeof cases / sizeof *cases; counted++) {
+        const muster_tensor *view = &cases[counted].view;
+        const muster_tensor views[] = {*view,
+                                       muster_tensor_slice(*view, 0, 1),
+                                       muster_tensor_slice_axis(*view, 0, 0, 1),
+                                       muster_tensor_permute(*view, NULL),
+                                       muster_tensor_squeeze(*view, -1),
+                                       muster_tensor_broadcast(*view, 0, NULL),
+                                       muster_tensor_reshape(*view, 0, NULL),
+                                       muster_tensor_transpose(*view)};
+        char expected[300];
+        snprintf(expected, sizeof expected, "%s%s", begin, cases[counted].text);
+        for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+            assert_true(is_none(views[i]));
+            assert_refused(mst_tensor_check(views[i], "f", "x"), MUSTER_INVALID_ARGUMENT, expected);
+        }
+    }
+    assert_int_equal(counted, 16);
+    assert_refused(mst_tensor_check(muster_tensor_slice(bad, 0, 1), "f", "x"), MUSTER_INVALID_ARGUMENT,
+                   "a view of a tensor with 9 dimensions");
+    assert_refused(mst_tensor_check(muster_tensor_none(), "f", "x"), MUSTER_INVALID_ARGUMENT, "f: x: expected a tensor, received none");
+}
+
+/* What lies beyond ndim is not read. */
+static void numbers_beyond_ndim_are_ignored(void **state) {
+    (void)state;
+    muster_tensor x = matrix(3, 4);
+    for (int32_t i = 2; i < MUSTER_MAX_DIMS; i++) x.shape[i] = -7, x.strides[i] = INT64_MAX;
+    assert_ok(mst_tensor_check(x, "f", "x"));
+    assert_int_equal(muster_tensor_count(x), 12);
+    assert_int_equal(muster_tensor_bytes(x), 48);
+    assert_true(mst_tensor_contiguous(x));
+    assert_true(mst_tensor_same_shape(x, matrix(3, 4)));
+    assert_int_equal(muster_tensor_count(muster_tensor_slice(x, 1, 3)), 8);
+    assert_int_equal(muster_tensor_count(muster_tensor_transpose(x)), 12);
+    assert_int_equal(muster_tensor_broadcast(x, 3, (int64_t[]){2, 3, 4}).strides[2], 1);
+}
+
 static void shapes_are_compared_by_size_only(void **state) {
     (void)state;
     assert_true(mst_tensor_same_shape(matrix(3, 4), muster_tensor_transpose(matrix(4, 3))));
@@ -372,6 +441,8 @@ int main(void) {
         cmocka_unit_test(contiguity_ignores_strides_that_are_never_used),
         cmocka_unit_test(a_reshape_keeps_elements_offset_and_device),
         cmocka_unit_test(a_reshape_that_does_not_fit_gives_no_tensor),
+        cmocka_unit_test(a_view_that_cannot_be_made_keeps_its_reason),
+        cmocka_unit_test(numbers_beyond_ndim_are_ignored),
         cmocka_unit_test(shapes_are_compared_by_size_only),
         cmocka_unit_test(shapes_are_written_as_python_does),
     };

@@ -17,7 +17,7 @@ static int64_t label_of(const muster_tensor *labels, int64_t row) {
 }
 
 static muster_status refuse_label(int64_t k, int64_t label, int64_t row) {
-    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld",
+    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld of this worker's labels",
                      (long long)k, (long long)label, (long long)row);
 }
 
@@ -97,7 +97,7 @@ static muster_status softmax_issue(muster_worker *worker, const void *parameters
 
 /* "No tensor" means that the result is not wanted, unless a scratch request has failed. */
 static bool wanted(const muster_worker *worker, const muster_tensor *tensor) {
-    return tensor->dtype != MUSTER_DTYPE_NONE || worker->scratch_status != MUSTER_OK;
+    return !mst_tensor_absent(tensor) || worker->scratch_status != MUSTER_OK;
 }
 
 static muster_status check_optional(const muster_worker *worker, const muster_tensor *logits, const muster_tensor *gradient,
