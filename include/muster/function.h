@@ -27,7 +27,10 @@ typedef struct muster_function muster_function;
  * - in[i]: the worker's rows of input i if it is scattered, all of it if it is broadcast.
  * - out[i]: the memory for output i. A reduced output has the shape of the caller's tensor. A
  *   gathered output has the caller's trailing dimensions and this worker's rows. out[i].dtype is
- *   MUSTER_DTYPE_NONE for an output that this call does not want.
+ *   MUSTER_DTYPE_NONE, and its data NULL, for an output that this call does not want: a body that
+ *   writes outputs by their address checks that first. The memory of outputs, and that of
+ *   muster_worker_update, is not initialised: the body writes every element, since what it leaves
+ *   is collected too.
  * Views are valid until the body returns. A returned status that is no muster_status reaches the
  * caller as MUSTER_USER. Rank 0 runs in the caller's thread with host devices or one GPU, and in a
  * thread of its own with several GPUs. */
@@ -197,8 +200,9 @@ typedef struct muster_call_options {
     size_t struct_size;                    /* set by muster_call_options_init */
     muster_selection batch;                /* rows of the scattered inputs, before the scatter; must not be empty */
     const muster_selection *replica_batch; /* rows of the sliceable variables, after the scatter, inside each worker */
-    /* The number of selections in replica_batch, all of one kind. 0: none; 1: the same selection
-     * for all workers; N: one per worker (with logical shards: one per shard). */
+    /* The number of selections in replica_batch, all of one kind. 0: none, and replica_batch is
+     * NULL; 1: the same selection for all workers; N: one per worker (with logical shards: one per
+     * shard). */
     int32_t replica_batch_count;
     int32_t reserved;
     int64_t slices;           /* the number of slices into which a worker cuts its rows; 0: 1 */

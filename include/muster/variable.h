@@ -25,7 +25,8 @@ typedef struct muster_variable muster_variable;
 
 /* A selection of rows of a data set: all rows, the first `stop` rows, the rows [start, stop), or
  * the rows that a list of indices names (repeats allowed; the list is borrowed for the call, not
- * copied). The zero value selects all rows. The layout is frozen. */
+ * copied). The zero value selects all rows; MUSTER_SELECT_ALL with another field that is not zero
+ * is refused (INVALID_ARGUMENT). The layout is frozen. */
 typedef int32_t muster_selection_kind;
 enum muster_selection_kind_value { MUSTER_SELECT_ALL = 0, MUSTER_SELECT_COUNT = 1, MUSTER_SELECT_RANGE = 2, MUSTER_SELECT_LIST = 3 };
 typedef struct muster_selection {

@@ -36,6 +36,17 @@ static void keep_utf8(char *text) {
     }
 }
 
+muster_status mst_check_utf8(const char *text, const char *where, const char *argument) {
+    const char *at = text;
+    for (size_t length; *at; at += length) {
+        length = utf8_length((const unsigned char *)at);
+        if (length == 0)
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected UTF-8, received byte 0x%02x at position %lld of '%.200s'", where,
+                             argument, (unsigned)(unsigned char)*at, (long long)(at - text), text);
+    }
+    return MUSTER_OK;
+}
+
 int64_t muster_last_error_copy(char *buffer, int64_t capacity) {
     const size_t length = strlen(last_error);
     if (buffer && capacity > 0) {

@@ -14,6 +14,10 @@ muster_status mst_error(muster_status code, const char *format, ...) __attribute
  * output argument, `expected` is "the address of a pointer" or "the address of a number". */
 muster_status mst_error_null(const char *where, const char *argument, const char *expected) __attribute__((cold));
 
+/* Returns INVALID_ARGUMENT unless `text`, which is not NULL, is UTF-8. The message quotes it, with
+ * "?" for the bytes that are none. */
+muster_status mst_check_utf8(const char *text, const char *where, const char *argument);
+
 /* Copies this thread's last error into `message`, always terminated. */
 void mst_error_save(char message[MST_MESSAGE_SIZE]);
 /* Makes `message` this thread's last error and returns `code`. */

@@ -22,6 +22,7 @@ static muster_status check_port(muster_function *function, const mst_port *ports
     const char *owner = mst_function_name(function);
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a string, received %s", where, name ? "an empty one" : "NULL");
+    MUSTER_TRY(mst_check_utf8(name, where, "name"));
     for (int64_t i = 0; i < count; i++)
         if (strcmp(ports[i].name, name) == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT,

@@ -175,7 +175,7 @@ static muster_status check_output(const mst_call *call, const mst_port *port, mu
     return MUSTER_OK;
 }
 
-static bool is_unwanted(muster_tensor output) { return output.dtype == MUSTER_DTYPE_NONE && output.reserved0 == 0; }
+static bool is_unwanted(muster_tensor output) { return mst_tensor_absent(&output); }
 
 static muster_status check_outputs(const mst_call *call, const char *where, const muster_tensor *outputs) {
     muster_function *function = call->function;
@@ -298,6 +298,11 @@ muster_status mst_call_options_read(const char *where, const muster_call_options
     if (options->batch.reserved != 0) /* also where nothing selects by it */
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: batch: reserved: expected 0, received %d", where,
                          (int)options->batch.reserved);
+    int64_t rows;
+    if (options->batch.kind == MUSTER_SELECT_ALL) MUSTER_TRY(mst_selection_check(&options->batch, 0, where, "options: batch", &rows));
+    if (options->replica_batch && options->replica_batch_count == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: options: replica_batch: expected NULL or replica_batch_count 1 or more, received count 0", where);
     if (options->queue_timeout_ns < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: queue_timeout_ns: expected 0 (for ever) or more, received %lld", where,
                          (long long)options->queue_timeout_ns);

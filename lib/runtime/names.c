@@ -196,6 +196,7 @@ muster_status muster_runtime_name_device(muster_runtime *runtime, const char *na
     if (!name || !*name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
+    MUSTER_TRY(mst_check_utf8(name, where, "name"));
     MUSTER_TRY(begin(runtime, where));
     if (rank < 0 || rank >= runtime->size)
         return end(runtime,

@@ -36,6 +36,7 @@ muster_status mst_runtime_add(muster_runtime *runtime, mst_object *object, const
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", where,
                          name ? "\"\"" : "NULL");
     }
+    MUSTER_TRY(mst_check_utf8(name, where, "name"));
     for (const mst_object *other = runtime->objects; other; other = other->next) {
         if (strcmp(other->kind, kind) == 0 && strcmp(other->name, name) == 0) {
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that no %s of this runtime has, received '%.200s'", where,

@@ -71,6 +71,7 @@ muster_status mst_creation_check(mst_creation *c, const char *list, const void *
     if (!c->name || !*c->name)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected a name that is not empty, received %s", c->where,
                          c->name ? "\"\"" : "NULL");
+    MUSTER_TRY(mst_check_utf8(c->name, c->where, "name"));
     if (c->count < 1) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 1 or more, received %" PRId32, c->where, c->count);
     if (!values) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected %" PRId32 ", received NULL", c->where, list, c->count);
     for (int32_t i = 0; i < c->count; i++) MUSTER_TRY(c->variables ? server_check_variable(c, i) : server_check_tensor(c, i));

@@ -50,6 +50,15 @@ static muster_status check_range(int64_t start, int64_t stop, int64_t rows, cons
     return MUSTER_OK;
 }
 
+/* A selection whose kind was forgotten. */
+static muster_status check_all(const muster_selection *selection, const char *where, const char *what) {
+    if (selection->start == 0 && selection->stop == 0 && !selection->indices && selection->index_count == 0) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT,
+                     "%s: %s: expected kind COUNT, RANGE or LIST for start %lld, stop %lld and %lld indices%s, received MUSTER_SELECT_ALL",
+                     where, what, (long long)selection->start, (long long)selection->stop, (long long)selection->index_count,
+                     selection->indices ? "" : " at NULL");
+}
+
 muster_status mst_selection_check(const muster_selection *selection, int64_t rows, const char *where, const char *what, int64_t *count) {
     muster_selection_kind kind = selection ? selection->kind : MUSTER_SELECT_ALL;
     if (selection && selection->reserved != 0)
@@ -57,7 +66,7 @@ muster_status mst_selection_check(const muster_selection *selection, int64_t row
     switch (kind) {
     case MUSTER_SELECT_ALL:
         *count = rows;
-        return MUSTER_OK;
+        return selection ? check_all(selection, where, what) : MUSTER_OK;
     case MUSTER_SELECT_COUNT:
         return check_range(0, selection->stop, rows, where, what, count);
     case MUSTER_SELECT_RANGE:

@@ -431,8 +431,9 @@ class Function:
             replicas = [Selection.of(one, "replica_batch") for one in replica_batch]
         else:
             replicas = [Selection.of(replica_batch, "replica_batch")]
-        values = CallOptions(struct_size=ctypes.sizeof(CallOptions), batch=rows, replica_batch=(Selection * len(replicas))(*replicas),
-                             replica_batch_count=len(replicas), **options)
+        values = CallOptions(struct_size=ctypes.sizeof(CallOptions), batch=rows, replica_batch_count=len(replicas), **options)
+        if replicas:
+            values.replica_batch = (Selection * len(replicas))(*replicas)
         return (inputs, outputs, rows, replicas), self.handle, ins, len(ins), outs, len(outs), ctypes.byref(values)
 
     def _wait(self, memory, *arguments):

@@ -200,11 +200,87 @@ static void test_wrong_options_of_servers_and_kernels_are_refused(void **state) 
     embedded_close(&e);
 }
 
+static muster_status no_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    (void)w, (void)in, (void)out, (void)user;
+    return MUSTER_OK;
+}
+
+static muster_status no_rule(void *user, muster_dtype dtype, void *value, const void *tensor, int64_t first, int64_t count, double scale) {
+    (void)user, (void)dtype, (void)value, (void)tensor, (void)first, (void)count, (void)scale;
+    return MUSTER_OK;
+}
+
+static void test_names_are_utf8(void **state) {
+    (void)state;
+    static const char *const bad[] = {"\xff", "a\x80", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82", "fa\xe7on"};
+    static const char good[] = "fa\xc3\xa7on \xe2\x82\xac \xf0\x9f\x98\x80";
+    float x = 1;
+    embedded e;
+    muster_function *f, *g;
+    muster_variable *v;
+    muster_server *s, *other;
+    muster_rule rule;
+    embedded_open(&e);
+    assert_ok(muster_function_create(e.runtime, "f", no_body, NULL, &f));
+    assert_ok(muster_server_create(e.runtime, "s", (muster_tensor[]){muster_f32(&x, 1)}, 1, NULL, &s));
+    cases = 0;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++, cases++) {
+        static const char text[] = "name: expected UTF-8, received byte 0x";
+        assert_refused(muster_function_create(e.runtime, bad[i], no_body, NULL, &g), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_function_input(f, bad[i], MUSTER_F32, 1, MUSTER_SCATTER), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_function_output(f, bad[i], MUSTER_F32, 1, MUSTER_SUM), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_variable_create(e.runtime, bad[i], muster_f32(&x, 1), &v), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_runtime_name_device(e.runtime, bad[i], 0), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_server_add_rule(s, bad[i], no_rule, NULL, &rule), MUSTER_INVALID_ARGUMENT, text);
+        assert_refused(muster_server_create(e.runtime, bad[i], (muster_tensor[]){muster_f32(&x, 1)}, 1, NULL, &other),
+                       MUSTER_INVALID_ARGUMENT, text);
+    }
+    assert_int_equal(cases, 7);
+    assert_refused(muster_function_create(e.runtime, bad[6], no_body, NULL, &g), MUSTER_INVALID_ARGUMENT,
+                   "muster_function_create: name: expected UTF-8, received byte 0xe7 at position 2 of 'fa?on'");
+    assert_ok(muster_function_create(e.runtime, good, no_body, NULL, &g));
+    assert_ok(muster_variable_create(e.runtime, good, muster_f32(&x, 1), &v));
+    assert_ok(muster_runtime_name_device(e.runtime, good, 0));
+    assert_ok(muster_server_add_rule(s, good, no_rule, NULL, &rule));
+    embedded_close(&e);
+}
+
+/* Must be the first: a driver that is open once stays open. */
+static void test_a_device_that_cannot_be_opened_is_named(void **state) {
+    (void)state;
+    static const char *const lists[][2] = {
+        {"cuda:1", "muster_runtime_open: devices: device 0 of 'cuda:1': the CUDA driver was not found"},
+        {"cuda@0", "muster_runtime_open: devices: device 0 of 'cuda@0': the CUDA driver was not found"},
+        {"host:2,cuda:1", "muster_runtime_open: devices: device 2 of 'host:2,cuda:1': the CUDA driver was not found"},
+    };
+    muster_runtime *runtime;
+    const char *before = getenv("MUSTER_CUDA_LIBRARIES");
+    char *kept = before ? strdup(before) : NULL;
+    setenv("MUSTER_CUDA_LIBRARIES", "/nowhere", 1);
+    cases = 0;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++, cases++) {
+        const muster_runtime_options options = {.struct_size = sizeof options, .devices = lists[i][0]};
+        assert_refused(muster_runtime_open(&options, &runtime), MUSTER_UNAVAILABLE, lists[i][1]);
+        assert_null(runtime);
+    }
+    assert_int_equal(cases, 3);
+    if (kept)
+        setenv("MUSTER_CUDA_LIBRARIES", kept, 1);
+    else
+        unsetenv("MUSTER_CUDA_LIBRARIES");
+    free(kept);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_variables_are_refused),        cmocka_unit_test(test_wrong_runtime_options_are_refused),
-        cmocka_unit_test(test_an_option_goes_before_its_variable), cmocka_unit_test(test_traces_by_option_and_variable),
-        cmocka_unit_test(test_wrong_options_of_calls_are_refused), cmocka_unit_test(test_wrong_options_of_servers_and_kernels_are_refused),
+        cmocka_unit_test(test_a_device_that_cannot_be_opened_is_named),
+        cmocka_unit_test(test_names_are_utf8),
+        cmocka_unit_test(test_wrong_variables_are_refused),
+        cmocka_unit_test(test_wrong_runtime_options_are_refused),
+        cmocka_unit_test(test_an_option_goes_before_its_variable),
+        cmocka_unit_test(test_traces_by_option_and_variable),
+        cmocka_unit_test(test_wrong_options_of_calls_are_refused),
+        cmocka_unit_test(test_wrong_options_of_servers_and_kernels_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,22 @@ REFUSAL(options_without_size, MUSTER_INVALID_ARGUMENT,
 
 REFUSAL(reserved_of_the_batch, MUSTER_INVALID_ARGUMENT, "options: batch: reserved: expected 0, received 1", t.options.batch.reserved = 1)
 
+REFUSAL(a_start_of_all_rows, MUSTER_INVALID_ARGUMENT,
+        "muster_function_call: options: batch: expected kind COUNT, RANGE or LIST for start 1, stop 0 and 0 indices at NULL, received "
+        "MUSTER_SELECT_ALL",
+        t.options.batch.start = 1)
+REFUSAL(a_stop_of_all_rows, MUSTER_INVALID_ARGUMENT, "received MUSTER_SELECT_ALL", t.options.batch.stop = 4)
+REFUSAL(indices_of_all_rows, MUSTER_INVALID_ARGUMENT, "and 0 indices, received MUSTER_SELECT_ALL", t.options.batch.indices = too_large)
+REFUSAL(an_index_count_of_all_rows, MUSTER_INVALID_ARGUMENT, "and 2 indices at NULL, received MUSTER_SELECT_ALL",
+        t.options.batch.index_count = 2)
+REFUSAL(a_replica_batch_without_its_count, MUSTER_INVALID_ARGUMENT,
+        "options: replica_batch: expected NULL or replica_batch_count 1 or more, received count 0",
+        t.options.replica_batch = &t.options.batch)
+REFUSAL(a_view_that_could_not_be_made, MUSTER_INVALID_ARGUMENT,
+        "input 'x' of function 'f': expected a tensor, received a view that could not be made: muster_tensor_slice_axis",
+        t.in[0] = muster_tensor_slice_axis(t.in[0], 0, 0, 1000))
+REFUSAL(an_output_that_could_not_be_made, MUSTER_INVALID_ARGUMENT, "output 'y' of function 'f': expected a tensor, received a view",
+        t.out[0] = muster_tensor_slice_axis(t.out[0], 0, 0, 1000))
 static void an_empty_batch_is_refused(void **unused) {
     (void)unused;
     const muster_selection empty[] = {{.kind = MUSTER_SELECT_COUNT, .stop = 0},
@@ -257,6 +273,13 @@ int main(void) {
         cmocka_unit_test(replica_batch_without_sliceable_variables),
         cmocka_unit_test(options_without_size),
         cmocka_unit_test(reserved_of_the_batch),
+        cmocka_unit_test(a_start_of_all_rows),
+        cmocka_unit_test(a_stop_of_all_rows),
+        cmocka_unit_test(indices_of_all_rows),
+        cmocka_unit_test(an_index_count_of_all_rows),
+        cmocka_unit_test(a_replica_batch_without_its_count),
+        cmocka_unit_test(a_view_that_could_not_be_made),
+        cmocka_unit_test(an_output_that_could_not_be_made),
         cmocka_unit_test(an_empty_batch_is_refused),
         cmocka_unit_test(wrong_counts_are_refused),
         cmocka_unit_test(lengths_that_differ_are_refused),
