@@ -112,6 +112,23 @@ CASE(interleaved, t.in[0] = columns(&t, 2 * K, 0, 2); t.out[0] = columns(&t, 2 *
      t.out[0] = columns(&t, 2 * K, K, 1); expect_right(&t);
      expect_refused(&t, 0, columns(&t, 2 * K, K - 1, 1), "output 'y' of function 'f' overlaps input 'x'"))
 
+/* The rows of a view lie from its address downwards. */
+static muster_tensor backwards(world *t, int64_t first) {
+    muster_tensor view = at(t, first + (N - 1) * K);
+    view.strides[0] = -K;
+    return view;
+}
+
+/* The lowest element of such an output or input is the last one of another operand, or the one
+ * behind it; its address lies far from the other operand. */
+CASE(output_backwards, t.in[0] = at(&t, 0); expect_refused(&t, 0, backwards(&t, N *K - 1), "output 'y' of function 'f' overlaps input 'x'");
+     t.out[0] = backwards(&t, N *K); expect_right(&t))
+CASE(input_backwards, t.in[0] = backwards(&t, N *K); expect_refused(&t, 0, at(&t, 1), "output 'y' of function 'f' overlaps input 'x'");
+     t.out[0] = at(&t, 0); expect_right(&t))
+CASE(other_output_backwards, t.out[0] = backwards(&t, 2 * N * K);
+     expect_refused(&t, 1, muster_f32(t.m + 2 * N * K - K + 1, K), "output 's' of function 'f' overlaps output 'y'");
+     t.out[1] = muster_f32(t.m + 2 * N * K - K, K); expect_right(&t))
+
 /* A repeated call checks again if an address is another, and only the address is. */
 CASE(moved_into_the_input, expect_right(&t); expect_right(&t); expect_refused(&t, 0, at(&t, N *K - 1), "overlaps input 'x'");
      t.out[0] = at(&t, N *K); expect_right(&t))
@@ -136,6 +153,9 @@ int main(void) {
         cmocka_unit_test(inputs_may_share),
         cmocka_unit_test(unwanted_output),
         cmocka_unit_test(interleaved),
+        cmocka_unit_test(output_backwards),
+        cmocka_unit_test(input_backwards),
+        cmocka_unit_test(other_output_backwards),
         cmocka_unit_test(moved_into_the_input),
         cmocka_unit_test(input_moved_into_the_output),
         cmocka_unit_test(stride_0),
