@@ -3,9 +3,36 @@
 #include "embedding.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+
+static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGPROF, SIGIO};
+enum { SIGNALS = sizeof signals / sizeof *signals };
+
+/* Threads that the library has started, and those of them that began with a signal of the program
+ * unblocked. Some end before the test can look at them. */
+static _Atomic int started, started_open;
+
+#ifndef MUSTER_TEST_SANITIZED /* which have a function of their own in its place */
+typedef int (*create_function)(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument);
+
+/* In place of the C library's: a new thread begins with the mask of the one that creates it. */
+int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attributes, void *(*start)(void *), void *restrict argument) {
+    create_function create;
+    sigset_t blocked;
+    bool open = pthread_sigmask(SIG_SETMASK, NULL, &blocked) != 0;
+    *(void **)&create = dlsym(RTLD_NEXT, "pthread_create");
+    for (int i = 0; i < SIGNALS; i++) open |= !sigismember(&blocked, signals[i]);
+    started++;
+    started_open += open;
+    return create(thread, attributes, start, argument);
+}
+#endif
 
 /* The blocked signals of one thread of this process: bit n - 1 is signal n. */
 static uint64_t blocked_signals(const char *thread) {
@@ -23,7 +50,6 @@ static uint64_t blocked_signals(const char *thread) {
 
 /* Checks all threads but this one; returns their number. */
 static int check_threads(void) {
-    static const int signals[] = {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGCHLD, SIGALRM, SIGPROF, SIGIO};
     DIR *folder = opendir("/proc/self/task");
     int threads = 0;
     assert_non_null(folder);
@@ -31,12 +57,44 @@ static int check_threads(void) {
         if (entry->d_name[0] == '.' || atoi(entry->d_name) == (int)syscall(SYS_gettid)) continue;
         const uint64_t blocked = blocked_signals(entry->d_name);
         threads++;
-        for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+        for (int i = 0; i < SIGNALS; i++) {
             if (!(blocked >> (signals[i] - 1) & 1)) fail_msg("a thread does not block signal %d", signals[i]);
         }
     }
     closedir(folder);
     return threads;
+}
+
+/* Kernels are compiled by two threads beside the caller's, which end with that. */
+static void check_kernel(embedded *e) {
+    const int before = started;
+    embedded_kernel(e);
+#ifndef MUSTER_TEST_SANITIZED
+    assert_true(started >= before + 2);
+#endif
+    (void)before;
+}
+
+static void check_server(embedded *e) {
+    enum { THREADS = 2 };
+    const int before = check_threads();
+    float value = 1;
+    muster_server *server;
+    muster_server_options options;
+    muster_server_options_init(&options);
+    options.progress = THREADS;
+    assert_ok(muster_server_create(e->runtime, "with threads", (muster_tensor[]){muster_f32(&value, 1)}, 1, &options, &server));
+    assert_true(check_threads() >= before + THREADS);
+    assert_ok(muster_server_destroy(server));
+    embedded_server(e);
+}
+
+/* OpenBLAS ends its threads at fork, and starts them anew for the next setting of their number. */
+static void fork_once(void) {
+    const pid_t child = fork();
+    int ended;
+    if (child == 0) _exit(0);
+    assert_true(child > 0 && waitpid(child, &ended, 0) == child && ended == 0);
 }
 
 /* OpenBLAS starts three threads beside the caller's, whatever the number of CPUs. */
@@ -46,13 +104,15 @@ static void test_every_thread_blocks_signals(void **state) {
     setenv("OPENBLAS_NUM_THREADS", "4", 1);
     embedded_open(&e);
     embedded_call(&e);
-    embedded_kernel(&e);
+    check_kernel(&e);
     const int threads = check_threads();
     printf("%d threads\n", threads);
     assert_true(threads >= 2 + 3);
-    embedded_server(&e);
+    check_server(&e);
+    fork_once();
     embedded_close(&e);
     assert_true(check_threads() >= 3);
+    assert_int_equal(started_open, 0);
 }
 
 /* The caller's own mask stays as it was. */

@@ -2,7 +2,24 @@
 #include "base_check.h"
 #include "foreign_impl.h"
 
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+/* How often a library was opened on this test's thread, whose stack may be a small one in programs,
+ * and on others. */
+static _Thread_local bool of_test;
+static int opened_here, opened_apart;
+
+#ifndef MUSTER_TEST_SANITIZED /* which have a function of their own in its place */
+void *dlopen(const char *path, int flags) {
+    void *(*open)(const char *path, int flags);
+    *(void **)&open = dlsym(RTLD_NEXT, "dlopen");
+    ++*(of_test ? &opened_here : &opened_apart);
+    return open(path, flags);
+}
+#endif
 
 typedef struct functions {
     double (*cos)(double x);
@@ -83,6 +100,21 @@ static int leave_the_choice_to_the_loader(void **state) {
     return unsetenv("MUSTER_CUDA_LIBRARIES");
 }
 
+static void libraries_are_opened_on_a_thread_of_their_own(void **state) {
+    (void)state;
+    functions found = {0};
+    const mst_foreign_library library = library_of(newest_first, 2, cosine, 1);
+    opened_here = opened_apart = 0;
+    of_test = true;
+    assert_ok(mst_foreign_open(&library, &found));
+    assert_ok(mst_foreign_open_apart(&library, NULL, &found));
+    of_test = false;
+    assert_int_equal(opened_here, 0);
+#ifndef MUSTER_TEST_SANITIZED
+    assert_int_equal(opened_apart, 2 * 2); /* the one that is nowhere, and the one that is */
+#endif
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_library_serves_where_the_newest_is_not),
@@ -91,6 +123,7 @@ int main(void) {
         cmocka_unit_test(a_missing_optional_symbol_is_null),
         cmocka_unit_test(a_folder_is_the_only_place),
         cmocka_unit_test(a_relative_folder_is_refused),
+        cmocka_unit_test(libraries_are_opened_on_a_thread_of_their_own),
     };
     return cmocka_run_group_tests(tests, leave_the_choice_to_the_loader, NULL);
 }
