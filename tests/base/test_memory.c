@@ -1,6 +1,8 @@
 #include "base_check.h"
 #include "clock_impl.h"
 
+#include <malloc.h>
+
 static void blocks_are_aligned_and_zeroed(void **state) {
     (void)state;
     for (size_t bytes = 0; bytes < 300; bytes += 37) {
@@ -48,6 +50,43 @@ static void a_foreign_allocation_counts_and_can_fail(void **state) {
     mst_memory_fail_at(0);
     assert_int_equal(mst_memory_count(), before + 3);
 }
+
+#ifndef MUSTER_TEST_SANITIZED /* whose allocators keep freed blocks as they like */
+/* Each of these blocks is a mapping of its own, so that the C library can say how many there are. */
+static int64_t mapped_blocks(void) {
+#if __GLIBC_PREREQ(2, 33)
+    return (int64_t)mallinfo2().hblks;
+#else
+    return mallinfo().hblks;
+#endif
+}
+
+static void retire_large(int count) {
+    for (int i = 0; i < count; i++) {
+        void *block = mst_alloc_uninitialised(256 << 10);
+        assert_non_null(block);
+        mst_retire(block);
+    }
+}
+
+/* The last 256 retired blocks stay readable; those before are freed. */
+static void retired_blocks_stay_for_a_while(void **state) {
+    (void)state;
+    enum { KEPT = 256, SMALL = 64 };
+    const int64_t live = mst_memory_live();
+    assert_int_equal(mallopt(M_MMAP_THRESHOLD, 128 << 10), 1);
+    const int64_t before = mapped_blocks();
+    retire_large(KEPT);
+    assert_int_equal(mapped_blocks(), before + KEPT);
+    retire_large(3 * KEPT / 2);
+    assert_int_equal(mapped_blocks(), before + KEPT);
+    mst_retire(NULL); /* no block, and takes no place */
+    assert_int_equal(mapped_blocks(), before + KEPT);
+    for (int i = 0; i < KEPT; i++) mst_retire(mst_alloc(SMALL));
+    assert_int_equal(mapped_blocks(), before);
+    assert_int_equal(mst_memory_live(), live);
+}
+#endif
 
 static void an_impossible_size_gives_null(void **state) {
     (void)state;
@@ -122,6 +161,9 @@ int main(void) {
         cmocka_unit_test(live_blocks_are_counted),
         cmocka_unit_test(only_the_chosen_allocation_fails),
         cmocka_unit_test(a_foreign_allocation_counts_and_can_fail),
+#ifndef MUSTER_TEST_SANITIZED
+        cmocka_unit_test(retired_blocks_stay_for_a_while),
+#endif
         cmocka_unit_test(an_impossible_size_gives_null),
         cmocka_unit_test(growing_keeps_items_and_zeroes_the_rest),
         cmocka_unit_test(growing_within_capacity_allocates_nothing),
