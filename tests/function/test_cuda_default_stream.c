@@ -5,7 +5,7 @@
 #include "muster/function.h"
 #include "runtime_impl.h"
 
-enum { BYTES = 4096, ROUNDS = 30 };
+enum { BYTES = 4096, ROUNDS = 30, SPOILED = 0xEE };
 
 static muster_runtime *open_runtime(const char *devices, int64_t longest_delay) {
     muster_runtime_options options;
@@ -170,6 +170,9 @@ static void work_that_is_left_behind_is_refused(void **state) {
         assert_ok(call(g, round, 1)); /* the next calls go on */
         assert_memory_equal(x, y, sizeof x);
     }
+    hold(&h); /* that a body has waited counts for its own call alone */
+    assert_refused(call_single(f, 7), MUSTER_BAD_STATE, "function 'left': the body left work in CUDA's default stream of cuda:0");
+    go_on(&h);
     end_holding(&h);
     close_runtime(runtime);
 }
@@ -183,6 +186,36 @@ static void a_failing_body_is_ordered_too(void **state) {
     for (int round = 0; round < ROUNDS; round++) {
         assert_refused(call(f, round, 1), MUSTER_USER, "function 'failing': it fails");
         assert_ok(call(g, round + 100, 1));
+        assert_memory_equal(x, y, sizeof x);
+    }
+    close_runtime(runtime);
+}
+
+/* Fails after it has given the default stream work on its output; else out = in, in the worker's own
+ * stream. */
+static muster_status spoil_and_fail(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const work *job = user;
+    if (!job->fails) return muster_copy(w, in[0], out[0]);
+    for (int i = 0; i < ROUNDS; i++)
+        if (driver()->cuMemsetD8Async(device_address(out[0]), SPOILED, (size_t)muster_tensor_rows(out[0]), NULL))
+            return muster_fail(MUSTER_USER, "the memset was refused");
+    return muster_fail(MUSTER_USER, "it fails");
+}
+
+static void what_a_failed_body_began_ends_before_the_next(void **state) {
+    (void)state;
+    muster_runtime *runtime = open_runtime("cuda@0", 100);
+    work job = {0};
+    muster_function *f;
+    assert_ok(muster_function_create_with(runtime, "spoil", &(muster_backend_body){"cuda", spoil_and_fail}, 1, &job, &f));
+    assert_ok(muster_function_input(f, "x", MUSTER_U8, 1, MUSTER_SCATTER));
+    assert_ok(muster_function_output(f, "y", MUSTER_U8, 1, MUSTER_GATHER));
+    assert_ok(muster_function_set_default_stream(f, MUSTER_DEFAULT_STREAM_ORDERED));
+    for (int round = 0; round < ROUNDS; round++) {
+        job.fails = true;
+        assert_refused(call(f, round, 1), MUSTER_USER, "it fails");
+        job.fails = false;
+        assert_ok(call(f, round, 1));
         assert_memory_equal(x, y, sizeof x);
     }
     close_runtime(runtime);
@@ -219,11 +252,9 @@ static void other_devices_and_other_modes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ordered_work_sees_its_rows_and_is_collected),
-        cmocka_unit_test(work_that_is_ignored_is_not_waited_for),
-        cmocka_unit_test(work_that_is_left_behind_is_refused),
-        cmocka_unit_test(a_failing_body_is_ordered_too),
-        cmocka_unit_test(other_devices_and_other_modes),
+        cmocka_unit_test(ordered_work_sees_its_rows_and_is_collected),   cmocka_unit_test(work_that_is_ignored_is_not_waited_for),
+        cmocka_unit_test(work_that_is_left_behind_is_refused),           cmocka_unit_test(a_failing_body_is_ordered_too),
+        cmocka_unit_test(what_a_failed_body_began_ends_before_the_next), cmocka_unit_test(other_devices_and_other_modes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
