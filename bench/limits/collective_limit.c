@@ -215,9 +215,9 @@ enum { BOTH = 3, OUT_OF_PLACE = 1, IN_PLACE = 2 };
  * the cache, so nobody bypasses it there. */
 enum { ONLY_PLAIN = 0, STREAMS = 1 << BENCH_STREAMING, COPIES = 1 << BENCH_STREAMING | 1 << BENCH_MOVSB };
 /* Who waits for whom. TWICE: all for all, before and after. ONCE: only before, because the inputs
- * are first copied aside. FOR_OTHERS: the root's thread works after the other one has arrived, which
- * waits for it after that. FOR_ROOT: the other way round; what the root's thread has to do for its
- * own ranks it does meanwhile. */
+ * are first copied aside. FOR_OTHERS: the root's thread works after the other one has arrived,
+ * which waits for it after that. FOR_ROOT: the other way round; what the root's thread has to do
+ * for its own ranks it does meanwhile. */
 typedef enum { TWICE, ONCE, FOR_OTHERS, FOR_ROOT } waits;
 typedef struct way {
     int32_t op, form, stores;

@@ -11,13 +11,14 @@
  * GPU; between DLPack's ordinal and Muster's rank stands the runtime. Neither direction waits for a
  * device.
  *
- * Order of work on a GPU. DLPack's producer makes a stream of the consumer wait for its own work. For
- * tensors that become inputs and outputs of calls that stream is CUDA's legacy default stream: in
- * Python the consumer asks for array.__dlpack__(stream=1). Every call and copy that takes an imported
- * tensor of a GPU begins its work on it after what is in the default stream of that GPU at that
- * moment. Work in other streams the program orders or ends itself. When the call returns, its own
- * work on the tensor has ended, and any stream may use it. Inside a body muster_worker_cuda_after and
- * _before order the work of any stream.
+ * Order of work on a GPU. DLPack's producer makes a stream of the consumer wait for its own work.
+ * For tensors that become inputs and outputs of calls that stream is CUDA's legacy default stream:
+ * in Python the consumer asks for array.__dlpack__(stream=1). Every call and copy that takes an
+ * imported tensor of a GPU begins its work on it after what is in the default stream of that GPU at
+ * that moment. Work in other streams the program orders or ends itself. When the call returns, its
+ * own work on the tensor has ended, and any stream may use it. Inside a body
+ * muster_worker_cuda_after and _before order the work of any stream.
+ *
  * Errors of the functions that return a status: INVALID_ARGUMENT (NULL; a tensor that is not well
  * formed; a device that the runtime does not have), UNSUPPORTED (a version, device type, dtype or
  * number of dimensions that Muster does not have), OVERFLOW, OUT_OF_MEMORY. After an error nobody's
@@ -87,9 +88,9 @@ typedef struct muster_dlpack muster_dlpack;
  * muster_dlpack_release(*handle), which calls the deleter. `runtime` says which rank a GPU is (the
  * first one, where several virtual devices share it), and may be NULL for host memory. After an
  * error *tensor is "no tensor", *handle is NULL, and the caller still owns `managed`: it calls the
- * deleter, which DLPack asks for after a wrong version too. A tensor of CUDA memory is for calls and
- * copies of the runtime, and for bodies of its rank. Whether the memory really lies on that GPU is
- * asked when a call or copy takes it (INVALID_ARGUMENT). */
+ * deleter, which DLPack asks for after a wrong version too. A tensor of CUDA memory is for calls
+ * and copies of the runtime, and for bodies of its rank. Whether the memory really lies on that GPU
+ * is asked when a call or copy takes it (INVALID_ARGUMENT). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_dlpack_import(const muster_runtime *runtime, muster_dlpack_versioned *managed,
                                                                muster_tensor *tensor, muster_dlpack **handle);
 MUSTER_API MUSTER_NODISCARD muster_status muster_dlpack_import_unversioned(const muster_runtime *runtime,

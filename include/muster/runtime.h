@@ -232,13 +232,13 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_infer_device(muster_run
  * calls. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_create(muster_runtime *runtime, const char *device, muster_dtype dtype,
                                                                        int32_t ndim, const int64_t *shape, muster_tensor *tensor);
-/* Wraps memory of the program, or of another library, that lies on the named device: *tensor, a view
- * of it as muster_tensor_make gives, becomes a tensor of that device, for calls, copies and bodies.
- * Nothing is copied. The name is one that muster_runtime_find_device knows, such as "cuda:0" or
- * "host:1". The device is asked whether the first and the last byte are its memory; host memory
- * belongs to every host device. The memory still belongs to the program. It must stay valid until
- * the tensor has been destroyed, which does not free it. Work of other libraries on it must have
- * ended, or lie in the default stream of the GPU (see muster/dlpack.h).
+/* Wraps memory of the program, or of another library, that lies on the named device: *tensor, a
+ * view of it as muster_tensor_make gives, becomes a tensor of that device, for calls, copies and
+ * bodies. Nothing is copied. The name is one that muster_runtime_find_device knows, such as
+ * "cuda:0" or "host:1". The device is asked whether the first and the last byte are its memory;
+ * host memory belongs to every host device. The memory still belongs to the program. It must stay
+ * valid until the tensor has been destroyed, which does not free it. Work of other libraries on it
+ * must have ended, or lie in the default stream of the GPU (see muster/dlpack.h).
  * Errors: INVALID_ARGUMENT (an unknown device, no memory of that device), OUT_OF_MEMORY, BAD_STATE
  * (inside a body, after fork), and errors of the device. After an error *tensor is as before.
  * Threads: any. */

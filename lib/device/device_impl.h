@@ -73,9 +73,9 @@ typedef struct mst_device_memory_table {
     /* The host memory holds the data after synchronize. */
     muster_status (*copy_out)(mst_device *device, void *to_host, const void *from_device, int64_t bytes);
     muster_status (*copy)(mst_device *device, void *to_device, const void *from_device, int64_t bytes);
-    /* Between calls. For `bytes` > 0 bytes that another library has allocated: fails unless the first
-     * and the last one are memory of this device, with a message that begins with `where`. Later
-     * work in COMPUTE starts after the work that is in the device's default stream now. */
+    /* Between calls. For `bytes` > 0 bytes that another library has allocated: fails unless the
+     * first and the last one are memory of this device, with a message that begins with `where`.
+     * Later work in COMPUTE starts after the work that is in the device's default stream now. */
     muster_status (*adopt)(mst_device *device, const void *address, int64_t bytes, const char *where);
 } mst_device_memory_table;
 

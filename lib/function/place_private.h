@@ -7,8 +7,8 @@
 
 #include "call_private.h"
 
-/* How a rank gets at the memory: through the host copy; its device copies from and to the memory; or
- * the body gets the memory itself. */
+/* How a rank gets at the memory: through the host copy; its device copies from and to the memory;
+ * or the body gets the memory itself. */
 enum { MST_ACCESS_BY_HOST, MST_ACCESS_COPY, MST_ACCESS_IN_PLACE };
 
 struct mst_place {
@@ -34,8 +34,8 @@ static inline bool mst_used_in_place(const mst_place *place, const mst_device *d
 /* Begins a plan: forgets the places of the plan before. */
 void mst_places_reset(mst_plan *plan);
 /* Checks the memory of a tensor of the call that is not host memory. Host code that reads the plan
- * finds the host copy in its place, of which mst_places_fetch and mst_place_reserve set the address.
- * planned: the tensor in the plan. */
+ * finds the host copy in its place, of which mst_places_fetch and mst_place_reserve set the
+ * address. planned: the tensor in the plan. */
 muster_status mst_place_check(muster_function *function, const char *where, int64_t index, muster_tensor *planned);
 /* Between mst_plan_make and the run: copies the rows that ranks read through host copies. */
 muster_status mst_places_fetch(const mst_call *call, const char *where);

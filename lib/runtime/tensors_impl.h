@@ -29,8 +29,8 @@ muster_status mst_runtime_infer_device(muster_runtime *runtime, mst_tensor_list 
  * of one tensor of muster_runtime_tensor_create. */
 muster_status mst_runtime_check_placed(muster_runtime *runtime, muster_tensor tensor, const char *where, const char *what);
 
-/* Between mst_pool_enter and mst_pool_leave. Can code of the device `rank` address the memory of the
- * device `other`? Always, if they are the same. */
+/* Between mst_pool_enter and mst_pool_leave. Can code of the device `rank` address the memory of
+ * the device `other`? Always, if they are the same. */
 muster_status mst_runtime_peer_access(const muster_runtime *runtime, int32_t rank, int32_t other, bool *access);
 /* Between mst_pool_enter and mst_pool_leave. muster_runtime_tensor_copy of tensors that have been
  * checked: equal dtypes and shapes, and memory that is there. */

@@ -31,8 +31,9 @@ static muster_status rule_user(const mst_rule *rule, mst_shard *shard, const voi
     if (status == MUSTER_OK) return MUSTER_OK;
     if (status < 0 || status > MUSTER_INTERNAL) status = MUSTER_USER;
     if (mst_error_count() == errors)
-        return mst_error(status, "muster_client_send: server '%.100s': rule '%.100s' failed with %s on the elements from %" PRId64
-                         " and gave no reason", rule->server->name, rule->name, muster_status_name(status), shard->first);
+        return mst_error(
+            status, "muster_client_send: server '%.100s': rule '%.100s' failed with %s on the elements from %" PRId64 " and gave no reason",
+            rule->server->name, rule->name, muster_status_name(status), shard->first);
     char reason[MST_MESSAGE_SIZE];
     mst_error_save(reason);
     return mst_error(status, "server '%.100s': rule '%.100s': %s", rule->server->name, rule->name, reason);

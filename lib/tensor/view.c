@@ -7,8 +7,7 @@ muster_tensor muster_tensor_slice_axis(muster_tensor tensor, int32_t axis, int64
     if (mst_view_of_none(&tensor)) return tensor;
     if (!has_axes(&tensor)) return mst_view_failed(MST_VIEW_OF_BAD_NDIM, tensor.ndim, 0, 0);
     if (axis < 0 || axis >= tensor.ndim) return mst_view_failed(MST_VIEW_SLICE_AXIS, tensor.ndim, axis, 0);
-    if (begin < 0 || begin > end || end > tensor.shape[axis])
-        return mst_view_failed(MST_VIEW_SLICE_BOUNDS, tensor.shape[axis], begin, end);
+    if (begin < 0 || begin > end || end > tensor.shape[axis]) return mst_view_failed(MST_VIEW_SLICE_BOUNDS, tensor.shape[axis], begin, end);
     if (begin != end) tensor.byte_offset += begin * tensor.strides[axis] * muster_dtype_size(tensor.dtype);
     tensor.shape[axis] = end - begin;
     return tensor;

@@ -68,8 +68,8 @@ static void every_way_is_right(void **state) {
     assert_int_equal(n.from_copies, 2 * 2 * 8 * aside_sizes);
     assert_int_equal(n.plain, 2 * 2 * per_form * SIZES + 2 * SIZES + n.from_copies);
     assert_int_equal(n.movsb, 2 * (2 * copying + 2 + 1) * movsb_sizes);
-    /* in both forms also 1 of broadcast; out of place 2 of all_reduce, reduce_scatter and the halves
-     * of reduce */
+    /* in both forms also 1 of broadcast; out of place 2 of all_reduce, reduce_scatter and the
+     * halves of reduce */
     assert_int_equal(n.streaming, 2 * (2 * copying + 2 + 1 + 2 + 2 + 1 + 1) + 2);
 }
 

@@ -1,5 +1,5 @@
-/* The modelled machine: threads on machine_stacks of their own, and the steps that they can take. What an
- * operation does is in memory.c. */
+/* The modelled machine: threads on stacks of their own, and the steps that they can take.
+ * What an operation does is in memory.c. */
 #include "machine_private.h"
 
 #include <pthread.h>

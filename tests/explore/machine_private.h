@@ -42,9 +42,9 @@ typedef struct thread {
     jmp_buf registers;
 } thread;
 
-/* Everything that can differ between two states lies here, in the machine_arena, or on the live part of a
- * stack, at addresses that never change: to save a state is to copy these, and two states with the
- * same bytes are the same state. */
+/* Everything that can differ between two states lies here, in the machine_arena, or on the live
+ * part of a stack, at addresses that never change: to save a state is to copy these, and two states
+ * with the same bytes are the same state. */
 extern struct machine_world {
     int64_t now;
     int32_t spurious, preemptions, last, thread_count; /* last: to run; preemptions: left, negative: any number */
@@ -65,8 +65,8 @@ extern int32_t machine_current;     /* the thread that runs; -1: prepare, finish
 extern int32_t machine_wake_choice; /* the threads that the next wake wakes, one bit for each; 0: not chosen */
 extern jmp_buf machine_search_registers;
 
-/* memory.c: what an operation does. machine_sleepers_on: the threads that sleep on the address, one bit for
- * each. machine_location_count: of `released`, how many are in use. */
+/* memory.c: what an operation does. machine_sleepers_on: the threads that sleep on the address, one
+ * bit for each. machine_location_count: of `released`, how many are in use. */
 extern int32_t machine_location_count;
 void machine_reset_memory(void);
 uint64_t machine_load(const operation *o);

@@ -1,6 +1,6 @@
-/* Memory of another library on GPUs as inputs and outputs of calls: imported by DLPack, or wrapped by
- * muster_runtime_tensor_on. Its work in the default stream comes first; memory of another place is
- * refused. */
+/* Memory of another library on GPUs as inputs and outputs of calls: imported by DLPack, or wrapped
+ * by muster_runtime_tensor_on. Its work in the default stream comes first; memory of another place
+ * is refused. */
 #include "muster/dlpack.h"
 #include "muster/function.h"
 #include "muster/ops.h"
@@ -53,8 +53,8 @@ static void library_begin(library *l, int32_t ordinal) {
     };
 }
 
-/* As __dlpack__(stream=1) does: the default stream waits for what the library's own stream does. The
- * value comes last, after work that takes time. */
+/* As __dlpack__(stream=1) does: the default stream waits for what the library's own stream does.
+ * The value comes last, after work that takes time. */
 static void library_fill(library *l, unsigned char value) {
     assert_int_equal(l->api->cuCtxPushCurrent_v2(l->context), 0);
     for (int i = 0; i < 30; i++) assert_int_equal(l->api->cuMemsetD8Async(l->memory, 0xFF, COUNT, l->stream), 0);
@@ -101,9 +101,9 @@ static muster_function *made(muster_runtime *runtime, seen *s) {
     return f;
 }
 
-/* The array of one library is the input, that of the other one the output: the first lies on rank 1,
- * the second on rank 0. A call that did not wait for the default stream would read the value of the
- * round before. */
+/* The array of one library is the input, that of the other one the output: the first lies on rank
+ * 1, the second on rank 0. A call that did not wait for the default stream would read the value of
+ * the round before. */
 static void arrays_travel_through_calls(bool peers, uint64_t seed) {
     new_machine(&(muster_sim_options){.devices = 2, .longest_delay = 300, .seed = seed, .no_peers = !peers});
     library source, target;

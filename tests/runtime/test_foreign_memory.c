@@ -1,5 +1,6 @@
 /* muster_runtime_tensor_on: memory of the program as tensors of devices, by the names of devices;
- * what is no memory of the device is refused. (GPUs: tests/function/test_cuda_foreign_tensors.c.) */
+ * what is no memory of the device is refused. (GPUs:
+ * tests/function/test_cuda_foreign_tensors.c.) */
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"

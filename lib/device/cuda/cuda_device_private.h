@@ -205,8 +205,8 @@ muster_status mst_cuda_copy_in(mst_device *device, void *to_device, const void *
 muster_status mst_cuda_copy_in_async(mst_device *device, void *to_device, const void *from_host, int64_t bytes);
 muster_status mst_cuda_copy_out(mst_device *device, void *to_host, const void *from_device, int64_t bytes);
 muster_status mst_cuda_copy(mst_device *device, void *to_device, const void *from_device, int64_t bytes);
-/* mst_cuda_check_memory, and what COMPUTE gets from now on starts after what is in the default stream
- * now. */
+/* mst_cuda_check_memory, and what COMPUTE gets from now on starts after what is in the default
+ * stream now. */
 muster_status mst_cuda_adopt_memory(mst_device *device, const void *address, int64_t bytes, const char *where);
 muster_status mst_cuda_synchronize(mst_device *device);
 muster_status mst_cuda_poll(mst_device *device, bool *done);

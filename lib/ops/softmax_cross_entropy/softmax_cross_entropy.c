@@ -17,8 +17,10 @@ static int64_t label_of(const muster_tensor *labels, int64_t row) {
 }
 
 static muster_status refuse_label(int64_t k, int64_t label, int64_t row) {
-    return mst_error(MUSTER_OUT_OF_RANGE, "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld of this worker's labels",
-                     (long long)k, (long long)label, (long long)row);
+    return mst_error(
+        MUSTER_OUT_OF_RANGE,
+        "muster_softmax_cross_entropy: labels: expected labels in [0, %lld), received %lld in row %lld of this worker's labels",
+        (long long)k, (long long)label, (long long)row);
 }
 
 static muster_status check_labels(const muster_tensor *labels, int64_t n, int64_t k) {
