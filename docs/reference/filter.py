@@ -39,7 +39,8 @@ def rules():
 def facts_of(function, since, behaviour):
     """The paragraphs that a function's documentation ends with."""
     titles = {"blocks": "May block", "calls": "May call back"}
-    found = [f"\\par {titles[kind]}\n{sentence}." for kind, names, sentence in behaviour if any(fnmatch.fnmatch(function, name) for name in names)]
+    named = function.removesuffix("_p")  # a twin (muster/pointers.h) does what its function does
+    found = [f"\\par {titles[kind]}\n{sentence}." for kind, names, sentence in behaviour if any(fnmatch.fnmatch(named, name) for name in names)]
     return "\n\n" + "\n\n".join([f"\\since {since[function]}", *found]) if function in since else ""
 
 

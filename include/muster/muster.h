@@ -1,4 +1,5 @@
-/* muster/muster.h: includes every public header of Muster. */
+/* muster/muster.h: includes every public header of Muster, but for muster/pointers.h, which is for
+ * other languages. */
 #ifndef MUSTER_H
 #define MUSTER_H
 

@@ -90,10 +90,6 @@ static inline void *muster_tensor_address(muster_tensor tensor) {
 #endif
 }
 
-/* The same as an exported function, for languages that cannot call an inline one. NULL for NULL.
- * Threads: any. */
-MUSTER_API void *muster_tensor_address_of(const muster_tensor *tensor);
-
 /* Conversions between the bit patterns of f16 or bf16 and float. They round to nearest, ties to
  * even; NaN stays NaN. Threads: any. */
 MUSTER_API float muster_f16_to_f32(uint16_t bits);

@@ -54,8 +54,6 @@ muster_tensor muster_tensor_make(muster_dtype dtype, void *data, int32_t ndim, c
     return tensor;
 }
 
-void *muster_tensor_address_of(const muster_tensor *tensor) { return tensor ? muster_tensor_address(*tensor) : NULL; }
-
 int64_t muster_tensor_count(muster_tensor tensor) {
     int64_t count;
     if (tensor.ndim < 0 || tensor.ndim > MUSTER_MAX_DIMS || !count_elements(tensor.ndim, tensor.shape, &count)) return 0;

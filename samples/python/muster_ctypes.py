@@ -253,7 +253,7 @@ class Library:
         reach = [(size - 1) * stride for size, stride in zip(shape, strides)]
         below = -sum(one for one in reach if one < 0)  # bytes before the first element
         total = below + sum(one for one in reach if one > 0) + dtype.itemsize
-        memory = (ctypes.c_char * total).from_address(self.tensor_address_of(ctypes.byref(tensor)) - below)
+        memory = (ctypes.c_char * total).from_address(self.tensor_address_p(ctypes.byref(tensor)) - below)
         return numpy.ndarray(shape, dtype, memory, below, strides)
 
 

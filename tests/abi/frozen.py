@@ -93,7 +93,7 @@ def exported(library, nm):
 def statuses(headers):
     """A program may drop the status of a function that ends or reports something, and of muster_fail, which returns its argument."""
     declarations = re.findall(r"\bMUSTER_API (MUSTER_NODISCARD )?muster_status\s+(muster_\w+)\(", read(headers))
-    may_drop = {name for _, name in declarations if re.search("_(destroy|close|release|unregister(_memory|_buffer)?|dump)$", name)} | {"muster_fail"}
+    may_drop = {name for _, name in declarations if re.search("_(destroy|close|release|unregister(_memory|_buffer)?|dump)(_p)?$", name)} | {"muster_fail"}
     marked = {name for mark, name in declarations if mark}
     print(f"{len(marked)} functions are marked, {len(may_drop)} are not")
     return compare("MUSTER_NODISCARD", {name for _, name in declarations} - may_drop, marked) and len(marked) > 100 and len(may_drop) > 10

@@ -56,7 +56,7 @@ static void views(void) {
     GIVES(muster_tensor_broadcast, is_none(muster_tensor_broadcast(matrix, 2, NULL)));
     GIVES(muster_tensor_is_contiguous, muster_tensor_is_contiguous(turned) == 0);
     GIVES(muster_tensor_bytes, muster_tensor_bytes(muster_tensor_none()) == 0);
-    GIVES(muster_tensor_address_of, muster_tensor_address_of(NULL) == NULL);
+    GIVES(muster_tensor_address, muster_tensor_address(muster_tensor_none()) == NULL);
 }
 
 static void printing(void) {

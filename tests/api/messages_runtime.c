@@ -113,6 +113,11 @@ static void device_tensors(void) {
     REFUSE(INVALID_ARGUMENT, "shape", muster_runtime_tensor_create, runtime, NULL, MUSTER_F32, 1, NULL, &unused);
     REFUSE(INVALID_ARGUMENT, "shape", muster_runtime_tensor_create, runtime, NULL, MUSTER_F32, 1, &negative, &unused);
     REFUSE(INVALID_ARGUMENT, "tensor", muster_runtime_tensor_create, runtime, NULL, MUSTER_F32, 1, &two, NULL);
+    unused = host;
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_tensor_on, NULL, "0", &unused);
+    REFUSE(INVALID_ARGUMENT, "device", muster_runtime_tensor_on, runtime, "nowhere", &unused);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_runtime_tensor_on, runtime, "0", NULL);
+    REFUSE(INVALID_ARGUMENT, "tensor", muster_runtime_tensor_on, runtime, "0", &elsewhere);
     REFUSE(INVALID_ARGUMENT, "runtime", muster_runtime_tensor_destroy, NULL, tensor);
     REFUSE(INVALID_ARGUMENT, "tensor", muster_runtime_tensor_destroy, runtime, host);
     REFUSE(INVALID_ARGUMENT, "tensor", muster_runtime_tensor_destroy, runtime, elsewhere);

@@ -1,6 +1,8 @@
 /* Every public function is called with one wrong argument after the other (messages_*.c), and each
  * message names the function, the argument, what was expected and what was received. lib/muster.abi
- * and the headers say which rows there must be. */
+ * and the headers say which rows there must be.
+ * api/test_messages@pointers is this program with every call through the function's twin where it
+ * has one (muster/pointers.h): the rows expect the same statuses and messages of the twins. */
 #include "messages.h"
 
 #include <ctype.h>
@@ -131,7 +133,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 1468);
+    assert_int_equal(row_count, 1472);
 }
 
 /* ---- are there all rows? ---- */
@@ -166,6 +168,7 @@ static const char *const may_be_null[] = {
     "muster_request_notify_fd.request",
     "muster_runtime_find_device.name",
     "muster_runtime_tensor_create.device",
+    "muster_runtime_tensor_on.device",
     "muster_tensor_print.length",
     "muster_variables_broadcast.values",
     "muster_variables_scatter.selection",
@@ -226,6 +229,13 @@ static char *read_headers(void) {
     return all;
 }
 
+/* A twin says what its function says, so that it has the rows of its function; they all run. */
+static void check_twin(const char *twin) {
+    char function[200];
+    snprintf(function, sizeof function, "%.*s", (int)strlen(twin) - 2, twin);
+    if (!messages_has_row(function, NULL)) fault(twin, "any argument", "a row of its function", "none");
+}
+
 /* The prototype of an exported function, from MUSTER_API to its semicolon. */
 static void find_prototype(const char *headers, const char *function, char prototype[1000]) {
     char head[200];
@@ -272,27 +282,45 @@ static int check_pointers(const char *function, const char *prototype) {
 static void test_every_function_has_rows(void **state) {
     (void)state;
     char *abi = read_text(MUSTER_SOURCE_DIR "/lib/muster.abi"), *headers = read_headers(), prototype[1000];
-    int functions = 0, pointers = 0;
+    int functions = 0, twins = 0, pointers = 0;
     faults = 0;
     for (char *line = strtok(abi, "\n"); line; line = strtok(NULL, "\n")) {
         char *function = strchr(line, ' ');
         if (*line == '#' || !function++) continue;
+        if (strcmp(function + strlen(function) - 2, "_p") == 0) {
+            check_twin(function);
+            twins++;
+            continue;
+        }
         functions++;
         find_prototype(headers, function, prototype);
         if (!messages_has_row(function, NULL)) fault(function, "any argument", "a row", "none");
         if (strstr(prototype, "muster_status muster_")) pointers += check_pointers(function, prototype);
     }
-    print_message("%d functions, %d pointers\n", functions, pointers);
+    print_message("%d functions, %d pointers, %d twins\n", functions, pointers, twins);
     assert_int_equal(faults, 0);
-    assert_true(functions >= 240 && pointers >= 300);
+    assert_true(functions >= 240 && pointers >= 300 && twins >= 80);
     free(abi);
     free(headers);
+}
+
+/* In api/test_messages@pointers: the rows of each function went through its twin. */
+static void test_every_twin_was_called(void **state) {
+    (void)state;
+#ifdef MUSTER_TEST_POINTERS
+    const int twins = sizeof twin_calls / sizeof *twin_calls;
+    for (int i = 0; i < twins; i++)
+        if (twin_calls[i] == 0) fail_msg("the twin of %s: expected a call, received none", twin_names[i]);
+    print_message("%d twins called\n", twins);
+    assert_true(twins >= 80);
+#endif
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages_name_function_and_argument),
         cmocka_unit_test(test_every_function_has_rows),
+        cmocka_unit_test(test_every_twin_was_called),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
