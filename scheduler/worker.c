@@ -72,7 +72,9 @@ static int64_t scratch_height(const muster_worker *worker) {
     return worker->scratch_count > 0 ? height + worker->scratch[worker->scratch_top].used : 0;
 }
 
-int64_t muster_worker_scratch_mark(const muster_worker *worker) { return worker ? scratch_height(worker) : -1; }
+int64_t muster_worker_scratch_mark(const muster_worker *worker) {
+    return worker && worker == mst_current_worker() ? scratch_height(worker) : -1;
+}
 
 muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark) {
     MUSTER_TRY(mst_worker_check(worker, __func__));

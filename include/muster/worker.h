@@ -2,7 +2,7 @@
  * For a NULL worker, numbers are -1 (the weight and "cancelled" are 0) and the backend is NULL;
  * functions that return a status return INVALID_ARGUMENT. For a worker that the program has kept
  * after its body, functions that return a status return BAD_STATE, those that give a tensor give
- * "no tensor", and so does every other function of a worker. The numbers, the backend and
+ * "no tensor", and muster_worker_scratch_mark gives -1. The other numbers, the backend and
  * "cancelled" are read from the worker's memory without a check: for a kept worker they are
  * undefined, and after its runtime has closed they must not be asked for. */
 #ifndef MUSTER_WORKER_H
@@ -70,7 +70,7 @@ MUSTER_API muster_tensor muster_worker_scratch(muster_worker *worker, muster_dty
 /* Gives scratch memory back before the body returns, for a loop whose operations take some in every
  * round: release(mark) ends all scratch tensors that were taken after `mark` was returned; the
  * tensors before it stay. Work that is queued on the device still finds its memory, since later
- * work is ordered behind it. The mark of a NULL worker is -1. Errors: INVALID_ARGUMENT (no worker;
+ * work is ordered behind it. The mark of no worker is -1. Errors: INVALID_ARGUMENT (no worker;
  * no mark of this run of the body, or one before which scratch has been given back already). */
 MUSTER_API int64_t muster_worker_scratch_mark(const muster_worker *worker);
 MUSTER_API muster_status muster_worker_scratch_release(muster_worker *worker, int64_t mark);

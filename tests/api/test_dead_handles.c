@@ -138,7 +138,7 @@ static void use_objects(const handles *h) {
 
 static void use_worker(muster_worker *worker, muster_variable *variable) {
     const muster_tensor value = muster_f32(&number, 1);
-    cases += 11;
+    cases += 12;
     assert_refused(muster_fill(worker, 1, value), MUSTER_BAD_STATE, "muster_fill: worker: expected the worker that runs on this thread");
     assert_refused(muster_worker_barrier(worker, NULL), MUSTER_BAD_STATE, "outside of its body");
     assert_refused(muster_worker_read(worker, value, value), MUSTER_BAD_STATE, "outside of its body");
@@ -146,6 +146,7 @@ static void use_worker(muster_worker *worker, muster_variable *variable) {
     assert_int_equal(muster_worker_scratch(worker, MUSTER_F32, 0, NULL).dtype, MUSTER_DTYPE_NONE);
     muster_tensor rows;
     int64_t first, count;
+    assert_int_equal(muster_worker_scratch_mark(worker), -1);
     assert_refused(muster_worker_scratch_release(worker, 0), MUSTER_BAD_STATE, "outside of its body");
     assert_refused(muster_worker_set_weight(worker, 1), MUSTER_BAD_STATE, "outside of its body");
     assert_refused(muster_worker_shard_rows(worker, 0, &first, &count), MUSTER_BAD_STATE, "outside of its body");
