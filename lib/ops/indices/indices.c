@@ -8,6 +8,30 @@ muster_status mst_index_dtype(const char *where, const char *what, muster_dtype 
     return MST_INDEX_DTYPES & MST_DTYPE_BIT(dtype) ? MUSTER_OK : mst_op_refuse_dtype(where, what, "u8, i32 or i64", dtype);
 }
 
+muster_status mst_indices_shape(const muster_tensor *indexed, const muster_tensor *indices, const char *where, const char *what,
+                                int64_t shape[MUSTER_MAX_DIMS]) {
+    if (indexed->ndim == 0)
+        return mst_error(MUSTER_SHAPE_MISMATCH, "%s: %s: expected at least 1 dimension, received a scalar", where, what);
+    MUSTER_TRY(mst_op_ndim(where, "indices", indices, 1));
+    for (int32_t d = 0; d < indexed->ndim; d++) shape[d] = d == 0 ? indices->shape[0] : indexed->shape[d];
+    return MUSTER_OK;
+}
+
+muster_status mst_indices_check_operands(const muster_worker *worker, const mst_op_row *operation, const muster_tensor *const *t,
+                                         int32_t indexed, const char *where) {
+    static const char *const names[] = {"x", "indices", "y"};
+    const muster_tensor *x = t[0], *indices = t[1], *y = t[2];
+    const int32_t rows = 2 - indexed;
+    int64_t shape[MUSTER_MAX_DIMS];
+    for (int i = 0; i < 3; i++) MUSTER_TRY(mst_op_check(worker, t[i], where, names[i]));
+    if (!(operation->dtypes & MST_DTYPE_BIT(y->dtype))) return mst_op_refuse_dtype(where, "y", "a number dtype", y->dtype);
+    MUSTER_TRY(mst_index_dtype(where, "indices", indices->dtype));
+    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
+    MUSTER_TRY(mst_indices_shape(t[indexed], indices, where, names[indexed], shape));
+    MUSTER_TRY(mst_op_shape(where, names[rows], t[rows], t[indexed]->ndim, shape));
+    return mst_op_check_results(operation, t, where);
+}
+
 int64_t mst_index_at(const muster_tensor *indices, int64_t i) {
     return mst_index_of(muster_tensor_address(*indices), indices->dtype, indices->strides[0], i);
 }

@@ -7,6 +7,13 @@
 
 #define MST_INDEX_DTYPES (MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64))
 
+/* The operands of take and scatter_add, t[0] = x, t[1] = indices, t[2] = y. One of x and y is
+ * t[indexed] (0 or 2), whose rows the indices name; the other one has a row for each index. */
+muster_status mst_indices_check_operands(const muster_worker *worker, const mst_op_row *operation, const muster_tensor *const *t,
+                                         int32_t indexed, const char *where);
+/* The shape of that other one. `what` is the name of `indexed`. */
+muster_status mst_indices_shape(const muster_tensor *indexed, const muster_tensor *indices, const char *where, const char *what,
+                                int64_t shape[MUSTER_MAX_DIMS]);
 muster_status mst_index_dtype(const char *where, const char *what, muster_dtype dtype);
 int64_t mst_index_at(const muster_tensor *indices, int64_t i);
 /* Refuses an index outside of [0, bound). The first is for host kernels. The second, for `issue`

@@ -52,20 +52,8 @@ static muster_status scatter_add_issue(muster_worker *worker, const void *parame
 
 static muster_status scatter_add_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
                                        const char *where) {
-    const muster_tensor *x = t[0], *indices = t[1], *y = t[2];
-    int64_t shape[MUSTER_MAX_DIMS];
     (void)values;
-    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
-    MUSTER_TRY(mst_op_check(worker, indices, where, "indices"));
-    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    if (y->dtype == MUSTER_BOOL) return mst_op_refuse_dtype(where, "y", "a number dtype", y->dtype);
-    MUSTER_TRY(mst_index_dtype(where, "indices", indices->dtype));
-    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
-    MUSTER_TRY(mst_op_ndim(where, "indices", indices, 1));
-    if (y->ndim == 0) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: y: expected at least 1 dimension, received a scalar", where);
-    for (int32_t d = 0; d < y->ndim; d++) shape[d] = d == 0 ? indices->shape[0] : y->shape[d];
-    MUSTER_TRY(mst_op_shape(where, "x", x, y->ndim, shape));
-    return mst_op_check_results(&mst_operation_scatter_add, t, where);
+    return mst_indices_check_operands(worker, &mst_operation_scatter_add, t, 2, where);
 }
 
 static muster_status scatter_add_infer(const mst_op_value *values, muster_tensor *t, const char *where) {

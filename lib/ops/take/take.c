@@ -54,31 +54,15 @@ static muster_status take_issue(muster_worker *worker, const void *parameters) {
     return mst_op_code(worker, take_code, of_code.count * of_code.elements, &of_code, sizeof of_code);
 }
 
-static muster_status take_shape(const muster_tensor *x, const muster_tensor *indices, const char *where, int64_t shape[MUSTER_MAX_DIMS]) {
-    if (x->ndim == 0) return mst_error(MUSTER_SHAPE_MISMATCH, "%s: x: expected at least 1 dimension, received a scalar", where);
-    MUSTER_TRY(mst_op_ndim(where, "indices", indices, 1));
-    for (int32_t d = 0; d < x->ndim; d++) shape[d] = d == 0 ? indices->shape[0] : x->shape[d];
-    return MUSTER_OK;
-}
-
 static muster_status take_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values, const char *where) {
-    const muster_tensor *x = t[0], *indices = t[1], *y = t[2];
-    int64_t shape[MUSTER_MAX_DIMS];
     (void)values;
-    MUSTER_TRY(mst_op_check(worker, x, where, "x"));
-    MUSTER_TRY(mst_op_check(worker, indices, where, "indices"));
-    MUSTER_TRY(mst_op_check(worker, y, where, "y"));
-    MUSTER_TRY(mst_index_dtype(where, "indices", indices->dtype));
-    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
-    MUSTER_TRY(take_shape(x, indices, where, shape));
-    MUSTER_TRY(mst_op_shape(where, "y", y, x->ndim, shape));
-    return mst_op_check_results(&mst_operation_take, t, where);
+    return mst_indices_check_operands(worker, &mst_operation_take, t, 0, where);
 }
 
 static muster_status take_infer(const mst_op_value *values, muster_tensor *t, const char *where) {
     int64_t shape[MUSTER_MAX_DIMS];
     (void)values;
-    MUSTER_TRY(take_shape(&t[0], &t[1], where, shape));
+    MUSTER_TRY(mst_indices_shape(&t[0], &t[1], where, "x", shape));
     t[2] = muster_tensor_make(t[0].dtype, t[2].data, t[0].ndim, shape);
     return MUSTER_OK;
 }
