@@ -3,6 +3,7 @@
 #ifndef MUSTER_H
 #define MUSTER_H
 
+#include "muster/allocator.h"
 #include "muster/buffer.h"
 #include "muster/communicator.h"
 #include "muster/cuda.h"

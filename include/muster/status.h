@@ -40,10 +40,11 @@
  * called once and never again, so that it frees what it needs by itself.
  * A handle that has ended must not be used, and neither must a copy of it. The library returns
  * BAD_STATE for such a handle as long as it can tell its memory from other memory, which is until
- * 256 other handles have ended. The same holds for a second wait, close or destroy. A function that
- * returns no status then does nothing, or returns what it returns for NULL. After that the use is
- * undefined. A worker outside of its body is always BAD_STATE in operations, kernels, copies and
- * collectives. A part of a communicator is not protected once all of its members have released it.
+ * 256 other handles have ended, or the program sets another allocator (muster/allocator.h). The
+ * same holds for a second wait, close or destroy. A function that returns no status then does
+ * nothing, or returns what it returns for NULL. After that the use is undefined. A worker outside
+ * of its body is always BAD_STATE in operations, kernels, copies and collectives. A part of a
+ * communicator is not protected once all of its members have released it.
  *
  * Threads. Each function names the threads that may call it.
  * - "any": any thread, and several at the same time.

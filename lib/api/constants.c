@@ -35,6 +35,8 @@ static const constant constants[] = {
     CONSTANT(MUSTER_DEVICE_LOST),
     CONSTANT(MUSTER_SYSTEM),
     CONSTANT(MUSTER_INTERNAL),
+    /* allocator.h */
+    SIZE(muster_allocator_options),
     /* tensor.h */
     CONSTANT(MUSTER_DTYPE_NONE),
     CONSTANT(MUSTER_F16),

@@ -1,17 +1,15 @@
 #include "memory_impl.h"
 
-#include <pthread.h>
+#include "allocator_private.h"
+
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MST_RETIRED = 256 };
-
-static _Atomic int64_t allocations, live_blocks, fail_at;
+static _Atomic int64_t allocations, fail_at;
 
 void mst_memory_fail_at(int64_t k) { atomic_store(&fail_at, k); }
 int64_t mst_memory_count(void) { return atomic_load(&allocations); }
-int64_t mst_memory_live(void) { return atomic_load(&live_blocks); }
+int64_t mst_memory_live(void) { return mst_allocator_live(); }
 
 bool mst_memory_refuse(void) {
     atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
@@ -23,9 +21,7 @@ void *mst_alloc_uninitialised(size_t bytes) {
     if (mst_memory_refuse()) return NULL;
     if (bytes > SIZE_MAX - MST_CACHE_LINE) return NULL;
     size_t rounded = bytes == 0 ? MST_CACHE_LINE : (bytes + MST_CACHE_LINE - 1) / MST_CACHE_LINE * MST_CACHE_LINE;
-    void *block = aligned_alloc(MST_CACHE_LINE, rounded);
-    if (block) atomic_fetch_add_explicit(&live_blocks, 1, memory_order_relaxed);
-    return block;
+    return mst_allocator_take(rounded);
 }
 
 void *mst_alloc(size_t bytes) {
@@ -35,27 +31,11 @@ void *mst_alloc(size_t bytes) {
 }
 
 void mst_free(void *block) {
-    if (!block) return;
-    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
-    free(block);
+    if (block) mst_allocator_give(block);
 }
 
-static struct {
-    pthread_mutex_t lock;
-    void *blocks[MST_RETIRED];
-    uint32_t next;
-} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* A retired block is no longer live for tests that look for leaks. */
 void mst_retire(void *block) {
-    if (!block) return;
-    atomic_fetch_sub_explicit(&live_blocks, 1, memory_order_relaxed);
-    pthread_mutex_lock(&retired.lock);
-    void *oldest = retired.blocks[retired.next];
-    retired.blocks[retired.next] = block;
-    retired.next = (retired.next + 1) % MST_RETIRED;
-    pthread_mutex_unlock(&retired.lock);
-    free(oldest);
+    if (block) mst_allocator_retire(block);
 }
 
 char *mst_strdup(const char *text) {

@@ -1,5 +1,5 @@
-/* Host memory. Every allocation of the library goes through these functions, so that tests can
- * count each one and make it fail. */
+/* Host memory. Every allocation of the library goes through these functions, and so to the
+ * allocator of the program (muster/allocator.h); tests can count each one and make it fail. */
 #ifndef MST_MEMORY_IMPL_H
 #define MST_MEMORY_IMPL_H
 
@@ -16,7 +16,8 @@ void *mst_alloc(size_t bytes);
 void *mst_alloc_uninitialised(size_t bytes);
 void mst_free(void *block);
 /* Frees the block of a handle that the program may still hold, but not yet: its memory stays as the
- * caller has left it until 256 other blocks have been retired. */
+ * caller has left it until 256 other blocks have been retired, or the program sets another
+ * allocator. */
 void mst_retire(void *block);
 char *mst_strdup(const char *text);
 
@@ -35,7 +36,7 @@ muster_status mst_out_of_memory(const char *what, int64_t bytes);
 void mst_memory_fail_at(int64_t k);
 /* For tests: the number of allocations so far. */
 int64_t mst_memory_count(void);
-/* For tests: the number of blocks not yet freed. */
+/* For tests: the number of blocks neither freed nor retired. */
 int64_t mst_memory_live(void);
 /* Counts an allocation that is made elsewhere (a thread, a mapping). True if a test wants it to
  * fail. */

@@ -294,6 +294,54 @@ static void driver_fields(void *options) {
     (void)options;
 }
 
+/* ---- allocator options: nothing of the library may be alive ---- */
+
+static int64_t allocations;
+
+#ifndef OLDEST_muster_allocator_options
+static void *count_allocation(void *user, size_t bytes, size_t alignment) {
+    (void)user;
+    allocations++;
+    return aligned_alloc(alignment, bytes);
+}
+
+static void release_it(void *user, void *block, size_t bytes, size_t alignment) {
+    (void)user, (void)bytes, (void)alignment;
+    free(block);
+}
+#endif
+
+static void init_allocator(void *options) { muster_allocator_options_init(options); }
+
+static muster_status use_allocator(const void *options) {
+    EXPECT_OK(muster_runtime_close(runtime));
+    const muster_status status = muster_allocator_set(options);
+    char message[512];
+    muster_last_error_copy(message, sizeof message);
+    EXPECT_OK(muster_runtime_open(NULL, &runtime));
+    return status ? muster_fail(status, message) : MUSTER_OK;
+}
+
+static void allocator_defaults(const void *options) {
+    allocations = 0;
+    EXPECT_OK(use_allocator(options));
+    EXPECT(allocations == 0);
+}
+
+static void allocator_fields(void *options) {
+#ifndef OLDEST_muster_allocator_options
+    muster_allocator_options *o = options;
+    o->allocate = count_allocation;
+    o->release = release_it;
+    EXPECT_OK(use_allocator(options));
+    EXPECT(allocations > 10); /* those of the runtime, too */
+    EXPECT_OK(use_allocator(NULL));
+    o->allocate = NULL;
+    o->release = NULL;
+#endif
+    (void)options;
+}
+
 static void init_info(void *info) { muster_device_info_init(info); }
 
 static muster_status use_info(void *info) { return muster_runtime_get_device_info(runtime, 1, info); }
@@ -344,6 +392,7 @@ static const subject subjects[] = {
     OPTIONS(muster_kernel_options, kernel, "muster_kernel_create"),
     OPTIONS(muster_server_options, server, "muster_server_create"),
     OPTIONS(muster_driver_options, driver, "muster_easgd_create"),
+    OPTIONS(muster_allocator_options, allocator, "muster_allocator_set"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),
