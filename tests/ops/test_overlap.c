@@ -101,7 +101,8 @@ typedef struct overlap_count {
     int64_t collisions, interleaved, repeats, same;
 } overlap_count;
 
-/* The result begins at the last element of the other operand: no elements but these are shared. */
+/* The result begins at the last element of the other operand, or as far before it as the alignment
+ * of its own elements asks for: hardly any elements but these are shared. */
 static void collide_at_the_ends(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const muster_tensor *t, int32_t result,
                                 int32_t other, overlap_count *count) {
     muster_tensor moved[MST_OPERANDS];
@@ -109,6 +110,7 @@ static void collide_at_the_ends(muster_worker *w, const mst_op_row *o, const mst
     int64_t last = 0;
     for (int32_t d = 0; d < t[other].ndim; d++) last += (t[other].shape[d] - 1) * t[other].strides[d];
     moved[result].byte_offset = t[other].byte_offset + last * muster_dtype_size(t[other].dtype);
+    moved[result].byte_offset -= (moved[result].byte_offset - t[0].byte_offset) % muster_dtype_size(t[result].dtype);
     if (last == 0 && same_elements(&moved[result], &moved[other]) && may_be_in_place(o, result)) return;
     assert_collision(w, o, values, moved, result, other);
     count->collisions++;

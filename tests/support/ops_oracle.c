@@ -146,6 +146,12 @@ static void assert_wrong(muster_worker *w, const mst_op_row *o, const mst_op_val
         fail_msg("%s: the shape rule takes %s of %s", o->name, what, o->operands[at].name);
 }
 
+/* Another dtype, at an address that is aligned for every dtype, so that only the dtype is wrong. */
+static void set_dtype(muster_tensor *tensor, muster_dtype dtype) {
+    tensor->dtype = dtype;
+    tensor->byte_offset -= (intptr_t)muster_tensor_address(*tensor) % 8;
+}
+
 /* Asserts that check and shape rule refuse an additional axis, a dtype that differs from the other
  * operands, and a dtype that the row does not list. */
 static void assert_refusals(muster_worker *w, const mst_op_row *o, const mst_op_value *values, const muster_tensor *tensors) {
@@ -160,7 +166,7 @@ static void assert_refusals(muster_worker *w, const mst_op_row *o, const mst_op_
             assert_wrong(w, o, values, wrong, i, "another number of axes");
         }
         wrong[i] = tensors[i];
-        wrong[i].dtype = tensors[i].dtype == MUSTER_U32 ? MUSTER_I32 : MUSTER_U32;
+        set_dtype(&wrong[i], tensors[i].dtype == MUSTER_U32 ? MUSTER_I32 : MUSTER_U32);
         if (o->operands[i].dtypes ? !(o->operands[i].dtypes & MST_DTYPE_BIT(wrong[i].dtype)) : i != first)
             assert_wrong(w, o, values, wrong, i, "another dtype");
     }
@@ -169,7 +175,7 @@ static void assert_refusals(muster_worker *w, const mst_op_row *o, const mst_op_
         memcpy(wrong, tensors, sizeof wrong);
         if (dtypes & MST_DTYPE_BIT(dtype)) continue;
         for (int32_t i = 0; o->operands[i].name; i++)
-            if (!o->operands[i].dtypes && wrong[i].dtype != MUSTER_DTYPE_NONE) wrong[i].dtype = dtype;
+            if (!o->operands[i].dtypes && wrong[i].dtype != MUSTER_DTYPE_NONE) set_dtype(&wrong[i], dtype);
         if (check_of(w, o, values, wrong) != MUSTER_UNSUPPORTED)
             fail_msg("%s takes %s, which its row lacks", o->name, muster_dtype_name(dtype));
     }
