@@ -14,7 +14,7 @@ echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int L
 "$clang" -fsanitize=fuzzer,address -o "$folder/probe" "$folder/probe.c" 2>/dev/null || { echo "this clang has no libFuzzer"; exit 77; }
 "$clang" -std=gnu11 -D_GNU_SOURCE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -I"$source/include" -I"$source/lib/base" -I"$source/lib/device" \
     -I"$source/lib/kernel" -o "$folder/fuzz" "$here/fuzz_sections.c" "$source"/lib/kernel/section.c "$source"/lib/kernel/types.c "$source"/lib/kernel/string.c \
-    "$source"/lib/base/memory.c "$source"/lib/base/status.c
+    "$source"/lib/base/memory.c "$source"/lib/base/allocator.c "$source"/lib/base/options.c "$source"/lib/base/owned.c "$source"/lib/base/status.c
 mkdir "$folder/corpus"
 # Where the leak checker cannot stop threads (a container without ptrace), the harness counts blocks itself.
 export ASAN_OPTIONS="detect_leaks=0"
