@@ -1,5 +1,6 @@
 /* Which CPUs the runtimes of this process have taken for their workers. */
 #include "topology_impl.h"
+#include "topology_private.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -49,6 +50,14 @@ void mst_topology_release(const int32_t *cpus, int32_t count) {
     pthread_mutex_lock(&claims_lock);
     for (int32_t i = 0; i < count; i++) {
         if (known(cpus[i])) claims[cpus[i]]--;
+    }
+    pthread_mutex_unlock(&claims_lock);
+}
+
+void mst_topology_remove_claimed(cpu_set_t *set) {
+    pthread_mutex_lock(&claims_lock);
+    for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (claims[cpu] > 0) CPU_CLR(cpu, set);
     }
     pthread_mutex_unlock(&claims_lock);
 }

@@ -306,8 +306,10 @@ static void pin_worker(mst_pool *pool, mst_worker_state *state) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    /* A CPU that is not ours (any more) leaves the worker free: slower at worst. */
-    if (pthread_setaffinity_np(state->thread, sizeof(set), &set) == 0) CPU_SET(cpu, pool->worker_cpus);
+    if (pool->options.masks) set = pool->options.masks[state->worker.rank];
+    /* CPUs that are not ours (any more) leave the worker free: slower at worst. A worker that may
+     * use several gives way to a caller that spins on its CPU. */
+    if (pthread_setaffinity_np(state->thread, sizeof(set), &set) == 0 && CPU_COUNT(&set) == 1) CPU_SET(cpu, pool->worker_cpus);
 }
 
 static muster_status start_thread(mst_pool *pool, int32_t rank) {

@@ -7,6 +7,8 @@
 #include "eventcount_impl.h"
 #include "worker_impl.h"
 
+#include <sched.h>
+
 typedef struct mst_pool_options {
     /* 0 or more. The pool sets it to 0 if there are more workers than allowed CPUs, and under a
      * real-time policy. */
@@ -14,6 +16,9 @@ typedef struct mst_pool_options {
     int64_t warn_after_ns; /* negative: never */
     int64_t fail_after_ns; /* negative: never */
     bool pin;
+    /* pin: the CPUs of each rank's thread, kept by the caller while the pool exists; NULL: the one
+     * of its device. The threads that a task starts inherit them. */
+    const cpu_set_t *masks;
     bool dedicated_rank0;                      /* rank 0 has a thread of its own */
     void (*log)(void *user, const char *line); /* never NULL */
     void *log_user;

@@ -87,7 +87,7 @@ struct mst_pool {
     mst_pool_options options;
     mst_absence absence; /* NULL: every worker runs the program's code */
     uint64_t fork_generation;
-    cpu_set_t *worker_cpus; /* CPUs to which threads are pinned; NULL: none */
+    cpu_set_t *worker_cpus; /* CPUs that are the only one of a thread; NULL: none */
     mst_ticket_lock tickets;
     mst_call_queue queue;
     mst_pool_life *life;

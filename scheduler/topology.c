@@ -267,11 +267,17 @@ static int32_t quota_limit(void) {
     return quota > 0 && quota < CPU_SETSIZE ? (int32_t)ceil(quota) : 0;
 }
 
-int32_t mst_topology_cores(int32_t *cpus, int32_t capacity) {
+void mst_topology_look(mst_topology_view *view) {
     pthread_once(&machine_once, read_machine);
-    cpu_set_t allowed;
-    allowed_cpus(&allowed);
-    int32_t cores = mst_topology_choose(&allowed, machine.core_of, quota_limit(), cpus, capacity);
+    allowed_cpus(&view->allowed);
+    view->core_of = machine.core_of;
+    view->limit = quota_limit();
+}
+
+int32_t mst_topology_cores(int32_t *cpus, int32_t capacity) {
+    mst_topology_view view;
+    mst_topology_look(&view);
+    const int32_t cores = mst_topology_choose(&view.allowed, view.core_of, view.limit, cpus, capacity);
     return cores > 0 ? cores : 1;
 }
 

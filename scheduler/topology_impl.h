@@ -2,6 +2,7 @@
 #ifndef MST_TOPOLOGY_IMPL_H
 #define MST_TOPOLOGY_IMPL_H
 
+#include <sched.h>
 #include <stdint.h>
 
 /* Fills cpus[capacity] with one logical CPU of each physical core that the process may use, at most
@@ -17,6 +18,11 @@ int32_t mst_topology_allowed(void);
 void mst_topology_claim(const int32_t *cores, int32_t core_count, int32_t *cpus, int32_t count);
 /* Gives back what claim has written. Threads: any. */
 void mst_topology_release(const int32_t *cpus, int32_t count);
+/* The CPUs of which each worker may use several, for the threads that its task starts. cpus[count]
+ * is what claim has written. masks[i] becomes cpus[i] and the spare CPUs of worker i: those of the
+ * process that no worker of any runtime has claimed, equally many for each worker, those of its own
+ * core first. Empty for a worker that is not pinned. Threads: any. */
+void mst_topology_masks(const int32_t *cpus, int32_t count, cpu_set_t *masks);
 const char *mst_topology_source(void); /* "hwloc 2.9.0" or "kernel" */
 
 #endif

@@ -22,4 +22,17 @@ void mst_topology_kernel_cores(const char *folder, const cpu_set_t *set, int32_t
  * Returns their number, stores `capacity`. */
 int32_t mst_topology_choose(const cpu_set_t *allowed, const int32_t core_of[CPU_SETSIZE], int32_t limit, int32_t *cpus, int32_t capacity);
 
+/* The CPUs that the calling thread may use, the core of each CPU, and the whole CPUs that the quota
+ * is worth, rounded up (0: no quota). */
+typedef struct mst_topology_view {
+    cpu_set_t allowed;
+    const int32_t *core_of; /* [CPU_SETSIZE] */
+    int32_t limit;
+} mst_topology_view;
+void mst_topology_look(mst_topology_view *view);
+/* Removes from the set the CPUs that workers of this process have claimed. */
+void mst_topology_remove_claimed(cpu_set_t *set);
+/* mst_topology_masks of this view, whose `allowed` are the spare CPUs alone. */
+void mst_topology_divide(const mst_topology_view *view, const int32_t *cpus, int32_t count, cpu_set_t *masks);
+
 #endif

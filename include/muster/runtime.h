@@ -52,12 +52,15 @@ typedef struct muster_runtime_options {
      * restored by the last close, if it is still 1. */
     int32_t keep_blas_threads;
     /* 1: do not pin worker threads to CPUs. By default the worker of rank 1 and up on a CPU device
-     * is pinned to one CPU, on a core of its own while there are enough; the caller's thread, which
+     * is pinned to a CPU, on a core of its own while there are enough; the caller's thread, which
      * is rank 0, is never pinned. The CPUs of the runtimes that are open in the process are taken
      * last, and closing gives them back. (Runtimes of other processes are not known here.)
      * A thread that a body starts inherits the CPUs of its worker, and so do the threads of an
-     * OpenMP team: beside rank 0 they then share one CPU. Programs whose bodies use OpenMP set
-     * 1. */
+     * OpenMP team. Therefore a worker may also use its share of the spare CPUs: those that the
+     * thread which opens the runtime may use, and that are no worker's. Each rank, rank 0 as well,
+     * has equally many; a quota of the control group limits them. With one core for each rank and
+     * one CPU on each core there are none: the team then has one CPU, unless this field is 1.
+     * Runtimes that are open at once may have the same spare CPUs. */
     int32_t no_pinning;
     /* Receives warnings and reports, until the runtime has closed; NULL: they go to standard error.
      * Any thread may call it. It must not close the runtime (BAD_STATE). */
@@ -142,9 +145,11 @@ typedef struct muster_device_info {
      * which they share. -1: not known; so is the free memory of a GPU that no runtime has opened,
      * since the driver would have to make a context, and of one that is lost. */
     int64_t memory_total, memory_free;
-    /* Of a host device: the CPUs of its worker, CPU c in bit c % 64 of cpus[c / 64]: one, or all
-     * that the process may use where workers are not pinned. The caller's thread, which is rank 0,
-     * is never pinned; the CPU is the one that the others leave to it. GPUs: none. */
+    /* Of a host device: the CPUs of its worker, CPU c in bit c % 64 of cpus[c / 64]: the
+     * worker's own and its share of the spare ones (muster_runtime_options.no_pinning), or all that
+     * the process may use where workers are not pinned. Of a device that no runtime has opened: one.
+     * The caller's thread, which is rank 0, is never pinned; the CPUs are those that the others
+     * leave to it. GPUs: none. */
     uint64_t cpus[16];
     char backend[16]; /* "host", "cuda" */
     char name[64];    /* as muster_runtime_device says */

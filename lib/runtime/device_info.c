@@ -19,12 +19,16 @@ static void info_add_cpu(muster_device_info *info, int32_t cpu) {
     if (cpu >= 0 && cpu / WORD_BITS < WORDS) info->cpus[cpu / WORD_BITS] |= (uint64_t)1 << cpu % WORD_BITS;
 }
 
-/* The CPUs that the process may use, as far as the struct has bits for them. */
+/* As far as the struct has bits for them. */
+static void info_add_cpus(muster_device_info *info, const cpu_set_t *set) {
+    for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, set)) info_add_cpu(info, cpu);
+}
+
+/* The CPUs that the process may use. */
 static void info_add_allowed(muster_device_info *info) {
     cpu_set_t allowed;
-    if (sched_getaffinity(getpid(), sizeof allowed, &allowed) != 0) return;
-    for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &allowed)) info_add_cpu(info, cpu);
+    if (sched_getaffinity(getpid(), sizeof allowed, &allowed) == 0) info_add_cpus(info, &allowed);
 }
 
 /* The memory of the machine: the two lines of the kernel's file, which counts in KiB (proc(5)). */
@@ -83,7 +87,8 @@ static muster_status info_of_rank(const muster_runtime *runtime, int32_t rank, m
     const mst_device_table *table = device->table;
     *info = info_make(table, table->hardware ? table->hardware->ordinal(device) : info_place(runtime, rank));
     if (table->hardware) MUSTER_TRY(info_of_hardware(info, table, device));
-    if (!table->hardware) info_of_host(info, mst_pool_settings(runtime->pool)->pin ? device->cpu : -1);
+    if (!table->hardware) info_of_host(info, runtime->cpu_masks ? device->cpu : -1);
+    if (!table->hardware && runtime->cpu_masks) info_add_cpus(info, &runtime->cpu_masks[rank]);
     if (mst_device_is_host(device)) info_copy(info->blas, sizeof info->blas, mst_blas_get()->description);
     info_copy(info->name, sizeof info->name, device->name);
     return MUSTER_OK;

@@ -56,6 +56,7 @@ static mst_pool_options pool_options(muster_runtime *runtime, const muster_runti
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
         .fail_after_ns = or_default(options->fail_after_ns, default_fail_ns),
         .pin = !options->no_pinning,
+        .masks = runtime->cpu_masks,
         .dedicated_rank0 = wants_dedicated_rank0(runtime),
         .log = runtime_log,
         .log_user = runtime,

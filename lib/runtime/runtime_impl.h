@@ -7,6 +7,7 @@
 #include "owned_impl.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 /* The head of an object that belongs to a runtime, such as a function or a variable. Closing the
  * runtime destroys it. Names are unique among objects of one kind. */
@@ -45,6 +46,7 @@ struct muster_runtime {
     int32_t process;
     mst_device **devices;
     int32_t *claimed_cpus; /* pinning.c: a CPU for each device, -1: none; NULL: none claimed */
+    cpu_set_t *cpu_masks;  /* for each device the CPUs of its worker; NULL: none claimed */
     int32_t claimed_count;
     mst_pool *pool;
     void (*log)(void *user, const char *line); /* the program's */

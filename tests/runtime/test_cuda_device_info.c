@@ -158,12 +158,18 @@ static void the_host_devices_of_a_runtime(void **state) {
     (void)state;
     new_machine(NULL);
     muster_runtime *runtime = opened_runtime("host:1,cuda@1,host:1");
+    muster_device_info hosts[2];
     for (int32_t rank = 0; rank < 3; rank += 2) {
         const muster_device_info info = info_of(runtime, rank);
         assert_is_host(&info, rank / 2, muster_runtime_device(runtime, rank));
         assert_non_null(strstr(muster_runtime_description(runtime), info.blas[0] ? info.blas : "no BLAS"));
-        assert_int_equal(cpus_of(&info), 1);
+        hosts[rank / 2] = info;
     }
+    /* each has its own CPU and equally many of the spare ones */
+    int32_t core[1];
+    const bool two_cores = mst_topology_cores(core, 1) > 1;
+    for (int i = 0; i < 16 && two_cores; i++) assert_int_equal(hosts[0].cpus[i] & hosts[1].cpus[i], 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(cpus_of(&hosts[i]), two_cores ? mst_topology_allowed() / 2 : 1);
     const muster_device_info gpu = info_of(runtime, 1);
     assert_is_gpu(&gpu, 1);
     muster_device_info info;

@@ -299,6 +299,40 @@ static void the_callers_affinity_is_untouched(void **state) {
     assert_true(CPU_EQUAL(&before, &after));
 }
 
+static muster_status read_affinity(muster_worker *worker, void *argument) {
+    cpu_set_t *masks = argument;
+    return sched_getaffinity(0, sizeof *masks, &masks[worker->rank]) == 0 ? MUSTER_OK : MUSTER_SYSTEM;
+}
+
+/* Rank 0 is the caller's thread, which keeps its own. */
+static void threads_get_the_cpus_of_their_masks(void **state) {
+    (void)state;
+    enum { RANKS = 3 };
+    mst_device *devices[RANKS];
+    cpu_set_t all, masks[RANKS], read[RANKS];
+    int32_t cpus[1] = {0};
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    mst_topology_cores(cpus, 1);
+    plain_devices(devices, RANKS, true);
+    for (int32_t i = 0; i < RANKS; i++) {
+        devices[i]->cpu = cpus[0];
+        CPU_ZERO(&masks[i]);
+        CPU_SET(cpus[0], &masks[i]);
+    }
+    masks[1] = all;
+    const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .pin = true, .masks = masks};
+    mst_pool *pool = NULL;
+    assert_int_equal(mst_pool_create(&options, devices, RANKS, &pool), MUSTER_OK);
+    for (int32_t i = 0; i < 50; i++) {
+        memset(read, 0, sizeof read);
+        assert_int_equal(mst_pool_run(pool, read_affinity, read), MUSTER_OK);
+        assert_true(CPU_EQUAL(&read[0], &all));
+        assert_true(CPU_EQUAL(&read[1], &masks[1]));
+        assert_true(CPU_EQUAL(&read[2], &masks[2]));
+    }
+    mst_pool_destroy(pool);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_worker_runs_every_task),
@@ -318,6 +352,7 @@ int main(void) {
         cmocka_unit_test(sizes_that_make_no_sense_are_refused),
         cmocka_unit_test(more_workers_than_cpus_do_not_spin),
         cmocka_unit_test(the_callers_affinity_is_untouched),
+        cmocka_unit_test(threads_get_the_cpus_of_their_masks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

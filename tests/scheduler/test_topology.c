@@ -237,6 +237,93 @@ static void cpus_at_the_end_of_the_set_are_claimed_too(void **state) {
     mst_topology_release(beyond, 1);
 }
 
+/* ---- shares: the CPUs of a worker beside its own ---- */
+
+enum { MASKS = 4, LAST_CPU = CPU_SETSIZE - 1 };
+
+/* CPU c is on core c % cores. -2 ends the workers' CPUs. "" is an empty set. */
+typedef struct mask_case {
+    const char *spare;
+    int32_t cores, limit;
+    int32_t cpus[MASKS];
+    const char *masks[MASKS];
+} mask_case;
+
+static const mask_case mask_cases[] = {
+    /* a thread on each core: equally many spare CPUs for each worker, and what is left over for none */
+    {"", CPU_SETSIZE, 0, {0, 1, -2}, {"0", "1"}},
+    {"2", CPU_SETSIZE, 0, {0, 1, -2}, {"0", "1"}},
+    {"2,3", CPU_SETSIZE, 0, {0, 1, -2}, {"0,2", "1,3"}},
+    {"2-7", CPU_SETSIZE, 0, {0, 1, -2}, {"0,2-4", "1,5-7"}},
+    {"3-7", CPU_SETSIZE, 0, {0, 1, 2, -2}, {"0,3", "1,4", "2,5"}},
+    {"1-7", CPU_SETSIZE, 0, {0, -2}, {"0-7"}},
+    /* several threads on each core: first those of the worker's own core, then whole cores */
+    {"4-7", 4, 0, {0, 1, 2, 3}, {"0,4", "1,5", "2,6", "3,7"}},
+    {"2-7", 4, 0, {0, 1, -2}, {"0,4,2,6", "1,5,3,7"}},
+    {"3-7", 2, 0, {0, 1, 2, -2}, {"0,4", "1,3", "2,6"}},
+    {"5,6", 4, 0, {0, 1, -2}, {"0,6", "1,5"}},
+    /* a quota counts the workers' own CPUs */
+    {"2-7", CPU_SETSIZE, 1, {0, 1, -2}, {"0", "1"}},
+    {"2-7", CPU_SETSIZE, 2, {0, 1, -2}, {"0", "1"}},
+    {"2-7", CPU_SETSIZE, 3, {0, 1, -2}, {"0", "1"}},
+    {"2-7", CPU_SETSIZE, 4, {0, 1, -2}, {"0,2", "1,3"}},
+    {"2-7", CPU_SETSIZE, 8, {0, 1, -2}, {"0,2-4", "1,5-7"}},
+    {"2-7", CPU_SETSIZE, 9, {0, 1, -2}, {"0,2-4", "1,5-7"}},
+    /* several workers on a CPU, workers that are not pinned, and the ends of the set */
+    {"6,7", CPU_SETSIZE, 0, {5, 5, -2}, {"5,6", "5,7"}},
+    {"0-2", CPU_SETSIZE, 0, {-1, 3, CPU_SETSIZE, -2}, {"", "0-3", ""}},
+    {"0-2", CPU_SETSIZE, 0, {-1, CPU_SETSIZE, -2}, {"", ""}},
+    {"0,1022", CPU_SETSIZE, 0, {LAST_CPU, -2}, {"0,1022,1023"}},
+    {"1023", CPU_SETSIZE, 0, {0, -2}, {"0,1023"}},
+};
+
+static void parse_set(const char *text, cpu_set_t *set) {
+    CPU_ZERO(set);
+    if (text[0]) assert_true(mst_topology_parse_list(text, set));
+}
+
+static void spare_cpus_are_divided_evenly(void **state) {
+    (void)state;
+    int32_t checked = 0;
+    for (size_t i = 0; i < sizeof mask_cases / sizeof *mask_cases; i++) {
+        const mask_case *c = &mask_cases[i];
+        int32_t core_of[CPU_SETSIZE], count = 0;
+        cpu_set_t masks[MASKS], expected;
+        for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) core_of[cpu] = cpu % c->cores;
+        while (count < MASKS && c->cpus[count] != -2) count++;
+        mst_topology_view view = {.core_of = core_of, .limit = c->limit};
+        parse_set(c->spare, &view.allowed);
+        mst_topology_divide(&view, c->cpus, count, masks);
+        for (int32_t worker = 0; worker < count; worker++, checked++) {
+            parse_set(c->masks[worker], &expected);
+            if (!CPU_EQUAL(&masks[worker], &expected)) fail_msg("case %d: worker %d: expected %s", (int)i, (int)worker, c->masks[worker]);
+        }
+    }
+    assert_int_equal(checked, 44);
+}
+
+/* A runtime beside others of the process may use what none of them has claimed. */
+static void claimed_cpus_are_not_spare(void **state) {
+    (void)state;
+    cpu_set_t allowed, mask;
+    int32_t all[CPU_SETSIZE], own[CPU_SETSIZE], one[1], cpus = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    for (int32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed)) all[cpus++] = cpu;
+    one[0] = all[0];
+    mst_topology_claim(all, cpus, one, 1);
+    mst_topology_masks(one, 1, &mask);
+    assert_true(CPU_ISSET(one[0], &mask));
+    assert_int_equal(CPU_COUNT(&mask), mst_topology_allowed());
+    memcpy(own, all, sizeof own);
+    mst_topology_claim(all, cpus, own, cpus);
+    mst_topology_masks(one, 1, &mask);
+    assert_true(CPU_ISSET(one[0], &mask));
+    assert_int_equal(CPU_COUNT(&mask), 1);
+    mst_topology_release(own, cpus);
+    mst_topology_release(one, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_cpus_are_read),
@@ -253,6 +340,8 @@ int main(void) {
         cmocka_unit_test(workers_that_are_not_pinned_claim_nothing),
         cmocka_unit_test(several_workers_on_each_cpu_claim_it_as_often),
         cmocka_unit_test(cpus_at_the_end_of_the_set_are_claimed_too),
+        cmocka_unit_test(spare_cpus_are_divided_evenly),
+        cmocka_unit_test(claimed_cpus_are_not_spare),
     };
     return cmocka_run_group_tests(tests, make_root, remove_root);
 }
