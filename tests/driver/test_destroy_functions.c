@@ -109,8 +109,8 @@ static void functions(void **state) {
     assert_ends_refused(&h, CREATE(runtime, "", &everywhere, 1, &f), MUSTER_INVALID_ARGUMENT, "name");
     assert_ends_refused(&h, CREATE(runtime, "kept", &everywhere, 1, &f), MUSTER_INVALID_ARGUMENT, "'kept'");
     assert_ends_refused(&h, CREATE(runtime, "f", NULL, 1, &f), MUSTER_INVALID_ARGUMENT, "bodies");
-    assert_ends_refused(&h, CREATE(runtime, "f", &everywhere, 0, &f), MUSTER_INVALID_ARGUMENT, "bodies");
-    assert_ends_refused(&h, CREATE(runtime, "f", &none, 1, &f), MUSTER_INVALID_ARGUMENT, "body 0 of 'f'");
+    assert_ends_refused(&h, CREATE(runtime, "f", &everywhere, 0, &f), MUSTER_INVALID_ARGUMENT, "body_count");
+    assert_ends_refused(&h, CREATE(runtime, "f", &none, 1, &f), MUSTER_INVALID_ARGUMENT, "bodies[0]");
     assert_ends_refused(&h, CREATE(runtime, "f", &cuda, 1, &f), MUSTER_UNSUPPORTED, "has no body for device 0");
     assert_ends_refused(&h, CREATE(runtime, "f", &everywhere, 1, NULL), MUSTER_INVALID_ARGUMENT, "function");
     assert_int_equal(refusals, 9);
@@ -211,7 +211,7 @@ static void fills(void **state) {
     assert_ends_refused(&h, muster_server_create(NULL, "s", &value, 1, &options, &server), MUSTER_INVALID_ARGUMENT, "runtime");
     assert_ends_refused(&h, muster_server_create(runtime, NULL, &value, 1, &options, &server), MUSTER_INVALID_ARGUMENT, "name");
     assert_ends_refused(&h, muster_server_create(runtime, "s", NULL, 1, &options, &server), MUSTER_INVALID_ARGUMENT, "values");
-    assert_ends_refused(&h, muster_server_create(runtime, "s", &value, 0, &options, &server), MUSTER_INVALID_ARGUMENT, "values");
+    assert_ends_refused(&h, muster_server_create(runtime, "s", &value, 0, &options, &server), MUSTER_INVALID_ARGUMENT, "count");
     assert_ends_refused(&h, muster_server_create(runtime, "s", &value, 1, &options, NULL), MUSTER_INVALID_ARGUMENT, "server");
     assert_ends_refused(&h, muster_server_create_from(runtime, "s", NULL, 1, &options, &server), MUSTER_INVALID_ARGUMENT, "variables");
     options.shards = -1;
