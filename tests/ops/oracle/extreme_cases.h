@@ -35,7 +35,7 @@ static void assert_index(muster_worker *w, const ops_pair *x, ops_pair *index, i
 /* Rows of several blocks of the loop: the best at the edges of the blocks, twice, and NaN. */
 static void search_long_rows(muster_worker *w, muster_dtype dtype) {
     enum { K = 9000 };
-    static const int64_t places[] = {0, 1, 31, 32, 4095, 4096, 4097, 8191, 8192, 8998, 8999};
+    static const int64_t places[] = {0, 1, 31, 32, 2047, 2048, 2049, 4095, 4096, 4097, 8191, 8192, 8998, 8999};
     enum { PLACES = sizeof places / sizeof *places };
     const double best = BEST_OF_0_AND_1, usual = 1 - best;
     ops_pair x = ops_make(w, dtype, K), index = ops_laid_out(w, MUSTER_I64, 1, 1, 0, 0);
