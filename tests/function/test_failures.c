@@ -227,13 +227,13 @@ typedef enum { BARRIER, RECEIVE, SPLIT, WAITS } waiting;
 
 static muster_status waiting_body(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
-    float number = 0;
+    const int64_t one = 1;
     muster_communicator *part;
     switch (*(const waiting *)user) {
     case BARRIER:
         return muster_worker_barrier(w, NULL);
     case RECEIVE:
-        return muster_worker_rank(w) == 0 ? MUSTER_OK : muster_worker_recv(w, NULL, 0, 3, muster_f32(&number, 1));
+        return muster_worker_rank(w) == 0 ? MUSTER_OK : muster_worker_recv(w, NULL, 0, 3, muster_worker_scratch(w, MUSTER_F32, 1, &one));
     default:
         MUSTER_TRY(muster_worker_split(w, NULL, 0, 0, &part));
         return muster_worker_release(w, part);
