@@ -28,7 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* taken only where som
 static trap traps[ARMED_MAX];
 static int trap_count;
 static atomic_bool armed;
-static atomic_ullong injected, chances, waits;
+static atomic_ullong injected, chances, waits, bytes_to_host;
 static _Atomic double random_probability;
 static _Atomic uint64_t random_seed;
 static sim_gate releases;
@@ -192,6 +192,8 @@ void muster_sim_inject_clear(void) {
 
 uint64_t muster_sim_injected(void) { return atomic_load(&injected); }
 uint64_t muster_sim_waits(void) { return atomic_load(&waits); }
+uint64_t muster_sim_bytes_to_host(void) { return atomic_load(&bytes_to_host); }
+void sim_count_to_host(uint64_t bytes) { atomic_fetch_add_explicit(&bytes_to_host, bytes, memory_order_relaxed); }
 
 void sim_count_wait(const char *symbol) {
     atomic_fetch_add_explicit(&waits, 1, memory_order_relaxed);
@@ -202,6 +204,7 @@ void sim_inject_end(void) {
     muster_sim_inject_clear();
     atomic_store(&injected, 0);
     atomic_store(&waits, 0);
+    atomic_store(&bytes_to_host, 0);
     for (int i = 0; i < atomic_load(&library_count); i++)
         for (int j = 0; j < libraries[i].count; j++) atomic_store(&libraries[i].symbols[j].calls, 0);
 }

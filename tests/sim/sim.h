@@ -67,6 +67,7 @@ MUSTER_SIM_API const char *muster_sim_symbol(int index, const char **library);
 /* Calls that waited in the host for what was queued: cuMemFree, copies to pageable memory,
  * cuStreamSynchronize, ... */
 MUSTER_SIM_API uint64_t muster_sim_waits(void);
+MUSTER_SIM_API uint64_t muster_sim_bytes_to_host(void); /* that copies from devices to host memory had */
 MUSTER_SIM_API uint64_t muster_sim_memory_used(int device);
 MUSTER_SIM_API uint64_t muster_sim_launches(const char *kernel); /* that have run; NULL: of all */
 

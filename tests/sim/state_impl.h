@@ -213,5 +213,6 @@ SIM_EXPORT void sim_trace_contents(uint64_t copy, const void *data, size_t bytes
 void sim_trace_bytes(const void *data, size_t bytes, char *text); /* text: 2 * bytes + 1 */
 
 SIM_EXPORT void sim_count_wait(const char *symbol); /* the call waits in the host */
+SIM_EXPORT void sim_count_to_host(uint64_t bytes);  /* the call copies so much from a device to host memory */
 
 #endif

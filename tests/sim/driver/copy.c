@@ -76,6 +76,7 @@ mst_cu_result cuMemcpyDtoHAsync_v2(void *to, mst_cu_address from, size_t bytes, 
     COPY_BEGIN(cuMemcpyDtoHAsync_v2);
     transfer what = {.to = to, .from = sim_memory_alias(-1, pointer(from), bytes), .bytes = bytes, .value = -1, .traced = sim_trace_copy()};
     if (!what.from || !to) return MST_CU_INVALID_VALUE;
+    sim_count_to_host(bytes);
     sim_trace("dtoh %p %llx %zu %llu", (void *)on, from, bytes, (unsigned long long)what.traced);
     bool locked = sim_memory_locked(on->device, to, bytes);
     sim_result result = queue("cuMemcpyDtoHAsync", on, &what, locked ? to : NULL, pointer(from));
