@@ -176,6 +176,11 @@ void mst_communicator_release(muster_communicator *part, muster_worker *worker);
 muster_status mst_group_begin(muster_communicator *communicator, muster_worker *worker, const char *where);
 muster_status mst_group_end(muster_communicator *communicator, muster_worker *worker);
 
+/* Between runs: if all members make this request, does a transport serve it well that moves the
+ * tensors between the devices, without a copy in host memory? Only the counts of the request count,
+ * and whether it has an input and an output. */
+bool mst_communicator_serves_in_place(const muster_communicator *communicator, const mst_request *request);
+
 /* For the modules built on this one, which check their arguments themselves: serves one request
  * over all workers of the run. */
 static inline muster_status mst_worker_collective(muster_worker *worker, mst_request request) {

@@ -52,7 +52,8 @@ struct muster_worker {
 void mst_pool_abort(muster_worker *worker, muster_status code);
 /* True if the run in progress has been aborted. */
 bool mst_pool_aborted(const muster_worker *worker);
-/* Call it before the rendezvous with which the task ends on every worker. A worker that waits for
+/* Call it before the rendezvous with which the task ends on every worker. There may be several, if
+ * only the library runs between them. A worker that waits for
  * this one in any other rendezvous then fails, because this worker will not arrive there. Waits in
  * the last rendezvous warn and never fail: they wait for user code that has not returned. */
 void mst_worker_last_rendezvous(muster_worker *worker);

@@ -115,6 +115,14 @@ const mst_transport *mst_transport_winner(const muster_communicator *communicato
     return winner;
 }
 
+bool mst_communicator_serves_in_place(const muster_communicator *communicator, const mst_request *request) {
+    const mst_request **requests = communicator->members[0].requests;
+    const mst_view view = {.requests = requests, .size = communicator->size};
+    for (int32_t r = 0; r < view.size; r++) requests[r] = request;
+    const mst_transport *winner = mst_transport_winner(communicator, request, &view);
+    return winner && winner->bid(communicator, request, &view) >= MST_BID_GOOD;
+}
+
 /* May the transport serve this communicator? If an exclusive transport or one of its algorithms is
  * requested by name, the sharing transports do not serve. */
 static bool may_serve(const muster_communicator *communicator, const mst_transport *transport) {

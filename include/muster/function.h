@@ -224,6 +224,8 @@ static inline void muster_call_options_init(muster_call_options *options) { must
  * order of the description. An output given as muster_tensor_none() is neither computed nor
  * collected. Arrays of 0 tensors and options may be NULL. The tensors' memory must stay valid until
  * the call returns. Calls from several threads are served in order.
+ * GPUs reduce large outputs between themselves (docs/gpus.md). Floating-point sums, products and
+ * averages may then be rounded in another order. In the reproducible mode the host combines them.
  * A tensor lies in host memory, or on a device of the runtime (muster_runtime_tensor_create). The
  * worker of that device, and those of virtual devices of the same GPU, use its rows where they are,
  * if the tensor is contiguous and no index list selects its rows. A value that the call combines is

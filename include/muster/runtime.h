@@ -67,7 +67,8 @@ typedef struct muster_runtime_options {
     void (*log)(void *user, const char *line);
     void *log_user;
     /* Reproducible mode: the number of logical shards. A call gives bit for bit the results of that
-     * many devices, so that its collected outputs do not depend on the number of devices. The
+     * many devices whose values the host combines, so that its collected outputs do not depend on
+     * the number of devices, nor on what GPUs would reduce between themselves without it. The
      * number of devices must divide the number of shards (8 is a good choice: 1, 2, 4 or 8
      * devices). This is guaranteed for devices of one backend on machines of one type.
      * muster/function.h says how bodies run in this mode. 0: the environment variable

@@ -143,9 +143,9 @@ static inline __attribute__((always_inline)) muster_status call_run(muster_funct
     const muster_runtime *runtime = function->object.runtime;
     mst_call *call = single ? &function->single : &function->together;
     if (function->on_devices) {
+        mst_communicator_ready(runtime->communicator);
         MUSTER_TRY(mst_call_reserve(call, where, false));
         if (function->plan.placed) MUSTER_TRY(mst_places_fetch(call, where));
-        mst_communicator_ready(runtime->communicator);
     }
     if (function->plan.warn_after_ns | function->plan.fail_after_ns)
         mst_pool_set_deadlines(runtime->pool, function->plan.warn_after_ns, function->plan.fail_after_ns);

@@ -3,19 +3,20 @@
  * otherwise the plain reduction. The result of an average is the sum over the shards of (weight /
  * total weight) * part. Nothing larger than a mean is ever formed, so an average cannot overflow.
  * Shards are combined strictly in their order, element by element: no bit depends on which rank
- * computed a shard, nor on how many ranks combine. */
+ * computed a shard, nor on how many ranks combine. Large outputs of GPUs are reduced by the devices
+ * instead (reduced.c), but not in the reproducible mode. */
 #include "output_private.h"
 #include "place_private.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
 enum { CHUNK = 1024 }; /* elements combined at a time if the compute dtype differs from the stored one */
 
-/* Does the body write this output straight into the caller's memory? Only where the worker has it in
- * place, as host devices have host memory, without slices, and if the output is contiguous. It must also have one contributor; an output that takes
- * the master's value is written by the first shard. */
+/* Does the body write this output straight into the caller's memory? Only where the worker has it
+ * in place, as host devices have host memory, without slices, and if the output is contiguous. It
+ * must also have one contributor; an output that takes the master's value is written by the first
+ * shard. */
 static bool writes_directly(const mst_call *call, const muster_worker *worker, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     const mst_logical_shard *shard = mst_call_shard(call, worker);
@@ -169,7 +170,7 @@ static muster_status copy_to_caller(mst_call *call, muster_worker *worker, int64
 static muster_status expose(mst_call *call, muster_worker *worker, int64_t i) {
     const muster_function *function = call->function;
     mst_part *part = &mst_call_shard(call, worker)->parts[i];
-    if (part->direct || !part->begun) return MUSTER_OK;
+    if (part->direct || !part->begun || function->plan.reduced[i]) return MUSTER_OK;
     const bool summed = function->plan.slices > 1 && function->outputs[i].mode != MUSTER_MASTER;
     const mst_store *store = summed ? &part->sum : &part->value;
     MST_SET(part->dtype, summed ? mst_dtype_compute(function->outputs[i].dtype) : function->outputs[i].dtype);
@@ -193,8 +194,9 @@ muster_status mst_outputs_finish(mst_call *call, muster_worker *worker) {
     return MUSTER_OK;
 }
 
-static double total_weight(const mst_call *call, int64_t i) {
+double mst_output_total_weight(const mst_call *call, int64_t i) {
     double total = 0;
+    if (call->function->outputs[i].mode != MUSTER_AVG) return 1;
     for (int32_t s = 0; s < call->shard_count; s++)
         if (call->shards[s].contributes) total += call->shards[s].parts[i].weight;
     return total;
@@ -238,20 +240,27 @@ static void combine_range(const mst_call *call, int64_t i, void *result, int64_t
 static bool is_parallel(const mst_call *call, int64_t i) {
     const mst_plan *plan = &call->function->plan;
     return plan->parallel && call->function->outputs[i].mode < MUSTER_GATHER && mst_wanted(plan, i) &&
-           mst_tensor_contiguous(plan->outputs[i]) && !mst_output_place(call, i);
+           mst_tensor_contiguous(plan->outputs[i]) && !mst_output_place(call, i) && !plan->reduced[i];
+}
+
+static bool any_is_parallel(const mst_call *call) {
+    for (int64_t i = 0; i < call->function->output_count; i++)
+        if (is_parallel(call, i)) return true;
+    return false;
 }
 
 muster_status mst_outputs_combine(mst_call *call, muster_worker *worker) {
     const muster_function *function = call->function;
-    if (!function->plan.parallel) return MUSTER_OK;
-    if (!mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_sync(worker));
+    if (!function->plan.parallel && !function->plan.reduces) return MUSTER_OK;
+    if (!mst_device_is_host(worker->device) && any_is_parallel(call)) MUSTER_TRY(mst_worker_sync(worker));
     mst_worker_last_rendezvous(worker);
     MUSTER_TRY(mst_worker_collective(worker, (mst_request){.collective = MST_END_OF_BODY, .root = -1}));
+    if (function->plan.reduces) MUSTER_TRY(mst_reduced_run(call, worker));
     for (int64_t i = 0; i < function->output_count; i++) {
         if (!is_parallel(call, i)) continue;
         const int64_t count = muster_tensor_count(function->plan.outputs[i]);
-        const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
-        if (total == 0 || !isfinite(total)) continue; /* mst_outputs_collect refuses it */
+        const double total = mst_output_total_weight(call, i);
+        if (!mst_total_weight_is_valid(total)) continue; /* mst_outputs_collect refuses it */
         combine_range(call, i, output_address(call, i), mst_edge(count, call->size, worker->rank),
                       mst_edge(count, call->size, worker->rank + 1), total);
     }
@@ -286,8 +295,9 @@ static inline bool is_collected(const mst_call *call, int64_t i) {
 /* noinline: what is_collected says no to is rare on one device, and long. */
 static __attribute__((noinline)) muster_status collect_reduced(mst_call *call, int64_t i, const char *where) {
     muster_function *function = call->function;
-    const double total = function->outputs[i].mode == MUSTER_AVG ? total_weight(call, i) : 1;
-    if (__builtin_expect(!(total > 0 && total <= DBL_MAX), 0)) return refuse_weights(function, where, i, total);
+    const double total = mst_output_total_weight(call, i);
+    if (__builtin_expect(!mst_total_weight_is_valid(total), 0)) return refuse_weights(function, where, i, total);
+    if (function->plan.reduced[i]) return mst_reduced_deliver(call, i, where);
     if (all_direct(call, i) || is_parallel(call, i)) return MUSTER_OK;
     const bool placed = mst_output_place(call, i);
     if (placed) MUSTER_TRY(mst_place_reserve(call, i, where));

@@ -99,6 +99,7 @@ static void unseal(muster_function *function) {
     mst_free(function->plan.outputs);
     mst_free(function->plan.addresses);
     mst_free(function->plan.spans);
+    mst_free(function->plan.reduced);
     mst_places_free(function);
     mst_free(function->named);
     mst_free(function->results);
@@ -339,11 +340,12 @@ muster_status mst_function_seal(muster_function *function, const char *where) {
     function->plan.outputs = mst_alloc(outputs * sizeof(muster_tensor));
     function->plan.addresses = mst_alloc((inputs + outputs) * sizeof(void *));
     function->plan.spans = mst_alloc((inputs + outputs) * sizeof(mst_span));
+    function->plan.reduced = mst_alloc(outputs * sizeof(bool));
     function->named = mst_alloc((inputs + outputs) * sizeof(muster_tensor));
     function->results = mst_alloc(outputs * sizeof(mst_store));
     muster_status status = MUSTER_OK;
     if (!function->ranks || !function->plan.inputs || !function->plan.outputs || !function->plan.addresses || !function->plan.spans ||
-        !function->named || !function->results)
+        !function->plan.reduced || !function->named || !function->results)
         status = mst_out_of_memory("muster_function_call: the plan of the function", (int64_t)((inputs + outputs) * sizeof(muster_tensor)));
     for (int32_t r = 0; r < size && !status; r++) status = function_seal_rank(function, &function->ranks[r]);
     if (!status) status = function_seal_calls(function);

@@ -5,6 +5,8 @@
 
 #include "call_private.h"
 
+#include <float.h>
+
 /* collect.c. These four run on the worker, for the shard that is being run: reset at the start,
  * prepare before each body, accumulate after each body, and finish after the last slice. Finish
  * makes the parts readable for the host. */
@@ -25,6 +27,22 @@ muster_status mst_gather_prepare(mst_call *call, muster_worker *worker, int64_t 
 muster_status mst_gather_finish(mst_call *call, muster_worker *worker, int64_t output);
 void mst_gather_ignore(mst_call *call, muster_worker *worker); /* after a body without rows: its gathered rows */
 muster_status mst_gather_collect(mst_call *call, int64_t output, const char *where);
+
+/* reduced.c: large outputs of GPUs, which the devices reduce to rank 0 by a collective. choose
+ * decides, between runs, which outputs of this call those are. reserve makes room for one of them
+ * on one rank; also a rank that contributes nothing takes part. run is called on every worker
+ * after the last body of every rank. deliver is called on the caller's thread after the run. */
+void mst_reduced_choose(const mst_call *call);
+muster_status mst_reduced_reserve(const mst_call *call, int32_t rank, mst_part *part, int64_t output, const char *where);
+muster_status mst_reduced_run(const mst_call *call, muster_worker *worker);
+muster_status mst_reduced_deliver(const mst_call *call, int64_t output, const char *where);
+/* The devices reduce an output if that saves at least so many bytes of copies to the host. */
+extern int64_t mst_reduced_from_saved_bytes;
+
+/* collect.c. The weights of an average are of all shards that contribute; 1 for other outputs. The
+ * call is refused if the total is not valid. */
+double mst_output_total_weight(const mst_call *call, int64_t output);
+static inline bool mst_total_weight_is_valid(double total) { return total > 0 && total <= DBL_MAX; }
 
 /* update.c */
 void mst_updates_reset(mst_call *call, muster_worker *worker);

@@ -40,6 +40,10 @@ typedef struct mst_plan {
     int32_t contributors;                 /* logical shards whose parts are collected */
     bool overlapped;                      /* some device copies the rows of a slice while it computes another */
     bool parallel;                        /* some output is so large that all workers combine it */
+    /* Set for each call whose functions are on devices, by mst_reduced_choose: [outputs] do the
+     * devices reduce the output? And: do they reduce any? */
+    bool *reduced;
+    bool reduces;
 } mst_plan;
 
 static inline bool mst_wanted(const mst_plan *plan, int64_t output) { return plan->outputs[output].dtype != MUSTER_DTYPE_NONE; }

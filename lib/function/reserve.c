@@ -100,7 +100,8 @@ static muster_status reserve_gathered(const demand *d, const mst_logical_shard *
 static muster_status reserve_outputs(const demand *d, const mst_logical_shard *shard) {
     const muster_function *function = d->call->function;
     for (int64_t i = 0; i < function->output_count; i++) {
-        if (!mst_wanted(&function->plan, i) || !shard->contributes) continue;
+        if (function->plan.reduced[i]) MUSTER_TRY(mst_reduced_reserve(d->call, d->number, &shard->parts[i], i, d->where));
+        if (!mst_wanted(&function->plan, i) || !shard->contributes || function->plan.reduced[i]) continue;
         if (function->outputs[i].mode == MUSTER_GATHER)
             MUSTER_TRY(reserve_gathered(d, shard, i));
         else
@@ -163,6 +164,7 @@ muster_status mst_call_reserve(mst_call *call, const char *where, bool hosts) {
     muster_function *function = call->function;
     const int32_t count = mst_call_shards_per_rank(call);
     function->plan.overlapped = false;
+    mst_reduced_choose(call);
     for (int32_t r = 0; r < call->size; r++) {
         mst_device *device = function->object.runtime->devices[r];
         if ((mst_device_is_host(device) && !hosts) || device->lost) continue;

@@ -17,6 +17,8 @@ const char *mst_reduction_name(muster_reduction op);
 /* For contiguous host memory. Sets the accumulator, whose dtype is mst_dtype_compute(dtype), to the
  * identity of op: 0 for sum and avg, 1 for prod, the lowest value for max, the highest for min. */
 void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count);
+/* The same as a number, which becomes the identity when it is converted to the dtype. */
+double mst_reduction_identity_number(muster_reduction op, muster_dtype dtype);
 /* accumulator[i] = op(accumulator[i], scale * values[i]). The values have `dtype`, the accumulator
  * its compute dtype. Only MUSTER_AVG, which is for float dtypes, uses scale. With `first` the
  * accumulator is not read: accumulator[i] = scale * values[i]. */

@@ -167,13 +167,17 @@ void mst_reduction_update_stream(muster_dtype dtype, void *x, void *y, const voi
     stream_end();
 }
 
-void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count) {
+double mst_reduction_identity_number(muster_reduction op, muster_dtype dtype) {
     static const double lowest[MST_DTYPE_COUNT] = {
         [MUSTER_F16] = -INFINITY, [MUSTER_BF16] = -INFINITY, [MUSTER_F32] = -INFINITY, [MUSTER_F64] = -INFINITY,
         [MUSTER_I8] = INT8_MIN,   [MUSTER_I16] = INT16_MIN,  [MUSTER_I32] = INT32_MIN, [MUSTER_I64] = (double)INT64_MIN};
     /* The conversion to integers saturates; the conversion to bool gives 1 for every value but
      * 0. */
-    double value = op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? lowest[compute_dtype] : op == MUSTER_MIN ? INFINITY : 0;
+    return op == MUSTER_PROD ? 1 : op == MUSTER_MAX ? lowest[dtype] : op == MUSTER_MIN ? INFINITY : 0;
+}
+
+void mst_reduction_identity(muster_reduction op, muster_dtype compute_dtype, void *accumulator, int64_t count) {
+    const double value = mst_reduction_identity_number(op, compute_dtype);
     uint64_t element = 0;
     mst_convert(compute_dtype, &element, MUSTER_F64, &value, 1);
     int64_t size = muster_dtype_size(compute_dtype);
