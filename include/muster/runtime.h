@@ -146,9 +146,9 @@ typedef struct muster_device_info {
      * which they share. -1: not known; so is the free memory of a GPU that no runtime has opened,
      * since the driver would have to make a context, and of one that is lost. */
     int64_t memory_total, memory_free;
-    /* Of a host device: the CPUs of its worker, CPU c in bit c % 64 of cpus[c / 64]: the
-     * worker's own and its share of the spare ones (muster_runtime_options.no_pinning), or all that
-     * the process may use where workers are not pinned. Of a device that no runtime has opened: one.
+    /* Of a host device: the CPUs of its worker, CPU c in bit c % 64 of cpus[c / 64]: the worker's
+     * own and its share of the spare ones (muster_runtime_options.no_pinning), or all that the
+     * process may use where workers are not pinned. Of a device that no runtime has opened: one.
      * The caller's thread, which is rank 0, is never pinned; the CPUs are those that the others
      * leave to it. GPUs: none. */
     uint64_t cpus[16];

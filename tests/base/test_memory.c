@@ -52,7 +52,8 @@ static void a_foreign_allocation_counts_and_can_fail(void **state) {
 }
 
 #ifndef MUSTER_TEST_SANITIZED /* whose allocators keep freed blocks as they like */
-/* Each of these blocks is a mapping of its own, so that the C library can say how many there are. */
+/* Each of these blocks is a mapping of its own, so that the C library can say how many there
+ * are. */
 static int64_t mapped_blocks(void) {
 #if __GLIBC_PREREQ(2, 33)
     return (int64_t)mallinfo2().hblks;

@@ -191,8 +191,8 @@ static void a_failing_body_is_ordered_too(void **state) {
     close_runtime(runtime);
 }
 
-/* Fails after it has given the default stream work on its output; else out = in, in the worker's own
- * stream. */
+/* Fails after it has given the default stream work on its output; else out = in, in the worker's
+ * own stream. */
 static muster_status spoil_and_fail(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const work *job = user;
     if (!job->fails) return muster_copy(w, in[0], out[0]);

@@ -250,7 +250,8 @@ typedef struct mask_case {
 } mask_case;
 
 static const mask_case mask_cases[] = {
-    /* a thread on each core: equally many spare CPUs for each worker, and what is left over for none */
+    /* a thread on each core: equally many spare CPUs for each worker, and what is left over for
+     * none */
     {"", CPU_SETSIZE, 0, {0, 1, -2}, {"0", "1"}},
     {"2", CPU_SETSIZE, 0, {0, 1, -2}, {"0", "1"}},
     {"2,3", CPU_SETSIZE, 0, {0, 1, -2}, {"0,2", "1,3"}},

@@ -21,8 +21,8 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 }
 
 /* Infinity in one column of A or one element of x, and NaN in a y that beta 0 leaves unread: a
- * vector that takes elements twice would make NaN of them. Columns: one vector and two, and one more
- * or less, for both dtypes. */
+ * vector that takes elements twice would make NaN of them. Columns: one vector and two, and one
+ * more or less, for both dtypes. */
 static const int64_t widths[] = {1, 2, 4, 5, 7, 8, 9, 12, 15, 16, 17};
 enum { WIDTHS = sizeof widths / sizeof *widths, HEIGHT = 6 };
 
