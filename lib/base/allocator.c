@@ -101,7 +101,8 @@ static muster_status try_allocator(const muster_allocator_options *one) {
     static const size_t sizes[] = {2 * MST_CACHE_LINE, 4096, 1 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         void *block = one->allocate(one->user, sizes[i], MST_CACHE_LINE);
-        if (!block) return mst_out_of_memory("muster_allocator_set: options: allocate returned NULL", (int64_t)sizes[i]);
+        if (!block)
+            return mst_error(MUSTER_OUT_OF_MEMORY, "%s: options: allocate: expected %zu bytes of memory, received NULL", where, sizes[i]);
         one->release(one->user, block, sizes[i], MST_CACHE_LINE);
         if ((uintptr_t)block % MST_CACHE_LINE != 0)
             return mst_error(MUSTER_INVALID_ARGUMENT,

@@ -4,6 +4,8 @@ another pointer, T a tensor, A a kernel argument, S a string, I int32, L int64, 
 pointer to several that are only read, which may be a list: i int32, j uint32, l int64, d double, t tensors, a kernel arguments, s strings,
 p handles."""
 FUNCTIONS = {
+    "allocator_options_init_sized": "void PZ",
+    "allocator_set": "status P",
     "argmax": "status PTT",
     "argmax_p": "status Ptt",
     "argmin": "status PTT",

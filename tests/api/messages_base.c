@@ -1,9 +1,29 @@
-/* Rows of status.h, tensor.h, dtype.h, buffer.h and dlpack.h. */
+/* Rows of status.h, allocator.h, tensor.h, dtype.h, buffer.h and dlpack.h. */
 #include "messages.h"
 
 #include <math.h>
 
+static void *no_memory(void *user, size_t bytes, size_t alignment) {
+    (void)user, (void)bytes, (void)alignment;
+    return NULL;
+}
+static void no_release(void *user, void *block, size_t bytes, size_t alignment) { (void)user, (void)block, (void)bytes, (void)alignment; }
+
+static void allocators(void) {
+    const muster_allocator_options old = {.struct_size = 3}, half = {.struct_size = sizeof half, .allocate = no_memory},
+                                   other_half = {.struct_size = sizeof half, .release = no_release},
+                                   none = {.struct_size = sizeof none, .allocate = no_memory, .release = no_release};
+    muster_allocator_options_init_sized(NULL, 8);
+    GIVES(muster_allocator_options_init_sized, true);
+    REFUSE(INVALID_ARGUMENT, "options", muster_allocator_set, &old);
+    REFUSE(INVALID_ARGUMENT, "release", muster_allocator_set, &half);
+    REFUSE(INVALID_ARGUMENT, "allocate", muster_allocator_set, &other_half);
+    REFUSE(OUT_OF_MEMORY, "allocate", muster_allocator_set, &none);
+    REFUSE(BAD_STATE, "memory", muster_allocator_set, NULL); /* the runtimes of these rows are open */
+}
+
 void messages_base(void) {
+    allocators();
     GIVES(muster_last_error, muster_last_error() != NULL);
     GIVES(muster_last_error_copy, muster_last_error_copy(NULL, 0) >= 0);
     GIVES(muster_status_name, strcmp(muster_status_name(-1), "UNKNOWN") == 0);

@@ -358,7 +358,7 @@ static muster_status strangers_task(muster_worker *w, void *argument) {
     collectives_pool *c = argument;
     muster_worker *other = mst_pool_worker(c->pool, 1 - w->rank);
     VALUES_REFUSED(muster_worker_barrier(other, NULL), MUSTER_BAD_STATE,
-                   "muster_worker_barrier: worker: expected the worker that runs on this thread, received another");
+                   "muster_worker_barrier: worker: expected the worker that runs on this thread, received one outside of its body");
     return muster_worker_barrier(w, NULL);
 }
 

@@ -109,7 +109,7 @@ static void test_both_ends_of_a_message(void **state) {
 static muster_status to_itself(muster_worker *w, muster_communicator *part, int32_t rank) {
     if (rank == 0)
         VALUES_REFUSED(muster_worker_send(w, part, 0, 0, values_make(w, 1, 0, 0)), MUSTER_INVALID_ARGUMENT,
-                       "expected another than rank 0 (worker 3), this one");
+                       "expected another than rank 0 (worker 3), received this one");
     MUSTER_TRY(muster_worker_group_begin(w, part));
     if (rank == 0) MUSTER_TRY(muster_worker_send(w, part, 0, 2, values_make(w, 1, 0, 0)));
     return muster_worker_group_end(w, part);

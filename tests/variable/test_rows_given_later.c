@@ -131,9 +131,9 @@ static void refused_empty_variables(void **state) {
     refused(MUSTER_INVALID_ARGUMENT, "ndim: expected 1 to 8, received 0", runtime, "x", MUSTER_F32, 0, NULL);
     assert_null(none);
     refused(MUSTER_INVALID_ARGUMENT, "ndim: expected 1 to 8, received 9", runtime, "x", MUSTER_F32, 9, eight);
-    refused(MUSTER_INVALID_ARGUMENT, "value: ", runtime, "x", MUSTER_F32, 2, negative);
-    refused(MUSTER_INVALID_ARGUMENT, "value: ", runtime, "x", 99, 2, eight);
-    refused(MUSTER_INVALID_ARGUMENT, "value: ", runtime, "x", MUSTER_DTYPE_NONE, 2, eight);
+    refused(MUSTER_INVALID_ARGUMENT, "row_shape: expected sizes of at least 0", runtime, "x", MUSTER_F32, 2, negative);
+    refused(MUSTER_INVALID_ARGUMENT, "dtype: expected a muster_dtype, received 99", runtime, "x", 99, 2, eight);
+    refused(MUSTER_INVALID_ARGUMENT, "dtype: expected a muster_dtype, received 0", runtime, "x", MUSTER_DTYPE_NONE, 2, eight);
     refused(MUSTER_INVALID_ARGUMENT, "", runtime, "v", MUSTER_F32, 2, eight);
     refused(MUSTER_INVALID_ARGUMENT, "", runtime, "", MUSTER_F32, 2, eight);
     refused(MUSTER_INVALID_ARGUMENT, "runtime", NULL, "x", MUSTER_F32, 2, eight);
