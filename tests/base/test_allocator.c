@@ -164,7 +164,7 @@ static void an_allocator_that_has_nothing_is_refused_or_out_of_memory(void **sta
     for (int64_t from = 1; from <= 3; from++) { /* the trials */
         counting c = {.fail_from = from};
         const muster_allocator_options options = options_of(&c);
-        assert_refused(muster_allocator_set(&options), MUSTER_OUT_OF_MEMORY, "expected 128 bytes of memory, received NULL");
+        assert_refused(muster_allocator_set(&options), MUSTER_OUT_OF_MEMORY, "bytes of memory, received NULL");
         assert_int_equal(c.allocated, from);
         assert_int_equal(c.ended, 1);
         check_balance(&c);
