@@ -72,7 +72,7 @@ static void run(int64_t count) {
     /* end of snippet */
     /* Workers without rows only follow the server, and hold it back as long as they run: how near it
      * comes to the mean depends on who ends last. */
-    const bool all_have_rows = count >= muster_runtime_size(rt);
+    const int all_have_rows = count >= muster_runtime_size(rt);
     for (int k = 0; k < K; k++)
         EXPECT(fabsf(result[k] - (float)(k + 1)) < (all_have_rows ? 0.1f : (float)(k + 1)));
     check(muster_runtime_close(rt));
