@@ -56,12 +56,12 @@ muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size) 
 void mst_report_workers(const mst_pool *pool, const char *headline) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* several ranks may report at once */
     pthread_mutex_lock(&lock);
-    pool->options.log(pool->options.log_user, headline);
+    pool->options.log(pool->options.log_user, MUSTER_LOG_WARNING, headline);
     for (int32_t rank = 0; rank < pool->size; rank++) {
         char last[160], line[256];
         mst_recorder_last(&pool->states[rank].worker.recorder, last, sizeof(last));
         snprintf(line, sizeof(line), "muster:   worker %" PRId32 " on %.60s: %s", rank, pool->states[rank].worker.device->name, last);
-        pool->options.log(pool->options.log_user, line);
+        pool->options.log(pool->options.log_user, MUSTER_LOG_WARNING, line);
     }
     pthread_mutex_unlock(&lock);
 }

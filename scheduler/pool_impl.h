@@ -19,8 +19,8 @@ typedef struct mst_pool_options {
     /* pin: the CPUs of each rank's thread, kept by the caller while the pool exists; NULL: the one
      * of its device. The threads that a task starts inherit them. */
     const cpu_set_t *masks;
-    bool dedicated_rank0;                      /* rank 0 has a thread of its own */
-    void (*log)(void *user, const char *line); /* never NULL */
+    bool dedicated_rank0;                                              /* rank 0 has a thread of its own */
+    void (*log)(void *user, muster_log_level level, const char *line); /* never NULL */
     void *log_user;
 } mst_pool_options;
 

@@ -145,7 +145,7 @@ muster_status mst_failure_code(uint64_t word);
 bool mst_run_aborted(const mst_pool *pool, uint64_t epoch);
 /* The outcome of the run, as the last error of the caller's thread. */
 muster_status mst_failure_outcome(mst_pool *pool, uint64_t epoch, int32_t size);
-/* Logs the headline and what each worker did last, in one call of the log. */
+/* Logs the headline and what each worker did last, as warnings. */
 void mst_report_workers(const mst_pool *pool, const char *headline);
 
 /* pool_life.c: at the beginning and at the end of the pool. */

@@ -122,8 +122,8 @@ static muster_status no_sync(mst_device *device) {
     return MUSTER_OK;
 }
 static const mst_device_table bench_table = {.backend = "bench", .flags = MST_DEVICE_HOST_MEMORY, .synchronize = no_sync};
-static void print_line(void *user, const char *line) {
-    (void)user;
+static void print_line(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
     fprintf(stderr, "%s\n", line);
 }
 static muster_status empty_task(muster_worker *worker, void *argument) {

@@ -17,16 +17,16 @@
 enum { MOST_FAILURES = 3, ATTEMPTS = 3, SPIN_NS = 20 * 1000, YIELD_NS = 500 * 1000, SLEEP_NS = 50 * 1000, POLL_EVERY = 16 };
 static const int64_t END_NS = 5 * 1000000000ll; /* for ending a communicator, which takes no time */
 
-static void log_line(const mst_nccl *nccl, const char *line) {
+static void log_line(const mst_nccl *nccl, muster_log_level level, const char *line) {
     const mst_pool_options *settings = mst_pool_settings(nccl->world->pool);
-    settings->log(settings->log_user, line);
+    settings->log(settings->log_user, level, line);
 }
 
-static void log_failure(const mst_nccl *nccl, const char *what) {
+static void log_failure(const mst_nccl *nccl, muster_log_level level, const char *what) {
     char message[MST_MESSAGE_SIZE], line[MST_MESSAGE_SIZE + 200];
     mst_error_save(message);
     snprintf(line, sizeof line, "muster: %s: %s", what, message);
-    log_line(nccl, line);
+    log_line(nccl, level, line);
 }
 
 /* ---- ending one worker's ---- */
@@ -268,7 +268,7 @@ static void end_released(mst_nccl *nccl) {
     if (atomic_exchange(&nccl->released, 0) == 0) return;
     const muster_status status = mst_pool_run(nccl->world->pool, release_task, nccl);
     if (status == MUSTER_OK || status == MUSTER_DEVICE_LOST) return;
-    log_failure(nccl, "NCCL's communicators of released parts could not be ended; the next call tries again");
+    log_failure(nccl, MUSTER_LOG_WARNING, "NCCL's communicators of released parts could not be ended; the next call tries again");
     atomic_fetch_add(&nccl->released, 1);
 }
 
@@ -277,9 +277,11 @@ static void make_anew(mst_nccl *nccl) {
     const muster_status status = end_everywhere(nccl, abort_task) ? make_all(nccl) : MUSTER_SYSTEM;
     nccl->failures = status == MUSTER_OK ? 0 : nccl->failures + 1;
     if (status == MUSTER_OK) return;
-    log_failure(nccl, nccl->failures < MOST_FAILURES
-                          ? "NCCL's communicators could not be made anew after an aborted call; the next call tries again"
-                          : "NCCL's communicators could not be made anew, and are not tried any more");
+    if (nccl->failures < MOST_FAILURES)
+        log_failure(nccl, MUSTER_LOG_WARNING,
+                    "NCCL's communicators could not be made anew after an aborted call; the next call tries again");
+    else
+        log_failure(nccl, MUSTER_LOG_ERROR, "NCCL's communicators could not be made anew, and are not tried any more");
 }
 
 void mst_nccl_recover(muster_communicator *world) {
@@ -363,8 +365,9 @@ muster_status mst_nccl_open(muster_communicator *world) {
     if (status == MUSTER_OK) return status;
     mst_error_save(message);
     const muster_status kept = mst_transport_refuse(world, &mst_transport_nccl, message);
-    log_failure(nccl, "NCCL's communicators could not be made; collectives go other ways");
-    if (any_left(nccl)) log_line(nccl, "muster: NCCL's communicators of a GPU that cannot be entered are kept until the process ends");
+    log_failure(nccl, MUSTER_LOG_WARNING, "NCCL's communicators could not be made; collectives go other ways");
+    if (any_left(nccl))
+        log_line(nccl, MUSTER_LOG_WARNING, "muster: NCCL's communicators of a GPU that cannot be entered are kept until the process ends");
     end(nccl);
     return status == MUSTER_OUT_OF_MEMORY ? mst_error_restore(status, message) : kept;
 }
@@ -401,7 +404,7 @@ void mst_nccl_close(muster_communicator *world) {
         mst_pool_leave(world->pool);
     }
     if (!ended) {
-        log_failure(nccl, "NCCL's communicators are kept until the process ends");
+        log_failure(nccl, MUSTER_LOG_WARNING, "NCCL's communicators are kept until the process ends");
         /* After an aborted collective the kernels of the other ranks may wait for ever for the rank
          * whose communicator was not ended. */
         if (atomic_load(&nccl->broken)) mst_cuda_leave_running();
@@ -417,7 +420,7 @@ static void log_refused_part(const mst_nccl *nccl, mst_nccl_result result) {
     const char *text = nccl->api->ncclGetErrorString(result);
     snprintf(line, sizeof line, "muster: NCCL: ncclGetUniqueId for a part: received %.120s (%u); its collectives go other ways",
              text ? text : "an unknown result", result);
-    log_line(nccl, line);
+    log_line(nccl, MUSTER_LOG_WARNING, line);
 }
 
 /* The world's state is created when NCCL is opened. A part of the world gets an id of its own; if

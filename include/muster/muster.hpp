@@ -92,9 +92,13 @@ template <class Function> using kept = std::decay_t<Function>;
 template <class Function> kept<Function> *keep(Function &&function) { return new kept<Function>(std::forward<Function>(function)); }
 template <class Kept> void end_kept(void *user) noexcept { delete static_cast<Kept *>(user); }
 
-template <class Function> void run_log(void *user, const char *line) noexcept {
+template <class Function> void run_log(void *user, muster_log_level level, const char *line) noexcept {
     try {
-        (*static_cast<const Function *>(user))(line);
+        const Function &function = *static_cast<const Function *>(user);
+        if constexpr (std::is_invocable_v<const Function &, muster_log_level, const char *>)
+            function(level, line);
+        else
+            function(line);
     } catch (...) { // a line that cannot be logged is lost
     }
 }
@@ -205,7 +209,7 @@ class runtime {
   public:
     explicit runtime(const char *devices = nullptr) : runtime(with_devices(devices)) {}
     explicit runtime(const muster_runtime_options &options) : handle_(std::make_shared<detail::open_runtime>(options)) {}
-    // log(const char *line) instead of options.log.
+    // log(muster_log_level level, const char *line) or log(const char *line) instead of options.log.
     template <class Log> runtime(const muster_runtime_options &options, Log log) {
         handle_ = std::make_shared<detail::open_runtime>(options, std::make_unique<Log>(std::move(log)));
     }

@@ -62,9 +62,10 @@ typedef struct muster_runtime_options {
      * one CPU on each core there are none: the team then has one CPU, unless this field is 1.
      * Runtimes that are open at once may have the same spare CPUs. */
     int32_t no_pinning;
-    /* Receives warnings and reports, until the runtime has closed; NULL: they go to standard error.
-     * Any thread may call it. It must not close the runtime (BAD_STATE). */
-    void (*log)(void *user, const char *line);
+    /* Receives warnings and reports, a line and its level (MUSTER_LOG_WARNING and so on) at a time,
+     * until the runtime has closed; NULL: they go to standard error. Any thread may call it. It
+     * must not close the runtime (BAD_STATE). */
+    void (*log)(void *user, muster_log_level level, const char *line);
     void *log_user;
     /* Reproducible mode: the number of logical shards. A call gives bit for bit the results of that
      * many devices whose values the host combines, so that its collected outputs do not depend on
@@ -103,6 +104,10 @@ typedef struct muster_runtime_options {
      * none. 0: the environment variable MUSTER_DEVICE_MEMORY, else 64 MiB, or an eighth of what is
      * free where that is less. */
     int64_t device_memory;
+    /* The lowest level that is logged: lines below it are dropped. 0: the environment variable
+     * MUSTER_LOG_LEVEL (debug, info, warning or error), else MUSTER_LOG_INFO. */
+    muster_log_level log_level;
+    int32_t reserved; /* 0 */
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {
@@ -116,10 +121,10 @@ static inline void muster_runtime_options_init(muster_runtime_options *options) 
  * may open a runtime of its own on host devices, also while the parent's is open; see
  * docs/embedding.md.
  * Errors: INVALID_ARGUMENT (a device list that cannot be parsed; a number of logical shards that
- * the number of devices does not divide; an unknown collective algorithm; a wrong value of an
- * environment variable), UNAVAILABLE (no such device; an algorithm that these devices do not have),
- * UNSUPPORTED (options of a newer header), OUT_OF_MEMORY, SYSTEM, and errors of the devices.
- * Threads: any. */
+ * the number of devices does not divide; an unknown collective algorithm or level of the log; a
+ * wrong value of an environment variable), UNAVAILABLE (no such device; an algorithm that these
+ * devices do not have), UNSUPPORTED (options of a newer header), OUT_OF_MEMORY, SYSTEM, and errors
+ * of the devices. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_open(const muster_runtime_options *options, muster_runtime **runtime);
 /* Waits for calls in progress, stops the workers, and destroys everything of the runtime that is
  * left. No thread may use the runtime afterwards (muster/status.h has the order of destruction).

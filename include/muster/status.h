@@ -128,6 +128,16 @@ MUSTER_API int64_t muster_last_error_copy(char *buffer, int64_t capacity);
  * code. Threads: any. */
 MUSTER_API const char *muster_status_name(muster_status status);
 
+/* How much a line of the log matters: `log` and `log_level` of muster_runtime_options.
+ * docs/errors-and-deadlines.md lists the lines of each level. */
+typedef int32_t muster_log_level;
+enum muster_log_level_value {
+    MUSTER_LOG_DEBUG = 1,
+    MUSTER_LOG_INFO = 2,
+    MUSTER_LOG_WARNING = 3, /* the work goes on, but slower or later than it should */
+    MUSTER_LOG_ERROR = 4,   /* something is lost or given up */
+};
+
 /* Ends what a `user` pointer points to: see "`user` pointers" above. */
 typedef void (*muster_destroy_function)(void *user);
 

@@ -35,6 +35,10 @@ static const constant constants[] = {
     CONSTANT(MUSTER_DEVICE_LOST),
     CONSTANT(MUSTER_SYSTEM),
     CONSTANT(MUSTER_INTERNAL),
+    CONSTANT(MUSTER_LOG_DEBUG),
+    CONSTANT(MUSTER_LOG_INFO),
+    CONSTANT(MUSTER_LOG_WARNING),
+    CONSTANT(MUSTER_LOG_ERROR),
     /* allocator.h */
     SIZE(muster_allocator_options),
     /* tensor.h */

@@ -12,17 +12,7 @@
 
 static const int64_t default_warn_ns = 30LL * 1000000000, default_fail_ns = 600LL * 1000000000;
 
-/* Reports of waits already begin with "muster: ", because the program's own log function gets them,
- * too. */
-static void log_to_stderr(void *user, const char *line) {
-    (void)user;
-    fprintf(stderr, "%s%s\n", strncmp(line, "muster: ", 8) == 0 ? "" : "muster: ", line);
-}
-
 _Thread_local const char *mst_runtime_callback __attribute__((tls_model("initial-exec")));
-
-typedef void (*log_function)(void *user, const char *line);
-static log_function log_of(const muster_runtime_options *options) { return options->log ? options->log : log_to_stderr; }
 
 void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size) { mst_options_init(options, size); }
 
@@ -36,21 +26,7 @@ static bool wants_dedicated_rank0(const muster_runtime *runtime) {
     return queued > 1 && !mst_device_is_host(runtime->devices[0]);
 }
 
-/* What the modules of the runtime log with: the function of the program, which must not close the
- * runtime. */
-static void runtime_log(void *user, const char *line) {
-    const muster_runtime *runtime = user;
-    const char *outer = mst_runtime_callback;
-    mst_runtime_callback = "the log function";
-    runtime->log(runtime->log_user, line);
-    mst_runtime_callback = outer;
-}
-
 static mst_pool_options pool_options(muster_runtime *runtime, const muster_runtime_options *options) {
-    runtime->log = log_of(options);
-    runtime->log_user = options->log_user;
-    runtime->log_destroy = options->log_destroy;
-
     return (mst_pool_options){
         .spin_ns = runtime->spin.ns,
         .warn_after_ns = or_default(options->warn_after_ns, default_warn_ns),
@@ -58,26 +34,26 @@ static mst_pool_options pool_options(muster_runtime *runtime, const muster_runti
         .pin = !options->no_pinning,
         .masks = runtime->cpu_masks,
         .dedicated_rank0 = wants_dedicated_rank0(runtime),
-        .log = runtime_log,
+        .log = mst_runtime_log,
         .log_user = runtime,
     };
 }
 
 /* If the machine seems to have such devices, the program's author should learn that they are not
  * used: once per process, not with every runtime. */
-static void log_missed(const muster_runtime_options *options, const char *plural, const char *reason) {
+static void log_missed(muster_runtime *runtime, const char *plural, const char *reason) {
     static _Atomic bool said;
-    if (atomic_exchange(&said, true)) return;
+    if (runtime->log_level > MUSTER_LOG_WARNING || atomic_exchange(&said, true)) return;
     char line[MST_MESSAGE_SIZE + 128];
     snprintf(line, sizeof line, "this machine's %.32s are not used, its CPU cores are: %s", plural, reason);
-    log_of(options)(options->log_user, line);
+    mst_runtime_log(runtime, MUSTER_LOG_WARNING, line);
 }
 
-static muster_status default_devices(muster_runtime *runtime, const muster_runtime_options *options, const char **text) {
+static muster_status default_devices(muster_runtime *runtime, const char **text) {
     mst_device_probe missed;
     const char *plural;
     MUSTER_TRY(mst_device_list_default(text, &missed, &plural, &runtime->unused_hardware));
-    if (plural && strcmp(*text, mst_host_device_table.backend) == 0) log_missed(options, plural, missed.reason);
+    if (plural && strcmp(*text, mst_host_device_table.backend) == 0) log_missed(runtime, plural, missed.reason);
     return MUSTER_OK;
 }
 
@@ -98,7 +74,7 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
         source = "the environment's MUSTER_DEVICES";
     }
     if (!text) {
-        MUSTER_TRY(default_devices(runtime, options, &text));
+        MUSTER_TRY(default_devices(runtime, &text));
         source = "the default devices";
     }
     list->text = text;
@@ -108,13 +84,15 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     return mst_runtime_claim_cpus(runtime, list->cores, core_count, list->requests, list->count);
 }
 
-/* Logs the pending warnings of the code cache and of the backends. */
-static void log_notices(const muster_runtime_options *options) {
+/* Logs the pending warnings of the code cache and of the backends. If this runtime logs no
+ * warnings, they stay pending for one that does. */
+static void log_notices(muster_runtime *runtime) {
+    if (runtime->log_level > MUSTER_LOG_WARNING) return;
     char text[MST_MESSAGE_SIZE];
     const mst_device_table *table;
-    while (mst_code_take_notice(text)) log_of(options)(options->log_user, text);
+    while (mst_code_take_notice(text)) mst_runtime_log(runtime, MUSTER_LOG_WARNING, text);
     for (int32_t place = 0; (table = mst_device_backend(place)); place++) {
-        while (table->hardware && table->hardware->take_notice(text)) log_of(options)(options->log_user, text);
+        while (table->hardware && table->hardware->take_notice(text)) mst_runtime_log(runtime, MUSTER_LOG_WARNING, text);
     }
 }
 
@@ -149,7 +127,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     mst_free(list);
     MUSTER_TRY(status);
     for (int32_t r = 0; r < runtime->size; r++) host |= mst_device_is_host(runtime->devices[r]);
-    log_notices(options);
+    log_notices(runtime);
     if (!host) return MUSTER_OK;
     MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));
     runtime->blas_open = true;
@@ -182,6 +160,7 @@ static void dismantle(muster_runtime *runtime) {
 static muster_status open_parts(muster_runtime *runtime, const muster_runtime_options *options) {
     runtime->process = getpid();
     MUSTER_TRY(mst_runtime_check_settings(options));
+    MUSTER_TRY(mst_runtime_log_open(runtime, options));
     MUSTER_TRY(mst_runtime_names_open(runtime));
     MUSTER_TRY(open_devices(runtime, options));
     MUSTER_TRY(mst_runtime_read_shards(options, runtime->size, &runtime->logical_shards));
@@ -256,13 +235,14 @@ const char *muster_runtime_device(const muster_runtime *runtime, int32_t rank) {
     return runtime && rank >= 0 && rank < runtime->size ? runtime->devices[rank]->name : NULL;
 }
 
+static void dump_line(void *runtime, const char *line) { mst_runtime_log(runtime, MUSTER_LOG_WARNING, line); }
+
 muster_status muster_runtime_dump(muster_runtime *runtime, int32_t events) {
     if (!runtime) return mst_error_null("muster_runtime_dump", "runtime", "a runtime");
     MUSTER_TRY(mst_runtime_check_open(runtime, "muster_runtime_dump"));
     if (events < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "muster_runtime_dump: events: expected 0 or more, received %d", events);
-    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     for (int32_t r = 0; r < runtime->size; r++) {
-        mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, r, events, settings->log, settings->log_user);
+        mst_recorder_dump(&mst_pool_worker(runtime->pool, r)->recorder, r, events, dump_line, runtime);
     }
     return MUSTER_OK;
 }

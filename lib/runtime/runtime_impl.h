@@ -49,9 +49,10 @@ struct muster_runtime {
     cpu_set_t *cpu_masks;  /* for each device the CPUs of its worker; NULL: none claimed */
     int32_t claimed_count;
     mst_pool *pool;
-    void (*log)(void *user, const char *line); /* the program's */
+    void (*log)(void *user, muster_log_level level, const char *line); /* log.c; the program's */
     void *log_user;
-    mst_runtime_spin spin; /* settings.c */
+    muster_log_level log_level; /* the lowest that is logged */
+    mst_runtime_spin spin;      /* settings.c */
     muster_communicator *communicator;
     mst_object *objects;                         /* newest first; guarded by mst_pool_enter */
     int32_t logical_shards;                      /* 0: not in reproducible mode; otherwise a multiple of size */
@@ -112,6 +113,12 @@ extern muster_runtime mst_runtime_closed;
 /* Frees the names of all objects. Names live until close, because recorders hold pointers to
  * them. */
 void mst_runtime_names_free(muster_runtime *runtime);
+
+/* log.c. Reads where the log goes, and from which level on. Errors: INVALID_ARGUMENT. */
+muster_status mst_runtime_log_open(muster_runtime *runtime, const muster_runtime_options *options);
+/* What the modules of the runtime log with. runtime: a muster_runtime. Lines below its level are
+ * dropped; the others go to the program's function, which must not close the runtime. */
+void mst_runtime_log(void *runtime, muster_log_level level, const char *line);
 
 /* settings.c: refuses options that are out of range, and variables of the environment that cannot
  * be read, also where nothing would read them. */

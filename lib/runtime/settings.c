@@ -1,6 +1,7 @@
 /* The options and the variables of the environment that are checked at every open, whatever devices
  * it asks for: a wrong value must not wait for the machine on which it counts. */
 #include "environment_impl.h"
+#include "options_impl.h"
 #include "runtime_impl.h"
 
 #include <inttypes.h>
@@ -42,6 +43,7 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options) 
     if (options->device_memory > most_bytes)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: device_memory: expected at most %" PRId64 " bytes, received %" PRId64,
                          where, most_bytes, options->device_memory);
+    MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
     return settings_check_environment();
 }
 

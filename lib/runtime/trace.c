@@ -102,12 +102,11 @@ static muster_status write_trace(muster_runtime *runtime, const char *path, cons
  * stays as it is. */
 void mst_runtime_trace_at_close(muster_runtime *runtime) {
     char before[MST_MESSAGE_SIZE], where[64];
-    const mst_pool_options *settings = mst_pool_settings(runtime->pool);
     if (!runtime->trace_path) return;
     mst_error_save(before);
     snprintf(where, sizeof where, "muster_runtime_close: %s", runtime->trace_source);
     if (write_trace(runtime, runtime->trace_path, where) != MUSTER_OK) {
-        settings->log(settings->log_user, muster_last_error());
+        mst_runtime_log(runtime, MUSTER_LOG_ERROR, muster_last_error());
         mst_error_restore(MUSTER_OK, before);
     }
 }

@@ -21,7 +21,7 @@ static void start_warn(const muster_client *client, const char *where, int64_t w
     snprintf(line, sizeof line,
              "muster: %s: server '%.200s': rank %" PRId32 " has waited %.3g s for the first worker's driver to start the server", where,
              client->server->name, client->worker->rank, (double)waited_ns * 1e-9);
-    settings->log(settings->log_user, line);
+    settings->log(settings->log_user, MUSTER_LOG_WARNING, line);
 }
 
 static muster_status start_check(const muster_client *client, const char *where, int64_t waited_ns, int64_t fail_after_ns) {

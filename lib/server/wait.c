@@ -118,7 +118,7 @@ static muster_status deadline_check(request_deadline *p, const muster_request *r
                  "muster: %s: server '%.200s': has waited %.3g s for shard %" PRId32 " of value %" PRId32
                  ", which another client's operation holds",
                  p->where, server->name, (double)(now - p->begin_ns) * 1e-9, request_late_shard(request), value);
-        settings->log(settings->log_user, line);
+        settings->log(settings->log_user, MUSTER_LOG_WARNING, line);
         p->warned = true;
     }
     if (p->fail_after_ns < 0 || now - p->progress_ns < p->fail_after_ns) return MUSTER_OK;

@@ -123,7 +123,8 @@ class Options(ctypes.Structure):
                 ("no_pinning", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p),
                 ("logical_shards", ctypes.c_int32), ("tf32", ctypes.c_int32), ("collective_algorithm", ctypes.c_char_p),
                 ("stream_bytes", ctypes.c_int64), ("log_destroy", ctypes.c_void_p), ("trace", ctypes.c_char_p),
-                ("recorder_events", ctypes.c_int64), ("device_memory", ctypes.c_int64)]
+                ("recorder_events", ctypes.c_int64), ("device_memory", ctypes.c_int64), ("log_level", ctypes.c_int32),
+                ("reserved", ctypes.c_int32)]
 
 
 class Selection(ctypes.Structure):
@@ -159,7 +160,7 @@ class CallOptions(ctypes.Structure):
                 ("queue_timeout_ns", ctypes.c_int64), ("warn_after_ns", ctypes.c_int64), ("fail_after_ns", ctypes.c_int64)]
 
 
-LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
 BODY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Tensor), ctypes.POINTER(Tensor), ctypes.c_void_p)
 
 
@@ -259,7 +260,7 @@ class Library:
 
 class Runtime:
     """All devices, or those that the text names ("host:2"). Use it with `with`. options: the fields of muster_runtime_options by name;
-    log is a Python function of one string."""
+    log is a Python function of a level (LOG_WARNING of the library, for example) and a line."""
 
     def __init__(self, devices=None, library=None, *, log=None, **options):
         self.library = Library(library)
@@ -272,7 +273,7 @@ class Runtime:
         values.struct_size = ctypes.sizeof(values)  # zero in a field means its default, also in those that Options does not declare
         values.devices = devices.encode() if devices else None
         if log:
-            self._kept.append(LOG(lambda _, line: log(line.decode(errors="replace"))))
+            self._kept.append(LOG(lambda _, level, line: log(level, line.decode(errors="replace"))))
             values.log = ctypes.cast(self._kept[-1], ctypes.c_void_p)
         self.library.runtime_open(ctypes.byref(values), ctypes.byref(handle))
         self._handle = handle

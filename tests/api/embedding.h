@@ -124,7 +124,7 @@ static inline void embedded_server(embedded *e) {
     assert_ok(muster_server_destroy(server));
 }
 
-static inline void embedded_silence(void *user, const char *line) { (void)user, (void)line; }
+static inline void embedded_silence(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static inline void embedded_open(embedded *e) {
     muster_runtime_options options;

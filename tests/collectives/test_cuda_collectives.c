@@ -13,8 +13,8 @@ enum { RANKS = 4, SMALL = 1000, LARGE = 100000 };
 #define NO_WAY 30LL * 1000000000
 
 static char log_text[4096];
-static void keep_line(void *user, const char *line) {
-    (void)user;
+static void keep_line(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
     strncat(log_text, line, sizeof log_text - strlen(log_text) - 1);
 }
 

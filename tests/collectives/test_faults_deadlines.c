@@ -29,7 +29,8 @@ static void sleep_until_lost(const muster_worker *w) {
     while (!muster_worker_cancelled(w)) nap(4 * MILLISECOND);
 }
 
-static void keep_line(void *user, const char *line) {
+static void keep_line(void *user, muster_log_level level, const char *line) {
+    (void)level;
     world *t = user;
     int32_t at = atomic_load(&t->lines);
     if (at < 16) snprintf(t->log[at], sizeof t->log[at], "%s", line);

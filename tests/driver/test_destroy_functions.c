@@ -62,7 +62,7 @@ static muster_status no_fill(void *user, int32_t index, muster_dtype dtype, void
     memset(value, 0, (size_t)(count * muster_dtype_size(dtype)));
     return user && ((hook *)user)->calls == 0 ? MUSTER_OK : muster_fail(MUSTER_USER, "a fill is called after its end");
 }
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static muster_runtime_options log_options(hook *h) {
     muster_runtime_options options;

@@ -6,7 +6,7 @@ static const rank_scenario *scenario;
 static const mst_device_table device_table = {.backend = "host", .flags = MST_DEVICE_HOST_MEMORY};
 static mst_device device = {.table = &device_table, .name = "host", .cpu = -1};
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 int64_t rank_value(int32_t round, int32_t rank) { return 1 + s->run * 100 + round * 10 + rank; }
 

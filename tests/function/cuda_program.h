@@ -38,7 +38,8 @@ typedef struct program {
     char log[2048];
 } program;
 
-static void program_log(void *user, const char *line) {
+static void program_log(void *user, muster_log_level level, const char *line) {
+    (void)level;
     program *p = user;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);

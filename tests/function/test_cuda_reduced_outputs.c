@@ -34,7 +34,7 @@ static int end(void **state) {
     return 0;
 }
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static muster_runtime *open_machine(const char *devices, bool peers) {
     muster_runtime_options options;

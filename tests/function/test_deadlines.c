@@ -38,7 +38,8 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
     return muster_sum(w, in[0], out[0]);
 }
 
-static void count_line(void *user, const char *line) {
+static void count_line(void *user, muster_log_level level, const char *line) {
+    (void)level;
     world *t = user;
     if (strstr(line, "waited") || strstr(line, "waits")) atomic_fetch_add(&t->warnings, 1);
 }

@@ -22,8 +22,8 @@ enum { LARGE = 65536 };
 /* Lines of the log about a wait. */
 static _Atomic int32_t warnings;
 
-static void count_warning(void *user, const char *line) {
-    (void)user;
+static void count_warning(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
     if (strstr(line, "has waited")) atomic_fetch_add(&warnings, 1);
 }
 

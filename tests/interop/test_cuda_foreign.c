@@ -12,10 +12,7 @@
 
 enum { BYTES = 4096, ROUNDS = 20 };
 
-static void ignore(void *user, const char *line) {
-    (void)user;
-    (void)line;
-}
+static void ignore(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 typedef struct machine {
     mst_device *devices[2];

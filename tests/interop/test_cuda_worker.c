@@ -7,10 +7,7 @@
 
 enum { WORKERS = 4, BYTES = 5000 };
 
-static void ignore(void *user, const char *line) {
-    (void)user;
-    (void)line;
-}
+static void ignore(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static mst_pool *pool_of(mst_device *const *devices, int32_t count) {
     mst_pool *pool = NULL;

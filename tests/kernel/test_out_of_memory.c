@@ -4,7 +4,7 @@
 #include "kernel_texts.h"
 #include "runtime_gpus.h"
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static const char file[] = "#section device\n#define ONE 1\n#section kernels\n#kernel put : *, size :\nKERNEL void put(GLOBAL_MEM ga_int "
                            "*x, ga_size n) { MUSTER_EACH(i, n) x[i] = ONE; }\n"

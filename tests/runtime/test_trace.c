@@ -23,7 +23,10 @@ static place make_place(void) {
 }
 
 static char logged[1000];
-static void keep_line(void *user, const char *line) { (void)user, snprintf(logged, sizeof logged, "%s", line); }
+static void keep_line(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
+    snprintf(logged, sizeof logged, "%s", line);
+}
 
 static muster_status try_open(muster_runtime **runtime) {
     muster_runtime_options options;

@@ -113,13 +113,14 @@ class Options(unittest.TestCase):
 
     def test_options_of_the_runtime_arrive(self):
         lines = []
-        with muster.Runtime(DEVICES, log=lines.append, logical_shards=4, collective_algorithm="direct", stream_bytes=-1, warn_after_ns=5_000_000_000, spin_ns=-1,
+        with muster.Runtime(DEVICES, log=lambda level, line: lines.append((level, line)), log_level=3, logical_shards=4, collective_algorithm="direct", stream_bytes=-1, warn_after_ns=5_000_000_000, spin_ns=-1,
                             keep_blas_threads=1, no_pinning=1) as runtime:
             self.assertEqual(len(runtime), 2)
             x = numpy.ones(4, "f4")
             copy_function(runtime, "float32", 1)([x], [x.copy()])
             self.assertEqual(runtime.library._c.muster_runtime_dump(runtime._open(), 4), muster.OK)
         self.assertTrue(lines)
+        self.assertEqual({level for level, _ in lines}, {muster.Library().LOG_WARNING})
         with self.assertRaisesRegex(muster.MusterError, "shards"):
             muster.Runtime(DEVICES, logical_shards=3)
         with self.assertRaisesRegex(TypeError, "^Runtime: spin: no option of muster_runtime_options$"):

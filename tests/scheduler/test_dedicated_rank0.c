@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static mst_pool *own_pool(int32_t count, int64_t spin_ns) {
     mst_device *devices[PLAIN_DEVICES];

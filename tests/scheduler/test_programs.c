@@ -9,8 +9,8 @@
 enum { WORKERS = 2 };
 
 static char logged[4096];
-static void keep(void *user, const char *line) {
-    (void)user;
+static void keep(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
     snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
 }
 

@@ -15,7 +15,7 @@ typedef struct world {
     int32_t progress;
 } world;
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static void open_world(world *t, const char *devices, uint32_t delay, int32_t progress) {
     muster_sim_options machine = {.devices = 4, .longest_delay = delay};

@@ -15,10 +15,12 @@ typedef struct world {
     float ones[N], got[N];
     server_hold hold;
     char log[4096];
+    muster_log_level level; /* of the newest line */
 } world;
 
-static void keep_line(void *user, const char *line) {
+static void keep_line(void *user, muster_log_level level, const char *line) {
     world *t = user;
+    t->level = level;
     strncat(t->log, line, sizeof t->log - strlen(t->log) - 1);
 }
 
@@ -171,8 +173,8 @@ static muster_status succeed(muster_worker *worker, void *user) {
     return MUSTER_OK;
 }
 
-static void log_and_close(void *user, const char *line) {
-    (void)line;
+static void log_and_close(void *user, muster_log_level level, const char *line) {
+    (void)level, (void)line;
     close_in_callback(*(muster_runtime **)user);
 }
 
@@ -247,6 +249,7 @@ static void a_wait_fails_at_the_deadline_and_the_operation_goes_on(void **state)
     assert_refused(muster_request_wait(&request), MUSTER_TIMEOUT, "for shard 0 of value 0");
     assert_non_null(request);
     assert_non_null(strstr(t.log, "muster_request_wait: server 'server': has waited"));
+    assert_int_equal(t.level, MUSTER_LOG_WARNING);
     server_hold_end(&t.hold);
     assert_ok(muster_request_wait(&request));
     assert_null(request);

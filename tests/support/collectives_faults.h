@@ -94,7 +94,7 @@ bool faults_rooted(faults_kind kind);
 bool faults_sends(faults_kind kind);
 /* As collectives_open, with all of the pool's options. */
 void faults_open(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *options);
-void faults_log_nothing(void *user, const char *line);
+void faults_log_nothing(void *user, muster_log_level level, const char *line);
 
 /* Runs the plan on the pool; fail_after_ns: the deadline of this run, 0: the pool's own. */
 muster_status faults_run(mst_pool *pool, faults_plan *plan, int64_t fail_after_ns);

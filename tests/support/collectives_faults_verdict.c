@@ -259,7 +259,7 @@ const char *faults_all_kinds(mst_pool *pool) {
 
 /* ---- pools ---- */
 
-void faults_log_nothing(void *user, const char *line) { (void)user, (void)line; }
+void faults_log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 void faults_open(collectives_pool *c, int32_t host, int32_t discrete, const char *algorithm, const mst_pool_options *options) {
     mst_pool_options used = *options;

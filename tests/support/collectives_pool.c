@@ -91,7 +91,7 @@ muster_status collectives_check_served(const muster_communicator *communicator) 
     return MUSTER_OK;
 }
 
-static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
+static void log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 void collectives_open(collectives_pool *c, int32_t host, int32_t discrete) {
     collectives_open_with(c, host, discrete, NULL, 60LL * 1000000000);

@@ -8,7 +8,7 @@
 
 const char *const fixture_backends[] = {"host", "discrete", NULL};
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 muster_runtime *fixture_open(const char *backend, int count) { return fixture_open_shards(backend, count, 0); }
 

@@ -4,7 +4,7 @@
 
 enum { GUARD = 64 }; /* bytes at each side */
 
-static void no_log(void *user, const char *line) { (void)user, (void)line; }
+static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 muster_runtime *kernel_open(const char *devices) {
     muster_runtime_options options;

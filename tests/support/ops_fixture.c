@@ -11,7 +11,7 @@
 
 enum { PAIRS = 16, STORAGE = 1 << 15 };
 
-static void log_nothing(void *user, const char *line) { (void)user, (void)line; }
+static void log_nothing(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static mst_pool *running_pool; /* of the body that runs, as its device */
 static mst_device *running_device;

@@ -84,8 +84,8 @@ int64_t plain_syncs(void) { return atomic_load(&syncs); }
 void plain_fail_sync(int32_t device, bool fail) { atomic_store(&sync_fails[device], fail); }
 void plain_fail_allocations(bool fail) { atomic_store(&allocations_fail, fail); }
 
-static void keep_line(void *user, const char *line) {
-    (void)user;
+static void keep_line(void *user, muster_log_level level, const char *line) {
+    (void)user, (void)level;
     pthread_mutex_lock(&log_lock);
     size_t used = strlen(log_text);
     snprintf(log_text + used, sizeof(log_text) - used, "%s\n", line);
