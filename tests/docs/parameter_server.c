@@ -70,8 +70,8 @@ static void run(int64_t count) {
                                 NULL)); /* what the server holds now */
     check(muster_client_close(client));
     /* end of snippet */
-    /* Workers without rows only follow the server, and hold it back as long as they run: how near it
-     * comes to the mean depends on who ends last. */
+    /* Workers without rows only follow the server, and hold it back as long as they run: how near
+     * it comes to the mean depends on who ends last. */
     const int all_have_rows = count >= muster_runtime_size(rt);
     for (int k = 0; k < K; k++)
         EXPECT(fabsf(result[k] - (float)(k + 1)) < (all_have_rows ? 0.1f : (float)(k + 1)));
