@@ -1,11 +1,19 @@
 /* Bodies that work in CUDA's default stream: unordered unless the function says otherwise, ordered,
  * and refused. */
 #include "../device/cuda_fixture.h"
+#include "base_skip.h"
 #include "muster/cuda.h"
 #include "muster/function.h"
 #include "runtime_impl.h"
 
 enum { BYTES = 4096, ROUNDS = 30, SPOILED = 0xEE };
+
+/* For cases in which a program leaves the order out on purpose. */
+#ifdef __SANITIZE_THREAD__
+#define SKIP_WITHOUT_ORDER() SKIP("ThreadSanitizer sees, as it should, that nothing orders the work")
+#else
+#define SKIP_WITHOUT_ORDER() (void)0
+#endif
 
 static muster_runtime *open_runtime(const char *devices, int64_t longest_delay) {
     muster_runtime_options options;
@@ -140,6 +148,7 @@ static void go_on(const holding *h) {
 
 static void work_that_is_ignored_is_not_waited_for(void **state) {
     (void)state;
+    SKIP_WITHOUT_ORDER();
     muster_runtime *runtime = open_runtime("cuda@0+1", 0);
     holding h = begin_holding(runtime);
     work job = {0};
@@ -156,6 +165,7 @@ static void work_that_is_ignored_is_not_waited_for(void **state) {
 
 static void work_that_is_left_behind_is_refused(void **state) {
     (void)state;
+    SKIP_WITHOUT_ORDER();
     muster_runtime *runtime = open_runtime("cuda@0+1", 0);
     holding h = begin_holding(runtime);
     work left = {0}, awaited = {.after = true}, failing = {.fails = true};
