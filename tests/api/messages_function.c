@@ -10,13 +10,10 @@ static muster_status nothing(muster_worker *w, const muster_tensor *in, muster_t
 
 static void news(void *user) { (void)user; }
 
-static void describing(void) {
+static void creating(void) {
     muster_runtime *runtime = messages_of.runtime;
-    muster_function *f = messages_of.function, *unused;
-    muster_variable *variable = messages_of.variable;
+    muster_function *unused;
     const muster_backend_body good = {"host", nothing}, no_body = {"host", NULL}, unknown = {"abacus", nothing};
-    const muster_port port = {.kind = 9}, nameless = {.kind = MUSTER_PORT_INPUT, .dtype = MUSTER_F32, .mode = MUSTER_BROADCAST};
-    muster_port read;
     REFUSE(INVALID_ARGUMENT, "runtime", muster_function_create, NULL, "n", nothing, NULL, &unused);
     REFUSE(INVALID_ARGUMENT, "name", muster_function_create, runtime, NULL, nothing, NULL, &unused);
     REFUSE(INVALID_ARGUMENT, "name", muster_function_create, runtime, "", nothing, NULL, &unused);
@@ -41,6 +38,13 @@ static void describing(void) {
     REFUSE(INVALID_ARGUMENT, "name", muster_function_find, runtime, NULL, &unused);
     REFUSE(INVALID_ARGUMENT, "name", muster_function_find, runtime, "nothing", &unused);
     REFUSE(INVALID_ARGUMENT, "function", muster_function_find, runtime, "function", NULL);
+}
+
+static void describing(void) {
+    muster_function *f = messages_of.function;
+    muster_variable *variable = messages_of.variable;
+    const muster_port port = {.kind = 9}, nameless = {.kind = MUSTER_PORT_INPUT, .dtype = MUSTER_F32, .mode = MUSTER_BROADCAST};
+    muster_port read;
     REFUSE(INVALID_ARGUMENT, "function", muster_function_input, NULL, "n", MUSTER_F32, 1, MUSTER_SCATTER);
     REFUSE(INVALID_ARGUMENT, "name", muster_function_input, f, NULL, MUSTER_F32, 1, MUSTER_SCATTER);
     REFUSE(INVALID_ARGUMENT, "name", muster_function_input, f, "x", MUSTER_F32, 1, MUSTER_SCATTER);
@@ -161,6 +165,7 @@ static void calls(void) {
 }
 
 void messages_functions(void) {
+    creating();
     describing();
     calls();
 }

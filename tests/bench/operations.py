@@ -1,4 +1,5 @@
-"""operations.py BENCH TABLE: `muster-bench operations` lists and measures exactly the operations of the registry, in its order. TABLE prints the registry."""
+"""operations.py BENCH TABLE: `muster-bench operations` lists and measures exactly the operations of the registry, in its order, and then
+measures the rows of operation_more.def. TABLE prints the registry."""
 import json
 import pathlib
 import re
