@@ -174,9 +174,9 @@ static void steps_are_right_by_both_kinds(void **state) {
     assert_int_equal(streams, 2 * 2); /* with momentum and without it, two sizes */
 }
 
-/* Two ranks touch two gradients and two parameters; with momentum each of them also touches its part
- * of the velocity, and the parts are one vector. A bound of exactly that many bytes streams, and one
- * more byte does not. */
+/* Two ranks touch two gradients and two parameters. With momentum each of them also touches its
+ * part of the velocity, and the parts are one vector. A bound of exactly that many bytes streams,
+ * and one more byte does not. */
 static void what_a_step_touches_counts_one_velocity(void **state) {
     (void)state;
     enum { COUNT = 1 << 15, BYTES = COUNT * 4 };
