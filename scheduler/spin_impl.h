@@ -12,25 +12,35 @@
 /* What the waits of one kind have shown. One thread uses it. Zeroed memory has learned nothing:
  * waits spin for the full length, which the options of the runtime give. */
 typedef struct mst_spin {
-    int32_t halvings; /* a wait spins for the full length divided by 2 to the power of this */
-    int32_t paid;     /* spins that ended in time since the length changed */
-    int32_t near;     /* waits that slept but ended within the full length, since the last try */
-    int32_t tries;    /* tries of a long spin, less how often spins in time reached the full length */
+    int32_t level; /* 0: waits spin for the full length; n: for the full length divided by 2 to the power of n - 1 */
+    int32_t paid;  /* spins that ended in time since the level changed */
+    int32_t near;  /* waits that slept but ended within the full length, since the last try */
+    int32_t tries; /* failed tries of the full length, less how often spins in time reached level 0 */
 } mst_spin;
 
-/* MOST_HALVINGS: of the default of 2 ms about 2 us are left, which is less than a sleep costs.
- * A spin in vain divides the length by 2 to the power of WASTED_HALVINGS. After PAID spins in time
- * it doubles. After NEAR waits that a longer spin would have ended in time, half of the full length
- * is tried; each further try needs twice as many of them, at most NEAR << MOST_TRIES. */
-enum { MST_SPIN_MOST_HALVINGS = 10, MST_SPIN_WASTED_HALVINGS = 2, MST_SPIN_PAID = 16, MST_SPIN_NEAR = 16, MST_SPIN_MOST_TRIES = 6 };
+/* SHORTEST: of the default of 2 ms about 2 us are left, which is less than a sleep costs. TRIED:
+ * the full length again, but on trial: spins in time are counted. A spin in vain divides the length
+ * by 2 to the power of WASTED_LEVELS. After PAID spins in time it doubles. After NEAR waits that a
+ * longer spin would have ended in time, the full length is tried; after each failed try twice as
+ * many are needed, at most NEAR << MOST_TRIES. An interruption counts as INTERRUPTED_TRIES failed
+ * tries: a spin in vain costs nobody anything on an idle machine, and much on a busy one. */
+enum {
+    MST_SPIN_TRIED = 1,
+    MST_SPIN_SHORTEST = 11,
+    MST_SPIN_WASTED_LEVELS = 2,
+    MST_SPIN_PAID = 16,
+    MST_SPIN_NEAR = 2,
+    MST_SPIN_INTERRUPTED_TRIES = 2,
+    MST_SPIN_MOST_TRIES = 9
+};
 
 /* The length of the next spin. */
-static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t full_ns) { return full_ns >> spin->halvings; }
-/* Reports a spin that ended in time, if the length is not the full one. */
+static inline int64_t mst_spin_ns(const mst_spin *spin, int64_t full_ns) { return full_ns >> (spin->level - (spin->level > 0)); }
+/* Reports a spin that ended in time, at a level above 0. */
 void mst_spin_lengthen(mst_spin *spin);
 /* Reports a spin that ended in time. */
 static inline void mst_spin_paid(mst_spin *spin) {
-    if (__builtin_expect(spin->halvings > 0, 0)) mst_spin_lengthen(spin);
+    if (__builtin_expect(spin->level > 0, 0)) mst_spin_lengthen(spin);
 }
 /* Reports a spin in vain. interrupted: the thread was taken off its CPU while it spun (also if what
  * it waited for has come meanwhile). Other threads want that CPU then, and the shortest spin is

@@ -18,7 +18,7 @@ static bool progress_has_work(void *context) { return progress_find_queue(contex
 
 static void *progress_main(void *context) {
     muster_server *server = context;
-    mst_spin spin = {.halvings = 0};
+    mst_spin spin = {.level = 0};
     const mst_wait wait = {.spin_ns = mst_pool_settings(server->runtime->pool)->spin_ns,
                            .spin = &spin,
                            .timeout_ns = -1,
