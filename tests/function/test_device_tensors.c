@@ -20,6 +20,7 @@ static const char *const names[SIZE] = {"0", "1", "2"};
 typedef struct seen {
     const char *in[2], *out[3];
     int64_t first_row, rows;
+    bool strided; /* in[0] */
 } seen;
 
 /* in: x (rows, columns), b (columns). out: x + b; the sum of its columns; b of the master. */
@@ -29,6 +30,7 @@ static muster_status body(muster_worker *w, const muster_tensor *in, muster_tens
         *s = (seen){.first_row = muster_worker_first_row(w), .rows = muster_worker_rows(w)};
         for (int i = 0; i < 2; i++) s->in[i] = muster_tensor_address(in[i]);
         for (int i = 0; i < 3; i++) s->out[i] = muster_tensor_address(out[i]);
+        s->strided = !muster_tensor_is_contiguous(in[0]);
     }
     muster_tensor sum = muster_worker_scratch(w, MUSTER_F32, 2, in[0].shape);
     MUSTER_TRY(muster_binary_op(w, MUSTER_ADD, in[0], in[1], sum));
@@ -126,11 +128,13 @@ static void check_results(const world *t, const int64_t *rows, int64_t count, in
     }
 }
 
-/* The body of the rank on which a tensor lies gets the tensor's own memory. */
+/* The body of the rank on which a contiguous tensor lies gets the tensor's own memory. No body gets a
+ * strided tensor of a device with memory of its own. */
 static void check_in_place(const world *t, const shape *s, const muster_tensor *in, const muster_tensor *out) {
     const int64_t start = s->kind == MUSTER_SELECT_RANGE ? 2 : 0;
     const int64_t row = COLUMNS * (int64_t)sizeof(float);
     const bool listed = s->kind == MUSTER_SELECT_LIST;
+    if (s->x >= 0 && !mst_device_is_host(t->runtime->devices[s->x])) assert_false(t->seen[s->x].strided);
     if (s->x >= 0 && !s->wide && !listed)
         assert_ptr_equal(t->seen[s->x].in[0], (char *)in[0].data + (start + t->seen[s->x].first_row) * row);
     if (s->b >= 0) assert_ptr_equal(t->seen[s->b].in[1], in[1].data);
