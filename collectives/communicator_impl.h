@@ -6,6 +6,7 @@
 
 #include "core/request_impl.h"
 #include "pool_impl.h"
+#include "thresholds_impl.h"
 
 #include <pthread.h>
 
@@ -98,6 +99,7 @@ struct muster_communicator {
     bool fixed_order;                /* combine floats in rank order only */
     int64_t stream_bytes;            /* of the options */
     int64_t nccl_create_ns;          /* of the options; not 0 */
+    mst_thresholds thresholds;       /* of the device of rank 0 */
     _Atomic int32_t revision;        /* changes when the description does */
     bool recovers;                   /* some open transport has a recover function */
     pthread_mutex_t lock;            /* protects the list of parts */

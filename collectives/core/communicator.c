@@ -121,6 +121,7 @@ static muster_status set_slots(muster_communicator *world) {
 }
 
 static muster_status open_world(muster_communicator *world) {
+    MUSTER_TRY(mst_thresholds_find(mst_member_device(world, 0), &world->thresholds));
     MUSTER_TRY(set_slots(world));
     MUSTER_TRY(mst_transport_open_all(world));
     MUSTER_TRY(mst_transport_create_all(opening, world, NULL));

@@ -36,8 +36,10 @@ void mst_reduced_choose(const mst_call *call);
 muster_status mst_reduced_reserve(const mst_call *call, int32_t rank, mst_part *part, int64_t output, const char *where);
 muster_status mst_reduced_run(const mst_call *call, muster_worker *worker);
 muster_status mst_reduced_deliver(const mst_call *call, int64_t output, const char *where);
+/* For tests: unless it is negative, the threshold reduced_saved_bytes of every runtime. */
+extern int64_t mst_reduced_saved_bytes_instead;
 /* The devices reduce an output if that saves at least so many bytes of copies to the host. */
-extern int64_t mst_reduced_from_saved_bytes;
+int64_t mst_reduced_saved_bytes(const mst_call *call);
 
 /* collect.c. The weights of an average are of all shards that contribute; 1 for other outputs. The
  * call is refused if the total is not valid. */

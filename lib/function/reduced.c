@@ -17,10 +17,16 @@
 /* When does it pay? For an output of B bytes on N contributing devices the fold copies N * B bytes
  * over PCIe, and the host reads all of them; the devices copy B bytes. So (N - 1) * B bytes are
  * saved. In exchange there are a rendezvous, a collective, and up to three kernels on each device,
- * whose time hardly depends on B. Until hardware has measured that time, 256 KiB stand for it: the
- * bytes that a host which reads 10 GB/s of copies takes in 26 us. Measure it as the size from which
- * a call with the variable at 0 is faster than one with it at INT64_MAX. */
-int64_t mst_reduced_from_saved_bytes = 256 << 10;
+ * whose time hardly depends on B. Until hardware has measured that time, the table of thresholds
+ * has 256 KiB for it: the bytes that a host which reads 10 GB/s of copies takes in 26 us. The right
+ * value is the size from which a call with the threshold at 0 is faster than one with it at
+ * INT64_MAX (tests/gpu/test_gpu_measure.c). */
+int64_t mst_reduced_saved_bytes_instead = -1;
+
+int64_t mst_reduced_saved_bytes(const mst_call *call) {
+    if (mst_reduced_saved_bytes_instead >= 0) return mst_reduced_saved_bytes_instead;
+    return call->function->object.runtime->communicator->thresholds.reduced_saved_bytes;
+}
 
 /* What the ranks reduce: the accumulated slices, in the compute dtype, or the values of one
  * slice. An average of one slice is scaled in the compute dtype. */
@@ -63,8 +69,8 @@ static mst_request reduction_request(const mst_call *call, int64_t i, void *addr
 
 static bool saves_enough(const mst_call *call, int64_t i) {
     const mst_plan *plan = &call->function->plan;
-    const int64_t bytes = mst_tensor_bytes(plan->outputs[i]), others = plan->contributors - 1;
-    return bytes > 0 && others > 0 && bytes >= mst_reduced_from_saved_bytes / others + (mst_reduced_from_saved_bytes % others != 0);
+    const int64_t bytes = mst_tensor_bytes(plan->outputs[i]), others = plan->contributors - 1, saved = mst_reduced_saved_bytes(call);
+    return bytes > 0 && others > 0 && bytes >= saved / others + (saved % others != 0);
 }
 
 /* In the reproducible mode the host folds, in the order of the logical shards. */

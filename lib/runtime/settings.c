@@ -3,6 +3,7 @@
 #include "environment_impl.h"
 #include "options_impl.h"
 #include "runtime_impl.h"
+#include "thresholds_impl.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static muster_status settings_check_environment(void) {
     MUSTER_TRY(mst_environment_number("MUSTER_TF32", "0 or 1", 0, 1, &number, &is_set));
     if (opencl && strcmp(opencl, "none") != 0 && opencl[0] != '/')
         return mst_environment_refuse("MUSTER_OPENCL_LIBRARY", "an absolute path or \"none\"");
-    return MUSTER_OK;
+    return mst_thresholds_check();
 }
 
 static muster_status settings_check_flag(const char *name, int32_t value) {

@@ -45,7 +45,8 @@ static void test_wrong_variables_are_refused(void **state) {
     check_variable("MUSTER_OPENCL_LIBRARY", "libOpenCL.so.1", "none", "expected an absolute path or \"none\"");
     check_variable("MUSTER_OPENCL_LIBRARY", "None", "/nowhere/libOpenCL.so.1", "expected an absolute path or \"none\"");
     check_variable("MUSTER_LOGICAL_SHARDS", "65537", "65536", "from 0 to 65536");
-    assert_int_equal(cases, 9);
+    check_variable("MUSTER_THRESHOLDS", "/nowhere/thresholds", "/dev/null", "expected a file of thresholds");
+    assert_int_equal(cases, 10);
 }
 
 static void test_wrong_runtime_options_are_refused(void **state) {

@@ -19,14 +19,14 @@ static int64_t usual_threshold;
 
 static int begin(void **state) {
     (void)state;
-    usual_threshold = mst_reduced_from_saved_bytes;
+    usual_threshold = mst_reduced_saved_bytes_instead;
     return 0;
 }
 
 static int end(void **state) {
     char notice[MST_MESSAGE_SIZE];
     (void)state;
-    mst_reduced_from_saved_bytes = usual_threshold;
+    mst_reduced_saved_bytes_instead = usual_threshold;
     muster_sim_inject_clear();
     while (mst_cuda_take_notice(notice)) continue;
     muster_sim_reset(NULL);
@@ -114,7 +114,7 @@ static void only_the_result_is_copied_to_host_memory(void **state) {
                 int64_t bytes;
             } ways[] = {{here, false, folded}, {here, true, p->element * COUNT}, {there, false, folded}, {there, true, 0}};
             for (int w = 0; w < 4; w++, count++) {
-                mst_reduced_from_saved_bytes = ways[w].reduced ? 0 : INT64_MAX;
+                mst_reduced_saved_bytes_instead = ways[w].reduced ? 0 : INT64_MAX;
                 const uint64_t before = muster_sim_bytes_to_host();
                 assert_ok(call(f, p->rows, p->slices, ways[w].y));
                 assert_int_equal(f->plan.reduced[0], ways[w].reduced);
@@ -149,7 +149,7 @@ static void the_communicator_says_which_transport_reduces(void **state) {
         {"cuda@0+0+0,host:1", true, MUSTER_F32, MUSTER_SUM, COUNT, NULL},
     };
     float *y = malloc(COUNT * sizeof *y);
-    mst_reduced_from_saved_bytes = 0;
+    mst_reduced_saved_bytes_instead = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         muster_runtime *runtime = open_machine(cases[c].devices, cases[c].peers);
         muster_function *f = describe(runtime, cases[c].dtype, cases[c].mode);
@@ -217,7 +217,7 @@ static void a_failed_call_leaves_the_output_as_it_was(void **state) {
     } cases[] = {{"cuda:4", "ncclReduce"},           {"cuda:4", "cuMemcpyDtoHAsync_v2"},       {"cuda:4", "ncclGroupEnd"},
                  {"cuda@0+0+0+0", "cuLaunchKernel"}, {"cuda@0+0+0+0", "cuMemcpyDtoHAsync_v2"}, {"cuda@0+0+0+0", "cuStreamWaitEvent"}};
     float *y = malloc(COUNT * sizeof *y);
-    mst_reduced_from_saved_bytes = 0;
+    mst_reduced_saved_bytes_instead = 0;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         for (failure how = FAILS; how <= LOSES_ITS_DEVICE; how++) {
             int failed = 0, kth = 1;

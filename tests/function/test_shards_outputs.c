@@ -51,11 +51,11 @@ static void outputs_that_all_workers_combine_have_the_same_bits(void **unused) {
     for (int i = 0; i < WIDE_ROWS * WIDE; i++) values[i] = i % 3 ? (double)fixture_random(&state, 1000) * 1e-3 : i % 2 ? 1e5 : -1e5;
     mst_convert(MUSTER_BF16, x, MUSTER_F64, values, WIDE_ROWS * WIDE);
     for_each_backend(backend) {
-        const int64_t usual = mst_reduced_from_saved_bytes;
+        const int64_t usual = mst_reduced_saved_bytes_instead;
         muster_runtime *runtime = fixture_open(backend, 8);
-        mst_reduced_from_saved_bytes = INT64_MAX; /* these bits are those of the host's fold, also on GPUs */
+        mst_reduced_saved_bytes_instead = INT64_MAX; /* these bits are those of the host's fold, also on GPUs */
         call_wide(runtime, x, &expected);
-        mst_reduced_from_saved_bytes = usual;
+        mst_reduced_saved_bytes_instead = usual;
         fixture_close(runtime);
         for (int devices = 1; devices <= 8; devices *= 2) {
             runtime = fixture_open_shards(backend, devices, 8);
