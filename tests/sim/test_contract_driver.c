@@ -137,7 +137,7 @@ static void allocations_are_aligned_and_refused_by_size(void **state) {
     for (int i = 0; i < 3; i++) assert_done(cu.cuMemFree_v2(addresses[i]));
     assert_code(cu.cuMemAlloc_v2(&addresses[0], 0), MST_CU_INVALID_VALUE);
     assert_code(cu.cuMemAlloc_v2(&addresses[0], (size_t)1 << 50), MST_CU_OUT_OF_MEMORY);
-    assert_done(cu.cuMemFree_v2(0));
+    printf("found: cuMemFree(0): %u\n", cu.cuMemFree_v2(0)); /* of no documented result: Muster never does it */
 }
 
 static void an_address_tells_what_it_is(void **state) {
@@ -205,6 +205,9 @@ static void copies_go_through_the_device(void **state) {
     assert_done(cu.cuMemFree_v2(b));
 }
 
+/* A copy from pageable memory has read it when the call returns. Whether a copy to pageable memory
+ * is done then, too, is not promised on machines whose GPUs access such memory themselves ("API
+ * synchronization behavior" in the driver's manual), so that is told and not asserted. */
 static void pageable_memory_is_free_when_the_call_returns(void **state) {
     (void)state;
     mst_cu_address address;
@@ -214,8 +217,11 @@ static void pageable_memory_is_free_when_the_call_returns(void **state) {
     assert_done(cu.cuMemcpyHtoDAsync_v2(address, bytes, COPIED, gpu.stream));
     memset(bytes, 0, COPIED);
     assert_done(cu.cuMemcpyDtoHAsync_v2(out, address, COPIED, gpu.stream));
+    printf("found: cuMemcpyDtoHAsync to pageable memory: the stream is %s when it returns\n",
+           cu.cuStreamQuery(gpu.stream) == MST_CU_SUCCESS ? "empty" : "not empty");
+    assert_done(cu.cuStreamSynchronize(gpu.stream));
     fill_pattern(bytes);
-    assert_memory_equal(bytes, out, COPIED); /* no synchronisation */
+    assert_memory_equal(bytes, out, COPIED);
     assert_done(cu.cuMemFree_v2(address));
     free(bytes);
     free(out);
@@ -259,8 +265,8 @@ static void peers_are_enabled_once(void **state) {
     (void)state;
     int count = 0, can = -1;
     mst_cu_context other = NULL;
-    assert_done(cu.cuDeviceCanAccessPeer(&can, 0, 0));
-    assert_int_equal(can, 0);
+    const mst_cu_result itself = cu.cuDeviceCanAccessPeer(&can, 0, 0);
+    printf("found: cuDeviceCanAccessPeer of a device and itself: %u, %d\n", itself, can); /* Muster never asks that */
     assert_code(cu.cuCtxEnablePeerAccess(gpu.context, 0), MST_CU_INVALID_CONTEXT);
     assert_done(cu.cuDeviceGetCount(&count));
     if (count > 1) assert_done(cu.cuDeviceCanAccessPeer(&can, 0, 1));
