@@ -2,7 +2,8 @@
  * against plain loops. Links the shared library, so that it is the same program on the simulated
  * machine and on a GPU. MUSTER_TEST_BACKEND, if set, is the backend that all of these devices must
  * have: no other may pass for it. MUSTER_TEST_SHORT=1: a few cases of each collective, for tools
- * that make a run a hundred times slower. */
+ * that make a run a hundred times slower. MUSTER_TEST_ROUNDS=N: instead, N collectives of random
+ * kinds, dtypes and sizes. */
 #include <muster/muster.h>
 
 #include <math.h>
@@ -223,6 +224,39 @@ static void check_kind(kind what) {
                                     .root = rooted[what] ? (int32_t)((d + n) % (size_t)size) : 0});
 }
 
+/* ---- random rounds: many sizes in one runtime, one right after the other ---- */
+
+static uint64_t random_state = 88172645463325252u;
+static uint64_t random_below(uint64_t bound) { /* xorshift64 (Marsaglia, 2003) */
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state % bound;
+}
+
+static job random_job(void) {
+    static const muster_dtype dtypes[] = {MUSTER_F16, MUSTER_F32, MUSTER_F64, MUSTER_I32, MUSTER_U8};
+    const kind what = (kind)random_below(KINDS);
+    return (job){.what = what,
+                 .dtype = dtypes[random_below(sizeof dtypes / sizeof *dtypes)],
+                 .op = reduces[what] ? MUSTER_SUM + (muster_reduction)random_below(MUSTER_AVG - MUSTER_SUM) : MUSTER_SUM, /* no averages */
+                 .count = (int64_t)random_below((uint64_t)1 << random_below(16)),
+                 .in_place = what != RING && random_below(2),
+                 .root = rooted[what] ? (int32_t)random_below((uint64_t)size) : 0};
+}
+
+static void random_rounds(void **state) {
+    (void)state;
+    const long rounds = strtol(getenv("MUSTER_TEST_ROUNDS"), NULL, 10);
+    muster_function *function;
+    job shared;
+    assert_true(rounds > 0);
+    assert_ok(muster_function_create(runtime, "random", run_job, &shared, &function));
+    assert_ok(muster_function_set_runs_without_rows(function, 1));
+    for (long i = 0; i < rounds; i++) check(function, &shared, random_job());
+    assert_int_equal(cases, rounds);
+}
+
 #define TEST(name, what)             \
     static void name(void **state) { \
         (void)state;                 \
@@ -266,5 +300,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_reduce),     cmocka_unit_test(reduce),     cmocka_unit_test(broadcast),
                                        cmocka_unit_test(all_gather),     cmocka_unit_test(gather),     cmocka_unit_test(scatter),
                                        cmocka_unit_test(reduce_scatter), cmocka_unit_test(all_to_all), cmocka_unit_test(send_and_recv)};
+    const struct CMUnitTest rounds[] = {cmocka_unit_test(random_rounds)};
+    if (getenv("MUSTER_TEST_ROUNDS")) return cmocka_run_group_tests(rounds, open_runtime, close_runtime);
     return cmocka_run_group_tests(tests, open_runtime, close_runtime);
 }
