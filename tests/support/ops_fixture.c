@@ -37,14 +37,21 @@ static void end_failed_run(void) {
     end_run();
 }
 
+/* The GPU that stands for the device of a test: one for the host device, another for the discrete
+ * one. MUSTER_TEST_GPUS=1: the machine has one, which stands for both. */
+static const char *gpu_for(const char *backend) {
+    const char *gpus = getenv("MUSTER_TEST_GPUS");
+    return strcmp(backend, "host") == 0 || (gpus && strcmp(gpus, "1") == 0) ? "0" : "1";
+}
+
 muster_status ops_run_on(const char *backend, mst_task body, void *argument) {
     end_failed_run();
-    const bool gpus = on_gpus(); /* one for the host device of a test, another for the discrete one */
+    const bool gpus = on_gpus();
     const mst_device_table *table = mst_device_find(gpus ? "cuda" : backend);
     assert_non_null(table);
     assert_ok(mst_code_add(&mst_ops_code));
     mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1, .log = log_nothing};
-    assert_ok(table->open(table, gpus && strcmp(backend, "host") != 0 ? "1" : "0", &running_device));
+    assert_ok(table->open(table, gpus ? gpu_for(backend) : "0", &running_device));
     assert_ok(mst_pool_create(&options, &running_device, 1, &running_pool));
     assert_ok(mst_pool_enter(running_pool, "test", 0));
     muster_status status = mst_pool_run_single(running_pool, body, argument);
