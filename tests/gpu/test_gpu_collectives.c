@@ -272,19 +272,20 @@ TEST(reduce_scatter, REDUCE_SCATTER)
 TEST(all_to_all, ALL_TO_ALL)
 TEST(send_and_recv, RING)
 
-static int open_runtime(void **state) {
-    (void)state;
+/* 0, or the exit code. A way that is asked for by name and that these devices do not have is no
+ * failure of theirs. */
+static int open_runtime(void) {
     const char *backend = getenv("MUSTER_TEST_BACKEND");
-    if (muster_runtime_open(NULL, &runtime) != MUSTER_OK) {
-        fprintf(stderr, "%s\n", muster_last_error());
-        return -1;
-    }
+    const muster_status status = muster_runtime_open(NULL, &runtime);
+    if (status == MUSTER_UNAVAILABLE && strstr(muster_last_error(), "MUSTER_COLLECTIVE_ALGORITHM"))
+        return printf("SKIP suite: %s\n", muster_last_error()), 77;
+    if (status != MUSTER_OK) return fprintf(stderr, "%s\n", muster_last_error()), 1;
     size = muster_runtime_size(runtime);
     for (int32_t rank = 0; rank < size; rank++) {
         printf("rank %d: %s\n", rank, muster_runtime_device(runtime, rank));
         if (backend && strncmp(muster_runtime_device(runtime, rank), backend, strlen(backend)) != 0) {
             fprintf(stderr, "rank %d is not on a device of the backend %s\n%s\n", rank, backend, muster_runtime_description(runtime));
-            return -1;
+            return 1;
         }
     }
     return 0;
@@ -301,6 +302,8 @@ int main(void) {
                                        cmocka_unit_test(all_gather),     cmocka_unit_test(gather),     cmocka_unit_test(scatter),
                                        cmocka_unit_test(reduce_scatter), cmocka_unit_test(all_to_all), cmocka_unit_test(send_and_recv)};
     const struct CMUnitTest rounds[] = {cmocka_unit_test(random_rounds)};
-    if (getenv("MUSTER_TEST_ROUNDS")) return cmocka_run_group_tests(rounds, open_runtime, close_runtime);
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    const int opened = open_runtime();
+    if (opened != 0) return opened;
+    if (getenv("MUSTER_TEST_ROUNDS")) return cmocka_run_group_tests(rounds, NULL, close_runtime);
+    return cmocka_run_group_tests(tests, NULL, close_runtime);
 }
