@@ -1,4 +1,4 @@
-"""check_gpu_check.py SOURCE SIM: script/gpu-check as a whole, on the simulated machine and without a GPU.
+"""check_gpu_check.py SOURCE SIM BUILD: script/gpu-check as a whole, on the simulated machine and without a GPU.
 
 The programs that it runs are stand-ins, written here: some pass, some fail, one hangs. What is looked at is what the script itself does: the environment
 without nvidia-smi, the choice of steps, the limits, the table, the exit code, and that the file to send tells nobody's name."""
@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-source, sim = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+source, sim, real_build = (pathlib.Path(word).resolve() for word in sys.argv[1:4])
 folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-check-"))
 HOST, USER, HOME = "verysecrethost.example.org", "nobodyknows", str(folder / "home" / "nobodyknows")
 checks = 0
@@ -53,7 +53,7 @@ put(programs / "sim_test_contract_nccl", "trap '' TERM; sleep 60 & wait; sleep 6
 put(programs / "gpu_test_measure", "echo 'measured: all_reduce way=p2p type=f32 ranks=4 bytes=8 us=5.5'; echo 'measured: all_reduce way=nccl type=f32 ranks=4 bytes=8 us=40.25'")
 
 
-def run(*words, devices=None, **variables):
+def run(*words, devices=None, built=programs, **variables):
     report = folder / "report"
     shutil.rmtree(report, ignore_errors=True)
     environment = {"PATH": str(tools), "HOME": HOME, "USER": USER, "LOGNAME": USER, "HOSTNAME": HOST, "GPU_CHECK_TRACE": str(folder / "trace"), "LANG": "C", **variables}
@@ -61,7 +61,7 @@ def run(*words, devices=None, **variables):
         environment["MUSTER_SIM_DEVICES"] = str(devices)
     (folder / "trace").unlink(missing_ok=True)
     began = time.monotonic()
-    done = subprocess.run([str(source / "script/gpu-check"), "--build", str(folder / "build"), "--report", str(report), "--built", str(programs), *map(str, words)],
+    done = subprocess.run([str(source / "script/gpu-check"), "--build", str(folder / "build"), "--report", str(report), *(["--built", str(built)] if built else []), *map(str, words)],
                           env=environment, capture_output=True, text=True, cwd=folder)
     text = (report / "gpu-check.txt").read_text() if (report / "gpu-check.txt").exists() else ""
     return done, text, time.monotonic() - began
@@ -122,6 +122,18 @@ check(done.returncode == 1 and "there are device files of a GPU" in text and "li
 (files / "dxg").touch()
 check(run("--libraries", empty, "--device-files", files)[0].returncode == 1, "a GPU of WSL is not seen")
 
+# a build: every program that a step runs is asked for, and is a target of the build of this tree
+put(tools / "cmake", f'case $1 in --version) echo "cmake version 3.25.1" ;; --build) echo "$@" >>{folder}/targets ;; esac')
+put(tools / "ninja", "true")
+done, text, _ = run("--simulated", sim, "--only", "no step", built=None)
+asked = set(re.findall(r"--target (\S+)", (folder / "targets").read_text()))
+used = {name for name in re.findall(r"\b(?:gpu_test|sim_test_contract|device_test|ops_test)_[a-z_]+", (source / "script/gpu-check").read_text()) if not name.endswith("_")}
+check(done.returncode == 0 and used <= asked and {"muster", "muster-bench", "gpu_test_open"} <= asked, f"built: {sorted(asked)}, run: {sorted(used)}")
+ninja = real_build / "build.ninja"
+check(not ninja.exists() or all(re.search(rf"^build {name}: phony", ninja.read_text(), re.M) for name in asked), f"no target of the build: {sorted(asked)}")
+for name in ("cmake", "ninja"):
+    (tools / name).unlink()
+
 # wrong options
 for words, expected in ((("--seconds", "x"), "expected a number from 1 on"), (("--step-seconds", "0"), "expected a number from 1 on"), (("--only",), "expected a value"),
                         (("--simulated", empty), "no simulated machine"), (("--libraries", folder / "none"), "no such folder"), (("x",), "unexpected \"x\"")):
@@ -133,5 +145,6 @@ done, text, _ = run("--simulated", sim, "--only", "^10 measure", devices=4)
 done = subprocess.run([sys.executable, str(source / "script/thresholds"), "--simulated", str(folder / "report/gpu-check.txt")], capture_output=True, text=True)
 check(done.returncode == 0 and re.search(r'MST_THRESHOLD\(8, p2p_bytes, "[^"]+"\) /\* measured \d{4}-\d\d-\d\d, simulated \*/', done.stdout), f"thresholds: {done.stdout}{done.stderr}")
 shutil.rmtree(folder)
-check(checks == 43, f"expected 43 checks, received {checks}")
+if checks != 45:
+    sys.exit(f"check_gpu_check.py: expected 45 checks, received {checks}")
 print(f"{checks} checks")
