@@ -125,6 +125,36 @@ static void a_call_that_has_ended_is_notified_at_once(void **state) {
     fixture_close(t.runtime);
 }
 
+static void must_not_come(void *user) {
+    (void)user;
+    fail();
+}
+
+/* The call cannot end before both have asked, so it is the first that is told. */
+static void a_second_notification_is_refused_and_the_first_stays(void **state) {
+    (void)state;
+    world t;
+    const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    uint64_t news;
+    open_world(&t, "host", 2);
+    atomic_store(&t.closed, true);
+    for (int i = 0; i < 2; i++) assert_ok(call(&t, i, NULL));
+    assert_ok(muster_pending_notify(t.pending[0], count_news, &t));
+    assert_ok(muster_pending_notify_fd(t.pending[1], fd));
+    for (int i = 0; i < 2; i++) {
+        assert_refused(muster_pending_notify(t.pending[i], must_not_come, NULL), MUSTER_BAD_STATE, "without a notification so far");
+        assert_refused(muster_pending_notify_fd(t.pending[i], fd), MUSTER_BAD_STATE, "without a notification so far");
+    }
+    atomic_store(&t.closed, false);
+    wait_until_notified(&t, 1);
+    for (int i = 0; i < 2; i++) assert_ok(muster_pending_wait(&t.pending[i]));
+    fixture_close(t.runtime);
+    assert_int_equal(atomic_load(&t.notified), 1);
+    assert_int_equal(read(fd, &news, sizeof news), sizeof news);
+    assert_int_equal(news, 1);
+    close(fd);
+}
+
 static void failures_are_notified_too(void **state) {
     (void)state;
     for_each_backend(backend) {
@@ -293,6 +323,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_function_is_called_once_when_the_call_has_ended),
         cmocka_unit_test(a_call_that_has_ended_is_notified_at_once),
+        cmocka_unit_test(a_second_notification_is_refused_and_the_first_stays),
         cmocka_unit_test(failures_are_notified_too),
         cmocka_unit_test(handles_that_end_first_are_notified_all_the_same),
         cmocka_unit_test(the_function_may_end_the_handle_and_call_again),

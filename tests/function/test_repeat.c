@@ -196,8 +196,38 @@ static void a_misaligned_address_is_refused_in_a_repeated_call(void **unused) {
     }
 }
 
+/* Each field of a tensor counts when a call is compared with the one before. */
+static void a_wrong_field_is_refused_in_a_repeated_call(void **state) {
+    (void)state;
+    call_kind kind = {.rows = 2, .slices = 1, .wants_sum = true, .wants_gathered = true};
+    int cases = 0;
+    for_each_backend(backend) {
+        world t;
+        world_open(&t, backend, 2, &kind);
+        for (int which = 0; which < 2; which++)
+            for (int field = 0; field < 7; field++, cases++) {
+                muster_tensor in = muster_f32(t.x[0], 2, K),
+                              out[3] = {muster_f32(t.out[0].sum, K), muster_f32(t.out[0].mean, K), muster_f32(t.out[0].gathered, 2, K)};
+                assert_ok(muster_function_call(t.f, &in, 1, out, 3, NULL));
+                muster_tensor *wrong = which ? &out[2] : &in;
+                if (field == 0) wrong->reserved0 = 1;
+                if (field == 1) wrong->reserved[1] = 1;
+                if (field == 2) wrong->device = 7;
+                if (field == 3) wrong->dtype = MUSTER_I32;
+                if (field == 4) wrong->ndim = 1;
+                if (field == 5) wrong->shape[1]++;
+                if (field == 6) wrong->strides[1] = INT64_MAX / 2;
+                assert_true(muster_function_call(t.f, &in, 1, out, 3, NULL) != MUSTER_OK);
+                assert_ok(call(&t, &kind));
+            }
+        fixture_close(t.runtime);
+    }
+    assert_int_equal(cases, 2 * 2 * 7);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_wrong_field_is_refused_in_a_repeated_call),
         cmocka_unit_test(nothing_of_a_call_is_seen_in_the_next),
         cmocka_unit_test(a_misaligned_address_is_refused_in_a_repeated_call),
     };
