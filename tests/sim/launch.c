@@ -60,14 +60,22 @@ void *mst_shim_address(const void *address) {
     longjmp(running.leave, 1);
 }
 
+static sim_result finish(const launch *what, sim_result failed) {
+    if (!failed) sim_launch_count(what->kernel->name);
+    return failed;
+}
+
 static sim_result run(void *data, sim_stream *stream) {
     launch *what = data;
     running.device = sim_stream_device(stream);
     running.kernel = what->kernel->name;
+    bool checked;
+    sim_result failed = text_launch_run(what->kernel->name, what->parameters, (size_t)what->kernel->parameter_bytes, what->blocks,
+                                        what->threads, stream, &checked);
+    if (failed || checked) return finish(what, failed);
     if (setjmp(running.leave)) return SIM_ILLEGAL_ADDRESS;
     what->kernel->function(what->parameters, what->blocks, what->threads);
-    sim_launch_count(what->kernel->name);
-    return SIM_OK;
+    return finish(what, SIM_OK);
 }
 
 static void drop(void *data) {

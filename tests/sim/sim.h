@@ -59,6 +59,18 @@ MUSTER_SIM_API void muster_sim_inject_clear(void);      /* forgets what was not 
 MUSTER_SIM_API uint64_t muster_sim_injected(void);      /* how many were done since the last reset */
 MUSTER_SIM_API void muster_sim_lose_device(int device); /* now */
 
+/* ---- races inside of kernels ---- */
+/* From now on the threads of a block are interleaved at random, and accesses that race are reported
+ * (user_races.c): of kernels of programs that are loaded from now on, and of the built-in kernels,
+ * whose texts then run in their branch for GPUs. Launches of more than 2^17 threads run as ever.
+ * seed: of the order, changed by each launch; 0 ends it. MUSTER_SIM_RACES in the environment does
+ * the same. Does not belong to a machine: a reset changes nothing. */
+MUSTER_SIM_API void muster_sim_check_races(uint64_t seed);
+/* The built-in kernels pass the barrier of this line of this text as if it were not there; line 0:
+ * they obey all. Only while no kernel runs. */
+MUSTER_SIM_API void muster_sim_leave_out_barrier(const char *file, int line);
+MUSTER_SIM_API uint64_t muster_sim_left_out(void); /* how often threads have passed such a barrier */
+
 /* ---- counts ---- */
 MUSTER_SIM_API uint64_t muster_sim_calls(const char *symbol); /* since the last reset; NULL: of all */
 /* The symbols of the libraries that are open so far, by index; NULL after the last. library:

@@ -189,7 +189,7 @@ SIM_EXPORT sim_result sim_program_launch(sim_function *function, sim_stream *str
                                          unsigned shared, void **parameters, void **extra);
 sim_result sim_program_open(const char *line, sim_program **program); /* line: of an image, "object ..." */
 void sim_program_release(sim_program *program);
-void sim_program_attach(sim_program *program);
+void sim_program_attach(sim_program *program, bool checked); /* checked: for races */
 const struct mst_program_kernel *sim_program_find(const sim_program *program, const char *name);
 const char *sim_program_name(const char *name);
 SIM_EXPORT int sim_program_static_shared(const sim_program *program);

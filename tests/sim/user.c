@@ -85,6 +85,19 @@ static bool look(sim_program *program) {
     return dl_iterate_phdr(look_at, program) != 0;
 }
 
+sim_program *user_program_load(const char *path) {
+    sim_program *program = calloc(1, sizeof *program);
+    if (program) program->library = load_library(path);
+    if (!program || !program->library || !look(program)) {
+        if (program && program->library) unload_library(program->library);
+        free(program);
+        return NULL;
+    }
+    sim_program_attach(program, true);
+    atomic_store(&program->references, 1);
+    return program;
+}
+
 sim_result sim_program_open(const char *line, sim_program **result) {
     size_t bytes;
     unsigned char *object = read_object(line, &bytes);
@@ -97,7 +110,8 @@ sim_result sim_program_open(const char *line, sim_program **result) {
         free(program);
         return program ? SIM_INVALID_IMAGE : SIM_OUT_OF_MEMORY;
     }
-    sim_program_attach(program);
+    uint64_t seed;
+    sim_program_attach(program, user_races_wanted(1, &seed));
     atomic_store(&program->references, 1);
     *result = program;
     return SIM_OK;

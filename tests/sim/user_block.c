@@ -1,7 +1,8 @@
 /* Runs a block of a kernel of the user's. Its threads are fibers of one thread of the operating
  * system: one after another runs until it ends or comes to a barrier, and where none does, all of
  * them run on one fiber. So a barrier that is missing shows in every run: the first thread is at
- * its end before the second begins. Compiled without sanitizers, which know nothing of the fibers'
+ * its end before the second begins. A launch that is checked for races has a fiber for each thread,
+ * and goes from one to another at random, also in front of accesses to memory. Compiled without sanitizers, which know nothing of the fibers'
  * stacks; nothing that they watch is on a fiber's stack while it stands still. */
 #include "user_impl.h"
 #include "user_switch.h"
@@ -32,7 +33,8 @@ typedef struct team { /* of a thread of the operating system */
     fiber *fibers, *current;
     uint64_t values[THREADS_MAX]; /* that the threads of warps exchange */
     int threads, next, used;
-    bool left; /* a thread was stopped */
+    int ready[THREADS_MAX], ready_count; /* fibers that may run, where threads are interleaved */
+    bool left;                           /* a thread was stopped */
 } team;
 
 static _Thread_local team *mine;
@@ -58,9 +60,30 @@ static void leave(sim_result why) {
     user_stack_switch(&mine->current->stack, &mine->scheduler); /* which does not come back */
 }
 
-static void check(const void *address, unsigned long bytes, unsigned long alignment, int writes) {
-    sim_result result = user_access(mine->what, mine->here, address, bytes, alignment, writes != 0);
+static bool within(const void *address, const void *start, size_t bytes) { return (uintptr_t)address - (uintptr_t)start < bytes; }
+
+/* The access itself comes right after it, with no other thread between. */
+static void look_for_race(const void *address, size_t bytes, int kind) {
+    const user_launch *what = mine->what;
+    if (within(address, mine->here, sizeof *mine->here)) return;
+    if (sim_random(user_races_chance(what->races)) % 4 == 0) stand(READY, 0);
+    bool shared = within(address, (const char *)mine->here + what->program->local_offset, what->program->local_bytes);
+    user_races_access(what->races, what, address, bytes, kind, mine->current->thread, shared);
+}
+
+static void check(const void *address, unsigned long bytes, unsigned long alignment, int kind) {
+    sim_result result = user_access(mine->what, mine->here, address, bytes, alignment, kind != MST_PROGRAM_READ);
     if (result) leave(result);
+    if (mine->what->races) look_for_race(address, bytes, kind);
+}
+
+static void watch(const void *address, unsigned long bytes, int kind) {
+    if (kind == MST_PROGRAM_FENCE) {
+        if (mine->what->races) user_races_fence(mine->what->races);
+        return;
+    }
+    if (user_watch) user_watch(address, bytes, kind != MST_PROGRAM_READ);
+    if (mine->what->races) look_for_race(address, bytes, kind);
 }
 
 static void barrier(void) { stand(AT_BARRIER, 0); }
@@ -87,18 +110,21 @@ static unsigned ballot(unsigned mask, int predicate) {
     return result;
 }
 
-void sim_program_attach(sim_program *program) {
-    *program->table->machine = (mst_program_machine){check, user_watch, barrier, warp_barrier, exchange, ballot, trap};
+void sim_program_attach(sim_program *program, bool checked) {
+    *program->table->machine =
+        (mst_program_machine){check, checked || user_watch ? watch : NULL, barrier, warp_barrier, exchange, ballot, trap};
 }
 
 /* ---- fibers ---- */
+/* Threads from the next one on; of those that are interleaved, one. */
 static void serve(void) {
     for (;;) {
         fiber *self = mine->current;
         while (mine->next < mine->threads) {
-            self->thread = mine->next++;
+            if (!mine->what->races) self->thread = mine->next++;
             place(self->thread);
             mine->what->kernel->run(mine->what->packed);
+            if (mine->what->races) break;
         }
         stand(ENDED, 0);
     }
@@ -157,19 +183,79 @@ static bool all_ended(const team *t) {
     return true;
 }
 
+/* Runs the ready ones in a random order, until each has ended or stands at a barrier. */
+static bool run_interleaved(team *t) {
+    while (t->ready_count > 0) {
+        int place_of = (int)(sim_random(user_races_chance(t->what->races)) % (unsigned)t->ready_count);
+        fiber *chosen = &t->fibers[t->ready[place_of]];
+        if (!resume(chosen)) return false;
+        if (chosen->state != READY) t->ready[place_of] = t->ready[--t->ready_count];
+    }
+    return true;
+}
+
+/* Each set of lanes of a warp that has met. */
+static void tell_warp_barriers(const team *t, const bool *goes) {
+    for (int first = 0; first < t->threads; first++) {
+        const fiber *self = &t->fibers[first];
+        if (!goes[first] || self->state != AT_WARP_BARRIER) continue;
+        int warp = first / WARP;
+        unsigned lanes = 0;
+        bool told = false;
+        for (int i = warp * WARP; i < t->threads && i / WARP == warp; i++) {
+            if (!goes[i] || t->fibers[i].state != AT_WARP_BARRIER || t->fibers[i].mask != self->mask) continue;
+            told |= i < first;
+            lanes |= 1u << i % WARP;
+        }
+        if (!told) user_races_warp_barrier(t->what->races, warp, lanes);
+    }
+}
+
+static void tell_races(const team *t, const bool *goes) {
+    bool all = false;
+    for (int i = 0; i < t->used; i++) all |= goes[i] && t->fibers[i].state == AT_BARRIER;
+    if (all) user_races_barrier(t->what->races);
+    tell_warp_barriers(t, goes);
+}
+
+static bool begin_threads(team *t) {
+    t->next = t->used = 0;
+    if (!t->what->races) {
+        while (t->next < t->threads)
+            if (!resume(&t->fibers[t->used++])) return false;
+        return true;
+    }
+    for (t->used = 0; t->used < t->threads; t->used++) {
+        t->fibers[t->used].thread = t->used;
+        t->ready[t->used] = t->used;
+    }
+    t->ready_count = t->used;
+    return run_interleaved(t);
+}
+
+static bool resume_all(team *t, const bool *goes) {
+    t->ready_count = 0;
+    for (int i = 0; i < t->used; i++) {
+        if (!goes[i]) continue;
+        if (t->what->races)
+            t->ready[t->ready_count++] = i;
+        else if (!resume(&t->fibers[i]))
+            return false;
+    }
+    return !t->what->races || run_interleaved(t);
+}
+
 static bool run_block(team *t) {
     bool goes[THREADS_MAX];
-    t->next = t->used = 0;
-    while (t->next < t->threads)
-        if (!resume(&t->fibers[t->used++])) return false;
+    if (!begin_threads(t)) return false;
     while (!all_ended(t)) {
         if (release(t, goes) == 0) {
             sim_hazard("device %d: kernel %s: threads of a block wait at different barriers", t->what->device, t->what->name);
             user_fail(t->what, SIM_LAUNCH_FAILED);
             return false;
         }
-        for (int i = 0; i < t->used; i++)
-            if (goes[i] && !resume(&t->fibers[i])) return false;
+        if (t->what->races) tell_races(t, goes);
+        if (!resume_all(t, goes)) return false;
     }
     return true;
 }
@@ -186,6 +272,22 @@ static void begin_block(team *t, uint64_t number) {
     t->here->block.y = (unsigned)(number / what->blocks.x % what->blocks.y);
     t->here->block.z = (unsigned)(number / what->blocks.x / what->blocks.y);
     t->here->stack = (mst_program_range){(unsigned long)t->stacks, t->stack_bytes};
+    if (what->races) user_races_group(what->races, number);
+}
+
+/* The blocks of a launch that is checked come in a random order: number i of `count`, by a step
+ * that has no divisor in common with it. */
+static uint64_t shuffled(const user_races *races, uint64_t i, uint64_t count) {
+    uint64_t chance = user_races_seed(races), step = sim_random(&chance) % count, first = sim_random(&chance) % count, a, b;
+    do {
+        step++;
+        for (a = step, b = count; b;) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+    } while (a != 1);
+    return (first + i * step) % count;
 }
 
 static void run_blocks(team *t) {
@@ -193,7 +295,7 @@ static void run_blocks(team *t) {
     for (;;) {
         uint64_t number = atomic_fetch_add_explicit(&t->what->next, 1, memory_order_relaxed);
         if (number >= count || atomic_load_explicit(&t->what->failed, memory_order_relaxed) || sim_stream_ended(t->what->stream)) return;
-        begin_block(t, number);
+        begin_block(t, t->what->races ? shuffled(t->what->races, number, count) : number);
         if (!run_block(t)) return;
     }
 }

@@ -105,6 +105,13 @@ static void *help(void *what) {
     return NULL;
 }
 
+static uint64_t threads_of(const mst_program_position *p) { return (uint64_t)p->x * p->y * p->z; }
+
+static void look_for_races(user_launch *what) {
+    uint64_t seed, threads = threads_of(&what->threads);
+    if (user_races_wanted(threads * threads_of(&what->blocks), &seed)) what->races = user_races_begin((int)threads, seed);
+}
+
 /* Blocks of a large launch run in several threads, so that what they do to one address races as on
  * a GPU. Not under ThreadSanitizer, which would report what is legal there: the same value written
  * twice. */
@@ -116,16 +123,18 @@ static sim_result run(void *data, sim_stream *stream) {
     what->device = sim_stream_device(stream);
     what->stream = stream;
     translate(what);
+    look_for_races(what);
 #ifndef __SANITIZE_THREAD__
-    uint64_t blocks = (uint64_t)what->blocks.x * what->blocks.y * what->blocks.z,
-             threads = (uint64_t)what->threads.x * what->threads.y * what->threads.z;
-    while (count < HELPERS && blocks > 1 && blocks * threads >= HELPED_THREADS && pthread_create(&helpers[count], NULL, help, what) == 0)
+    uint64_t blocks = threads_of(&what->blocks), threads = threads_of(&what->threads);
+    while (!what->races && count < HELPERS && blocks > 1 && blocks * threads >= HELPED_THREADS &&
+           pthread_create(&helpers[count], NULL, help, what) == 0)
         count++;
 #else
     (void)help;
 #endif
     user_blocks_run(what);
     for (int i = 0; i < count; i++) pthread_join(helpers[i], NULL);
+    user_races_end(what->races);
     sim_result failed = atomic_load_explicit(&what->failed, memory_order_relaxed);
     if (!failed) sim_launch_count(what->name);
     return failed;

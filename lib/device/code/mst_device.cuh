@@ -70,9 +70,7 @@ template <typename T, typename F> MST_OUTLINE T mst_block_combine(T value, F com
     }
     if (lane < 32) {
         for (int half = 16; half > 0; half /= 2) {
-            T other = lanes[lane + half];
-            __syncwarp();
-            if (lane < half) lanes[lane] = combine(lanes[lane], other);
+            if (lane < half) lanes[lane] = combine(lanes[lane], lanes[lane + half]);
             __syncwarp();
         }
     }

@@ -21,8 +21,8 @@ typedef struct job {
     const unit *units;
     int unit_count;
     char folder[FOLDER_MAX];
-    char name[PATH_SIZE], input[PATH_SIZE], preprocessed[PATH_SIZE], translated[PATH_SIZE], object[PATH_SIZE], said[PATH_SIZE],
-        include[PATH_SIZE], include_shim[PATH_SIZE];
+    char name[PATH_SIZE], input[PATH_SIZE], preprocessed[PATH_SIZE], translated[PATH_SIZE], compiled[PATH_SIZE], object[PATH_SIZE],
+        said[PATH_SIZE], include[PATH_SIZE], include_shim[PATH_SIZE];
 } job;
 
 /* ---- the folder ---- */
@@ -33,6 +33,7 @@ static bool make_folder(job *j) {
     snprintf(j->input, sizeof j->input, "%s/.input.cc", j->folder);
     snprintf(j->preprocessed, sizeof j->preprocessed, "%s/.preprocessed.ii", j->folder);
     snprintf(j->translated, sizeof j->translated, "%s/.translated.ii", j->folder);
+    snprintf(j->compiled, sizeof j->compiled, "%s/.compiled.o", j->folder);
     snprintf(j->object, sizeof j->object, "%s/.object.so", j->folder);
     snprintf(j->said, sizeof j->said, "%s/.said", j->folder);
     snprintf(j->include, sizeof j->include, "-I%s", j->folder);
@@ -98,8 +99,8 @@ static bool write_texts(job *j) {
 }
 
 /* ---- the compiler ---- */
-/* Its exit status, -1: it could not be run. What it says goes to the file `said`. */
-static int run(const job *j, char *const *arguments) {
+/* Its exit status, -1: it could not be run. made: the file that it makes. What it says goes to the file `said`. */
+static int run(const job *j, const char *const *arguments, const char *made) {
     posix_spawn_file_actions_t actions;
     pid_t child;
     int status = -1;
@@ -107,14 +108,14 @@ static int run(const job *j, char *const *arguments) {
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 2, j->said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    int result = posix_spawn(&child, arguments[0], &actions, NULL, arguments, environ);
+    int result = posix_spawn(&child, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (result != 0) {
         fprintf(stderr, "simulated NVRTC: %s cannot be run: %s\n", arguments[0], strerror(result));
         return -1;
     }
     while (waitpid(child, &status, 0) < 0) /* somebody ignores SIGCHLD: then the result tells */
-        if (errno != EINTR) return access(j->object, R_OK) == 0 ? 0 : -1;
+        if (errno != EINTR) return access(made, R_OK) == 0 ? 0 : -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -153,12 +154,13 @@ static int preprocess(job *j, int architecture, int option_count, const char *co
     arguments[count++] = "-o";
     arguments[count++] = j->preprocessed;
     arguments[count++] = j->input;
-    return run(j, (char *const *)(uintptr_t)arguments);
+    return run(j, arguments, j->preprocessed);
 }
 
-/* SIM_CHECKS: the options by which each access to memory calls the shim first. -Bsymbolic: the shim
+/* SIM_CHECKS: the option by which each access to memory calls the shim first. -Bsymbolic: the shim
  * of this object, not what the program has of the same name (a sanitizer). */
 static int compile_translated(job *j) {
+    const char *link[] = {SIM_COMPILER, "-shared", "-Wl,-Bsymbolic", "-o", j->object, j->compiled, "-lm", "-s", NULL};
     const char *arguments[] = {SIM_COMPILER,
                                "-x",
                                "c++-cpp-output",
@@ -166,7 +168,7 @@ static int compile_translated(job *j) {
                                "-O1",
                                "-g0",
                                "-w",
-                               "-shared",
+                               "-c",
                                "-fPIC",
                                "-fvisibility=hidden",
                                "-fno-exceptions",
@@ -178,16 +180,12 @@ static int compile_translated(job *j) {
                                "-fno-stack-protector",
                                "-fdiagnostics-color=never",
                                "-fmessage-length=0",
-                               "-Wl,-Bsymbolic",
                                SIM_CHECKS "-o",
-                               j->object,
+                               j->compiled,
                                j->translated,
-                               "-x",
-                               "none",
-                               "-lm",
-                               "-s",
                                NULL};
-    return run(j, (char *const *)(uintptr_t)arguments);
+    int failed = run(j, arguments, j->compiled);
+    return failed ? failed : run(j, link, j->object); /* apart: -fsanitize would link a library */
 }
 
 /* ---- what it said, as NVRTC says it: FILE(LINE): error: ... ---- */

@@ -38,13 +38,15 @@ typedef struct mst_program_kernel {
     int threads; /* that its launch bounds allow, 1024: it has none */
 } mst_program_kernel;
 
+/* Kinds of accesses. A fence is said to `watch` alone, with no bytes. */
+enum { MST_PROGRAM_READ, MST_PROGRAM_WRITE, MST_PROGRAM_ATOMIC, MST_PROGRAM_FENCE };
+
 /* What the machine does for a running thread of a block. */
 typedef struct mst_program_machine {
-    void (*check)(const void *address, unsigned long bytes, unsigned long alignment,
-                  /* does not return where the access is illegal */
-                  int writes);
-    /* NULL, or wants to know of each legal one of device memory */
-    void (*watch)(const void *address, unsigned long bytes, int writes);
+    /* does not return where the access is illegal */
+    void (*check)(const void *address, unsigned long bytes, unsigned long alignment, int kind);
+    /* NULL, or wants to know of each legal one that `check` was not asked about, and of fences */
+    void (*watch)(const void *address, unsigned long bytes, int kind);
     void (*barrier)(void);
     void (*warp_barrier)(unsigned int mask);
     /* the value of that lane of the warp */

@@ -12,7 +12,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __align__(n) __attribute__((aligned(n)))
-#define MST_UNCHECKED __attribute__((no_sanitize_address))
+#define MST_UNCHECKED __attribute__((no_sanitize_thread))
 
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
@@ -32,43 +32,56 @@ static mst_program_machine mst_machine;
 #define gridDim (mst_here.blocks)
 static const int warpSize = 32;
 
-static MST_UNCHECKED __attribute__((unused)) void mst_check(const void *address, unsigned long bytes, unsigned long alignment, int writes) {
+static MST_UNCHECKED __attribute__((unused)) void mst_check(const void *address, unsigned long bytes, unsigned long alignment, int kind) {
     const unsigned long at = (unsigned long)address;
     if (at - mst_here.stack.start < mst_here.stack.bytes) return;
     for (int i = 0; i < MST_PROGRAM_SEEN && at % alignment == 0; i++) {
         const mst_program_range *seen = &mst_here.seen[i];
         if (at - seen->start >= seen->bytes || bytes > seen->bytes - (at - seen->start)) continue;
-        if (mst_machine.watch) mst_machine.watch(address, bytes, writes);
+        if (mst_machine.watch) mst_machine.watch(address, bytes, kind);
         return;
     }
-    mst_machine.check(address, bytes, alignment, writes);
+    mst_machine.check(address, bytes, alignment, kind);
 }
 
-/* The compiler calls these before each access to memory. */
+/* The compiler calls these before each access to memory, as -fsanitize=thread has it; the library of that sanitizer is not linked.
+ * -fsanitize=kernel-address would do for legality, but leaves out the store behind a load of the same address. */
 extern "C" {
-#define MST_ACCESS(bytes, alignment)                                                                                                      \
-    __attribute__((visibility("hidden"))) MST_UNCHECKED void __asan_load##bytes##_noabort(void *p) { mst_check(p, bytes, alignment, 0); } \
-    __attribute__((visibility("hidden"))) MST_UNCHECKED void __asan_store##bytes##_noabort(void *p) { mst_check(p, bytes, alignment, 1); }
+#define MST_ACCESS_BY(name, bytes, alignment, kind) \
+    __attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_##name(void *p) { mst_check(p, bytes, alignment, kind); }
+#define MST_ACCESS(bytes, alignment)                                     \
+    MST_ACCESS_BY(read##bytes, bytes, alignment, MST_PROGRAM_READ)       \
+    MST_ACCESS_BY(write##bytes, bytes, alignment, MST_PROGRAM_WRITE)     \
+    MST_ACCESS_BY(unaligned_read##bytes, bytes, 1, MST_PROGRAM_READ)     \
+    MST_ACCESS_BY(unaligned_write##bytes, bytes, 1, MST_PROGRAM_WRITE)   \
+    MST_ACCESS_BY(volatile_read##bytes, bytes, alignment, MST_PROGRAM_READ) \
+    MST_ACCESS_BY(volatile_write##bytes, bytes, alignment, MST_PROGRAM_WRITE)
 MST_ACCESS(1, 1)
 MST_ACCESS(2, 2)
 MST_ACCESS(4, 4)
 MST_ACCESS(8, 8)
 MST_ACCESS(16, 1)
-__attribute__((visibility("hidden"))) MST_UNCHECKED void __asan_loadN_noabort(void *p, long bytes) {
-    mst_check(p, (unsigned long)bytes, 1, 0);
+__attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_read_range(void *p, long bytes) {
+    mst_check(p, (unsigned long)bytes, 1, MST_PROGRAM_READ);
 }
-__attribute__((visibility("hidden"))) MST_UNCHECKED void __asan_storeN_noabort(void *p, long bytes) {
-    mst_check(p, (unsigned long)bytes, 1, 1);
+__attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_write_range(void *p, long bytes) {
+    mst_check(p, (unsigned long)bytes, 1, MST_PROGRAM_WRITE);
 }
-__attribute__((visibility("hidden"))) MST_UNCHECKED void __asan_handle_no_return(void) {}
+__attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_init(void) {}
+__attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_func_entry(void *) {}
+__attribute__((visibility("hidden"))) MST_UNCHECKED void __tsan_func_exit(void *) {}
 }
 
 /* ---- threads of a block ---- */
 static inline void __syncthreads() { mst_machine.barrier(); }
 static inline void __syncwarp(unsigned int mask = 0xffffffffu) { mst_machine.warp_barrier(mask); }
-static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static MST_UNCHECKED __noinline__ __attribute__((unused)) void mst_fence() {
+    if (mst_machine.watch) mst_machine.watch((const void *)0, 0, MST_PROGRAM_FENCE);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+static inline void __threadfence() { mst_fence(); }
+static inline void __threadfence_block() { mst_fence(); }
+static inline void __threadfence_system() { mst_fence(); }
 static inline void __trap() { mst_machine.trap(); }
 
 static inline int mst_lane() {
@@ -104,8 +117,8 @@ static inline int __all_sync(unsigned int mask, int predicate) { return mst_mach
 template <typename T> struct mst_bits_of;
 template <> struct mst_bits_of<float> { typedef unsigned int type; };
 template <> struct mst_bits_of<double> { typedef unsigned long long type; };
-template <typename T, typename F> MST_UNCHECKED T mst_atomic(T *address, F change) {
-    mst_check(address, sizeof(T), sizeof(T), 1);
+template <typename T, typename F> MST_UNCHECKED __noinline__ T mst_atomic(T *address, F change) {
+    mst_check(address, sizeof(T), sizeof(T), MST_PROGRAM_ATOMIC);
     T old = __atomic_load_n(address, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(address, &old, change(old), false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     return old;
