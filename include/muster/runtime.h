@@ -159,7 +159,7 @@ typedef struct muster_device_info {
     uint64_t cpus[16];
     char backend[16]; /* "host", "cuda" */
     char name[64];    /* as muster_runtime_device says */
-    char uuid[48];    /* of a GPU: "GPU-8f2a..."; else "" */
+    char uuid[48];    /* of a GPU: "GPU-8f2a...", of a MIG instance "MIG-8f2a..."; else "" */
     /* The library of matrix products in use, for example "cuBLAS 12.8.4", or why there is none.
      * "" for a device that no runtime has opened. */
     char blas[128];

@@ -65,15 +65,17 @@ static void real_beside_simulated_is_refused(void **state) {
     assert_null(found.cos);
 }
 
-static void uuid_text(int ordinal, char text[64]) {
+static void uuid_text_as(const char *prefix, int ordinal, char text[64]) {
     mst_cu_uuid uuid;
     mst_cu_device device;
     assert_int_equal(driver()->cuDeviceGet(&device, ordinal), 0);
     assert_int_equal(driver()->cuDeviceGetUuid_v2(&uuid, device), 0);
-    char *end = text + sprintf(text, "GPU-");
+    char *end = text + sprintf(text, "%s-", prefix);
     for (int i = 0; i < 16; i++)
         end += sprintf(end, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", (unsigned char)uuid.bytes[i]);
 }
+
+static void uuid_text(int ordinal, char text[64]) { uuid_text_as("GPU", ordinal, text); }
 
 static void a_device_is_found_by_ordinal_uuid_and_pci_id(void **state) {
     (void)state;
@@ -99,7 +101,8 @@ static void ids_that_name_none_are_refused(void **state) {
     int32_t ordinal = 0;
     new_machine(&(muster_sim_options){.devices = 2});
     const char *const wrong[] = {
-        "", "x", "-1", "1x", " 1", "GPU", "GPU-", "GPU-00000000-0000-0000-0000-000000000000", "0000:ff:00.0", "99999999999999999999"};
+        "", "x", "-1", "1x", " 1", "GPU", "GPU-", "GPU-00000000-0000-0000-0000-000000000000", "MIG", "MIG-", "MIG-0000", "MIG-GPU-0000",
+        "0000:ff:00.0", "99999999999999999999"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_refused(mst_cuda_find(wrong[i], &ordinal), MUSTER_INVALID_ARGUMENT, "muster_runtime_open: devices: expected");
         assert_int_equal(ordinal, -1);
@@ -121,6 +124,69 @@ static void a_beginning_of_several_uuids_is_refused(void **state) {
     uuid_text(0, text);
     text[5] = '\0';
     assert_ok(mst_cuda_find(text, &ordinal));
+}
+
+/* As nvidia-smi names an instance, and as a program names it that knows only the 16 bytes. */
+static void a_mig_instance_is_found_by_either_prefix(void **state) {
+    (void)state;
+    static const char *const prefixes[] = {"MIG", "GPU", "mig", "gpu"};
+    int cases = 0;
+    new_machine(&(muster_sim_options){.devices = 3, .mig_instances = 2});
+    (void)driver();
+    for (int ordinal = 0; ordinal < 3; ordinal++) {
+        for (int i = 0; i < 4; i++, cases++) {
+            char text[64];
+            int32_t found = -1;
+            uuid_text_as(prefixes[i], ordinal, text);
+            assert_ok(mst_cuda_find(text, &found));
+            assert_int_equal(found, ordinal);
+            text[25] = '\0'; /* a beginning that no other has */
+            assert_ok(mst_cuda_find(text, &found));
+            assert_int_equal(found, ordinal);
+        }
+    }
+    assert_int_equal(cases, 12);
+}
+
+static void the_instances_of_a_gpu_are_not_told_apart_by_pci_id(void **state) {
+    (void)state;
+    int32_t found = -1;
+    new_machine(&(muster_sim_options){.devices = 3, .mig_instances = 2});
+    (void)driver();
+    assert_refused(mst_cuda_find("0000:11:00.0", &found), MUSTER_INVALID_ARGUMENT,
+                   "expected the PCI id of one device, received \"0000:11:00.0\", which 2 MIG instances share");
+    assert_int_equal(found, -1);
+    assert_ok(mst_cuda_find("0000:33:00.0", &found));
+    assert_int_equal(found, 2);
+    new_machine(&(muster_sim_options){.devices = 2, .mig_instances = 1}); /* the one that the process sees */
+    (void)driver();
+    assert_ok(mst_cuda_find("0000:11:00.0", &found));
+    assert_int_equal(found, 0);
+}
+
+static void a_mig_instance_says_that_it_is_one(void **state) {
+    (void)state;
+    new_machine(&(muster_sim_options){.devices = 3, .mig_instances = 2});
+    (void)driver();
+    for (int i = 0; i < 3; i++) {
+        mst_device_facts facts;
+        char text[64];
+        uuid_text_as(i < 2 ? "MIG" : "GPU", i, text);
+        assert_ok(mst_cuda_get_facts(i, NULL, &facts));
+        assert_string_equal(facts.uuid, text);
+        assert_int_equal(strstr(facts.name, "MIG 1g.5gb") != NULL, i < 2);
+    }
+    mst_device *a = opened("0"), *b = opened("1"), *c = opened("2");
+    bool reached = true;
+    assert_ok(a->table->code->peer_access(a, b, &reached));
+    assert_false(reached);
+    reached = true;
+    assert_ok(c->table->code->peer_access(c, a, &reached));
+    assert_false(reached);
+    closed(a);
+    closed(b);
+    closed(c);
+    check_machine();
 }
 
 static void an_open_device_says_what_it_is(void **state) {
@@ -323,6 +389,9 @@ int main(void) {
         cmocka_unit_test(a_device_is_found_by_ordinal_uuid_and_pci_id),
         cmocka_unit_test(ids_that_name_none_are_refused),
         cmocka_unit_test(a_beginning_of_several_uuids_is_refused),
+        cmocka_unit_test(a_mig_instance_is_found_by_either_prefix),
+        cmocka_unit_test(the_instances_of_a_gpu_are_not_told_apart_by_pci_id),
+        cmocka_unit_test(a_mig_instance_says_that_it_is_one),
         cmocka_unit_test(an_open_device_says_what_it_is),
         cmocka_unit_test(the_description_names_versions_and_memory),
         cmocka_unit_test(virtual_devices_share_a_gpu_and_nothing_else),

@@ -33,9 +33,13 @@ static muster_sim_options environment_options(void) {
     return options;
 }
 
+static bool is_mig(int device) { return device < sim_state.options.mig_instances; }
+
+int sim_device_bus(int device) { return 0x11 * (is_mig(device) ? 1 : device + 1); }
+
 static void name_device(sim_device *device, int ordinal) {
-    snprintf(device->name, sizeof device->name, "Simulated GPU");
-    snprintf(device->pci, sizeof device->pci, "0000:%02x:00.0", 0x11 * (ordinal + 1));
+    snprintf(device->name, sizeof device->name, is_mig(ordinal) ? "Simulated GPU MIG 1g.5gb" : "Simulated GPU");
+    snprintf(device->pci, sizeof device->pci, "0000:%02x:00.0", sim_device_bus(ordinal));
     uint64_t state = 0x5151 + (uint64_t)ordinal; /* the same in every machine: a device keeps its number */
     for (int i = 0; i < 16; i++) device->uuid[i] = (uint8_t)sim_random(&state);
 }
@@ -91,7 +95,9 @@ int sim_device_count(void) { return atomic_load_explicit(&sim_state.initialized,
 const char *sim_device_pci(int device) { return sim_state.devices[device].pci; }
 uint64_t sim_seed(void) { return sim_state.options.seed; }
 
-static bool can_reach(int device, int peer) { return !sim_state.options.no_peers && !(sim_state.options.hidden_peers[device] >> peer & 1); }
+static bool can_reach(int device, int peer) {
+    return !sim_state.options.no_peers && !is_mig(device) && !is_mig(peer) && !(sim_state.options.hidden_peers[device] >> peer & 1);
+}
 
 bool sim_peer_possible(int device, int peer) { return device != peer && can_reach(device, peer); }
 

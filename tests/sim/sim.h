@@ -30,6 +30,9 @@ typedef struct muster_sim_options {
     int multiprocessors;                          /* of each device; 4 */
     bool no_peers;                                /* no device may read another's memory */
     uint8_t hidden_peers[MUSTER_SIM_DEVICES_MAX]; /* bit j of element i: device i may not read device j's memory */
+    /* So many devices, from 0 on, are MIG instances of one GPU: each has a UUID of its own, their
+     * names say so, they share the GPU's PCI id, and they have no peers. */
+    int mig_instances;
 } muster_sim_options;
 
 /* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets

@@ -49,6 +49,7 @@ typedef struct sim_machine {
 extern SIM_EXPORT sim_machine sim_state;
 extern SIM_EXPORT pthread_mutex_t sim_state_lock; /* what is made and destroyed; never taken by a stream's thread */
 SIM_EXPORT bool sim_peer_possible(int device, int peer);
+SIM_EXPORT int sim_device_bus(int device); /* of its PCI id */
 void sim_machine_prepare(void);             /* the first machine of the process, if there is none yet */
 SIM_EXPORT sim_result sim_initialize(void); /* cuInit */
 void sim_memory_end(void);                  /* parts of muster_sim_reset */

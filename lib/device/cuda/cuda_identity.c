@@ -56,8 +56,8 @@ static muster_status find_ordinal(const char *id, int32_t count, int32_t *ordina
     long value = strtol(id, &end, 10);
     if (!isdigit((unsigned char)id[0]) || *end != '\0' || errno != 0)
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: devices: expected a GPU as \"cuda@\" with an ordinal, a UUID (\"GPU-...\") or a PCI id "
-                         "(\"0000:3b:00.0\"), received \"%.100s\"",
+                         "muster_runtime_open: devices: expected a GPU as \"cuda@\" with an ordinal, a UUID (\"GPU-...\", \"MIG-...\") or a PCI "
+                         "id (\"0000:3b:00.0\"), received \"%.100s\"",
                          id);
     if (value >= count)
         return mst_error(MUSTER_OUT_OF_RANGE,
@@ -67,9 +67,9 @@ static muster_status find_ordinal(const char *id, int32_t count, int32_t *ordina
     return MUSTER_OK;
 }
 
-/* "GPU-12345678-1234-1234-1234-123456789abc" */
+/* "12345678-1234-1234-1234-123456789abc": what follows the prefix, "GPU-" or "MIG-". */
 static void write_uuid(const mst_cu_uuid *uuid, char text[64]) {
-    int length = snprintf(text, 64, "GPU-");
+    int length = 0;
     for (int i = 0; i < 16; i++) {
         const bool dash = i == 4 || i == 6 || i == 8 || i == 10;
         length += snprintf(text + length, (size_t)(64 - length), "%s%02x", dash ? "-" : "", (unsigned char)uuid->bytes[i]);
@@ -85,21 +85,36 @@ static muster_status uuid_of(const mst_cuda_api *api, int32_t ordinal, char text
     return MUSTER_OK;
 }
 
+/* The driver has no attribute for it. Its name of a MIG instance is that of the GPU with the
+ * instance's profile, "NVIDIA A100-SXM4-40GB MIG 1g.5gb". */
+static bool is_mig(const char *model) { return strstr(model, " MIG ") != NULL; }
+
+/* nvidia-smi writes the UUID of a MIG instance with the prefix "MIG-", and CUDA programs that know
+ * only the 16 bytes write "GPU-": both are taken for both. */
+static bool has_uuid_prefix(const char *id) { return (strncasecmp(id, "GPU-", 4) == 0 || strncasecmp(id, "MIG-", 4) == 0) && id[4]; }
+
 static muster_status find_uuid(const mst_cuda_api *api, const char *id, int32_t count, int32_t *ordinal) {
     int32_t found = 0;
     for (int32_t i = 0; i < count; i++) {
         char text[64];
         MUSTER_TRY(uuid_of(api, i, text));
-        if (strncasecmp(text, id, strlen(id)) != 0) continue;
+        if (strncasecmp(text, id + 4, strlen(id + 4)) != 0) continue;
         *ordinal = i;
         found++;
     }
     if (found == 1) return MUSTER_OK;
     return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "muster_runtime_open: devices: expected the UUID of a GPU of this machine, received \"%.100s\", which %s", id,
+                     "muster_runtime_open: devices: expected the UUID of a GPU or MIG instance that this process sees, received \"%.100s\", "
+                     "which %s",
+                     id,
                      found == 0 ? "none has" : "begins those of several");
 }
 
+static muster_status pci_of(const mst_cuda_api *api, mst_cu_device device, char text[32]) {
+    return mst_cuda_error(api, api->cuDeviceGetPCIBusId(text, 32, device), "cuDeviceGetPCIBusId", NULL);
+}
+
+/* The MIG instances of a GPU share its PCI id, of which the driver finds the first. */
 static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t count, int32_t *ordinal) {
     mst_cu_device wanted, device;
     mst_cu_result result = api->cuDeviceGetByPCIBusId(&wanted, id);
@@ -107,13 +122,23 @@ static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t c
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "muster_runtime_open: devices: expected the PCI id of a GPU of this machine, received \"%.100s\"", id);
     MUSTER_TRY(mst_cuda_error(api, result, "cuDeviceGetByPCIBusId", NULL));
+    char wanted_id[32], device_id[32];
+    int32_t found = 0, place = -1;
+    MUSTER_TRY(pci_of(api, wanted, wanted_id));
     for (int32_t i = 0; i < count; i++) {
         MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, i), "cuDeviceGet", NULL));
-        if (device == wanted) {
-            *ordinal = i;
-            return MUSTER_OK;
-        }
+        MUSTER_TRY(pci_of(api, device, device_id));
+        if (strcmp(device_id, wanted_id) != 0) continue;
+        place = i;
+        found++;
     }
+    if (found == 1) *ordinal = place;
+    if (found == 1) return MUSTER_OK;
+    if (found > 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "muster_runtime_open: devices: expected the PCI id of one device, received \"%.100s\", which %d MIG instances "
+                         "share: an ordinal or a UUID (\"MIG-...\") tells them apart",
+                         id, (int)found);
     return mst_error(MUSTER_INVALID_ARGUMENT,
                      "muster_runtime_open: devices: expected the PCI id of a GPU that this process sees, received \"%.100s\"", id);
 }
@@ -133,14 +158,14 @@ static muster_status capability_of(const mst_cuda_api *api, mst_cu_device device
 static muster_status facts_of(const mst_cuda_api *api, int32_t ordinal, mst_device_facts *facts) {
     mst_cu_device device;
     size_t total = 0;
-    char model[48] = "", uuid[64];
+    char model[256] = "", uuid[64];
     MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, ordinal), "cuDeviceGet", NULL));
     MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetName(model, (int)sizeof model, device), "cuDeviceGetName", NULL));
     MUSTER_TRY(mst_cuda_error(api, api->cuDeviceTotalMem_v2(&total, device), "cuDeviceTotalMem_v2", NULL));
     MUSTER_TRY(capability_of(api, device, facts));
     MUSTER_TRY(uuid_of(api, ordinal, uuid));
     snprintf(facts->name, sizeof facts->name, "cuda:%d %.47s", (int)ordinal, model);
-    snprintf(facts->uuid, sizeof facts->uuid, "%.47s", uuid);
+    snprintf(facts->uuid, sizeof facts->uuid, "%s%.40s", is_mig(model) ? "MIG-" : "GPU-", uuid);
     facts->memory_total = (int64_t)total;
     return MUSTER_OK;
 }
@@ -165,7 +190,7 @@ muster_status mst_cuda_find(const char *id, int32_t *ordinal) {
     if (count == 0)
         return mst_error(MUSTER_UNAVAILABLE,
                          "muster_runtime_open: devices: expected a GPU, received \"%.100s\": the CUDA driver finds none", id);
-    if (strncasecmp(id, "GPU-", 4) == 0 && id[4]) return find_uuid(api, id, count, ordinal);
+    if (has_uuid_prefix(id)) return find_uuid(api, id, count, ordinal);
     if (strchr(id, ':')) return find_pci(api, id, count, ordinal);
     return find_ordinal(id, count, ordinal);
 }

@@ -13,7 +13,7 @@ static inline bool mst_device_is_cuda(const mst_device *device) { return device-
 /* Reports no devices if the GPUs, the driver or one of the libraries are missing. */
 void mst_cuda_probe(mst_device_probe *found);
 /* id: an ordinal such as "2", a UUID such as "GPU-8f2a..." (a prefix that is unique is enough), or
- * a PCI id such as "0000:3b:00.0". Errors: UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_RANGE. */
+ * a PCI id such as "0000:3b:00.0"; "MIG-..." names the same 16 bytes. Errors: UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_RANGE. */
 muster_status mst_cuda_find(const char *id, int32_t *ordinal);
 
 /* The facts of the table's part `hardware`. Makes no context. */
