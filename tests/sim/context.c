@@ -53,7 +53,7 @@ sim_context *sim_context_of(void *handle) {
         if (handle != &sim_state.devices[i].context) continue;
         int life = atomic_load_explicit(&sim_state.devices[i].context.life, memory_order_relaxed);
         if (life == SIM_DESTROYED) sim_hazard("use of the destroyed context of device %d", i);
-        return life == SIM_ALIVE ? &sim_state.devices[i].context : NULL;
+        return life == SIM_ALIVE || life == SIM_RESET ? &sim_state.devices[i].context : NULL;
     }
     return NULL;
 }
@@ -74,8 +74,9 @@ sim_result sim_require(sim_context **context) {
 sim_result sim_context_retain(int device, sim_context **context) {
     sim_context *primary = &sim_state.devices[device].context;
     if (atomic_load_explicit(&sim_state.devices[device].lost, memory_order_relaxed)) return SIM_LAUNCH_FAILED;
+    if (sim_state.options.prohibited) return SIM_UNKNOWN;
     pthread_mutex_lock(&sim_state_lock);
-    if (primary->references++ == 0) {
+    if (primary->references++ == 0 || atomic_load(&primary->life) == SIM_RESET) {
         sim_hazard_creation("cuDevicePrimaryCtxRetain");
         atomic_store(&primary->error, 0);
         atomic_store(&primary->reaches, 0);
@@ -105,11 +106,38 @@ static void destroy(sim_context *context) {
     for (int i = 0; i < SIM_DEVICES; i++) atomic_fetch_and(&sim_state.devices[i].context.reaches, ~(1u << device));
 }
 
+static void destroy_all_in(int device) {
+    sim_streams_destroy_all(device);
+    sim_events_destroy_all(device);
+    sim_modules_destroy_all(device);
+    sim_memory_release_all(device);
+    sim_locked_release_all(device);
+}
+
+/* All that is in the context goes, and those who have retained it keep their references. */
+sim_result sim_context_reset(int device) {
+    sim_context *primary = &sim_state.devices[device].context;
+    pthread_mutex_lock(&sim_state_lock);
+    if (atomic_load(&primary->life) == SIM_ALIVE) {
+        destroy_all_in(device);
+        atomic_store(&primary->default_stream, NULL);
+        atomic_store(&primary->error, 0);
+        atomic_store(&primary->life, SIM_RESET);
+    }
+    pthread_mutex_unlock(&sim_state_lock);
+    return SIM_OK;
+}
+
 sim_result sim_context_release(int device) {
     sim_context *primary = &sim_state.devices[device].context;
     pthread_mutex_lock(&sim_state_lock);
     sim_result result = primary->references ? sim_context_error(primary) : SIM_INVALID_CONTEXT;
-    if (primary->references && --primary->references == 0) destroy(primary);
+    if (primary->references && --primary->references == 0) {
+        if (atomic_load(&primary->life) == SIM_RESET)
+            atomic_store(&primary->life, SIM_DESTROYED);
+        else
+            destroy(primary);
+    }
     pthread_mutex_unlock(&sim_state_lock);
     return result;
 }

@@ -20,6 +20,7 @@ sim_result sim_event_create(sim_context *context, sim_event **result) {
         if (life == SIM_ALIVE || atomic_load(&event->users)) continue;
         if (!atomic_compare_exchange_strong(&event->life, &life, SIM_ALIVE)) continue;
         event->context = context;
+        atomic_store_explicit(&event->capture, NULL, memory_order_relaxed);
         atomic_store(&event->recorded, 0);
         for (int m = 0; m < SIM_MARKS; m++) atomic_store(&event->marks[m].done, 0);
         *result = event;
@@ -98,6 +99,11 @@ static sim_result push(const mark *what, sim_stream *stream, sim_entry *entry) {
 
 /* ---- what callers do ---- */
 sim_result sim_event_record(sim_event *event, sim_stream *stream) {
+    bool captured;
+    const sim_result refused = sim_capture_issue(stream, &captured);
+    if (refused) return refused;
+    sim_capture_record(event, stream);
+    if (captured) return SIM_OK;
     mark record = {event, atomic_load_explicit(&event->recorded, memory_order_relaxed) + 1, stream};
     /* no two threads record one event, or one records while another waits, unless something else
      * orders them */
@@ -111,10 +117,14 @@ sim_result sim_event_record(sim_event *event, sim_stream *stream) {
 sim_result sim_event_wait(sim_event *event, sim_stream *stream) {
     volatile const int *touched = &event->touched;
     (void)*touched;
+    bool captured;
+    const sim_result refused = sim_capture_wait(event, stream, &captured);
+    if (refused || captured) return refused;
     uint64_t number = atomic_load_explicit(&event->recorded, memory_order_acquire);
     if (number == 0) return SIM_OK;
     sim_stream *recorded_on = atomic_load_explicit(&event->marks[number % SIM_MARKS].stream, memory_order_relaxed);
-    return push(&(mark){event, number, recorded_on}, stream, &(sim_entry){.what = "cuStreamWaitEvent", .run = run_wait, .drop = drop_wait});
+    return push(&(mark){event, number, recorded_on}, stream,
+                &(sim_entry){.what = "cuStreamWaitEvent", .run = run_wait, .drop = drop_wait, .waits = true});
 }
 
 bool sim_event_done(sim_event *event) {
@@ -132,6 +142,12 @@ static int count_events(int device, bool destroy) {
         if (destroy) atomic_store(&events[i].life, SIM_DESTROYED);
     }
     return count;
+}
+
+void sim_events_end_capture(const sim_capture *capture) {
+    for (int i = 0; i < places(); i++)
+        if (atomic_load_explicit(&events[i].capture, memory_order_relaxed) == capture)
+            atomic_store_explicit(&events[i].capture, NULL, memory_order_relaxed);
 }
 
 int sim_events_of(int device) { return count_events(device, false); }

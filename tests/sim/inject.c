@@ -6,7 +6,7 @@
 #include <time.h>
 
 enum { LIBRARIES = 8, ARMED_MAX = 256 };
-typedef enum { FAIL, LOSE, STALL, QUEUE_STALL } kind;
+typedef enum { FAIL, FAIL_FOR_EVER, LOSE, STALL, QUEUE_STALL } kind;
 
 typedef struct trap {
     /* NULL: any; points into the table of symbols, or is a copy that lives as long as the
@@ -100,10 +100,14 @@ static bool spring(const sim_symbol *symbol, trap *sprung) {
     pthread_mutex_lock(&lock);
     for (int i = 0; i < trap_count && !found; i++) {
         if (traps[i].symbol && strcmp(traps[i].symbol, symbol->name) != 0) continue;
+        if (traps[i].kind == FAIL_FOR_EVER && !traps[i].symbol && strcmp(symbol->library, "cuda") != 0) continue;
         if (--traps[i].left) continue;
         *sprung = traps[i];
-        traps[i] = traps[--trap_count];
         found = true;
+        if (traps[i].kind == FAIL_FOR_EVER)
+            traps[i].left = 1;
+        else
+            traps[i] = traps[--trap_count];
     }
     if (!trap_count && atomic_load(&random_probability) == 0) atomic_store_explicit(&armed, false, memory_order_relaxed);
     pthread_mutex_unlock(&lock);
@@ -120,7 +124,7 @@ static bool by_chance(const sim_symbol *symbol, trap *sprung) {
 }
 
 static bool is_sticky(int code) {
-    return code == 214 || code == 220 || code == 700 || code == 702 ||
+    return code == 214 || code == 220 || code == 700 || code == 702 || code == 806 ||
            (code >= 710 && code <= 719 && code != 711 && code != 712 && code != 713);
 }
 
@@ -139,6 +143,7 @@ static unsigned carry_out(const sim_symbol *symbol, const trap *sprung, int devi
         if (device >= 0) sim_device_stall(device, sprung->milliseconds);
         return 0;
     case FAIL:
+    case FAIL_FOR_EVER:
         break;
     }
     if (device >= 0 && strcmp(symbol->library, "cuda") == 0 && is_sticky(sprung->code)) sim_device_fail(device, (sim_result)sprung->code);
@@ -166,6 +171,15 @@ static void set_trap(const char *symbol, uint64_t kth, trap made) {
 }
 
 void muster_sim_inject(const char *symbol, uint64_t kth, int code) { set_trap(symbol, kth, (trap){.kind = FAIL, .code = code}); }
+void muster_sim_inject_for_ever(const char *symbol, uint64_t kth, int code) {
+    set_trap(symbol, kth, (trap){.kind = FAIL_FOR_EVER, .code = code});
+}
+void muster_sim_end_for_ever(void) {
+    pthread_mutex_lock(&lock);
+    for (int i = trap_count; i-- > 0;)
+        if (traps[i].kind == FAIL_FOR_EVER) traps[i] = traps[--trap_count];
+    pthread_mutex_unlock(&lock);
+}
 void muster_sim_inject_lost(const char *symbol, uint64_t kth) { set_trap(symbol, kth, (trap){.kind = LOSE}); }
 void muster_sim_inject_stall(const char *symbol, uint64_t kth, uint32_t milliseconds) {
     set_trap(symbol, kth, (trap){.kind = STALL, .milliseconds = milliseconds});

@@ -8,7 +8,7 @@
 sim_machine sim_state;
 pthread_mutex_t sim_state_lock = PTHREAD_MUTEX_INITIALIZER;
 
-enum { FORGETTERS = 8 };
+enum { FORGETTERS = 8, CONNECTIONS = 8 };
 static void (*forgetters[FORGETTERS])(void);
 static int forgetter_count;
 static pthread_once_t prepared = PTHREAD_ONCE_INIT;
@@ -29,6 +29,7 @@ static muster_sim_options environment_options(void) {
     options.memory = environment("MUSTER_SIM_MEMORY", 0);
     options.seed = environment("MUSTER_SIM_SEED", 0);
     options.longest_delay = (uint32_t)environment("MUSTER_SIM_DELAY", 0);
+    options.connections = (int)environment("CUDA_DEVICE_MAX_CONNECTIONS", 0);
     options.no_peers = environment("MUSTER_SIM_PEERS", 1) == 0;
     return options;
 }
@@ -51,6 +52,8 @@ static void make_machine(const muster_sim_options *options) {
     if (sim_state.options.memory == 0) sim_state.options.memory = (uint64_t)256 << 20;
     if (sim_state.options.memory > (uint64_t)4 << 30) sim_state.options.memory = (uint64_t)4 << 30;
     if (sim_state.options.seed == 0) sim_state.options.seed = 1;
+    if (sim_state.options.connections <= 0) sim_state.options.connections = CONNECTIONS;
+    if (sim_state.options.connections > SIM_CONNECTIONS_MAX) sim_state.options.connections = SIM_CONNECTIONS_MAX;
     if (sim_state.options.multiprocessors <= 0) sim_state.options.multiprocessors = 4;
     memset(sim_state.devices, 0, sizeof sim_state.devices);
     for (int i = 0; i < SIM_DEVICES; i++) {
@@ -78,6 +81,7 @@ void muster_sim_reset(const muster_sim_options *options) {
     atomic_store(&sim_state.ending, true);
     sim_inject_end();
     sim_streams_end();
+    sim_captures_end();
     for (int i = 0; i < forgetter_count; i++) forgetters[i]();
     sim_events_end();
     sim_modules_end();

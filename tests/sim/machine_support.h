@@ -5,6 +5,7 @@
 
 #include "contract_parameters.h"
 #include "contract_support.h"
+#include "program_calls.h"
 #include "sim_impl.h"
 
 #include <stdio.h>

@@ -33,6 +33,7 @@ typedef struct sim_heap {
 } sim_heap;
 
 static sim_heap heaps[SIM_DEVICES];
+static atomic_ullong allocations;            /* of the process */
 static uint64_t range_start, alias_distance; /* 0: not reserved yet */
 static int garbage_file;
 static pthread_once_t reserved = PTHREAD_ONCE_INIT;
@@ -197,6 +198,7 @@ sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address) {
     if (!heap->mapped) map_device(device);
     heap->mapped = true;
     block->bytes = bytes;
+    block->id = 1 + atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     block->span = (size_t)rounded(bytes) + FENCE;
     block->address = find_gap(heap, device, block->span, &place);
     bool fits = heap->used + rounded(bytes) <= sim_state.options.memory && insert(heap, place, block);

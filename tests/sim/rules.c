@@ -31,18 +31,19 @@ void sim_hazard_waits(const char *symbol) {
 }
 
 /* ---- one issuing thread ---- */
-static unsigned long me(void) {
+unsigned long sim_thread_id(void) {
     static _Thread_local char place;
     return (unsigned long)(uintptr_t)&place;
 }
 
 static bool own(atomic_ulong *owner) {
     unsigned long nobody = 0;
-    return atomic_compare_exchange_strong_explicit(owner, &nobody, me(), memory_order_relaxed, memory_order_relaxed) || nobody == me();
+    return atomic_compare_exchange_strong_explicit(owner, &nobody, sim_thread_id(), memory_order_relaxed, memory_order_relaxed) ||
+           nobody == sim_thread_id();
 }
 
 static void disown(atomic_ulong *owner) {
-    unsigned long mine = me();
+    unsigned long mine = sim_thread_id();
     atomic_compare_exchange_strong_explicit(owner, &mine, 0, memory_order_relaxed, memory_order_relaxed);
 }
 

@@ -20,19 +20,23 @@ enum { MUSTER_SIM_DEVICES_MAX = 8 };
 
 /* Zero means the default. The environment gives the defaults of the first machine of a process:
  * MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay
- * in microseconds), MUSTER_SIM_PEERS=0. */
+ * in microseconds), MUSTER_SIM_PEERS=0, and CUDA's own CUDA_DEVICE_MAX_CONNECTIONS. */
 typedef struct muster_sim_options {
     int devices;     /* 1 to 8; 2 */
     uint64_t memory; /* bytes of each device, at most 4 GiB; 256 MiB */
     uint64_t seed;   /* of every random choice; 1 */
     /* microseconds that a queue waits at most before each entry; none */
     uint32_t longest_delay;
-    int multiprocessors;                          /* of each device; 4 */
+    int multiprocessors; /* of each device; 4 */
+    /* hardware queues of each device, 1 to 32, which its streams share in turn; 8. An entry begins
+     * when all that was put into its hardware queue before has begun, in whatever stream. */
+    int connections;
     bool no_peers;                                /* no device may read another's memory */
     uint8_t hidden_peers[MUSTER_SIM_DEVICES_MAX]; /* bit j of element i: device i may not read device j's memory */
     /* So many devices, from 0 on, are MIG instances of one GPU: each has a UUID of its own, their
      * names say so, they share the GPU's PCI id, and they have no peers. */
     int mig_instances;
+    bool prohibited; /* no process may use the devices (nvidia-smi --compute-mode=PROHIBITED) */
 } muster_sim_options;
 
 /* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets
@@ -40,12 +44,17 @@ typedef struct muster_sim_options {
 MUSTER_SIM_API void muster_sim_reset(const muster_sim_options *options);
 
 /* ---- injection. symbol: the exported name ("cuMemAlloc_v2"), or NULL for any symbol. kth: 1 is
- * the next call from now on. Each is done once. ---- */
+ * the next call from now on. Each is done once, but for that which is for ever. ---- */
 /* The call does nothing and returns `code` of its library (what frees or destroys does its work all
  * the same). A code after which a context cannot be used (700, 719, ...) stays with the context of
  * the call. NCCL's code "in progress" in ncclGroupEnd or ncclCommFinalize: what the call begins on
  * a communicator that does not block stays in progress until the communicator is aborted. */
 MUSTER_SIM_API void muster_sim_inject(const char *symbol, uint64_t kth, int code);
+/* As muster_sim_inject, and every later call of the symbol fails with the same code. NULL: every
+ * call of the driver. What is queued goes on: a GPU that has fallen off the bus, or a driver that
+ * cannot say what it is doing (999). */
+MUSTER_SIM_API void muster_sim_inject_for_ever(const char *symbol, uint64_t kth, int code);
+MUSTER_SIM_API void muster_sim_end_for_ever(void); /* all that is for ever; what stands still stays so */
 /* The device of the call (of its stream or its current context) is lost: this and every later call
  * on it fails, what is queued is dropped. */
 MUSTER_SIM_API void muster_sim_inject_lost(const char *symbol, uint64_t kth);

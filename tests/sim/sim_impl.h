@@ -29,6 +29,7 @@ enum {
     SIM_PEER_ACCESS_UNSUPPORTED = 217,
     SIM_OPERATING_SYSTEM = 304,
     SIM_INVALID_HANDLE = 400,
+    SIM_ILLEGAL_STATE = 401,
     SIM_NOT_FOUND = 500,
     SIM_NOT_READY = 600,
     SIM_ILLEGAL_ADDRESS = 700,
@@ -38,6 +39,16 @@ enum {
     SIM_HOST_MEMORY_NOT_REGISTERED = 713,
     SIM_MISALIGNED_ADDRESS = 716,
     SIM_LAUNCH_FAILED = 719, /* also what a lost device answers */
+    SIM_STREAM_CAPTURE_UNSUPPORTED = 900,
+    SIM_STREAM_CAPTURE_INVALIDATED = 901,
+    SIM_STREAM_CAPTURE_MERGE = 902,
+    SIM_STREAM_CAPTURE_UNMATCHED = 903,
+    SIM_STREAM_CAPTURE_UNJOINED = 904,
+    SIM_STREAM_CAPTURE_ISOLATION = 905,
+    SIM_STREAM_CAPTURE_IMPLICIT = 906,
+    SIM_CAPTURED_EVENT = 907,
+    SIM_STREAM_CAPTURE_WRONG_THREAD = 908,
+    SIM_UNKNOWN = 999,
 };
 
 typedef struct CUctx_st sim_context;
@@ -118,6 +129,7 @@ typedef struct sim_entry {
     sim_result (*run)(void *data, sim_stream *stream);
     void (*drop)(void *data);
     void *data;
+    bool waits; /* for other streams: what is behind it in its hardware queue begins only when it is done */
     int use_count;
     sim_use uses[SIM_USES_MAX];
 } sim_entry;

@@ -12,12 +12,13 @@ enum {
     SIM_EVENTS = 32768,
     SIM_MODULES = 1024,
     SIM_FUNCTIONS = 16384,
-    SIM_MARKS = 8
+    SIM_MARKS = 8,
+    SIM_CONNECTIONS_MAX = 32
 };
 
 /* A handle's life. Its place is taken again only when all others were, so that the use of a
  * destroyed one is seen. */
-typedef enum { SIM_NEVER, SIM_ALIVE, SIM_DESTROYED } sim_life;
+typedef enum { SIM_NEVER, SIM_ALIVE, SIM_DESTROYED, SIM_RESET } sim_life; /* RESET: a context, until it is made anew */
 
 struct CUctx_st { /* the primary context of a device; there are no others */
     int device;
@@ -49,7 +50,7 @@ typedef struct sim_machine {
 extern SIM_EXPORT sim_machine sim_state;
 extern SIM_EXPORT pthread_mutex_t sim_state_lock; /* what is made and destroyed; never taken by a stream's thread */
 SIM_EXPORT bool sim_peer_possible(int device, int peer);
-SIM_EXPORT int sim_device_bus(int device); /* of its PCI id */
+SIM_EXPORT int sim_device_bus(int device);  /* of its PCI id */
 void sim_machine_prepare(void);             /* the first machine of the process, if there is none yet */
 SIM_EXPORT sim_result sim_initialize(void); /* cuInit */
 void sim_memory_end(void);                  /* parts of muster_sim_reset */
@@ -69,15 +70,16 @@ SIM_EXPORT sim_result sim_context_error(const sim_context *context);
 SIM_EXPORT sim_context *sim_context_of(void *handle); /* NULL: not alive */
 SIM_EXPORT sim_result sim_context_retain(int device, sim_context **context);
 SIM_EXPORT sim_result sim_context_release(int device);
+SIM_EXPORT sim_result sim_context_reset(int device);
 SIM_EXPORT void sim_context_push(sim_context *context);
 SIM_EXPORT sim_context *sim_context_pop(void);
 SIM_EXPORT void sim_context_set(sim_context *context);
 
 /* ---- memory (memory.c, locked.c) ---- */
 typedef struct sim_block {
-    uint64_t address;
-    size_t bytes, span; /* span: with the fence, a multiple of 256 */
-    atomic_int users;   /* entries of streams that are not done */
+    uint64_t address, id; /* id: of no allocation before or after it */
+    size_t bytes, span;   /* span: with the fence, a multiple of 256 */
+    atomic_int users;     /* entries of streams that are not done */
 } sim_block;
 SIM_EXPORT sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address);
 SIM_EXPORT sim_result sim_memory_release(uint64_t address);
@@ -103,6 +105,28 @@ SIM_EXPORT sim_locked *sim_locked_find(int device, const void *host, size_t byte
 int sim_locked_count(int device, bool allocated);
 int sim_locked_release_all(int device); /* of a context that is destroyed */
 
+/* ---- stream capture (capture.c); the numbers of CUstreamCaptureMode and CUstreamCaptureStatus
+ * ---- */
+enum { SIM_CAPTURE_GLOBAL, SIM_CAPTURE_THREAD_LOCAL, SIM_CAPTURE_RELAXED };
+enum { SIM_CAPTURE_NONE, SIM_CAPTURE_ACTIVE, SIM_CAPTURE_INVALIDATED };
+typedef struct sim_capture sim_capture;
+SIM_EXPORT unsigned sim_capture_exchange_mode(unsigned mode);
+SIM_EXPORT sim_result sim_capture_begin(sim_stream *stream, unsigned mode);
+SIM_EXPORT sim_result sim_capture_end(sim_stream *stream, void **graph);
+SIM_EXPORT sim_result sim_capture_status(const sim_stream *stream, unsigned *status);
+/* What the calling thread may not call at all, or not for a stream or an event: the result of the
+ * call, which spoils the captures concerned. */
+SIM_EXPORT sim_result sim_capture_refuse_unsafe(void);
+SIM_EXPORT sim_result sim_capture_refuse_wait(sim_stream *stream);
+SIM_EXPORT sim_result sim_capture_refuse_event_wait(sim_event *event);
+/* captured: the call succeeds, and nothing is queued. */
+sim_result sim_capture_issue(sim_stream *stream, bool *captured);
+void sim_capture_record(sim_event *event, const sim_stream *stream);
+sim_result sim_capture_wait(const sim_event *event, sim_stream *stream, bool *captured);
+void sim_events_end_capture(const sim_capture *capture);
+void sim_captures_end(void);
+SIM_EXPORT unsigned long sim_thread_id(void);
+
 /* ---- streams (stream.c) ---- */
 typedef struct sim_node sim_node;
 struct CUstream_st {
@@ -111,9 +135,12 @@ struct CUstream_st {
     sim_context *_Atomic context; /* atomic, as the two below: read by threads that look through all streams */
     atomic_int device;
     atomic_bool blocking;
-    pthread_mutex_t issue; /* among issuing threads */
-    atomic_ulong issuer;   /* the thread in a call that issues here */
-    sim_node *tail, *head; /* of the issuers, and of the stream's thread */
+    atomic_ulong owner; /* of a per-thread default stream: its thread; else 0 */
+    sim_capture *_Atomic capture;
+    pthread_mutex_t issue;             /* among issuing threads */
+    atomic_ulong issuer;               /* the thread in a call that issues here */
+    struct sim_connection *connection; /* its hardware queue */
+    sim_node *tail, *head;             /* of the issuers, and of the stream's thread */
     atomic_ullong issued, done;
     /* entries whose work is done: what they tell others may be seen a moment before `done` is */
     atomic_ullong ending;
@@ -123,6 +150,7 @@ struct CUstream_st {
 };
 SIM_EXPORT sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **stream);
 SIM_EXPORT void sim_stream_destroy(sim_stream *stream);
+sim_stream *sim_streams_next(const sim_stream *stream); /* that is alive; NULL: the first, and behind the last */
 SIM_EXPORT bool sim_stream_idle(const sim_stream *stream);
 SIM_EXPORT void sim_stream_wait(sim_stream *stream);
 SIM_EXPORT sim_result sim_stream_stall(sim_stream *stream, uint32_t milliseconds);
@@ -144,8 +172,9 @@ struct CUevent_st {
     atomic_int users;  /* records and waits that may still touch it */
     atomic_int queued; /* of them those that are not done: lowered before anybody can see that they are */
     sim_context *_Atomic context;
-    atomic_ullong recorded; /* the number of the last record; 0: none */
-    int touched;            /* plain: a race of a record with another call on the event is one for ThreadSanitizer */
+    sim_capture *_Atomic capture; /* of the last record; NULL: a record that is done */
+    atomic_ullong recorded;       /* the number of the last record; 0: none */
+    int touched;                  /* plain: a race of a record with another call on the event is one for ThreadSanitizer */
     struct {
         atomic_ullong done; /* the number of the record that has happened */
         sim_stream *_Atomic stream;

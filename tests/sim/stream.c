@@ -11,10 +11,21 @@
 struct sim_node {
     sim_node *_Atomic next;
     sim_entry entry;
+    uint64_t turn; /* in its hardware queue */
     int user_count;
     atomic_int *users[];
 };
 
+/* A hardware queue. All counts are relaxed: sharing it orders nothing. Each wait is for something
+ * that has an earlier turn, in any queue, so that the earliest turn can always begin. */
+typedef struct sim_connection {
+    atomic_ullong turns, begun; /* handed out; the entries whose turn is over */
+    atomic_int waiters;
+    sim_gate gate;
+} sim_connection;
+
+static sim_connection connections[SIM_DEVICES][SIM_CONNECTIONS_MAX];
+static atomic_uint next_connection[SIM_DEVICES];
 static sim_stream streams[SIM_STREAMS];
 static atomic_uint next_place;
 
@@ -37,12 +48,31 @@ static void delay(sim_stream *stream) {
     nanosleep(&pause, NULL);
 }
 
+static void await_turn(sim_connection *connection, uint64_t turn) {
+    if (atomic_load_explicit(&connection->begun, memory_order_relaxed) == turn) return;
+    atomic_fetch_add_explicit(&connection->waiters, 1, memory_order_relaxed);
+    for (;;) {
+        uint32_t seen = sim_gate_look(&connection->gate);
+        if (atomic_load_explicit(&connection->begun, memory_order_relaxed) == turn) break;
+        sim_gate_wait(&connection->gate, seen);
+    }
+    atomic_fetch_sub_explicit(&connection->waiters, 1, memory_order_relaxed);
+}
+
+static void end_turn(sim_connection *connection) {
+    atomic_fetch_add_explicit(&connection->begun, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&connection->waiters, memory_order_relaxed) > 0) sim_gate_bump(&connection->gate);
+}
+
 static void run_node(sim_stream *stream, sim_node *node) {
     const sim_entry *entry = &node->entry;
+    await_turn(stream->connection, node->turn);
+    if (!entry->waits) end_turn(stream->connection);
     if (entry->run && !sim_stream_ended(stream)) {
         sim_result result = entry->run(entry->data, stream);
         if (result) sim_device_fail(stream->device, result);
     }
+    if (entry->waits) end_turn(stream->connection);
     atomic_fetch_add_explicit(&stream->ending, 1, memory_order_relaxed);
     if (entry->drop) entry->drop(entry->data);
     for (int i = 0; i < node->user_count; i++) atomic_fetch_sub_explicit(node->users[i], 1, memory_order_release);
@@ -109,6 +139,10 @@ sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **r
     stream->context = context;
     stream->device = context->device;
     stream->blocking = blocking;
+    atomic_store(&stream->owner, 0);
+    atomic_store(&stream->capture, NULL);
+    const unsigned place = atomic_fetch_add_explicit(&next_connection[context->device], 1, memory_order_relaxed);
+    stream->connection = &connections[context->device][place % (unsigned)sim_state.options.connections];
     pthread_mutex_init(&stream->issue, NULL);
     stream->head = stream->tail = first;
     atomic_store(&stream->issued, 0);
@@ -144,7 +178,7 @@ static int count_streams(int device, bool destroy) {
     for (int i = 0; i < places(); i++) {
         sim_stream *stream = &streams[i];
         if (atomic_load_explicit(&stream->life, memory_order_acquire) != SIM_ALIVE || stream->device != device) continue;
-        count += stream != atomic_load(&stream->context->default_stream);
+        count += stream != atomic_load(&stream->context->default_stream) && !atomic_load(&stream->owner);
         if (destroy) close_stream(stream);
     }
     return count;
@@ -168,6 +202,8 @@ void sim_streams_end(void) {
         atomic_store(&streams[i].life, SIM_NEVER);
     }
     atomic_store(&next_place, 0);
+    memset(connections, 0, sizeof connections);
+    memset(next_connection, 0, sizeof next_connection);
 }
 
 void sim_wake_all(void) {
@@ -176,6 +212,12 @@ void sim_wake_all(void) {
         sim_gate_bump(&streams[i].inbox);
         sim_gate_bump(&streams[i].progress);
     }
+}
+
+sim_stream *sim_streams_next(const sim_stream *stream) {
+    for (int i = stream ? (int)(stream - streams) + 1 : 0; i < places(); i++)
+        if (atomic_load_explicit(&streams[i].life, memory_order_acquire) == SIM_ALIVE) return &streams[i];
+    return NULL;
 }
 
 /* ---- handles ---- */
@@ -194,8 +236,23 @@ static sim_stream *default_stream(void) {
     return stream;
 }
 
+/* The calling thread's default stream in its current context, made when it is first used. */
+static sim_stream *thread_stream(void) {
+    sim_context *context;
+    const unsigned long me = sim_thread_id();
+    if (sim_require(&context) != SIM_OK) return NULL;
+    for (sim_stream *stream = sim_streams_next(NULL); stream; stream = sim_streams_next(stream))
+        if (stream->context == context && atomic_load_explicit(&stream->owner, memory_order_relaxed) == me) return stream;
+    sim_stream *stream = NULL;
+    if (sim_stream_create(context, true, &stream) != SIM_OK) return NULL;
+    atomic_store(&stream->owner, me);
+    sim_trace("stream %d %p", (int)context->device, (void *)stream);
+    return stream;
+}
+
 sim_stream *sim_stream_of(void *handle) {
     if (!handle || handle == (void *)1) return default_stream(); /* CU_STREAM_LEGACY */
+    if (handle == (void *)2) return thread_stream();             /* CU_STREAM_PER_THREAD */
     uintptr_t offset = (uintptr_t)handle - (uintptr_t)streams;
     if (offset >= sizeof streams || offset % sizeof *streams) return NULL;
     sim_stream *stream = &streams[offset / sizeof *streams];
@@ -210,6 +267,8 @@ sim_context *sim_stream_context(const sim_stream *stream) { return stream->conte
 /* ---- issue ---- */
 static void append(sim_stream *stream, sim_node *node) {
     pthread_mutex_lock(&stream->issue);
+    /* before it counts as issued: who waits for it has a later turn */
+    node->turn = atomic_fetch_add_explicit(&stream->connection->turns, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&stream->issued, 1, memory_order_relaxed);
     atomic_store_explicit(&stream->tail->next, node, memory_order_release);
     stream->tail = node;
@@ -245,7 +304,8 @@ static sim_result join(sim_stream *stream, sim_stream *other) {
     if (sim_stream_idle(other)) return SIM_OK;
     ticket *awaited = malloc(sizeof *awaited);
     sim_node *node =
-        awaited ? make_node(&(sim_entry){.what = "default stream", .run = await_ticket, .drop = free, .data = awaited}, 0) : NULL;
+        awaited ? make_node(&(sim_entry){.what = "default stream", .run = await_ticket, .drop = free, .data = awaited, .waits = true}, 0)
+                : NULL;
     if (!node) {
         free(awaited);
         return SIM_OUT_OF_MEMORY;
@@ -270,12 +330,23 @@ static sim_result join_default(sim_stream *stream) {
     return SIM_OK;
 }
 
+static void lower(atomic_int *const *users, int count) {
+    for (int i = 0; i < count; i++) atomic_fetch_sub_explicit(users[i], 1, memory_order_relaxed);
+}
+
 sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count) {
+    bool captured = false;
     sim_result result = sim_context_error(stream->context);
+    if (!result) result = sim_capture_issue(stream, &captured);
+    if (!result && captured) {
+        lower(users, count);
+        if (entry->drop) entry->drop(entry->data);
+        return SIM_OK;
+    }
     if (!result) result = join_default(stream);
     sim_node *node = result ? NULL : make_node(entry, count);
     if (!node) {
-        for (int i = 0; i < count; i++) atomic_fetch_sub_explicit(users[i], 1, memory_order_relaxed);
+        lower(users, count);
         return result ? result : SIM_OUT_OF_MEMORY;
     }
     if (count) memcpy(node->users, users, sizeof *users * (size_t)count);

@@ -2,6 +2,7 @@
 #include "base_skip.h"
 #include "contract_parameters.h"
 #include "contract_support.h"
+#include "program_calls.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -149,6 +150,7 @@ static void an_address_tells_what_it_is(void **state) {
     void *host = NULL;
     int here = 0, ordinal = -1;
     unsigned type = 0;
+    unsigned long long id = 0, same = 0, other = 0;
     mst_cu_context context = NULL;
     assert_done(cu.cuMemAlloc_v2(&address, 1000));
     assert_done(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address + 999));
@@ -157,6 +159,13 @@ static void an_address_tells_what_it_is(void **state) {
     assert_int_equal(ordinal, gpu.device);
     assert_done(cu.cuPointerGetAttribute(&context, MST_CU_POINTER_CONTEXT, address));
     assert_ptr_equal(context, gpu.context);
+    assert_done(cu.cuPointerGetAttribute(&id, MST_CU_POINTER_BUFFER_ID, address));
+    assert_done(cu.cuPointerGetAttribute(&same, MST_CU_POINTER_BUFFER_ID, address + 999));
+    assert_true(same == id);
+    assert_done(cu.cuMemFree_v2(address));
+    assert_done(cu.cuMemAlloc_v2(&address, 1000)); /* at the same address or elsewhere: another number */
+    assert_done(cu.cuPointerGetAttribute(&other, MST_CU_POINTER_BUFFER_ID, address));
+    assert_true(other != id);
     assert_done(cu.cuMemFree_v2(address));
     assert_done(cu.cuMemHostAlloc(&host, 1000, MST_CU_HOST_ALLOC_PORTABLE));
     assert_done(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, (mst_cu_address)(uintptr_t)host));
@@ -364,6 +373,77 @@ static void an_event_is_recorded_in_its_own_context(void **state) {
     assert_done(cu.cuDevicePrimaryCtxRelease_v2(1));
 }
 
+/* ---- default streams, and streams that are captured ---- */
+static void default_streams_belong_to_the_current_context(void **state) {
+    (void)state;
+    const mst_cu_stream streams[] = {NULL, MST_CU_STREAM_LEGACY, MST_CU_STREAM_PER_THREAD};
+    for (int i = 0; i < 3; i++) {
+        mst_cu_context context = NULL;
+        unsigned status = MST_CU_CAPTURE_ACTIVE;
+        assert_done(cu.cuStreamGetCtx(streams[i], &context));
+        assert_ptr_equal(context, gpu.context);
+        assert_done(cu.cuStreamIsCapturing(streams[i], &status));
+        assert_int_equal(status, MST_CU_CAPTURE_NONE);
+    }
+}
+
+static program_calls program;
+
+static unsigned status_of_capture(mst_cu_stream stream) {
+    unsigned status = 99;
+    assert_done(cu.cuStreamIsCapturing(stream, &status));
+    return status;
+}
+
+/* What cuda.h says of cuThreadExchangeStreamCaptureMode. */
+static void a_capture_refuses_an_allocation_unless_the_thread_is_relaxed(void **state) {
+    (void)state;
+    mst_cu_address address;
+    mst_cu_graph graph = NULL;
+    unsigned mode = MST_CU_CAPTURE_RELAXED, wrong = 3;
+    assert_true(program_calls_open(&program));
+    assert_int_equal(status_of_capture(gpu.stream), MST_CU_CAPTURE_NONE);
+    assert_done(program.cuStreamBeginCapture_v2(gpu.stream, MST_CU_CAPTURE_GLOBAL));
+    assert_done(cu.cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, MST_CU_CAPTURE_GLOBAL); /* of a thread that has not chosen */
+    assert_done(cu.cuMemAlloc_v2(&address, 256));
+    assert_int_equal(status_of_capture(gpu.stream), MST_CU_CAPTURE_ACTIVE);
+    assert_done(cu.cuThreadExchangeStreamCaptureMode(&mode));
+    assert_int_equal(mode, MST_CU_CAPTURE_RELAXED);
+    assert_code(cu.cuThreadExchangeStreamCaptureMode(&wrong), MST_CU_INVALID_VALUE);
+    assert_code(cu.cuMemAlloc_v2(&address, 256), MST_CU_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(status_of_capture(gpu.stream), MST_CU_CAPTURE_INVALIDATED);
+    assert_true(program.cuStreamEndCapture(gpu.stream, &graph) != MST_CU_SUCCESS);
+    assert_null(graph);
+    assert_int_equal(status_of_capture(gpu.stream), MST_CU_CAPTURE_NONE);
+    assert_done(cu.cuMemFree_v2(address));
+}
+
+static void a_captured_event_is_not_asked_and_a_blocking_capture_closes_the_default_stream(void **state) {
+    (void)state;
+    mst_cu_stream blocking;
+    mst_cu_event event;
+    mst_cu_graph graph = NULL;
+    unsigned status;
+    assert_true(program_calls_open(&program));
+    assert_done(cu.cuStreamCreate(&blocking, 0));
+    assert_done(cu.cuEventCreate(&event, MST_CU_EVENT_DISABLE_TIMING));
+    assert_done(program.cuStreamBeginCapture_v2(blocking, MST_CU_CAPTURE_RELAXED));
+    assert_code(cu.cuStreamIsCapturing(MST_CU_STREAM_LEGACY, &status), MST_CU_STREAM_CAPTURE_IMPLICIT);
+    assert_int_equal(status_of_capture(blocking), MST_CU_CAPTURE_ACTIVE); /* asking alone spoils nothing */
+    assert_done(cu.cuEventRecord(event, blocking));
+    assert_done(program.cuStreamEndCapture(blocking, &graph));
+    assert_non_null(graph);
+    assert_done(program.cuGraphDestroy(graph));
+    assert_done(program.cuStreamBeginCapture_v2(blocking, MST_CU_CAPTURE_RELAXED));
+    assert_done(cu.cuEventRecord(event, blocking));
+    assert_code(cu.cuEventQuery(event), MST_CU_CAPTURED_EVENT);
+    (void)program.cuStreamEndCapture(blocking, &graph);
+    assert_done(cu.cuStreamIsCapturing(MST_CU_STREAM_LEGACY, &status));
+    assert_done(cu.cuEventDestroy_v2(event));
+    assert_done(cu.cuStreamDestroy_v2(blocking));
+}
+
 /* ---- kernels ---- */
 static mst_cu_module module;
 
@@ -525,6 +605,9 @@ int main(void) {
         cmocka_unit_test(events_tell_whether_their_record_has_happened),
         cmocka_unit_test(streams_wait_for_events),
         cmocka_unit_test(an_event_is_recorded_in_its_own_context),
+        cmocka_unit_test(default_streams_belong_to_the_current_context),
+        cmocka_unit_test(a_capture_refuses_an_allocation_unless_the_thread_is_relaxed),
+        cmocka_unit_test(a_captured_event_is_not_asked_and_a_blocking_capture_closes_the_default_stream),
         cmocka_unit_test(functions_are_found_by_name),
         cmocka_unit_test(a_launch_takes_a_copy_of_its_parameters),
         cmocka_unit_test(blocks_reduce_in_one_order),

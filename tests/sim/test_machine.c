@@ -88,6 +88,26 @@ static void the_kth_call_fails_once(void **state) {
     assert_int_equal(muster_sim_memory_used(0), 512); /* the failed one took nothing */
 }
 
+static void a_call_can_fail_for_ever(void **state) {
+    mst_cu_address address = allocate(256);
+    int version;
+    (void)state;
+    muster_sim_inject_for_ever("cuMemsetD8Async", 2, MST_CU_UNKNOWN);
+    assert_done(cu.cuMemsetD8Async(address, 1, 256, gpu.stream));
+    for (int i = 0; i < 3; i++) {
+        assert_code(cu.cuMemsetD8Async(address, 2, 256, gpu.stream), MST_CU_UNKNOWN);
+        assert_done(cu.cuDriverGetVersion(&version));
+    }
+    assert_int_equal(muster_sim_injected(), 3);
+    muster_sim_inject_for_ever(NULL, 1, MST_CU_UNKNOWN);
+    assert_code(cu.cuDriverGetVersion(&version), MST_CU_UNKNOWN);
+    assert_code(cu.cuMemsetD8Async(address, 2, 256, gpu.stream), MST_CU_UNKNOWN);
+    assert_done(nvrtc.nvrtcVersion(&version, &version)); /* of another library */
+    muster_sim_end_for_ever();
+    assert_done(cu.cuMemsetD8Async(address, 2, 256, gpu.stream));
+    assert_done(cu.cuStreamSynchronize(gpu.stream));
+}
+
 static void what_frees_does_so_also_where_it_fails(void **state) {
     (void)state;
     mst_cu_address address = allocate(256);
@@ -315,6 +335,7 @@ int main(void) {
         machine_test(new_memory_holds_garbage),
         machine_test(the_host_cannot_touch_device_memory),
         machine_test(the_kth_call_fails_once),
+        machine_test(a_call_can_fail_for_ever),
         machine_test(what_frees_does_so_also_where_it_fails),
         machine_test(any_symbol_can_be_meant),
         machine_test(chance_is_seeded),

@@ -20,6 +20,12 @@ mst_cu_result cuDevicePrimaryCtxRelease_v2(mst_cu_device device) {
     return DRIVER_RESULT(result);
 }
 
+mst_cu_result cuDevicePrimaryCtxReset_v2(mst_cu_device device) {
+    DRIVER_ENTER(cuDevicePrimaryCtxReset_v2);
+    if (!sim_device_count()) return MST_CU_NOT_INITIALIZED;
+    return device < 0 || device >= sim_device_count() ? MST_CU_INVALID_DEVICE : sim_context_reset(device);
+}
+
 mst_cu_result cuCtxPushCurrent_v2(mst_cu_context context) {
     DRIVER_ENTER(cuCtxPushCurrent_v2);
     if (!sim_device_count()) return MST_CU_NOT_INITIALIZED;
@@ -65,6 +71,7 @@ mst_cu_result cuCtxEnablePeerAccess(mst_cu_context peer, unsigned int flags) {
     if (!other || other == context) return MST_CU_INVALID_CONTEXT;
     if (sim_context_error(other)) return sim_context_error(other);
     if (!sim_peer_possible(context->device, other->device)) return MST_CU_PEER_ACCESS_UNSUPPORTED;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuCtxEnablePeerAccess");
     unsigned before = atomic_fetch_or_explicit(&context->reaches, 1u << other->device, memory_order_relaxed);
     return before >> other->device & 1 ? MST_CU_PEER_ACCESS_ALREADY_ENABLED : MST_CU_SUCCESS;

@@ -120,6 +120,7 @@ mst_cu_result cuDeviceGetAttribute(int *value, unsigned int attribute, mst_cu_de
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
     if (attribute == MULTIPROCESSOR_COUNT) *value = sim_state.options.multiprocessors;
+    if (attribute == MST_CU_ATTRIBUTE_COMPUTE_MODE && sim_state.options.prohibited) *value = MST_CU_COMPUTE_MODE_PROHIBITED;
     if (attribute == PCI_BUS_ID) *value = sim_device_bus(device);
     return MST_CU_SUCCESS;
 }

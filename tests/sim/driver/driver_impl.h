@@ -2,16 +2,17 @@
 #ifndef MUSTER_SIM_DRIVER_IMPL_H
 #define MUSTER_SIM_DRIVER_IMPL_H
 
-#include "cuda_api_private.h"
+#include "program_calls.h"
 #include "state_impl.h"
 
 /* The exported functions; a definition that differs from the library's list does not compile. */
 #define DRIVER_DECLARE(result, name, arguments) SIM_EXPORT result name arguments;
 MST_CUDA_SYMBOLS(DRIVER_DECLARE)
+PROGRAM_CALLS(DRIVER_DECLARE)
 #undef DRIVER_DECLARE
 
 #define DRIVER_INDEX(result, name, arguments) INDEX_##name,
-enum { MST_CUDA_SYMBOLS(DRIVER_INDEX) DRIVER_SYMBOL_COUNT };
+enum { MST_CUDA_SYMBOLS(DRIVER_INDEX) PROGRAM_CALLS(DRIVER_INDEX) DRIVER_SYMBOL_COUNT };
 #undef DRIVER_INDEX
 extern sim_symbol driver_symbols[DRIVER_SYMBOL_COUNT];
 
@@ -50,6 +51,13 @@ static inline void driver_issue_end(sim_stream *const *stream) {
     do {                                              \
         sim_result required_ = sim_require(&context); \
         if (required_) return required_;              \
+    } while (0)
+
+/* A call that a graph could not repeat: the end of it where a capture refuses it. */
+#define DRIVER_UNSAFE()                                          \
+    do {                                                         \
+        const sim_result refused_ = sim_capture_refuse_unsafe(); \
+        if (refused_) return refused_;                           \
     } while (0)
 
 /* The device that a call on a stream goes to, -1: no such stream. */

@@ -9,6 +9,7 @@ mst_cu_result cuMemAlloc_v2(mst_cu_address *address, size_t bytes) {
     DRIVER_CONTEXT(context);
     if (!address) return MST_CU_INVALID_VALUE;
     uint64_t allocated;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuMemAlloc");
     sim_result result = sim_memory_allocate(context->device, bytes, &allocated);
     if (result) return result;
@@ -22,6 +23,7 @@ mst_cu_result cuMemFree_v2(mst_cu_address address) {
     sim_context *context;
     sim_result required = sim_require(&context);
     if (!context) return DRIVER_RESULT(required);
+    DRIVER_UNSAFE();
     sim_result result = SIM_OK;
     if (address) {
         sim_hazard_creation("cuMemFree");
@@ -48,6 +50,7 @@ mst_cu_result cuMemHostAlloc(void **address, size_t bytes, unsigned int flags) {
     DRIVER_ENTER_DEVICE(cuMemHostAlloc, sim_current_device());
     DRIVER_CONTEXT(context);
     if (!address || !bytes || flags & ~(unsigned)HOST_ALLOC_FLAGS) return MST_CU_INVALID_VALUE;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuMemHostAlloc");
     if (bytes > (size_t)1 << 40) return MST_CU_OUT_OF_MEMORY;
     void *memory = NULL;
@@ -66,6 +69,7 @@ static mst_cu_result unlock(void *address, bool allocated, const char *symbol) {
     sim_context *context;
     sim_result required = sim_require(&context);
     if (!context) return required;
+    DRIVER_UNSAFE();
     sim_hazard_creation(symbol);
     sim_result result = sim_locked_remove(address, allocated, symbol);
     if (result && !required)
@@ -83,6 +87,7 @@ mst_cu_result cuMemHostRegister_v2(void *address, size_t bytes, unsigned int fla
     DRIVER_ENTER_DEVICE(cuMemHostRegister_v2, sim_current_device());
     DRIVER_CONTEXT(context);
     if (!address || !bytes || flags & ~(unsigned)HOST_REGISTER_FLAGS) return MST_CU_INVALID_VALUE;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuMemHostRegister");
     return sim_locked_add(context->device, address, bytes, flags & MST_CU_HOST_REGISTER_PORTABLE, false);
 }
@@ -98,15 +103,15 @@ enum { POINTER_DEVICE = 3, POINTER_HOST = 4, POINTER_RANGE_START = 11, POINTER_R
 typedef struct place { /* of an address */
     int device;
     bool is_device;
-    uint64_t start;
+    uint64_t start, id;
     size_t bytes;
 } place;
 
 static bool find_place(uint64_t address, place *found) {
     sim_block *block = sim_memory_find(-1, address, 1);
     sim_locked *locked = block ? NULL : sim_locked_find(-1, (const void *)(uintptr_t)address, 1);
-    if (block) *found = (place){sim_memory_device((const void *)(uintptr_t)address), true, block->address, block->bytes};
-    if (locked) *found = (place){locked->device, false, (uint64_t)(uintptr_t)locked->start, locked->bytes};
+    if (block) *found = (place){sim_memory_device((const void *)(uintptr_t)address), true, block->address, block->id, block->bytes};
+    if (locked) *found = (place){locked->device, false, (uint64_t)(uintptr_t)locked->start, 0, locked->bytes};
     return block || locked;
 }
 
@@ -124,6 +129,10 @@ mst_cu_result cuPointerGetAttribute(void *value, unsigned int attribute, mst_cu_
         break;
     case MST_CU_POINTER_DEVICE_ORDINAL:
         *(int *)value = found.device;
+        break;
+    case MST_CU_POINTER_BUFFER_ID:
+        if (!found.id) return MST_CU_INVALID_VALUE;
+        *(unsigned long long *)value = found.id;
         break;
     case POINTER_DEVICE:
         *(mst_cu_address *)value = address;

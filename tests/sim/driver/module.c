@@ -9,6 +9,7 @@ mst_cu_result cuModuleLoadData(mst_cu_module *module, const void *image) {
     DRIVER_ENTER_DEVICE(cuModuleLoadData, sim_current_device());
     DRIVER_CONTEXT(context);
     if (!module || !image) return MST_CU_INVALID_VALUE;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuModuleLoadData");
     return sim_module_load(context, image, module);
 }
@@ -19,6 +20,7 @@ mst_cu_result cuModuleUnload(mst_cu_module module) {
     sim_context *context;
     sim_result required = sim_require(&context);
     if (!unloaded) return DRIVER_RESULT(required ? required : MST_CU_INVALID_HANDLE);
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuModuleUnload");
     sim_module_unload(unloaded);
     return DRIVER_RESULT(required);

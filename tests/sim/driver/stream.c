@@ -5,6 +5,7 @@ mst_cu_result cuStreamCreate(mst_cu_stream *stream, unsigned int flags) {
     DRIVER_ENTER_DEVICE(cuStreamCreate, sim_current_device());
     DRIVER_CONTEXT(context);
     if (!stream || flags & ~(unsigned)MST_CU_STREAM_NON_BLOCKING) return MST_CU_INVALID_VALUE;
+    DRIVER_UNSAFE();
     sim_hazard_creation("cuStreamCreate");
     sim_result result = sim_stream_create(context, !(flags & MST_CU_STREAM_NON_BLOCKING), stream);
     if (!result) sim_trace("stream %d %p", context->device, (void *)*stream);
@@ -34,6 +35,8 @@ mst_cu_result cuStreamQuery(mst_cu_stream stream) {
     unsigned injected = sim_enter(&driver_symbols[INDEX_cuStreamQuery], driver_stream_device(on));
     if (injected) return injected;
     STREAM_CHECK(on);
+    const sim_result refused = sim_capture_refuse_wait(on);
+    if (refused) return refused;
     if (!sim_stream_idle(on)) return MST_CU_NOT_READY;
     return sim_context_error(on->context); /* of what has just been done */
 }
@@ -43,6 +46,8 @@ mst_cu_result cuStreamSynchronize(mst_cu_stream stream) {
     unsigned injected = sim_enter(&driver_symbols[INDEX_cuStreamSynchronize], driver_stream_device(on));
     if (injected) return injected;
     STREAM_CHECK(on);
+    const sim_result refused = sim_capture_refuse_wait(on);
+    if (refused) return refused;
     sim_count_wait("cuStreamSynchronize");
     sim_stream_wait(on);
     return sim_context_error(on->context);
@@ -110,6 +115,8 @@ mst_cu_result cuEventQuery(mst_cu_event event) {
     if (!sim_device_count()) return MST_CU_NOT_INITIALIZED;
     if (!asked) return MST_CU_INVALID_HANDLE;
     if (sim_context_error(asked->context)) return sim_context_error(asked->context);
+    const sim_result refused = sim_capture_refuse_event_wait(asked);
+    if (refused) return refused;
     if (!sim_event_done(asked)) return MST_CU_NOT_READY;
     return sim_context_error(asked->context); /* of what came before it */
 }
