@@ -119,6 +119,16 @@ muster_status mst_device_begin(mst_worker_state *state) {
     return status;
 }
 
+/* Whether the work has ended is unknown, and so it may still be running. */
+static void give_up_unknown(mst_worker_state *state) {
+    char last[MST_MESSAGE_SIZE];
+    state->device_wait.given_up = true;
+    mst_error_save(last);
+    mst_error(MUSTER_DEVICE_LOST,
+              "device %.60s of rank %" PRId32 " has failed %d waits in a row, so that its work may not have ended: %.300s",
+              state->worker.device->name, state->worker.rank, DRAINS + 1, last);
+}
+
 /* What was issued before a wait for it was broken off may still use memory of the program, and is
  * waited for once more. */
 static void drain(mst_worker_state *state) {
@@ -130,6 +140,7 @@ static void drain(mst_worker_state *state) {
     for (int again = 0; again < DRAINS && status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !state->device_wait.given_up; again++)
         status = wait_once(state);
     state->device_wait.draining = false;
+    if (status != MUSTER_OK && status != MUSTER_DEVICE_LOST && !state->device_wait.given_up) give_up_unknown(state);
     if (state->device_wait.given_up) {
         device->lost = true;
         if (device->table->hardware) device->table->hardware->give_up(device, muster_last_error());

@@ -11,6 +11,16 @@
  * other devices, which wait for this one in a collective. The same holds for other threads of the
  * program, on the GPUs of a runtime that has several, while one of its calls runs.
  *
+ * A program that captures a stream into a graph meanwhile need not fear Muster's calls: they are
+ * made in the thread's capture mode "relaxed", which holds in the body, too, and is put back after
+ * it.
+ *
+ * The program must not reset the GPU (cudaDeviceReset, cuDevicePrimaryCtxReset) while a runtime
+ * that uses it is open: that destroys the runtime's memory, streams and events. The next call, or
+ * the closing of the runtime, finds it and says so (DEVICE_LOST), and the GPU is lost for this
+ * process. In the middle of a call nobody looks, and the process may crash. cudaSetDeviceFlags is
+ * harmless: Muster polls, however the flags say that threads should wait.
+ *
  * For a NULL worker, or one whose device is no GPU, every function gives NULL or -1, or a status
  * that says so. */
 #ifndef MUSTER_CUDA_H
@@ -33,8 +43,11 @@ extern "C" {
  * - ORDERED: work that a body puts into the default stream runs after all that the worker has done
  *   before the body, and the worker goes on after it. Within the body the two are not ordered.
  * - REFUSED: a body that returns while its GPU's default stream has unfinished work fails the call
- *   (BAD_STATE), unless it has called muster_worker_cuda_after(worker, NULL). For finding
- *   such work: what has ended by then is not seen, and the work may be another thread's.
+ *   (BAD_STATE), unless it has called muster_worker_cuda_after(worker, NULL). For finding such
+ *   work: what has ended by then is not seen, and the work may be another thread's. Code that was
+ *   compiled with per-thread default streams (nvcc --default-stream per-thread) puts its work into
+ *   a default stream of the calling thread. CUDA orders that one with the legacy default stream, so
+ *   that ORDERED holds for it, and REFUSED looks there, too.
  * Virtual devices of one GPU share its default stream. */
 typedef int32_t muster_default_stream;
 enum muster_default_stream_value {
@@ -59,8 +72,11 @@ MUSTER_API void *muster_worker_cublas(const muster_worker *worker);
 
 /* These two functions order the work of the worker and of another library's stream by events,
  * without a wait on the host. Without them the two run at the same time. `stream` is a CUstream or
- * cudaStream_t of the same GPU's primary context, or NULL for its default stream; it is borrowed
- * for the call.
+ * cudaStream_t of the same GPU's primary context; it is borrowed for the call. NULL means the
+ * legacy default stream, as cudaStreamLegacy does, also in a program compiled with per-thread
+ * default streams, whose own NULL is cudaStreamPerThread: pass that for the calling thread's
+ * stream. A stream that is being captured into a graph is refused, since its work would not be
+ * done.
  * after: work that the worker issues from now on runs after the work that is in `stream` now.
  * before: work issued in `stream` from now on runs after the work that the worker has issued so
  * far.
@@ -68,7 +84,9 @@ MUSTER_API void *muster_worker_cublas(const muster_worker *worker);
  * work, and calls after. It does so before it returns, since other calls use the worker's memory
  * then.
  * Errors: INVALID_ARGUMENT (no worker, a stream of another context), UNSUPPORTED (the worker's
- * device is no GPU), BAD_STATE (outside the worker's body), and errors of the driver. */
+ * device is no GPU), BAD_STATE (outside the worker's body; a stream that is being captured; the
+ * legacy default stream while a stream is captured that it would wait for), and errors of the
+ * driver. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_after(muster_worker *worker, void *stream);
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_before(muster_worker *worker, void *stream);
 

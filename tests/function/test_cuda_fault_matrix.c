@@ -22,10 +22,10 @@ static const struct {
     const char *name, *reason;
 } elsewhere[] = {
     {"cuStreamSynchronize", "Muster polls; for tests"},
-    {"cuDeviceGetPCIBusId", "nobody asks for it"},
     {"cuDeviceTotalMem_v2", "nobody asks for it"},
     {"cuMemcpyPeerAsync", "nobody asks for it"},
     {"cuStreamGetCtx", "for the adoption of a stream: device/test_cuda_queue"},
+    {"cuStreamIsCapturing", "for streams of the program: device/test_cuda_capture"},
     {"nvrtcGetPTXSize", "for GPUs that are newer than NVRTC: device/test_cuda_code"},
     {"nvrtcGetPTX", "as nvrtcGetPTXSize"},
     {"nvrtcGetProgramLog", "for texts about which NVRTC has something to say"},

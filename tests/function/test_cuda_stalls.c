@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1 << 20, MILLISECOND = 1000000, CUDA_ERROR_INVALID_VALUE = 1 };
+enum { ROWS = 1 << 20, MILLISECOND = 1000000, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OPERATING_SYSTEM = 304 };
+enum { CUDA_ERROR_MPS_RPC_FAILURE = 806, CUDA_ERROR_UNKNOWN = 999 };
 
 static int begin(void **state) {
     (void)state;
@@ -139,6 +140,63 @@ static void a_wait_that_fails_comes_back_when_the_copy_has_ended(void **state) {
     assert_ok(muster_runtime_close(runtime));
 }
 
+/* ---- a driver that never says again what its GPU is doing ---- */
+
+typedef struct silence {
+    const char *symbol; /* that fails from the wait on; NULL: all of the driver */
+    int code;
+    muster_status status; /* of the call, and its words */
+    const char *words;
+} silence;
+
+static const silence silences[] = {
+    {"cuEventQuery", CUDA_ERROR_OPERATING_SYSTEM, MUSTER_SYSTEM, "cuEventQuery"},
+    {"cuEventQuery", CUDA_ERROR_UNKNOWN, MUSTER_SYSTEM, "cuEventQuery"},
+    {"cuEventQuery", CUDA_ERROR_MPS_RPC_FAILURE, MUSTER_DEVICE_LOST, "CUDA_ERROR_MPS_RPC_FAILURE"},
+    {NULL, CUDA_ERROR_UNKNOWN, MUSTER_DEVICE_LOST, "(999: the driver knows no more); the next 2 queries of its stream say the same"},
+};
+
+/* The copy stays in the queue for longer than the test runs. Memory that is freed all the same, the
+ * machine reports. */
+static muster_status copy_into_silence(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
+    const silence *s = user;
+    (void)out;
+    mst_device *device = w->device;
+    void *pinned = NULL;
+    assert_ok(device->host_memory->allocate(device, 16, &pinned));
+    muster_sim_inject_queue_stall("cuMemcpyDtoHAsync_v2", 1, 10000);
+    assert_ok(device->memory->copy_out(device, pinned, muster_tensor_address(in[0]), 16));
+    muster_sim_inject_for_ever(s->symbol, 1, s->code);
+    const muster_status status = mst_worker_sync(w);
+    device->host_memory->release(device, pinned);
+    return status;
+}
+
+static void what_a_gpu_in_an_unknown_state_may_write_is_kept(void **state) {
+    const float x[16] = {0};
+    int cases = 0;
+    setenv("MUSTER_COLLECTIVE_ALGORITHM", "p2p", 1); /* NCCL's end waits some seconds for such a GPU */
+    for (size_t i = 0; i < sizeof silences / sizeof *silences; i++, cases++) {
+        begin(state);
+        muster_runtime *runtime = open_runtime("cuda:2");
+        muster_function *f;
+        assert_ok(muster_function_create(runtime, "f", copy_into_silence, (void *)&silences[i], &f));
+        assert_ok(muster_function_input(f, "x", MUSTER_F32, 1, MUSTER_SCATTER));
+        assert_refused(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, 16)}, 1, NULL, 0, NULL), silences[i].status,
+                       silences[i].words);
+        muster_sim_end_for_ever(); /* the driver is well again: too late */
+        assert_refused(muster_function_call_single(f, (muster_tensor[]){muster_f32(x, 16)}, 1, NULL, 0, NULL), MUSTER_DEVICE_LOST,
+                       "cuda:0");
+        assert_ok(muster_runtime_close(runtime));
+        assert_int_equal(muster_sim_calls("cuMemFree_v2"), 0); /* of either GPU, which the work may write, too */
+        assert_int_equal(muster_sim_calls("cuMemFreeHost"), 0);
+        assert_string_equal(muster_sim_hazards(), "");
+        end(state);
+    }
+    assert_int_equal(cases, 4);
+    unsetenv("MUSTER_COLLECTIVE_ALGORITHM");
+}
+
 int main(void) {
     setenv("MUSTER_CACHE_DIR", "off", 1);
     setenv("MUSTER_DEVICE_MEMORY", "1048576", 1);
@@ -146,6 +204,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_queue_that_stands_still_between_calls_fails_the_next, begin, end),
         cmocka_unit_test_setup_teardown(what_a_device_given_up_may_still_use_is_kept, begin, end),
         cmocka_unit_test_setup_teardown(a_wait_that_fails_comes_back_when_the_copy_has_ended, begin, end),
+        cmocka_unit_test(what_a_gpu_in_an_unknown_state_may_write_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -103,12 +103,17 @@ bool mst_cuda_error_is_sticky(mst_cu_result result) {
     case MST_CU_INVALID_PC:
     case MST_CU_LAUNCH_FAILED:
     case MST_CU_TENSOR_MEMORY_LEAK:
+    case MST_CU_MPS_RPC_FAILURE:
     case MST_CU_MPS_CLIENT_TERMINATED:
     case MST_CU_EXTERNAL_DEVICE:
         return true;
     default:
         return false;
     }
+}
+
+bool mst_cuda_error_is_mps(mst_cu_result result) {
+    return result >= MST_CU_MPS_CONNECTION_FAILED && result <= MST_CU_MPS_MAX_CONNECTIONS_REACHED;
 }
 
 static muster_status status_of_cuda(mst_cu_result result) {
@@ -122,6 +127,10 @@ static muster_status status_of_cuda(mst_cu_result result) {
     case MST_CU_DEVICE_NOT_LICENSED:
     case MST_CU_SYSTEM_NOT_READY:
     case MST_CU_SYSTEM_DRIVER_MISMATCH:
+    case MST_CU_MPS_CONNECTION_FAILED:
+    case MST_CU_MPS_SERVER_NOT_READY:
+    case MST_CU_MPS_MAX_CLIENTS_REACHED:
+    case MST_CU_MPS_MAX_CONNECTIONS_REACHED:
         return MUSTER_UNAVAILABLE;
     case MST_CU_INVALID_DEVICE:
         return MUSTER_OUT_OF_RANGE;

@@ -10,7 +10,8 @@ typedef int mst_cu_device;
 typedef unsigned long long mst_cu_address;
 typedef struct CUctx_st *mst_cu_context;
 typedef struct CUstream_st *mst_cu_stream;
-#define MST_CU_STREAM_LEGACY ((mst_cu_stream)(uintptr_t)1) /* as NULL, the default stream */
+#define MST_CU_STREAM_LEGACY ((mst_cu_stream)(uintptr_t)1)     /* as NULL, the default stream */
+#define MST_CU_STREAM_PER_THREAD ((mst_cu_stream)(uintptr_t)2) /* the calling thread's default stream */
 typedef struct CUevent_st *mst_cu_event;
 typedef struct CUmod_st *mst_cu_module;
 typedef struct CUfunc_st *mst_cu_function;
@@ -59,7 +60,15 @@ enum {
     MST_CU_NOT_SUPPORTED = 801,
     MST_CU_SYSTEM_NOT_READY = 802,
     MST_CU_SYSTEM_DRIVER_MISMATCH = 803,
+    MST_CU_MPS_CONNECTION_FAILED = 805,
+    MST_CU_MPS_RPC_FAILURE = 806,
+    MST_CU_MPS_SERVER_NOT_READY = 807,
+    MST_CU_MPS_MAX_CLIENTS_REACHED = 808,
+    MST_CU_MPS_MAX_CONNECTIONS_REACHED = 809,
     MST_CU_MPS_CLIENT_TERMINATED = 810,
+    MST_CU_STREAM_CAPTURE_UNSUPPORTED = 900,
+    MST_CU_STREAM_CAPTURE_IMPLICIT = 906,
+    MST_CU_CAPTURED_EVENT = 907,
     MST_CU_EXTERNAL_DEVICE = 911,
     MST_CU_UNKNOWN = 999,
 };
@@ -83,6 +92,7 @@ enum { MST_CU_COMPUTE_MODE_PROHIBITED = 2 };
 enum { /* CUpointer_attribute, CUmemorytype */
        MST_CU_POINTER_CONTEXT = 1,
        MST_CU_POINTER_MEMORY_TYPE = 2,
+       MST_CU_POINTER_BUFFER_ID = 7,
        MST_CU_POINTER_DEVICE_ORDINAL = 9,
        MST_CU_MEMORY_TYPE_HOST = 1,
        MST_CU_MEMORY_TYPE_DEVICE = 2,
@@ -95,6 +105,9 @@ enum {
     MST_CU_HOST_ALLOC_PORTABLE = 1,
     MST_CU_HOST_REGISTER_PORTABLE = 1,
 };
+/* CUstreamCaptureMode, CUstreamCaptureStatus */
+enum { MST_CU_CAPTURE_GLOBAL = 0, MST_CU_CAPTURE_THREAD_LOCAL = 1, MST_CU_CAPTURE_RELAXED = 2 };
+enum { MST_CU_CAPTURE_NONE = 0, MST_CU_CAPTURE_ACTIVE = 1, MST_CU_CAPTURE_INVALIDATED = 2 };
 
 #define MST_CUDA_SYMBOLS(X)                                                                                              \
     X(mst_cu_result, cuInit, (unsigned int flags))                                                                       \
@@ -138,6 +151,8 @@ enum {
     X(mst_cu_result, cuStreamSynchronize, (mst_cu_stream stream)) /* for the tests: Muster polls */                      \
     X(mst_cu_result, cuStreamWaitEvent, (mst_cu_stream stream, mst_cu_event event, unsigned int flags))                  \
     X(mst_cu_result, cuStreamGetCtx, (mst_cu_stream stream, mst_cu_context * context))                                   \
+    X(mst_cu_result, cuStreamIsCapturing, (mst_cu_stream stream, unsigned int *status))                                  \
+    X(mst_cu_result, cuThreadExchangeStreamCaptureMode, (unsigned int *mode))                                            \
     X(mst_cu_result, cuEventCreate, (mst_cu_event * event, unsigned int flags))                                          \
     X(mst_cu_result, cuEventDestroy_v2, (mst_cu_event event))                                                            \
     X(mst_cu_result, cuEventRecord, (mst_cu_event event, mst_cu_stream stream))                                          \
@@ -162,6 +177,9 @@ int mst_cuda_driver_version(void);
 
 /* True if the error makes its context unusable for the rest of the process. */
 bool mst_cuda_error_is_sticky(mst_cu_result result);
+/* True if the error says that the service MPS cannot be had: at the time when a context is made, no
+ * device is lost. */
+bool mst_cuda_error_is_mps(mst_cu_result result);
 
 /* Returns MUSTER_OK for success, and sets nothing. Otherwise sets a message from the symbol's name,
  * the error's name and text, and the device ("cuda:0"; NULL if there is none yet), and returns the

@@ -60,6 +60,7 @@ static muster_status open_parts(mst_cuda *cuda) {
     MUSTER_TRY(mst_cuda_open_memory(cuda));
     MUSTER_TRY(mst_cuda_open_staging(cuda));
     MUSTER_TRY(mst_cuda_open_blas(cuda));
+    MUSTER_TRY(mst_cuda_remember_workspace(cuda));
     return mst_cuda_open_code(cuda);
 }
 
@@ -88,15 +89,9 @@ static void report_leak(const mst_cuda *cuda, const char *why) {
     mst_cuda_add_notice(text);
 }
 
-/* Releases the context and everything in it. Destroying objects that a lost or stuck device still
- * uses could wait for ever, so then nothing is destroyed. */
-static void close_context(mst_cuda *cuda) {
+static void close_relaxed(mst_cuda *cuda) {
     mst_cuda_scope scope;
     muster_status entered = MUSTER_INTERNAL;
-    if (mst_cuda_is_lost(cuda) || mst_cuda_may_be_used(cuda)) {
-        report_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "another device, which may still use its memory, does not end");
-        return;
-    }
     for (int i = 0; i < ATTEMPTS && entered != MUSTER_OK; i++) entered = mst_cuda_begin(cuda, &scope);
     if (entered != MUSTER_OK) {
         if (cuda->own_stream)
@@ -105,7 +100,7 @@ static void close_context(mst_cuda *cuda) {
             (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
         return;
     }
-    const bool idle = mst_cuda_drain(cuda);
+    const bool idle = mst_cuda_check_reset(cuda) == MUSTER_OK && mst_cuda_drain(cuda);
     if (idle)
         close_parts(cuda);
     else
@@ -114,22 +109,66 @@ static void close_context(mst_cuda *cuda) {
     if (idle) (void)cuda->api->cuDevicePrimaryCtxRelease_v2(cuda->device);
 }
 
+/* Releases the context and everything in it. Destroying objects that a lost or stuck device still
+ * uses could wait for ever, so then nothing is destroyed. */
+static void close_context(mst_cuda *cuda) {
+    if (mst_cuda_is_lost(cuda) || mst_cuda_may_be_used(cuda)) {
+        report_leak(cuda, mst_cuda_is_lost(cuda) ? "it is lost" : "another device, which may still use its memory, does not end");
+        return;
+    }
+    /* In a thread whose mode cannot be relaxed, a capture of the program's may be spoiled. */
+    const bool relaxed = mst_cuda_relax(cuda) == MUSTER_OK;
+    close_relaxed(cuda);
+    if (relaxed) mst_cuda_unrelax(cuda);
+}
+
 static void close_device(mst_cuda *cuda) {
     if (cuda->context) close_context(cuda);
     free_host_parts(cuda);
+}
+
+/* An administrator can forbid processes to use a GPU. The driver then says UNKNOWN. */
+static bool is_prohibited(const mst_cuda *cuda) {
+    int mode = 0;
+    return cuda->api->cuDeviceGetAttribute(&mode, MST_CU_ATTRIBUTE_COMPUTE_MODE, cuda->device) == MST_CU_SUCCESS &&
+           mode == MST_CU_COMPUTE_MODE_PROHIBITED;
+}
+
+/* Where the service MPS cannot be had, there is no context yet that could be lost. */
+static muster_status retain(mst_cuda *cuda) {
+    const mst_cu_result result = cuda->api->cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
+    if (mst_cuda_error_is_mps(result)) {
+        char message[MST_MESSAGE_SIZE];
+        (void)mst_cuda_error(cuda->api, result, "cuDevicePrimaryCtxRetain", cuda->label);
+        mst_error_save(message);
+        return mst_error_restore(MUSTER_UNAVAILABLE, message);
+    }
+    if (result == MST_CU_UNKNOWN && is_prohibited(cuda))
+        return mst_error(MUSTER_UNAVAILABLE,
+                         "%s: cuDevicePrimaryCtxRetain: expected a GPU that processes may use, received one in the compute mode "
+                         "\"prohibited\", which nvidia-smi --compute-mode=0 ends",
+                         cuda->label);
+    return mst_cuda_check(cuda, result, "cuDevicePrimaryCtxRetain");
+}
+
+static muster_status open_relaxed(mst_cuda *cuda) {
+    mst_cuda_scope scope;
+    MUSTER_TRY(describe(cuda));
+    MUSTER_TRY(retain(cuda));
+    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
+    MUSTER_TRY(mst_cuda_end(cuda, &scope, open_parts(cuda)));
+    notice_environment(cuda);
+    return MUSTER_OK;
 }
 
 /* On a thread of its own: the driver and cuBLAS start threads. */
 static muster_status open_device(void *argument) {
     mst_cuda *cuda = argument;
     if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
-    MUSTER_TRY(describe(cuda));
-    MUSTER_TRY(MST_CU(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->device));
-    mst_cuda_scope scope;
-    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    MUSTER_TRY(mst_cuda_end(cuda, &scope, open_parts(cuda)));
-    notice_environment(cuda);
-    return MUSTER_OK;
+    MUSTER_TRY(mst_cuda_relax(cuda));
+    const muster_status status = open_relaxed(cuda);
+    mst_cuda_unrelax(cuda);
+    return status;
 }
 
 static muster_status cuda_open_as(const mst_device_table *table, const char *argument, const mst_device_settings *settings,

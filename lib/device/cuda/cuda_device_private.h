@@ -64,7 +64,9 @@ typedef struct mst_cuda {
     mst_cu_device device;
     mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
 
-    bool default_awaited;                    /* since mst_cuda_default_begin, compute waits for the default stream */
+    /* Since mst_cuda_default_begin, compute waits for the legacy default stream, or for that of the
+     * thread. */
+    bool default_awaited, thread_awaited;
     mst_cu_stream own_stream, compute, copy; /* compute is own_stream or the adopted stream */
     mst_cuda_event *events;                  /* every event ever created (cuda_event.c) */
     /* finished: for synchronize. joined: orders one stream after another. */
@@ -86,6 +88,7 @@ typedef struct mst_cuda {
     mst_cublas_handle blas;
     mst_cu_address blas_workspace;
     size_t blas_workspace_bytes;
+    unsigned long long workspace_id; /* the driver's number of that allocation; 0: not known yet */
     bool tf32;
 
     mst_cu_module module;
@@ -131,15 +134,28 @@ int32_t mst_cuda_given_up(void);
 static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) { return mst_cuda_given_up() != cuda->given_up_before; }
 static inline bool mst_cuda_is_lost(const mst_cuda *cuda) { return atomic_load_explicit(&cuda->physical->lost, memory_order_acquire); }
 
-/* begin makes the device's context current in this thread, end restores the previous context. Every
- * function of the table runs between the two. begin fails if the device is lost. Do not call end if
- * begin failed. */
+/* While the program captures a stream into a graph, the driver refuses calls that a graph could not
+ * repeat, such as an allocation, and spoils the capture, unless the calling thread's mode is
+ * RELAXED. Nothing that Muster calls belongs to a capture, so from relax to unrelax the thread's
+ * mode is that one. The two may be nested. Do not call unrelax if relax failed. */
+muster_status mst_cuda_relax(mst_cuda *cuda);
+void mst_cuda_unrelax(const mst_cuda *cuda);
+
+/* begin makes the device's context current in this thread and relaxes its capture mode, end
+ * restores both. Every function of the table runs between the two. begin fails if the device is
+ * lost. Do not call end if begin failed. */
 typedef struct mst_cuda_scope {
     mst_cu_context before;
     bool pushed;
 } mst_cuda_scope;
 muster_status mst_cuda_begin(mst_cuda *cuda, mst_cuda_scope *scope);
 muster_status mst_cuda_end(mst_cuda *cuda, const mst_cuda_scope *scope, muster_status status);
+
+/* Before handles are used that an earlier call has left, with the context current: loses the device
+ * if the program has reset the primary context since the device was opened. All memory, streams and
+ * events in it are gone then, and to use a handle can crash. */
+muster_status mst_cuda_check_reset(mst_cuda *cuda);
+muster_status mst_cuda_remember_workspace(mst_cuda *cuda);
 
 /* Fails while collectives are in flight, when the driver must not be asked for `what`. */
 muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *what);

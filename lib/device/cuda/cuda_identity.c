@@ -55,10 +55,11 @@ static muster_status find_ordinal(const char *id, int32_t count, int32_t *ordina
     errno = 0;
     long value = strtol(id, &end, 10);
     if (!isdigit((unsigned char)id[0]) || *end != '\0' || errno != 0)
-        return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "muster_runtime_open: devices: expected a GPU as \"cuda@\" with an ordinal, a UUID (\"GPU-...\", \"MIG-...\") or a PCI "
-                         "id (\"0000:3b:00.0\"), received \"%.100s\"",
-                         id);
+        return mst_error(
+            MUSTER_INVALID_ARGUMENT,
+            "muster_runtime_open: devices: expected a GPU as \"cuda@\" with an ordinal, a UUID (\"GPU-...\", \"MIG-...\") or a PCI "
+            "id (\"0000:3b:00.0\"), received \"%.100s\"",
+            id);
     if (value >= count)
         return mst_error(MUSTER_OUT_OF_RANGE,
                          "muster_runtime_open: devices: expected a GPU from 0 to %d, received \"%.100s\": this process sees %d",
@@ -103,11 +104,11 @@ static muster_status find_uuid(const mst_cuda_api *api, const char *id, int32_t 
         found++;
     }
     if (found == 1) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT,
-                     "muster_runtime_open: devices: expected the UUID of a GPU or MIG instance that this process sees, received \"%.100s\", "
-                     "which %s",
-                     id,
-                     found == 0 ? "none has" : "begins those of several");
+    return mst_error(
+        MUSTER_INVALID_ARGUMENT,
+        "muster_runtime_open: devices: expected the UUID of a GPU or MIG instance that this process sees, received \"%.100s\", "
+        "which %s",
+        id, found == 0 ? "none has" : "begins those of several");
 }
 
 static muster_status pci_of(const mst_cuda_api *api, mst_cu_device device, char text[32]) {

@@ -13,7 +13,8 @@ static inline bool mst_device_is_cuda(const mst_device *device) { return device-
 /* Reports no devices if the GPUs, the driver or one of the libraries are missing. */
 void mst_cuda_probe(mst_device_probe *found);
 /* id: an ordinal such as "2", a UUID such as "GPU-8f2a..." (a prefix that is unique is enough), or
- * a PCI id such as "0000:3b:00.0"; "MIG-..." names the same 16 bytes. Errors: UNAVAILABLE, INVALID_ARGUMENT, OUT_OF_RANGE. */
+ * a PCI id such as "0000:3b:00.0"; "MIG-..." names the same 16 bytes. Errors: UNAVAILABLE,
+ * INVALID_ARGUMENT, OUT_OF_RANGE. */
 muster_status mst_cuda_find(const char *id, int32_t *ordinal);
 
 /* The facts of the table's part `hardware`. Makes no context. */
@@ -37,17 +38,20 @@ void mst_cuda_describe_device(const mst_device *device, char *text, size_t size)
 /* Between calls. From now on the COMPUTE queue uses `stream`: a CUstream of the device's primary
  * context, borrowed until the next adoption. New work starts after the work that is in the queue
  * and in the stream now. NULL: returns to the device's own stream, in the same order. Errors:
- * INVALID_ARGUMENT if the stream belongs to another context. */
+ * INVALID_ARGUMENT if the stream belongs to another context, or is the per-thread default stream;
+ * BAD_STATE while it is being captured. */
 muster_status mst_cuda_adopt_stream(mst_device *device, void *stream);
 
-/* For streams and memory of other libraries in the device's primary context. stream NULL: the
- * context's default stream. where: the public function, for messages. Errors: INVALID_ARGUMENT. */
+/* For streams and memory of other libraries in the device's primary context. stream: NULL and 1
+ * are the context's legacy default stream, 2 is the calling thread's (CU_STREAM_PER_THREAD). where:
+ * the public function, for messages. Errors: INVALID_ARGUMENT; BAD_STATE while the stream is being
+ * captured, or the default stream would wait for one that is. */
 /* Work issued in COMPUTE from now on starts after the work that is in `stream` now. */
 muster_status mst_cuda_after(mst_device *device, void *stream, const char *where);
 /* Work issued in `stream` from now on starts after the work that is in COMPUTE now. */
 muster_status mst_cuda_before(mst_device *device, void *stream, const char *where);
-/* From begin to end: has the context's default stream got unfinished work, and has no
- * mst_cuda_after made COMPUTE wait for it? */
+/* From begin to end: has the context's legacy default stream, or that of the calling thread, got
+ * unfinished work, and has no mst_cuda_after made COMPUTE wait for it? */
 void mst_cuda_default_begin(mst_device *device);
 muster_status mst_cuda_default_end(mst_device *device, bool *forgotten);
 /* Fails unless the first and the last byte are memory of this GPU. */

@@ -189,6 +189,11 @@ muster_status mst_cuda_adopt_stream(mst_device *device, void *stream) {
     if (cuda->head.in_flight)
         return mst_error(MUSTER_BAD_STATE, "mst_cuda_adopt_stream: %s: expected to be called between calls, received a call in flight",
                          cuda->label);
+    if (stream == MST_CU_STREAM_PER_THREAD)
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "mst_cuda_adopt_stream: %s: stream: expected one that is the same in every thread, received the per-thread "
+                         "default stream",
+                         cuda->label);
     if (wanted == cuda->compute) return MUSTER_OK;
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
