@@ -220,8 +220,9 @@ struct mst_device {
     const mst_device_code_table *code;
     const mst_device_program_table *program;
     const mst_device_host_memory_table *host_memory;
-    char name[64]; /* "host cpu 3" */
-    int32_t cpu;   /* the logical CPU to which the device's worker is pinned; -1: none */
+    char name[64];      /* "host cpu 3" */
+    int32_t cpu;        /* the logical CPU to which the device's worker is pinned; -1: none */
+    int32_t capability; /* the compute capability as 10 * major + minor, of a GPU; else 0 */
     /* 1 + the number of the physical device, which several devices of one backend may share; 0:
      * unknown */
     int32_t physical;

@@ -127,21 +127,18 @@ static muster_status threshold_read_file(threshold_search *search) {
 
 /* ---- the kind of a machine ---- */
 
-/* An open device is named "cuda:0 NVIDIA H100 80GB HBM3": its number, and its model. */
-static muster_status threshold_kind(const mst_device *device, threshold_search *search) {
-    const mst_device_hardware_table *hardware = device->table->hardware;
-    mst_device_facts facts;
-    if (!hardware) return MUSTER_OK;
-    MUSTER_TRY(hardware->get_facts(hardware->ordinal(device), NULL, &facts));
-    const char *space = strchr(facts.name, ' ');
-    if (space) snprintf(search->model, sizeof search->model, "%s", space + 1);
-    snprintf(search->capability, sizeof search->capability, "sm_%d%d", (int)facts.major, (int)facts.minor);
-    return MUSTER_OK;
+/* A GPU is named "cuda:0 NVIDIA H100 80GB HBM3": its number, and its model. */
+static threshold_search threshold_search_for(const mst_device *device) {
+    threshold_search search = {.model = ""};
+    const char *space = strchr(device->name, ' ');
+    if (device->capability == 0) return search;
+    if (space) snprintf(search.model, sizeof search.model, "%s", space + 1);
+    snprintf(search.capability, sizeof search.capability, "sm_%d", (int)device->capability);
+    return search;
 }
 
 muster_status mst_thresholds_find(const mst_device *device, mst_thresholds *found) {
-    threshold_search search = {.model = ""};
-    MUSTER_TRY(threshold_kind(device, &search));
+    threshold_search search = threshold_search_for(device);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) threshold_take(&search, &rows[i], 0);
     MUSTER_TRY(threshold_read_file(&search));
     *found = search.found;

@@ -1,5 +1,5 @@
 /* The table of thresholds: which row counts on which machine, and what a file of the user's may
- * hold. The machines are tables of a device that only tell what they are. */
+ * hold. */
 #include "base_check.h"
 #include "thresholds_impl.h"
 
@@ -27,24 +27,12 @@ static int remove_file(void **state) {
     return unsetenv("MUSTER_THRESHOLDS");
 }
 
-static mst_device_facts facts;
-static muster_status get_facts(int32_t ordinal, mst_device *device, mst_device_facts *out) {
-    assert_int_equal(ordinal, 3);
-    assert_null(device); /* nothing needs to be opened for it */
-    *out = facts;
-    return MUSTER_OK;
-}
-static int32_t three(const mst_device *device) { return (void)device, 3; }
-static const mst_device_hardware_table hardware = {.get_facts = get_facts, .ordinal = three};
-static const mst_device_table table = {.backend = "cuda", .hardware = &hardware}, plain = {.backend = "discrete"};
-static const mst_device gpu = {.table = &table}, other = {.table = &plain};
-
-static mst_thresholds find(const mst_device *device, const char *model, int32_t major, int32_t minor) {
+/* On a GPU of this model and capability; capability 0: on a device of another kind. */
+static mst_thresholds find(const char *model, int32_t capability) {
+    mst_device device = {.capability = capability};
     mst_thresholds found = {.p2p_bytes = -1};
-    snprintf(facts.name, sizeof facts.name, "cuda:3 %s", model);
-    facts.major = major;
-    facts.minor = minor;
-    assert_ok(mst_thresholds_find(device, &found));
+    snprintf(device.name, sizeof device.name, "cuda:3 %s", model);
+    assert_ok(mst_thresholds_find(&device, &found));
     return found;
 }
 
@@ -54,7 +42,7 @@ static void without_a_file_the_library_has_values(void **state) {
     const char *none[] = {NULL, ""};
     for (int i = 0; i < 2; i++) {
         none[i] ? setenv("MUSTER_THRESHOLDS", none[i], 1) : unsetenv("MUSTER_THRESHOLDS");
-        const mst_thresholds on_gpu = find(&gpu, "NVIDIA of no such model", 9, 0), on_other = find(&other, "", 0, 0);
+        const mst_thresholds on_gpu = find("NVIDIA of no such model", 90), on_other = find("of the host", 0);
         assert_int_equal(on_gpu.p2p_bytes, 262144);
         assert_int_equal(on_gpu.staged_bytes, 0);
         assert_int_equal(on_gpu.reduced_saved_bytes, 262144);
@@ -74,20 +62,20 @@ static void the_most_exact_kind_counts(void **state) {
                "MST_THRESHOLD(5, reduced_saved_bytes, \"sm_80\")"); /* the later one, and no end of a line */
     static const struct {
         const char *model;
-        int32_t major, minor;
+        int32_t capability;
         int64_t p2p, staged, reduced;
-    } cases[] = {{"NVIDIA H100 80GB HBM3", 9, 0, 1, INT64_MAX, 262144},
-                 {"NVIDIA H100 PCIe", 9, 0, 2, INT64_MAX, 262144},
-                 {"NVIDIA A100-SXM4-40GB", 8, 0, 3, 0, 5},
-                 {"NVIDIA GeForce RTX 4090", 8, 9, 3, 0, 262144},
-                 {"NVIDIA H100 80GB HBM", 10, 0, 3, 0, 262144}};
+    } cases[] = {{"NVIDIA H100 80GB HBM3", 90, 1, INT64_MAX, 262144},
+                 {"NVIDIA H100 PCIe", 90, 2, INT64_MAX, 262144},
+                 {"NVIDIA A100-SXM4-40GB", 80, 3, 0, 5},
+                 {"NVIDIA GeForce RTX 4090", 89, 3, 0, 262144},
+                 {"NVIDIA H100 80GB HBM", 100, 3, 0, 262144}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const mst_thresholds found = find(&gpu, cases[i].model, cases[i].major, cases[i].minor);
+        const mst_thresholds found = find(cases[i].model, cases[i].capability);
         assert_int_equal(found.p2p_bytes, cases[i].p2p);
         assert_int_equal(found.staged_bytes, cases[i].staged);
         assert_int_equal(found.reduced_saved_bytes, cases[i].reduced);
     }
-    assert_int_equal(find(&other, "", 0, 0).p2p_bytes, 3);
+    assert_int_equal(find("NVIDIA H100 80GB HBM3", 0).p2p_bytes, 3);
 }
 
 static void lines_that_are_no_rows_are_refused(void **state) {
@@ -109,7 +97,7 @@ static void lines_that_are_no_rows_are_refused(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++, count++) {
         write_file(cases[i].text);
         assert_refused(mst_thresholds_check(), MUSTER_INVALID_ARGUMENT, cases[i].problem);
-        assert_refused(mst_thresholds_find(&gpu, &found), MUSTER_INVALID_ARGUMENT, path);
+        assert_refused(mst_thresholds_find(&(mst_device){.name = "cuda:0"}, &found), MUSTER_INVALID_ARGUMENT, path);
         assert_memory_equal(&found, &before, sizeof found);
     }
     assert_int_equal(count, 9);

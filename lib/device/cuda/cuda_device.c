@@ -36,7 +36,7 @@ static muster_status describe(mst_cuda *cuda) {
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->processors));
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
-    cuda->architecture = 10 * major + minor;
+    cuda->architecture = cuda->head.capability = 10 * major + minor;
     if (cuda->processors < 1) cuda->processors = 1;
     snprintf(cuda->head.name, sizeof cuda->head.name, "%s %.47s", cuda->label, model);
     return MUSTER_OK;
