@@ -34,8 +34,9 @@ static void close_runtime(muster_runtime *runtime) {
 
 /* What a body does with its rows, in the default stream. */
 typedef struct work {
-    bool after; /* it orders the default stream itself */
-    bool fails; /* it fails in the end */
+    bool after;      /* it orders the default stream itself */
+    bool per_thread; /* it uses the thread's default stream (cudaStreamPerThread) */
+    bool fails;      /* it fails in the end */
 } work;
 
 static mst_cu_address device_address(muster_tensor tensor) { return (mst_cu_address)(uintptr_t)muster_tensor_address(tensor); }
@@ -43,10 +44,11 @@ static mst_cu_address device_address(muster_tensor tensor) { return (mst_cu_addr
 /* out = in: both tensors belong to the worker's stream. */
 static muster_status copy_rows(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     const work *job = user;
-    if (job->after) MUSTER_TRY(muster_worker_cuda_before(w, NULL));
-    if (driver()->cuMemcpyDtoDAsync_v2(device_address(out[0]), device_address(in[0]), (size_t)muster_tensor_rows(in[0]), NULL))
+    void *stream = job->per_thread ? (void *)MST_CU_STREAM_PER_THREAD : NULL;
+    if (job->after) MUSTER_TRY(muster_worker_cuda_before(w, stream));
+    if (driver()->cuMemcpyDtoDAsync_v2(device_address(out[0]), device_address(in[0]), (size_t)muster_tensor_rows(in[0]), stream))
         return muster_fail(MUSTER_USER, "the copy was refused");
-    if (job->after) MUSTER_TRY(muster_worker_cuda_after(w, NULL));
+    if (job->after) MUSTER_TRY(muster_worker_cuda_after(w, stream));
     return job->fails ? muster_fail(MUSTER_USER, "it fails") : MUSTER_OK;
 }
 
@@ -85,18 +87,21 @@ static void ordered_work_sees_its_rows_and_is_collected(void **state) {
     int cases = 0;
     for (int d = 0; d < 2; d++) {
         muster_runtime *runtime = open_runtime(devices[d], 100);
-        work ordered = {0}, itself = {.after = true};
+        work ordered = {0}, itself = {.after = true}, thread_ordered = {.per_thread = true},
+             thread_itself = {.after = true, .per_thread = true};
         muster_function *functions[] = {make(runtime, "ordered", MUSTER_DEFAULT_STREAM_ORDERED, &ordered),
-                                        make(runtime, "itself", MUSTER_DEFAULT_STREAM_IGNORED, &itself)};
+                                        make(runtime, "itself", MUSTER_DEFAULT_STREAM_IGNORED, &itself),
+                                        make(runtime, "thread_ordered", MUSTER_DEFAULT_STREAM_ORDERED, &thread_ordered),
+                                        make(runtime, "thread_itself", MUSTER_DEFAULT_STREAM_IGNORED, &thread_itself)};
         for (int round = 0; round < ROUNDS; round++) {
-            for (int i = 0; i < 2; i++, cases++) {
-                assert_ok(call(functions[i], 2 * round + i, 1 + round % 3));
+            for (int i = 0; i < 4; i++, cases++) {
+                assert_ok(call(functions[i], 4 * round + i, 1 + round % 3));
                 assert_memory_equal(x, y, sizeof x);
             }
         }
         close_runtime(runtime);
     }
-    assert_int_equal(cases, 2 * ROUNDS * 2);
+    assert_int_equal(cases, 2 * ROUNDS * 4);
 }
 
 /* Lets the default stream of the first GPU stand still until the machine is released: it waits for
