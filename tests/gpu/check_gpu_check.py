@@ -107,6 +107,10 @@ check("peer access: one device" in text, "one GPU has peers")
 done, text, _ = run("--simulated", sim, "--only", "^8 pairs", devices=2, MUSTER_SIM_PEERS="0")
 check(done.returncode == 0 and "peer access: none" in text and "peers of 1: 0 -" in text and steps(text) == {"8 pairs": "passed"}, f"no peers: {text}")
 
+# instances of a GPU in MIG mode
+done, text, _ = run("--simulated", sim, "--only", "^2 compile, warm", devices=2, MUSTER_SIM_MIG="1")
+check(done.returncode == 0 and "MIG: device 0 is an instance" in text and "MIG: device 1" not in text and "peer access: none" in text, f"MIG: {text}")
+
 # no driver: 77 without device files, 1 with some
 empty, files = folder / "empty", folder / "devices"
 empty.mkdir()
@@ -145,6 +149,6 @@ done, text, _ = run("--simulated", sim, "--only", "^10 measure", devices=4)
 done = subprocess.run([sys.executable, str(source / "script/thresholds"), "--simulated", str(folder / "report/gpu-check.txt")], capture_output=True, text=True)
 check(done.returncode == 0 and re.search(r'MST_THRESHOLD\(8, p2p_bytes, "[^"]+"\) /\* measured \d{4}-\d\d-\d\d, simulated \*/', done.stdout), f"thresholds: {done.stdout}{done.stderr}")
 shutil.rmtree(folder)
-if checks != 45:
-    sys.exit(f"check_gpu_check.py: expected 45 checks, received {checks}")
+if checks != 46:
+    sys.exit(f"check_gpu_check.py: expected 46 checks, received {checks}")
 print(f"{checks} checks")

@@ -20,7 +20,8 @@ enum { MUSTER_SIM_DEVICES_MAX = 8 };
 
 /* Zero means the default. The environment gives the defaults of the first machine of a process:
  * MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay
- * in microseconds), MUSTER_SIM_PEERS=0, and CUDA's own CUDA_DEVICE_MAX_CONNECTIONS. */
+ * in microseconds), MUSTER_SIM_PEERS=0, MUSTER_SIM_MIG (mig_instances), and CUDA's own
+ * CUDA_DEVICE_MAX_CONNECTIONS. */
 typedef struct muster_sim_options {
     int devices;     /* 1 to 8; 2 */
     uint64_t memory; /* bytes of each device, at most 4 GiB; 256 MiB */
