@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 
 #include <cmocka.h>
 
@@ -55,6 +56,35 @@ static void every_worker_runs_on_its_own_thread(void **state) {
             mst_pool_destroy(pool);
         }
     }
+}
+
+/* ---- timer slack ---- */
+
+static muster_status read_slack(muster_worker *worker, void *argument) {
+    ((int *)argument)[worker->rank] = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    return MUSTER_OK;
+}
+
+static void sleeps_are_exact_on_the_threads_of_the_pool_only(void **state) {
+    (void)state;
+    enum { OWN = 12345 }; /* ns, of the program */
+    const int before = prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL);
+    assert_int_equal(prctl(PR_SET_TIMERSLACK, (unsigned long)OWN, 0UL, 0UL, 0UL), 0);
+    for (int own_rank0 = 0; own_rank0 < 2; own_rank0++) {
+        mst_device *devices[PLAIN_DEVICES];
+        mst_pool *pool = NULL;
+        int slack[3] = {0};
+        plain_devices(devices, 3, true);
+        const mst_pool_options options = {.warn_after_ns = -1, .fail_after_ns = -1, .dedicated_rank0 = own_rank0, .log = no_log};
+        assert_int_equal(mst_pool_create(&options, devices, 3, &pool), MUSTER_OK);
+        assert_int_equal(mst_pool_run(pool, read_slack, slack), MUSTER_OK);
+        assert_int_equal(slack[0], own_rank0 ? 1 : OWN);
+        assert_int_equal(slack[1], 1);
+        assert_int_equal(slack[2], 1);
+        mst_pool_destroy(pool);
+        assert_int_equal(prctl(PR_GET_TIMERSLACK, 0UL, 0UL, 0UL, 0UL), OWN);
+    }
+    assert_int_equal(prctl(PR_SET_TIMERSLACK, (unsigned long)before, 0UL, 0UL, 0UL), 0);
 }
 
 static void a_single_run_wakes_rank_0_only(void **state) {
@@ -182,6 +212,7 @@ static void a_thread_that_cannot_be_started_refuses_the_job(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_worker_runs_on_its_own_thread),
+        cmocka_unit_test(sleeps_are_exact_on_the_threads_of_the_pool_only),
         cmocka_unit_test(a_single_run_wakes_rank_0_only),
         cmocka_unit_test(a_failure_of_each_rank_reaches_the_caller),
         cmocka_unit_test(jobs_and_callers_are_served_in_one_order),
