@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KIND "NCCL communicator"
-
 pthread_mutex_t nccl_lock = PTHREAD_MUTEX_INITIALIZER;
 static sim_gate host_gate;
 static nccl_clique *cliques;
@@ -66,14 +64,14 @@ static struct ncclComm *make_communicator(nccl_clique *clique, int rank, int dev
     comm->random = sim_seed() + clique->number * 1000 + (uint64_t)rank;
     comm->next = communicators;
     communicators = comm;
-    sim_handle_made(KIND, device);
+    sim_handle_made(NCCL_KIND, device);
     return comm;
 }
 
 /* 0 to 3 */
 static int some_polls(struct ncclComm *comm) { return (int)(sim_random(&comm->random) % 4); }
 
-static void begin_pending(struct ncclComm *comm, nccl_pending pending) {
+void nccl_pending_begin(struct ncclComm *comm, nccl_pending pending) {
     comm->pending = pending;
     comm->polls = some_polls(comm);
     atomic_store_explicit(&comm->state, MST_NCCL_IN_PROGRESS, memory_order_relaxed);
@@ -123,7 +121,7 @@ static mst_nccl_result join_clique(struct ncclComm **comm, int size, const mst_n
     *comm = clique ? make_communicator(clique, rank, device, blocking) : NULL;
     if (!*comm) return nccl_fail(MST_NCCL_SYSTEM_ERROR, "out of memory");
     take_place(clique, *comm, size);
-    begin_pending(*comm, NCCL_STARTING);
+    nccl_pending_begin(*comm, NCCL_STARTING);
     nccl_bump();
     return MST_NCCL_SUCCESS;
 }
@@ -213,7 +211,7 @@ static mst_nccl_result enter_split(struct ncclComm *comm, int color, int key, bo
     if (++split->arrived == comm->clique->size && !make_parts(comm->clique, split))
         return nccl_fail(MST_NCCL_SYSTEM_ERROR, "out of memory");
     comm->split = split;
-    begin_pending(comm, NCCL_SPLITTING);
+    nccl_pending_begin(comm, NCCL_SPLITTING);
     nccl_bump();
     return MST_NCCL_SUCCESS;
 }
@@ -236,13 +234,14 @@ static mst_nccl_result split_done(struct ncclComm *comm) {
     if (!comm->split->done) return MST_NCCL_IN_PROGRESS;
     struct ncclComm *child = comm->split->ranks[comm->rank].child;
     *comm->part = child;
-    if (child) atomic_fetch_add_explicit(&child->clique->ready, 1, memory_order_relaxed);
-    return MST_NCCL_SUCCESS;
+    if (!child) return MST_NCCL_SUCCESS;
+    atomic_fetch_add_explicit(&child->clique->ready, 1, memory_order_relaxed);
+    return nccl_take_memory(child, NCCL_START_BYTES);
 }
 
 /* ---- progress ---- */
 
-static bool all_over(struct ncclComm *comm) {
+bool nccl_all_over(struct ncclComm *comm) {
     return atomic_load_explicit(&comm->over, memory_order_relaxed) >= atomic_load_explicit(&comm->plans, memory_order_relaxed);
 }
 
@@ -251,17 +250,18 @@ static mst_nccl_result advance(struct ncclComm *comm, bool wait) {
     if (sim_device_error(comm->device))
         return nccl_fail(MST_NCCL_UNHANDLED_CUDA_ERROR, "Cuda failure %u on device %d", sim_device_error(comm->device), comm->device);
     if (comm->pending == NCCL_ISSUING) return nccl_job_issue(&comm->job->plans, wait);
-    if (comm->pending == NCCL_ENDING) return all_over(comm) ? MST_NCCL_SUCCESS : MST_NCCL_IN_PROGRESS;
+    if (comm->pending == NCCL_ENDING) return nccl_all_over(comm) ? MST_NCCL_SUCCESS : MST_NCCL_IN_PROGRESS;
     pthread_mutex_lock(&nccl_lock);
     if (comm->pending == NCCL_STARTING)
         result = started(comm);
     else if (comm->pending == NCCL_SPLITTING)
         result = split_done(comm);
     pthread_mutex_unlock(&nccl_lock);
+    if (result == MST_NCCL_SUCCESS && comm->pending == NCCL_STARTING) result = nccl_take_memory(comm, NCCL_START_BYTES);
     return result;
 }
 
-static void end_pending(struct ncclComm *comm, mst_nccl_result result) {
+void nccl_pending_end(struct ncclComm *comm, mst_nccl_result result) {
     if (comm->pending == NCCL_STARTING && result == MST_NCCL_SUCCESS)
         atomic_fetch_add_explicit(&comm->clique->ready, 1, memory_order_relaxed);
     nccl_job *job = comm->job;
@@ -292,58 +292,14 @@ mst_nccl_result nccl_progress(struct ncclComm *comm, bool wait) {
         if (result == MST_NCCL_IN_PROGRESS)
             nccl_wait_a_moment(seen);
         else
-            end_pending(comm, result);
+            nccl_pending_end(comm, result);
     }
     mst_nccl_result state = atomic_load_explicit(&comm->state, memory_order_relaxed);
     if (state == MST_NCCL_SUCCESS && sim_device_error(comm->device)) state = MST_NCCL_UNHANDLED_CUDA_ERROR;
     return state;
 }
 
-/* ---- ending ---- */
-
-static void wait_over(const nccl_clique *clique, const char *symbol) {
-    bool said = false;
-    for (int rank = 0; rank < clique->size; rank++) {
-        while (clique->ranks[rank] && !all_over(clique->ranks[rank])) {
-            if (!said) sim_hazard_waits(symbol);
-            said = true;
-            nccl_wait_a_moment(nccl_look());
-        }
-    }
-}
-
-mst_nccl_result nccl_finalize(struct ncclComm *comm, bool hangs) {
-    if (comm->finalized) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "the communicator has been finalized before");
-    comm->finalized = true;
-    begin_pending(comm, NCCL_ENDING);
-    if (hangs) comm->polls = NCCL_HANGS;
-    return nccl_progress(comm, comm->blocking);
-}
-
-/* A rank that still starts waits for a peer that has been aborted, until it is aborted, too. */
-static void abort_rank(struct ncclComm *comm) {
-    atomic_store_explicit(&comm->aborted, true, memory_order_relaxed);
-    pthread_mutex_lock(&nccl_lock);
-    if (comm->clique->joined < comm->clique->size) comm->clique->spoiled = true;
-    pthread_mutex_unlock(&nccl_lock);
-}
-
-/* Nothing is freed here: see the head of nccl_sim.h. As in NCCL the last of the ranks waits for
- * what is left, in a thread of its own where the communicator does not block. */
-mst_nccl_result nccl_end(struct ncclComm *comm, bool abort) {
-    nccl_clique *clique = comm->clique;
-    if (abort) abort_rank(comm);
-    /* else a thread waits in it, and will find that it is aborted */
-    if (!comm->blocking && comm->pending != NCCL_IDLE) end_pending(comm, MST_NCCL_INTERNAL_ERROR);
-    atomic_store_explicit(&comm->gone, true, memory_order_relaxed);
-    sim_gate_bump(&clique->gate);
-    nccl_bump();
-    sim_handle_gone(KIND, comm->device);
-    if (abort) sim_communicator_aborted(clique->number);
-    bool last = atomic_fetch_add_explicit(&clique->gone, 1, memory_order_relaxed) + 1 == clique->size;
-    if (last && comm->blocking) wait_over(clique, abort ? "ncclCommAbort" : "ncclCommDestroy");
-    return MST_NCCL_SUCCESS;
-}
+/* ---- checking ---- */
 
 mst_nccl_result nccl_check(struct ncclComm *comm, const char *symbol) {
     if (!comm) return nccl_fail(MST_NCCL_INVALID_ARGUMENT, "%s : comm argument is NULL", symbol);
@@ -377,10 +333,11 @@ static void free_clique(nccl_clique *clique) {
 }
 
 static void forget(void) {
+    nccl_endings_leave();
     pthread_mutex_lock(&nccl_lock);
     nccl_group_forget();
     for (struct ncclComm *comm = communicators; comm; comm = comm->next)
-        if (comm->job) end_pending(comm, MST_NCCL_INTERNAL_ERROR);
+        if (comm->job) nccl_pending_end(comm, MST_NCCL_INTERNAL_ERROR);
     for (struct ncclComm *comm = communicators, *next; comm; comm = next) {
         next = comm->next;
         free(comm);

@@ -123,16 +123,20 @@ mst_nccl_result ncclCommFinalize(struct ncclComm *comm) {
 mst_nccl_result ncclCommDestroy(struct ncclComm *comm) {
     mst_nccl_result injected = ENTER(ncclCommDestroy, device_of(comm));
     if (!comm) return injected;
+    nccl_group_start();
     mst_nccl_result result = nccl_check_ready(comm, "CommDestroy");
     if (result == MST_NCCL_SUCCESS) result = nccl_end(comm, false);
+    result = nccl_group_end(result);
     return injected != MST_NCCL_SUCCESS ? injected : result;
 }
 
 mst_nccl_result ncclCommAbort(struct ncclComm *comm) {
     mst_nccl_result injected = ENTER(ncclCommAbort, device_of(comm));
     if (!comm) return injected;
+    nccl_group_start();
     mst_nccl_result result = nccl_check(comm, "CommAbort");
     if (result == MST_NCCL_SUCCESS) result = nccl_end(comm, true);
+    result = nccl_group_end(result);
     return injected != MST_NCCL_SUCCESS ? injected : result;
 }
 

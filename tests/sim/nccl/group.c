@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WAITING = 64 };
+enum { MOST_WAITING = 64, MOST_ENDING = 256 };
 
 typedef struct nccl_group {
     uint64_t machine; /* the group is of this machine, else of one that was reset */
@@ -14,6 +14,11 @@ typedef struct nccl_group {
     nccl_operation *first, *last;
     struct ncclComm *waiting[MOST_WAITING]; /* start or split */
     int waiting_count;
+    struct {
+        struct ncclComm *comm;
+        bool abort;
+    } ending[MOST_ENDING];
+    int ending_count;
     int blocking;     /* of all its communicators; -1: none yet */
     uint32_t devices; /* that sim_nccl_begin was called for */
 } nccl_group;
@@ -58,6 +63,15 @@ mst_nccl_result nccl_group_wait_for(struct ncclComm *comm) {
     return MST_NCCL_SUCCESS;
 }
 
+/* As in NCCL, such a group blocks, whatever its communicators do. */
+mst_nccl_result nccl_group_add_end(struct ncclComm *comm, bool abort) {
+    if (group.ending_count == MOST_ENDING)
+        return nccl_fail(MST_NCCL_INVALID_USAGE, "more than %d communicators end in one group", MOST_ENDING);
+    group.ending[group.ending_count].comm = comm;
+    group.ending[group.ending_count++].abort = abort;
+    return MST_NCCL_SUCCESS;
+}
+
 mst_nccl_result nccl_group_add(const nccl_operation *operation) {
     struct ncclComm *comm = operation->comm;
     mst_nccl_result result = join_group(comm);
@@ -81,6 +95,8 @@ mst_nccl_result nccl_group_add(const nccl_operation *operation) {
 /* ---- plans ---- */
 
 void nccl_plan_free(nccl_plan *plan) {
+    /* it was counted, and has never come into a stream */
+    if (plan->counted) atomic_fetch_add_explicit(&plan->comm->over, 1, memory_order_relaxed);
     for (nccl_operation *o = plan->first, *next; o; o = next) {
         next = o->next;
         free(o);
@@ -142,21 +158,24 @@ static mst_nccl_result check_messages_to_itself(const nccl_plan *plan) {
 static void number_plan(nccl_plan *plan) {
     struct ncclComm *comm = plan->comm;
     plan->number = atomic_fetch_add_explicit(&comm->plans, 1, memory_order_relaxed);
+    plan->counted = true;
     plan->first_collective = comm->collectives;
     comm->collectives += (uint64_t)plan->collectives;
     atomic_store_explicit(&comm->announced, comm->collectives, memory_order_relaxed);
+    nccl_announce(plan);
 }
 
-/* Does this collective make connections, for which the ranks' host threads wait for each other? The
- * first does; others by chance, the same for all ranks. */
-static bool connects(const nccl_clique *clique, uint64_t collective) {
+/* Does this collective wait for the ranks' host threads although it connects nothing? By chance,
+ * the same for all ranks. */
+static bool waits(const nccl_clique *clique, uint64_t collective) {
     uint64_t state = sim_seed() ^ clique->number << 40 ^ collective;
-    return collective == 0 || sim_random(&state) % 8 == 0;
+    return sim_random(&state) % 8 == 0;
 }
 
 static bool peers_have_come(const nccl_plan *plan) {
     const nccl_clique *clique = plan->comm->clique;
-    if (plan->collectives == 0 || !connects(clique, plan->first_collective)) return true;
+    if (!nccl_can_connect(plan)) return false;
+    if (plan->collectives == 0 || !waits(clique, plan->first_collective)) return true;
     for (int rank = 0; rank < clique->size; rank++)
         if (atomic_load_explicit(&clique->ranks[rank]->announced, memory_order_relaxed) <= plan->first_collective) return false;
     return true;
@@ -182,6 +201,13 @@ static uint32_t devices_of(const nccl_plan *plan) {
     return devices;
 }
 
+static void check_started(const nccl_plan *plan) {
+    const nccl_clique *clique = plan->comm->clique;
+    if (atomic_load_explicit(&clique->ready, memory_order_relaxed) < clique->size)
+        sim_hazard("%s: issued on device %d while other ranks of communicator %llu still start: a barrier belongs between",
+                   plan->first->symbol, plan->comm->device, (unsigned long long)clique->number);
+}
+
 static mst_nccl_result issue(nccl_plan *plan) {
     struct ncclComm *comm = plan->comm;
     nccl_clique *clique = comm->clique;
@@ -189,9 +215,7 @@ static mst_nccl_result issue(nccl_plan *plan) {
     int count = plan->stream_count, device = comm->device;
     sim_result result = SIM_OK;
     sim_entry entry = {.what = plan->first->symbol, .run = nccl_plan_run, .drop = nccl_plan_drop, .data = plan};
-    if (atomic_load_explicit(&clique->ready, memory_order_relaxed) < clique->size)
-        sim_hazard("%s: issued on device %d while other ranks of communicator %llu still start: a barrier belongs between", entry.what,
-                   device, (unsigned long long)clique->number);
+    plan->counted = false; /* from now on its end counts */
     memcpy(streams, plan->streams, sizeof streams);
     list_uses(plan, &entry);
     atomic_store(&plan->references, count);
@@ -229,6 +253,7 @@ mst_nccl_result nccl_job_issue(nccl_plan **plans, bool wait) {
             nccl_wait_a_moment(seen);
     }
     mst_nccl_result result = MST_NCCL_SUCCESS;
+    for (const nccl_plan *plan = *plans; plan && result == MST_NCCL_SUCCESS; plan = plan->next) result = nccl_connect(plan);
     while (*plans && result == MST_NCCL_SUCCESS) {
         nccl_plan *plan = *plans;
         *plans = plan->next;
@@ -246,7 +271,7 @@ static mst_nccl_result leave_for_later(nccl_plan **plans) {
         struct ncclComm *comm = job->users[job->user_count++] = plan->comm;
         comm->job = job;
         comm->pending = NCCL_ISSUING;
-        comm->polls = group.hangs ? NCCL_HANGS : (int)(sim_random(&comm->random) % 4);
+        if (comm->polls != NCCL_HANGS) comm->polls = group.hangs ? NCCL_HANGS : (int)(sim_random(&comm->random) % 4);
         atomic_store_explicit(&comm->state, MST_NCCL_IN_PROGRESS, memory_order_relaxed);
     }
     return MST_NCCL_IN_PROGRESS;
@@ -257,7 +282,10 @@ static mst_nccl_result run_operations(void) {
     mst_nccl_result result = make_plans(&plans);
     for (nccl_plan *plan = plans; plan && result == MST_NCCL_SUCCESS; plan = plan->next) result = check_messages_to_itself(plan);
     if (result == MST_NCCL_SUCCESS && plans) {
-        for (nccl_plan *plan = plans; plan; plan = plan->next) number_plan(plan);
+        for (nccl_plan *plan = plans; plan; plan = plan->next) {
+            check_started(plan);
+            number_plan(plan);
+        }
         nccl_bump();
         bool later = group.blocking == 0 && (sim_random(&plans->comm->random) % 2 || group.hangs);
         result = later ? MST_NCCL_IN_PROGRESS : nccl_job_issue(&plans, group.blocking != 0);
@@ -289,6 +317,7 @@ mst_nccl_result nccl_group_end(mst_nccl_result result) {
     if (result != MST_NCCL_SUCCESS && result != MST_NCCL_IN_PROGRESS) group.error = result;
     if (--group.depth > 0) return result;
     result = run_group();
+    for (int i = 0; i < group.ending_count; i++) nccl_reclaim(group.ending[i].comm, group.ending[i].abort);
     for (int device = 0; device < MUSTER_SIM_DEVICES_MAX; device++)
         if (group.devices & 1u << device) sim_nccl_end(device);
     clear();

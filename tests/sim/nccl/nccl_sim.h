@@ -7,13 +7,19 @@
  * of a group is a group of its own). What a group issues for one
  *   communicator is one plan: one entry in each stream that it names, of which the operations start
  *   when the plan before is done and all these streams have come to it.
- * - Now and then issuing needs the other ranks' host threads, as NCCL's connections do when they
- * are made at first use: a blocking communicator then waits in
+ * - NCCL makes its connections at first use: those of each algorithm of collectives, and those to
+ * each peer of messages. They need the other ranks' host threads, take device memory, and can fail.
+ * A blocking communicator waits for them in
  *   ncclGroupEnd, one that is not is "in progress" until its own ncclCommGetAsyncError says that it
- *   no longer is. Nothing is in the stream before.
+ *   no longer is. Nothing is in the stream before. Now and then issuing needs the other ranks' host
+ *   threads without a connection, too.
  * - On the device the k-th collective of each rank meets the k-th of the others, the n-th message
  * from a to b the n-th receive. What differs, or never comes, waits until
  *   ncclCommAbort of that rank's own communicator.
+ * - ncclCommAbort and ncclCommDestroy free nothing until the last rank of the process calls them.
+ * That call waits in the host for what the streams of all ranks hold up to the communicator's last
+ * operation, whether the communicator blocks or not, and then frees the memory of all ranks. In a
+ * group only ncclGroupEnd waits, so that several communicators are told first.
  *
  * A clique is what the ranks of one communicator share. Its host side is guarded by one lock of the
  * library; its device side, by `lanes`, which only threads of streams take (see sim_impl.h: locks
@@ -30,6 +36,10 @@
 #include <pthread.h>
 
 enum { NCCL_OPERATORS = 32, NCCL_RANKS_MAX = 1024, NCCL_CODE = 22809, NCCL_HANGS = INT32_MAX };
+/* What a communicator takes of each device: when it starts, for each algorithm of collectives, and
+ * for each peer and direction of messages. NCCL takes many times as much. */
+enum { NCCL_START_BYTES = 128 << 10, NCCL_ALGORITHM_BYTES = 256 << 10, NCCL_PEER_BYTES = 32 << 10, NCCL_BLOCKS = 64 };
+#define NCCL_KIND "NCCL communicator"
 #define NCCL_COMM_MAGIC UINT64_C(0x6e63636c20636f6d)
 
 typedef enum {
@@ -85,6 +95,7 @@ struct nccl_plan {
     int collectives;
     _Atomic int references;
     _Atomic bool cancelled; /* it could not be issued whole */
+    bool counted;           /* among the communicator's plans, and not issued yet */
     nccl_plan *next;        /* of a job */
     /* device side */
     int arrived, left;
@@ -142,6 +153,11 @@ typedef struct nccl_job { /* what a group of communicators that do not block lea
 
 typedef enum { NCCL_IDLE, NCCL_STARTING, NCCL_ISSUING, NCCL_SPLITTING, NCCL_ENDING } nccl_pending;
 
+typedef struct nccl_connections {
+    uint32_t algorithms; /* bit i: algorithm i of collectives */
+    uint32_t to, from;   /* bit i: messages to, and from, rank i */
+} nccl_connections;
+
 struct ncclComm {
     uint64_t magic;
     nccl_clique *clique;
@@ -157,6 +173,11 @@ struct ncclComm {
     uint64_t splits, collectives; /* issued */
     /* plans issued; collectives that its host thread has come to; plans that are over */
     _Atomic uint64_t plans, announced, over;
+    /* bit i: a message to, and from, rank i that the host thread has come to */
+    _Atomic uint32_t sends, receives;
+    nccl_connections made;        /* of its host thread */
+    uint64_t blocks[NCCL_BLOCKS]; /* of device memory */
+    int block_count;
     nccl_operator operators[NCCL_OPERATORS];
     uint64_t random;
     struct ncclComm *next; /* of all of the machine */
@@ -176,11 +197,27 @@ mst_nccl_result nccl_progress(struct ncclComm *comm, bool wait);
 void nccl_wait_a_moment(uint32_t seen); /* for the host side, whose gate was looked at before */
 uint32_t nccl_look(void);
 void nccl_bump(void);
-mst_nccl_result nccl_end(struct ncclComm *comm, bool abort);
-mst_nccl_result nccl_finalize(struct ncclComm *comm, bool hangs); /* hangs: it stays in progress until it is aborted */
+void nccl_pending_begin(struct ncclComm *comm, nccl_pending pending);
+void nccl_pending_end(struct ncclComm *comm, mst_nccl_result result);
+bool nccl_all_over(struct ncclComm *comm); /* all plans that were issued */
 /* NULL, one that is over, or none: INVALID_ARGUMENT. ready: nor in progress, nor failed. */
 mst_nccl_result nccl_check(struct ncclComm *comm, const char *symbol);
 mst_nccl_result nccl_check_ready(struct ncclComm *comm, const char *symbol);
+
+/* connect.c */
+mst_nccl_result nccl_take_memory(struct ncclComm *comm, size_t bytes);
+void nccl_give_memory(struct ncclComm *comm);
+void nccl_announce(const nccl_plan *plan); /* its messages, to the other ranks */
+/* Have the host threads come that the connections need which the plan lacks? */
+bool nccl_can_connect(const nccl_plan *plan);
+mst_nccl_result nccl_connect(const nccl_plan *plan); /* what it lacks */
+
+/* ending.c */
+/* Tells the communicator, and adds it to the thread's group, whose end waits and frees. */
+mst_nccl_result nccl_end(struct ncclComm *comm, bool abort);
+void nccl_reclaim(struct ncclComm *comm, bool abort);             /* at the end of the group */
+mst_nccl_result nccl_finalize(struct ncclComm *comm, bool hangs); /* hangs: it stays in progress until it is aborted */
+void nccl_endings_leave(void);                                    /* at a reset: returns when no thread is in nccl_reclaim */
 
 /* group.c: every call that issues, starts or splits is a group in the thread's group, if it has
  * one. */
@@ -192,6 +229,7 @@ mst_nccl_result nccl_group_end(mst_nccl_result result);
 void nccl_group_hang(void);
 mst_nccl_result nccl_group_add(const nccl_operation *operation);
 mst_nccl_result nccl_group_wait_for(struct ncclComm *comm); /* its start or split is pending */
+mst_nccl_result nccl_group_add_end(struct ncclComm *comm, bool abort);
 void nccl_group_forget(void);
 /* Issues a job's plans if that needs no waiting, or waits where `wait` is set. IN_PROGRESS: not
  * yet. */

@@ -594,6 +594,59 @@ static void ncclCommAbort_ends_what_waits_for_a_missing_rank(void **state) {
     team_close(&own);
 }
 
+typedef struct pair {
+    team *second; /* the same ranks and streams, and other communicators */
+    pthread_barrier_t barrier;
+} pair;
+
+/* Returns when both are in the stream, or, if a rank is missing, after a while. */
+static mst_nccl_result both_sums(team *t, int rank, const pair *p, bool missing) {
+    const mst_nccl_comm comms[] = {t->comms[rank], p->second->comms[rank]};
+    void *at = team_at(t, rank, IN, 0);
+    for (int i = 0; i < 2; i++) {
+        mst_nccl_result result = nccl.ncclAllReduce(at, at, COUNT, MST_NCCL_FLOAT32, MST_NCCL_SUM, comms[i], t->streams[rank]);
+        if (!missing) result = team_wait(comms[i], result);
+        for (int poll = 0; poll < 100 && result == MST_NCCL_IN_PROGRESS; poll++) {
+            nccl.ncclCommGetAsyncError(comms[i], &result);
+            nanosleep(&(struct timespec){0, 1000000}, NULL);
+        }
+        if (result != MST_NCCL_SUCCESS) return missing && result == MST_NCCL_IN_PROGRESS ? MST_NCCL_SUCCESS : result;
+    }
+    return MST_NCCL_SUCCESS;
+}
+
+/* First both communicators connect. Then the ranks but the last enter an all-reduce of each, one
+ * behind the other in the stream, and in time each rank aborts both in one group, the newer one
+ * first. */
+static mst_nccl_result stuck_twice_task(team *t, int rank, void *argument) {
+    pair *p = argument;
+    TEAM_TRY(both_sums(t, rank, p, false));
+    TEAM_TRY(team_sync(t, rank));
+    pthread_barrier_wait(&p->barrier);
+    if (rank < t->size - 1) TEAM_TRY(both_sums(t, rank, p, true));
+    pthread_barrier_wait(&p->barrier);
+    TEAM_TRY(nccl.ncclGroupStart());
+    TEAM_TRY(nccl.ncclCommAbort(p->second->comms[rank]));
+    TEAM_TRY(nccl.ncclCommAbort(t->comms[rank]));
+    TEAM_TRY(nccl.ncclGroupEnd());
+    return team_sync(t, rank);
+}
+
+static void ncclCommAbort_in_a_group_ends_communicators_that_wait_for_each_other(void **state) {
+    (void)state;
+    if (team_devices() < 2) SKIP("it needs two devices");
+    team own, second;
+    pair p = {.second = &second};
+    assert_true(team_open(&own, team_devices(), false));
+    pthread_barrier_init(&p.barrier, NULL, (unsigned)own.size);
+    assert_nccl(team_start(&own));
+    second = own;
+    assert_nccl(team_start(&second));
+    assert_nccl(team_run(&own, stuck_twice_task, &p, NULL));
+    pthread_barrier_destroy(&p.barrier);
+    team_close(&own);
+}
+
 /* Every symbol that Muster calls has a test. */
 static bool has_test(const struct CMUnitTest *tests, size_t count, const char *symbol) {
     for (size_t i = 0; i < count; i++)
@@ -617,6 +670,7 @@ int main(void) {
         cmocka_unit_test(ncclCommDestroy_takes_none),
         cmocka_unit_test(ncclCommAbort_takes_one_that_is_well_and_none),
         cmocka_unit_test(ncclCommAbort_ends_what_waits_for_a_missing_rank),
+        cmocka_unit_test(ncclCommAbort_in_a_group_ends_communicators_that_wait_for_each_other),
         cmocka_unit_test(ncclCommSplit_orders_the_ranks_of_a_color_by_key),
         cmocka_unit_test(ncclGroupStart_may_be_nested),
         cmocka_unit_test(ncclGroupEnd_gives_the_failure_of_a_call_in_the_group),

@@ -313,6 +313,20 @@ static void a_missing_rank_is_waited_for_until_all_abort(void **state) {
     }
 }
 
+/* One message from this rank to each other one; the pairs are connected afterwards. */
+static mst_nccl_result deal_task(team *t, int rank, void *argument) {
+    const int from = *(int *)argument;
+    void *at = team_at(t, rank, 0, 0);
+    TEAM_TRY(nccl.ncclGroupStart());
+    for (int to = 0; to < t->size; to++) {
+        if (to == from || (rank != from && rank != to)) continue;
+        if (rank == from) TEAM_TRY(nccl.ncclSend(at, 1, MST_NCCL_INT32, to, t->comms[rank], t->streams[rank]));
+        if (rank == to) TEAM_TRY(nccl.ncclRecv(at, 1, MST_NCCL_INT32, from, t->comms[rank], t->streams[rank]));
+    }
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclGroupEnd()));
+    return team_sync(t, rank);
+}
+
 static mst_nccl_result receive_task(team *t, int rank, void *argument) {
     int from = *(int *)argument;
     if (rank == from) return MST_NCCL_SUCCESS;
@@ -325,6 +339,7 @@ static void an_abort_ends_its_own_rank_only(void **state) {
     int silent = 2;
     open_team(&t, 3, false, 5);
     assert_nccl(team_start(&t));
+    assert_nccl(team_run(&t, deal_task, &silent, NULL));
     assert_nccl(team_run(&t, receive_task, &silent, NULL));
     assert_nccl(nccl.ncclCommAbort(t.comms[0]));
     assert_nccl(team_sync(&t, 0));
@@ -334,6 +349,143 @@ static void an_abort_ends_its_own_rank_only(void **state) {
     assert_nccl(nccl.ncclCommAbort(t.comms[2]));
     team_close(&t);
     assert_clean();
+}
+
+/* ---- connections ---- */
+
+static mst_nccl_result sum_bytes_task(team *t, int rank, void *argument) {
+    const size_t bytes = *(size_t *)argument;
+    void *at = team_at(t, rank, 0, 0);
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclAllReduce(at, at, bytes, MST_NCCL_UINT8, MST_NCCL_SUM, t->comms[rank], t->streams[rank])));
+    return team_sync(t, rank);
+}
+
+static mst_nccl_result broadcast_task(team *t, int rank, void *argument) {
+    void *at = team_at(t, rank, 0, 0);
+    (void)argument;
+    TEAM_TRY(team_wait(t->comms[rank], nccl.ncclBroadcast(at, at, 100, MST_NCCL_UINT8, 0, t->comms[rank], t->streams[rank])));
+    return team_sync(t, rank);
+}
+
+/* As sum_bytes_task, but a rank whose peer has failed does not wait for its stream. */
+static mst_nccl_result connect_or_fail_task(team *t, int rank, void *argument) {
+    const size_t bytes = *(size_t *)argument;
+    void *at = team_at(t, rank, 0, 0);
+    return team_wait(t->comms[rank], nccl.ncclAllReduce(at, at, bytes, MST_NCCL_UINT8, MST_NCCL_SUM, t->comms[rank], t->streams[rank]));
+}
+
+static uint64_t connections(void) { return muster_sim_calls("ncclConnect"); }
+
+/* Each algorithm connects when it is first used, each pair of ranks with its first message; the
+ * memory comes back with the last rank. */
+static void connections_are_made_at_first_use(void **state) {
+    (void)state;
+    for (int blocking = 0; blocking < 2; blocking++) {
+        team t;
+        size_t small = 8, large = TEAM_BYTES;
+        int dealer = 1;
+        open_team(&t, 4, blocking, 2);
+        const uint64_t before = muster_sim_memory_used(0);
+        assert_nccl(team_start(&t));
+        assert_int_equal(connections(), 0);
+        const uint64_t started = muster_sim_memory_used(0);
+        assert_true(started > before);
+        for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, sum_bytes_task, &small, NULL));
+        assert_int_equal(connections(), 4);
+        assert_true(muster_sim_memory_used(0) > started);
+        for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, sum_bytes_task, &large, NULL));
+        assert_int_equal(connections(), 8);
+        for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, broadcast_task, NULL, NULL));
+        assert_int_equal(connections(), 12);
+        for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, deal_task, &dealer, NULL));
+        assert_int_equal(connections(), 12 + 3 + 3); /* to three ranks, and on each of them from one */
+        assert_nccl(team_end(&t, false));
+        assert_int_equal(muster_sim_memory_used(0), before);
+        team_close(&t);
+        assert_clean();
+    }
+}
+
+static void a_connection_can_fail(void **state) {
+    (void)state;
+    for (int blocking = 0; blocking < 2; blocking++) {
+        for (int memory = 0; memory < 2; memory++) {
+            team t;
+            size_t small = 8;
+            mst_nccl_result results[TEAM_MOST];
+            mst_cu_address rest = 0;
+            open_team(&t, 2, blocking, 0);
+            assert_nccl(team_start(&t));
+            cuda.cuCtxSetCurrent(t.contexts[0]);
+            if (memory)
+                assert_int_equal(cuda.cuMemAlloc_v2(&rest, (32 << 20) - muster_sim_memory_used(0)), MST_CU_SUCCESS);
+            else
+                muster_sim_inject("ncclConnect", 1, MST_NCCL_SYSTEM_ERROR);
+            const mst_nccl_result wanted = memory ? MST_NCCL_UNHANDLED_CUDA_ERROR : MST_NCCL_SYSTEM_ERROR;
+            /* the rank whose connection was made waits in its stream, until it is aborted */
+            team_run(&t, connect_or_fail_task, &small, results);
+            assert_true(results[0] == wanted || (!memory && results[1] == wanted));
+            assert_nccl(team_end(&t, true));
+            if (memory) assert_int_equal(cuda.cuMemFree_v2(rest), MST_CU_SUCCESS);
+            team_close(&t);
+            assert_clean();
+        }
+    }
+}
+
+/* ---- the last rank pays for all ---- */
+
+typedef struct last_end {
+    mst_nccl_comm comm;
+    mst_cu_context context;
+    bool abort;
+    mst_nccl_result result;
+    _Atomic bool returned;
+} last_end;
+
+static void *end_last(void *argument) {
+    last_end *e = argument;
+    cuda.cuCtxSetCurrent(e->context);
+    e->result = e->abort ? nccl.ncclCommAbort(e->comm) : nccl.ncclCommDestroy(e->comm);
+    e->returned = true;
+    return NULL;
+}
+
+static mst_nccl_result issue_sum_task(team *t, int rank, void *argument) {
+    (void)argument;
+    return team_wait(t->comms[rank], sum(t, rank, 0, 10));
+}
+
+/* Something stands in the stream of rank 0 in front of the collective: rank 0 ends its communicator
+ * at once, rank 1 waits for it, whether the communicators block or not. */
+static void the_last_rank_that_ends_waits_for_the_streams_of_all(void **state) {
+    (void)state;
+    for (int kind = 0; kind < 4; kind++) {
+        const bool blocking = kind & 1, abort = kind & 2;
+        team t;
+        pthread_t thread;
+        size_t small = 40;
+        open_team(&t, 2, blocking, 0);
+        assert_nccl(team_start(&t));
+        assert_nccl(team_run(&t, sum_bytes_task, &small, NULL));
+        cuda.cuCtxSetCurrent(t.contexts[0]);
+        muster_sim_inject_queue_stall("cuMemsetD8Async", 1, 0);
+        assert_nccl(team_fill(&t, 0, 1, 1));
+        assert_nccl(team_run(&t, issue_sum_task, NULL, NULL));
+        last_end last = {.comm = t.comms[1], .context = t.contexts[1], .abort = abort};
+        assert_nccl(abort ? nccl.ncclCommAbort(t.comms[0]) : nccl.ncclCommDestroy(t.comms[0]));
+        assert_int_equal(pthread_create(&thread, NULL, end_last, &last), 0);
+        nanosleep(&(struct timespec){0, 20000000}, NULL); /* only to give a wrong return time to happen */
+        assert_false(last.returned);
+        muster_sim_release();
+        pthread_join(thread, NULL);
+        assert_nccl(last.result);
+        if (!abort) assert_reported("ncclCommDestroy waits in the host");
+        muster_sim_hazards_clear();
+        for (int rank = 0; rank < 2; rank++) assert_nccl(team_sync(&t, rank));
+        team_close(&t);
+        assert_clean();
+    }
 }
 
 /* ---- ranks that differ ---- */
@@ -476,7 +628,7 @@ static void a_collective_before_all_ranks_have_started_is_reported(void **state)
     assert_nccl(team_wait(t.comms[1], result[1]));
     void *at = team_at(&t, 1, 0, 0);
     result[1] = nccl.ncclSend(at, 1, MST_NCCL_INT32, 0, t.comms[1], t.streams[1]);
-    assert_nccl(team_wait(t.comms[1], result[1]));
+    assert_int_equal(result[1], MST_NCCL_IN_PROGRESS); /* rank 0 does not connect */
     assert_reported("a barrier belongs between");
     assert_nccl(team_wait(t.comms[0], result[0]));
     assert_nccl(team_end(&t, true));
@@ -504,6 +656,9 @@ static void allocation_while_a_collective_flies_is_reported(void **state) {
     assert_nccl(team_start(&t));
     mst_cu_address address;
     void *at = team_at(&t, 0, 0, 0);
+    int dealer = 0;
+    assert_nccl(team_run(&t, deal_task, &dealer, NULL));
+    cuda.cuCtxSetCurrent(t.contexts[0]);
     assert_nccl(nccl.ncclSend(at, 1, MST_NCCL_INT32, 1, t.comms[0], t.streams[0])); /* nobody receives */
     cuda.cuCtxSetCurrent(t.contexts[1]);
     assert_int_equal(cuda.cuMemAlloc_v2(&address, 100), MST_CU_SUCCESS);
@@ -662,6 +817,9 @@ int main(void) {
         cmocka_unit_test(starting_with_an_aborted_rank_waits_for_an_abort),
         cmocka_unit_test(a_missing_rank_is_waited_for_until_all_abort),
         cmocka_unit_test(an_abort_ends_its_own_rank_only),
+        cmocka_unit_test(connections_are_made_at_first_use),
+        cmocka_unit_test(a_connection_can_fail),
+        cmocka_unit_test(the_last_rank_that_ends_waits_for_the_streams_of_all),
         cmocka_unit_test(what_differs_is_reported_and_waits_until_aborted),
         cmocka_unit_test(starting_with_other_sizes_or_the_same_rank_is_reported),
         cmocka_unit_test(two_threads_on_a_device_are_reported),
