@@ -55,6 +55,34 @@ static void released_memory_is_handed_out_again(void **state) {
     device->memory->release(device, second);
 }
 
+/* The bytes by which a full slab of `slab` bytes grows for 1 MiB. */
+static int64_t growth_of(int64_t slab, bool keeps_headroom) {
+    mst_device *device = opened_with(slab, 0);
+    if (keeps_headroom) mst_cuda_keep_headroom(device);
+    void *whole = allocated(device, slab);
+    const uint64_t before = muster_sim_memory_used(0);
+    void *more = allocated(device, 1 * MIB);
+    const int64_t grown = (int64_t)(muster_sim_memory_used(0) - before);
+    device->memory->release(device, more);
+    device->memory->release(device, whole);
+    closed(device);
+    check_machine();
+    return grown;
+}
+
+/* Of 256 MiB a twentieth stays free; what an allocation itself needs may use it. */
+static void a_slab_that_keeps_headroom_doubles_only_where_it_stays(void **state) {
+    (void)state;
+    const int64_t all = 256 * (int64_t)MIB, unit = 2 * MIB;
+    mst_device *device = opened_with(4 * MIB, 0);
+    const int64_t others = (int64_t)muster_sim_memory_used(0) - 4 * MIB; /* of cuBLAS */
+    closed(device);
+    const int64_t last = (all - others - all / 20) / 2 / unit * unit; /* whose double leaves the headroom */
+    assert_int_equal(growth_of(last, true), last);
+    assert_int_equal(growth_of(last + unit, true), unit);
+    assert_int_equal(growth_of(last + unit, false), last + unit);
+}
+
 static void the_slab_doubles_while_it_is_small(void **state) {
     (void)state;
     mst_device *device = opened_with(4 * MIB, 0);
@@ -318,6 +346,7 @@ int main(void) {
         CASE(impossible_sizes_are_refused),
         CASE(what_fits_the_slab_asks_nothing_of_the_driver),
         CASE(released_memory_is_handed_out_again),
+        cmocka_unit_test(a_slab_that_keeps_headroom_doubles_only_where_it_stays),
         cmocka_unit_test(the_slab_doubles_while_it_is_small),
         cmocka_unit_test(where_doubling_is_too_much_what_is_needed_will_do),
         cmocka_unit_test(out_of_memory_says_the_sizes),

@@ -99,8 +99,9 @@ typedef struct mst_cuda {
     char slab_what[128];
     mst_cu_address *segments; /* [segment_count] */
     int64_t segment_count, segment_capacity;
-    int64_t wish;      /* bytes of the largest allocation refused while in_flight was set */
-    int64_t free_seen; /* free bytes of the GPU when the slab last grew */
+    bool keeps_headroom; /* see mst_cuda_keep_headroom */
+    int64_t wish;        /* bytes of the largest allocation refused while in_flight was set */
+    int64_t free_seen;   /* free bytes of the GPU when the slab last grew */
 
     char *in_base, *out_base;
     mst_cuda_chunk chunks[MST_CUDA_CHUNKS];

@@ -8,10 +8,12 @@
 
 enum {
     SLAB_DEFAULT = 64 << 20,
-    SLAB_SHARE = 8,         /* the first segment takes at most the free memory divided by this */
-    SEGMENT_UNIT = 2 << 20, /* the driver's unit of allocation */
-    SMALL_SLAB = 1 << 30,   /* up to this size each growth doubles the slab */
-    LARGE_STEP = 256 << 20, /* beyond it the slab grows by at least this, to leave memory to others */
+    SLAB_SHARE = 8,          /* the first segment takes at most the free memory divided by this */
+    SEGMENT_UNIT = 2 << 20,  /* the driver's unit of allocation */
+    SMALL_SLAB = 1 << 30,    /* up to this size each growth doubles the slab */
+    LARGE_STEP = 256 << 20,  /* beyond it the slab grows by at least this, to leave memory to others */
+    HEADROOM_DIVISOR = 20,   /* what stays free: the GPU's memory divided by this ... */
+    HEADROOM_MOST = 1 << 30, /* ... and at most this */
 };
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -61,6 +63,8 @@ void mst_cuda_read_free(mst_device *device, int64_t *free_bytes) {
     (void)mst_error_restore(MUSTER_OK, before);
 }
 
+int64_t mst_cuda_free_block(const mst_device *device) { return mst_slab_largest(&mst_cuda_of(device)->slab); }
+
 /* The list has capacity for one more segment. */
 static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t bytes) {
     muster_status status = mst_slab_add(&cuda->slab, address, bytes);
@@ -72,11 +76,21 @@ static muster_status add_segment(mst_cuda *cuda, mst_cu_address address, int64_t
     return MUSTER_OK;
 }
 
+void mst_cuda_keep_headroom(mst_device *device) { mst_cuda_of(device)->keeps_headroom = true; }
+
+static bool is_headroom_left(const mst_cuda *cuda, int64_t bytes) {
+    size_t left = 0, total = 0;
+    if (!cuda->keeps_headroom || cuda->api->cuMemGetInfo_v2(&left, &total) != MST_CU_SUCCESS) return true;
+    const int64_t headroom = (int64_t)(total / HEADROOM_DIVISOR);
+    return (int64_t)left - bytes >= (headroom < HEADROOM_MOST ? headroom : HEADROOM_MOST);
+}
+
 /* Adds a segment for `needed` bytes, or a larger one if the device has the memory. */
 static muster_status grow(mst_cuda *cuda, int64_t needed) {
     const int64_t step = cuda->slab.total < SMALL_SLAB ? cuda->slab.total : LARGE_STEP;
     int64_t bytes = round_segment(larger(needed, step));
     mst_cu_address address = 0;
+    if (bytes > round_segment(needed) && !is_headroom_left(cuda, bytes)) bytes = round_segment(needed);
     MUSTER_TRY(mst_grow((void **)&cuda->segments, &cuda->segment_capacity, cuda->segment_count + 1, sizeof *cuda->segments,
                         "the list of segments of device memory"));
     mst_cu_result result = cuda->api->cuMemAlloc_v2(&address, (size_t)bytes);
