@@ -141,7 +141,7 @@ static void abandon(muster_communicator *world, muster_worker *worker, const joi
 
 /* Each rendezvous of a split has a different number in its request. A rank that begins a new split
  * after a failure then does not match the others' next rendezvous. */
-enum { SECOND = 1, JOINING = 2 };
+enum { SECOND = 1, JOINING = 2, PROVING = 3 };
 
 /* The leader may free this rank's part as soon as something fails, so the part is read only inside
  * the read section. */
@@ -154,6 +154,16 @@ static void read_invitations(const muster_communicator *communicator, const must
         invitations[t].size = part->size;
         invitations[t].rank = mst_communicator_rank(part, worker);
     }
+}
+
+/* When all members of all parts have joined, they prove at the same time that it works. */
+static muster_status prove(muster_communicator *communicator, muster_worker *worker, mst_request request, const joined *joined) {
+    uint64_t tag;
+    request.reduction = PROVING;
+    MUSTER_TRY(hold_rendezvous(communicator, worker, request, &tag));
+    for (int32_t t = 0; t < MST_TRANSPORT_COUNT; t++)
+        if (joined->by_transport[t]) MUSTER_TRY(mst_transport_at(t)->join->prove(communicator, worker, joined->by_transport[t]));
+    return MUSTER_OK;
 }
 
 /* All members learn their part, and join its transports at the same time. A failure aborts the
@@ -173,7 +183,7 @@ static muster_status join(muster_communicator *communicator, muster_worker *work
     for (int32_t t = 0; status == MUSTER_OK && t < MST_TRANSPORT_COUNT; t++)
         if (invitations[t].size > 0)
             status = mst_transport_at(t)->join->join(communicator, worker, &invitations[t], &joined->by_transport[t]);
-    return status;
+    return status == MUSTER_OK ? prove(communicator, worker, request, joined) : status;
 }
 
 /* ---- the split ---- */

@@ -76,6 +76,9 @@ typedef struct mst_join_table {
     bool (*invite)(const muster_communicator *part, const muster_worker *worker, mst_invitation *invitation);
     /* A failure aborts the run. On success the member passes *joined to `keep` or to `abandon`. */
     muster_status (*join)(muster_communicator *world, muster_worker *worker, const mst_invitation *invitation, void **joined);
+    /* Called at the same time by all members that have joined: does it work? A failure aborts the
+     * run. */
+    muster_status (*prove)(muster_communicator *world, muster_worker *worker, void *joined);
     void (*keep)(muster_communicator *part, muster_worker *worker, void *joined);
     void (*abandon)(muster_communicator *world, muster_worker *worker, void *joined);
 } mst_join_table;

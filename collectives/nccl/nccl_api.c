@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 static mst_nccl_api functions;
 #define MST_FOREIGN_STRUCT mst_nccl_api
@@ -29,8 +30,11 @@ static muster_status ask_device(const mst_device *device) {
     return device && device->queue ? device->queue->poll(asked, &done) : MUSTER_OK;
 }
 
-static muster_status status_of(mst_nccl_result result) {
+/* NCCL has no result for a lack of device memory. It says it in the words of CUDA. */
+static muster_status status_of(mst_nccl_result result, const char *words) {
     switch (result) {
+    case MST_NCCL_UNHANDLED_CUDA_ERROR:
+        return strstr(words, "out of memory") ? MUSTER_OUT_OF_MEMORY : MUSTER_SYSTEM;
     case MST_NCCL_INVALID_ARGUMENT:
     case MST_NCCL_INVALID_USAGE:
     case MST_NCCL_INTERNAL_ERROR:
@@ -46,6 +50,6 @@ muster_status mst_nccl_error(const mst_nccl_api *api, mst_nccl_result result, co
     char words[400];
     snprintf(words, sizeof words, "%s%s%.300s", text ? text : "an unknown result", last && *last ? ": " : "", last ? last : "");
     if (result == MST_NCCL_UNHANDLED_CUDA_ERROR) MUSTER_TRY(ask_device(device));
-    return mst_error(status_of(result), "%s%sNCCL: %s: expected success, received %s (%u)", device ? device->name : "", device ? ": " : "",
-                     symbol, words, result);
+    return mst_error(status_of(result, words), "%s%sNCCL: %s: expected success, received %s (%u)", device ? device->name : "",
+                     device ? ": " : "", symbol, words, result);
 }

@@ -25,8 +25,8 @@ static void is_message(const mst_recorded *event, const char *name, int32_t peer
     assert_int_equal(event->peer, peer);
     assert_int_equal(event->tag, INT32_MAX);
     assert_int_equal(event->bytes, 24);
-    /* behind the new_pairs of the split */
-    assert_int_equal(event->sequence, collectives_devices() == COLLECTIVES_GPUS ? 4 : 3);
+    /* behind the rendezvous of the split, of which two more are for the communicators of NCCL */
+    assert_int_equal(event->sequence, collectives_devices() == COLLECTIVES_GPUS ? 5 : 3);
     assert_true(event->end >= event->start);
 }
 
