@@ -3,18 +3,38 @@
 
 template <typename T, int N> struct alignas(N * sizeof(T)) p2p_pack { T elements[N]; };
 
-/* N elements from `at` on, of every input and every output. The addresses are too many to be kept
- * at hand: each is looked up where it is used. */
+/* Combines N elements from `at` on, of every input in their order, into `sum`. Up to four inputs are
+ * loaded before the first of them is used: memory of a peer answers slowly, and answers four
+ * questions in the time of one. The addresses are too many to be kept at hand: each is looked up
+ * where it is used. */
+template <typename D, int N, typename F, typename G>
+static inline void p2p_combine(const mst_p2p_reduce_parameters &p, int64_t at, F first, G next, typename D::computed *sum) {
+    typedef typename D::stored T;
+    typedef p2p_pack<T, N> pack;
+    enum { AHEAD = 4 };
+    for (int32_t k = 0; k < p.inputs; k += AHEAD) {
+        const int32_t here = p.inputs - k;
+        pack values[AHEAD];
+        for (int ahead = 0; ahead < AHEAD; ahead++)
+            if (ahead < here) values[ahead] = *(const pack *)(MST_ADDRESS(const T, p.input[k + ahead]) + at);
+        for (int ahead = 0; ahead < AHEAD; ahead++) {
+            if (ahead >= here) continue;
+            for (int j = 0; j < N; j++) {
+                const typename D::computed value = D::load(values[ahead].elements[j]);
+                sum[j] = k + ahead == 0 ? first(value) : next(sum[j], value);
+            }
+        }
+    }
+}
+
+/* N elements from `at` on, of every input and every output. */
 template <typename D, int N, typename F, typename G>
 static inline void p2p_elements(const mst_p2p_reduce_parameters &p, int64_t at, F first, G next) {
     typedef typename D::stored T;
     typedef typename D::computed C;
     typedef p2p_pack<T, N> pack;
     C sum[N] = {};
-    for (int32_t k = 0; k < p.inputs; k++) {
-        pack values = *(const pack *)(MST_ADDRESS(const T, p.input[k]) + at);
-        for (int j = 0; j < N; j++) sum[j] = k == 0 ? first(D::load(values.elements[j])) : next(sum[j], D::load(values.elements[j]));
-    }
+    p2p_combine<D, N>(p, at, first, next, sum);
     pack result;
     for (int j = 0; j < N; j++) result.elements[j] = D::store(sum[j]);
     for (int32_t k = 0; k < p.outputs; k++) *(pack *)(MST_ADDRESS(T, p.output[k]) + at) = result;
@@ -27,10 +47,8 @@ template <typename D, int N> static inline void p2p_update(const mst_p2p_reduce_
     typedef p2p_pack<T, N> pack;
     const C alpha = (C)p.alpha, beta = (C)p.beta;
     C sum[N] = {};
-    for (int32_t k = 0; k < p.inputs; k++) {
-        pack values = *(const pack *)(MST_ADDRESS(const T, p.input[k]) + at);
-        for (int j = 0; j < N; j++) sum[j] = k == 0 ? D::load(values.elements[j]) : sum[j] + D::load(values.elements[j]);
-    }
+    p2p_combine<D, N>(
+        p, at, [](C v) { return v; }, [](C a, C v) { return a + v; }, sum);
     pack result = *(const pack *)(MST_ADDRESS(const T, p.parameter) + at);
     if (p.velocity) {
         pack *place = (pack *)(MST_ADDRESS(T, p.velocity) + at), velocity = *place;

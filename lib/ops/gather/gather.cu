@@ -12,8 +12,7 @@ template <typename T> static inline void gather_rows(const mst_gather_parameters
     const int64_t *indices = MST_ADDRESS(const int64_t, p.indices);
     int64_t row = p.row_bytes / (int64_t)sizeof(T);
     MST_EACH(i, p.count * row) {
-        /* in 32 bits, which is several times faster */
-        int64_t index = ((i | row) >> 32) == 0 ? (uint32_t)i / (uint32_t)row : i / row;
+        int64_t index = mst_quotient(i, row);
         to[i] = from[indices[index] * row + (i - index * row)];
     }
 }

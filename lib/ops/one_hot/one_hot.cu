@@ -7,7 +7,7 @@ template <typename T> static inline void one_hot_bits(const mst_one_hot_paramete
     const void *labels = MST_ADDRESS(const char, p.labels);
     T *y = MST_ADDRESS(T, p.y);
     MST_EACH(i, p.n * p.k) {
-        int64_t row = i / p.k, column = i - row * p.k;
+        int64_t row = mst_quotient(i, p.k), column = i - row * p.k;
         bool hot = mst_index_of(labels, p.label_dtype, p.label_stride, row) == column;
         y[row * p.row_stride + column * p.column_stride] = hot ? (T)p.one : (T)0;
     }

@@ -109,7 +109,7 @@ template <typename D, typename A> static inline void reduce_threads(const mst_re
     A *partials = MST_ADDRESS(A, p.partials);
     int32_t op = p.op;
     MST_EACH(i, p.results * p.chunks) {
-        int64_t chunk = i / p.results, result = i % p.results, begin = chunk * p.chunk;
+        int64_t chunk = mst_quotient(i, p.results), result = i - chunk * p.results, begin = chunk * p.chunk;
         int64_t end = begin + p.chunk < p.length ? begin + p.chunk : p.length;
         const char *from = source.row(result);
         A value = reduce_identity<A>(op);
@@ -123,7 +123,7 @@ template <typename D, typename A> static inline void reduce_blocks(const mst_red
     A *partials = MST_ADDRESS(A, p.partials);
     const reduce_combiner<A> combine = {p.op};
     MST_BLOCKS(b, p.results * p.chunks) {
-        int64_t chunk = b / p.results, result = b % p.results, begin = chunk * p.chunk, left = p.length - begin;
+        int64_t chunk = mst_quotient(b, p.results), result = b - chunk * p.results, begin = chunk * p.chunk, left = p.length - begin;
         const char *from = source.row(result);
         MST_BLOCK_REDUCE(A, value, j, left < p.chunk ? left : p.chunk, reduce_identity<A>(p.op), source.at(from, begin + j), combine);
         MST_ONE { reduce_finish_result<D, A>(p, partials, b, result, value); }

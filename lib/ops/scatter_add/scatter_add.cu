@@ -12,7 +12,7 @@ template <typename D> static inline void scatter_add(const mst_scatter_add_param
     char *y = MST_ADDRESS(char, p.row.base[1]);
     const void *indices = MST_ADDRESS(const char, p.indices);
     MST_EACH(t, p.elements * p.chunks) {
-        int64_t chunk = t / p.elements, begin = chunk * p.chunk, offset[2];
+        int64_t chunk = mst_quotient(t, p.elements), begin = chunk * p.chunk, offset[2];
         mst_offsets<2>(p.row, t - chunk * p.elements, offset);
         for (int64_t i = 0; i < p.count; i++) {
             int64_t row = mst_index_of(indices, p.index_dtype, p.index_stride, i);
