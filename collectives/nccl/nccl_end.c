@@ -1,9 +1,9 @@
 /* Ends NCCL's communicators.
  *
- * The last rank of the process that aborts or destroys a communicator pays for all of them: NCCL then
- * waits in the host for the streams of all ranks, up to the communicator's last kernel, and frees
- * the memory of all ranks (commReclaim in NCCL's init.cc). Two rules keep a worker from waiting for
- * ever in there:
+ * The last rank of the process that aborts or destroys a communicator pays for all of them: NCCL
+ * then waits in the host for the streams of all ranks, up to the communicator's last kernel, and
+ * frees the memory of all ranks (commReclaim in NCCL's init.cc). Two rules keep a worker from
+ * waiting for ever in there:
  *
  * - All communicators of a rank are ended in one group. ncclCommAbort tells the kernels to end, and
  *   only ncclGroupEnd waits. One by one, the first wait could be for a kernel that stands in a
@@ -102,7 +102,8 @@ static bool start(mst_nccl_ending *ending) {
     return !error;
 }
 
-/* Without memory or a thread the worker's own thread ends them, and may wait for work that is stuck. */
+/* Without memory or a thread the worker's own thread ends them, and may wait for work that is
+ * stuck. */
 static void end_here(const mst_nccl_worker *nccl_worker, mst_nccl_which which, int32_t count) {
     const mst_nccl_api *api = nccl_worker->nccl->api;
     const bool grouped = api->ncclGroupStart() == MST_NCCL_SUCCESS;

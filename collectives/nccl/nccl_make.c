@@ -28,8 +28,8 @@ muster_status mst_nccl_make_handle(mst_nccl_worker *nccl_worker, const mst_nccl_
 
 /* ---- on all workers ---- */
 
-/* The worker's place for its handle in the communicator; NULL: there is none, or the communicator is
- * used no more, because some member has released it. */
+/* The worker's place for its handle in the communicator; NULL: there is none, or the communicator
+ * is used no more, because some member has released it. */
 static mst_nccl_handle **place_of(const mst_nccl_worker *nccl_worker, const muster_communicator *communicator) {
     const int32_t rank = mst_communicator_rank(communicator, nccl_worker->worker);
     mst_nccl_state *state = mst_nccl_state_of(communicator);

@@ -81,8 +81,8 @@ muster_status mst_nccl_check(mst_nccl_worker *nccl_worker, mst_nccl_result resul
  * aborted. */
 mst_nccl_result mst_nccl_wait(const mst_nccl_api *api, mst_nccl_comm comm, mst_nccl_result result, const muster_worker *worker,
                               int64_t limit_ns);
-/* Follows each NCCL call: waits until the call is no longer in progress, the limit has passed or the
- * run is aborted. A failure aborts the run and this worker's NCCL communicators. */
+/* Follows each NCCL call: waits until the call is no longer in progress, the limit has passed or
+ * the run is aborted. A failure aborts the run and this worker's NCCL communicators. */
 muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol,
                                    int64_t limit_ns);
 /* Aborts the run and this worker's communicators because of the thread's last error. */
@@ -91,21 +91,22 @@ void mst_nccl_back_off(int64_t waited_ns); /* between two looks of a wait that h
 void mst_nccl_watch_begin(mst_nccl *nccl);
 void mst_nccl_watch_end(mst_nccl *nccl);
 
-/* nccl_end.c: the end of communicators. NCCL's ncclCommAbort and ncclCommDestroy wait in the host for
- * what the streams of all ranks hold, so threads of their own call them. */
+/* nccl_end.c: the end of communicators. NCCL's ncclCommAbort and ncclCommDestroy wait in the host
+ * for what the streams of all ranks hold, so threads of their own call them. */
 typedef enum { MST_NCCL_ALL, MST_NCCL_RELEASED } mst_nccl_which;
 /* Begins to end these communicators of the worker, in one group: the finalized ones are destroyed,
  * the others aborted, which ends their kernels. Does not wait. */
 void mst_nccl_end_begin(mst_nccl_worker *nccl_worker, mst_nccl_which which);
-/* Between runs: waits until all that was begun has ended. false: some has not in time. Its memory and
- * that of all open devices is then kept until the process ends, and this is logged. */
+/* Between runs: waits until all that was begun has ended. false: some has not in time. Its memory
+ * and that of all open devices is then kept until the process ends, and this is logged. */
 bool mst_nccl_end_wait(mst_nccl *nccl);
 /* As mst_nccl_end_begin for all communicators of the worker, whose run is aborted. All are created
  * anew before the next run. */
 void mst_nccl_abort(mst_nccl_worker *nccl_worker);
-/* Between runs: runs a task that begins to end communicators, again if necessary until none is left,
- * and waits. The communicators of a worker whose device cannot be entered, because it is lost, are
- * ended without the worker. No communicator is ended twice. false: as mst_nccl_end_wait. */
+/* Between runs: runs a task that begins to end communicators, again if necessary until none is
+ * left, and waits. The communicators of a worker whose device cannot be entered, because it is
+ * lost, are ended without the worker. No communicator is ended twice. Returns what
+ * mst_nccl_end_wait does. */
 bool mst_nccl_end_everywhere(mst_nccl *nccl, mst_task task);
 bool mst_nccl_any_left(const mst_nccl *nccl);
 void mst_nccl_drop_handles(mst_nccl_worker *nccl_worker, bool only_released);
@@ -118,8 +119,8 @@ void mst_nccl_trial_close(mst_nccl *nccl);
  * NCCL makes connections, and waits for the end. A failure aborts the run. */
 muster_status mst_nccl_trial(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle);
 
-/* nccl_make.c: makes NCCL's communicators, of the world and of all parts, on all workers at the same
- * time. */
+/* nccl_make.c: makes NCCL's communicators, of the world and of all parts, on all workers at the
+ * same time. */
 mst_nccl_handle *mst_nccl_add_handle(mst_nccl_worker *nccl_worker, bool part);
 muster_status mst_nccl_make_handle(mst_nccl_worker *nccl_worker, const mst_nccl_id *id, int32_t size, int32_t rank,
                                    mst_nccl_handle *handle);

@@ -58,7 +58,7 @@ void mst_nccl_trial_close(mst_nccl *nccl) {
 
 /* ---- the steps: each is one group, and in place ---- */
 
-/* A type that NVSwitches sum (ncclNvlsSupported in NCCL), else the switch would not be connected. */
+/* A type that NVSwitches sum (ncclNvlsSupported in NCCL), else the switch is not connected. */
 enum { TYPE = MST_NCCL_FLOAT64 };
 static size_t elements(size_t bytes) { return bytes / sizeof(double); }
 

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* elements of i64, for each algorithm of the simulated NCCL: below 64 KiB, below 1 MiB, and above */
+/* elements of i64, for each algorithm of the simulated NCCL: below 64 KiB, below 1 MiB, above */
 enum { RANKS = 4, SMALL = 1000, MIDDLE = 50000, LARGE = 200000, DEVICE_MEMORY = 256 << 20 };
 #define SECOND 1000000000LL
 

@@ -49,8 +49,9 @@ MUSTER_SIM_API void muster_sim_reset(const muster_sim_options *options);
 /* The call does nothing and returns `code` of its library (what frees or destroys does its work all
  * the same). A code after which a context cannot be used (700, 719, ...) stays with the context of
  * the call. NCCL's code "in progress" in ncclGroupEnd or ncclCommFinalize: what the call begins on
- * a communicator that does not block stays in progress until the communicator is aborted. The symbol
- * "ncclConnect" is none of NCCL's: it stands for each connection that NCCL makes at first use. */
+ * a communicator that does not block stays in progress until the communicator is aborted. The
+ * symbol "ncclConnect" is none of NCCL's: it stands for each connection that NCCL makes at first
+ * use. */
 MUSTER_SIM_API void muster_sim_inject(const char *symbol, uint64_t kth, int code);
 /* As muster_sim_inject, and every later call of the symbol fails with the same code. NULL: every
  * call of the driver. What is queued goes on: a GPU that has fallen off the bus, or a driver that

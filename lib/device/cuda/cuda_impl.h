@@ -33,11 +33,11 @@ void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t si
 void mst_cuda_describe_blas(const mst_device *device, char *text, size_t size); /* "cuBLAS 12.8.4" */
 /* Between calls: the free bytes of the GPU; -1 if the device is lost. */
 void mst_cuda_read_free(mst_device *device, int64_t *free_bytes);
-/* Between calls: the bytes of the largest block that an allocation gets without asking the driver. */
+/* Between calls: the bytes of the largest block that an allocation gets without the driver. */
 int64_t mst_cuda_free_block(const mst_device *device);
 /* For libraries that take device memory of their own. From now on the memory that the device holds
- * grows beyond what an allocation needs only if a twentieth of the GPU's memory, at most 1 GiB, stays
- * free. */
+ * grows beyond what an allocation needs only if a twentieth of the GPU's memory, at most 1 GiB,
+ * stays free. */
 void mst_cuda_keep_headroom(mst_device *device);
 void mst_cuda_describe_device(const mst_device *device, char *text, size_t size);
 

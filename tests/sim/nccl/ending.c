@@ -1,5 +1,5 @@
-/* The end of communicators. Nothing of a clique is freed here but its device memory: see the head of
- * nccl_sim.h. */
+/* The end of communicators. Nothing of a clique is freed here but its device memory: see the head
+ * of nccl_sim.h. */
 #include "nccl_sim.h"
 
 #include <time.h>
@@ -49,7 +49,7 @@ static void wait_over(const nccl_clique *clique, bool abort) {
     }
 }
 
-/* Acquire and release, as NCCL counts its ranks: the last one reads what the others have written. */
+/* Acquire and release, as NCCL counts its ranks: the last one reads what the others wrote. */
 void nccl_reclaim(struct ncclComm *comm, bool abort) {
     nccl_clique *clique = comm->clique;
     atomic_fetch_add(&reclaiming, 1);
