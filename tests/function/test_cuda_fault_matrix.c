@@ -41,11 +41,12 @@ static const char *const tolerated[] = {
     "cuDevicePrimaryCtxRelease_v2",
     /* what is given up is gone */
     "cublasDestroy_v2", "nvrtcDestroyProgram", "ncclCommDestroy", "ncclCommFinalize", "ncclCommAbort",
-    "cuMemGetInfo_v2",        /* it only knows less about the memory */
-    "cuStreamQuery",          /* asked only when a device is closed, and again */
-    "cublasGetVersion_v2",    /* for the description */
-    "nvrtcGetProgramLogSize", /* the text has compiled */
-    "cuPointerGetAttribute",  /* memory of which it says nothing is staged */
+    "cuMemGetInfo_v2",                   /* it only knows less about the memory */
+    "cuStreamQuery",                     /* asked only when a device is closed, and again */
+    "cublasGetVersion_v2",               /* for the description */
+    "nvrtcGetProgramLogSize",            /* the text has compiled */
+    "cuPointerGetAttribute",             /* memory of which it says nothing is staged */
+    "cuThreadExchangeStreamCaptureMode", /* to put a thread's mode back is tried again */
 };
 
 typedef struct fault_case {
