@@ -194,6 +194,7 @@ _Static_assert(sizeof(mst_nccl_config) <= sizeof(ncclConfig_t), "later versions 
 #define mst_nccl_config ncclConfig_t
 #define SAME(result, name, arguments) _Static_assert(__builtin_types_compatible_p(result arguments, __typeof__(name)), #name);
 MST_CUDA_SYMBOLS(SAME)
+MST_CUDA_OPTIONAL_SYMBOLS(SAME)
 MST_CUBLAS_SYMBOLS(SAME)
 MST_CUBLAS_OPTIONAL_SYMBOLS(SAME)
 MST_NVRTC_SYMBOLS(SAME)
@@ -207,7 +208,7 @@ MST_NCCL_OPTIONAL_SYMBOLS(SAME)
 #define COUNT(result, name, arguments) +1
 static void the_declarations_are_those_of_the_headers(void **state) {
     (void)state;
-    print_message("CUDA driver: %d symbols, cuBLAS: %d, NVRTC: %d\n", 0 MST_CUDA_SYMBOLS(COUNT),
+    print_message("CUDA driver: %d symbols, cuBLAS: %d, NVRTC: %d\n", 0 MST_CUDA_SYMBOLS(COUNT) MST_CUDA_OPTIONAL_SYMBOLS(COUNT),
                   0 MST_CUBLAS_SYMBOLS(COUNT) MST_CUBLAS_OPTIONAL_SYMBOLS(COUNT), 0 MST_NVRTC_SYMBOLS(COUNT));
 }
 

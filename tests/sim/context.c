@@ -67,6 +67,7 @@ sim_result sim_require(sim_context **context) {
     sim_context *current = sim_current();
     if (!current) return SIM_INVALID_CONTEXT;
     if (atomic_load_explicit(&current->life, memory_order_relaxed) != SIM_ALIVE) return SIM_CONTEXT_IS_DESTROYED;
+    sim_context_enter(current->device);
     *context = current;
     return sim_context_error(current);
 }
@@ -81,6 +82,8 @@ sim_result sim_context_retain(int device, sim_context **context) {
         atomic_store(&primary->error, 0);
         atomic_store(&primary->reaches, 0);
         atomic_store(&primary->default_stream, NULL);
+        atomic_store(&primary->local_bytes, SIM_LOCAL_BYTES);
+        atomic_fetch_add(&primary->births, 1);
         atomic_store(&primary->life, SIM_ALIVE);
     }
     pthread_mutex_unlock(&sim_state_lock);

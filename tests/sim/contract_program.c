@@ -49,6 +49,7 @@ mst_cu_module program_load(const char *text) {
 mst_cu_function program_function(mst_cu_module module, const char *name) {
     mst_cu_function function = NULL;
     assert_done(cu.cuModuleGetFunction(&function, module, name));
+    if (cu.cuFuncLoad) assert_done(cu.cuFuncLoad(function)); /* else its first launch does so, and waits for the device */
     return function;
 }
 

@@ -10,7 +10,7 @@ mst_nvrtc_api nvrtc;
 contract_device gpu;
 
 #define MST_FOREIGN_STRUCT mst_cuda_api
-static const mst_foreign_symbol cuda_symbols[] = {MST_CUDA_SYMBOLS(MST_FOREIGN_NEEDED)};
+static const mst_foreign_symbol cuda_symbols[] = {MST_CUDA_SYMBOLS(MST_FOREIGN_NEEDED) MST_CUDA_OPTIONAL_SYMBOLS(MST_FOREIGN_OPTIONAL)};
 #undef MST_FOREIGN_STRUCT
 #define MST_FOREIGN_STRUCT mst_cublas_api
 static const mst_foreign_symbol cublas_symbols[] = {MST_CUBLAS_SYMBOLS(MST_FOREIGN_NEEDED)

@@ -56,6 +56,8 @@ static void make_machine(const muster_sim_options *options) {
     if (sim_state.options.connections <= 0) sim_state.options.connections = CONNECTIONS;
     if (sim_state.options.connections > SIM_CONNECTIONS_MAX) sim_state.options.connections = SIM_CONNECTIONS_MAX;
     if (sim_state.options.multiprocessors <= 0) sim_state.options.multiprocessors = 4;
+    for (int i = 0; i < SIM_DEVICES; i++)
+        if (sim_state.options.capability[i] <= 0) sim_state.options.capability[i] = 90;
     memset(sim_state.devices, 0, sizeof sim_state.devices);
     for (int i = 0; i < SIM_DEVICES; i++) {
         name_device(&sim_state.devices[i], i);

@@ -37,6 +37,7 @@ static inline mst_cu_function load_kernel(const char *name, mst_cu_module *modul
     char *cubin = contract_compile("--gpu-architecture=sm_90");
     assert_done(cu.cuModuleLoadData(module, cubin));
     assert_done(cu.cuModuleGetFunction(&function, *module, name));
+    assert_done(cu.cuFuncLoad(function)); /* else its first launch does so, and waits for the device */
     free(cubin);
     return function;
 }

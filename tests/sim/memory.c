@@ -215,6 +215,24 @@ sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address) {
     return SIM_OK;
 }
 
+bool sim_memory_take(int device, uint64_t bytes) {
+    pthread_once(&reserved, reserve);
+    sim_heap *heap = &heaps[device];
+    pthread_rwlock_wrlock(&heap->lock);
+    const bool fits = heap->used + bytes <= sim_state.options.memory;
+    if (fits) heap->used += bytes;
+    pthread_rwlock_unlock(&heap->lock);
+    return fits;
+}
+
+void sim_memory_give(int device, uint64_t bytes) {
+    pthread_once(&reserved, reserve);
+    sim_heap *heap = &heaps[device];
+    pthread_rwlock_wrlock(&heap->lock);
+    heap->used -= bytes < heap->used ? bytes : heap->used;
+    pthread_rwlock_unlock(&heap->lock);
+}
+
 /* What has no entry of a stream any more. */
 static void give_back(int device, sim_block *block) {
     check_fence(device, block);

@@ -128,10 +128,38 @@ sim_result sim_module_function(sim_module *module, const char *name, sim_functio
         function->kernel = kernel;
         function->user = user;
         function->name = user ? sim_program_name(name) : kernel->name;
+        atomic_store(&function->loaded, false);
+        atomic_store(&function->launched, false);
+        atomic_store(&function->dynamic_shared, -1);
         *result = function;
         return SIM_OK;
     }
     return SIM_OUT_OF_MEMORY;
+}
+
+void sim_function_load(sim_function *function, const char *symbol) {
+    if (!atomic_exchange_explicit(&function->loaded, true, memory_order_relaxed))
+        sim_code_load(function->module->context->device, symbol, "a kernel");
+}
+
+int sim_function_local_bytes(const sim_function *function) { return function->user ? sim_state.options.local_bytes : 0; }
+
+void sim_function_prepare(sim_function *function) {
+    sim_context *context = function->module->context;
+    const unsigned needed = (unsigned)sim_function_local_bytes(function);
+    const bool first = !atomic_exchange_explicit(&function->launched, true, memory_order_relaxed);
+    if (needed > atomic_load_explicit(&context->local_bytes, memory_order_relaxed)) {
+        atomic_store_explicit(&context->local_bytes, needed, memory_order_relaxed);
+        sim_code_load(context->device, "cuLaunchKernel", "more local memory");
+    } else if (first && function->user && sim_collective_flies_on(context->device)) {
+        sim_hazard("cuLaunchKernel: the first launch of %s while a collective is in flight on device %d", function->name, context->device);
+    }
+}
+
+int sim_function_shared_limit(const sim_function *function) {
+    const int set = atomic_load_explicit(&function->dynamic_shared, memory_order_relaxed);
+    const int own = function->user ? sim_program_static_shared(function->module->program) : 0;
+    return set >= 0 ? set : own < SIM_SHARED_BYTES ? SIM_SHARED_BYTES - own : 0;
 }
 
 static int count_modules(int device, bool destroy) {

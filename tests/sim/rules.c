@@ -14,11 +14,13 @@ void sim_collective_end(int device) { atomic_fetch_sub_explicit(&sim_state.devic
 
 /* What was queued on a device that is lost is over, although its threads have not dropped it
  * yet. */
+bool sim_collective_flies_on(int device) {
+    return atomic_load_explicit(&sim_state.devices[device].collectives, memory_order_relaxed) > 0 && sim_device_error(device) == SIM_OK;
+}
+
 bool sim_collective_flies(void) {
-    for (int device = 0; device < SIM_DEVICES; device++) {
-        if (atomic_load_explicit(&sim_state.devices[device].collectives, memory_order_relaxed) > 0 && sim_device_error(device) == SIM_OK)
-            return true;
-    }
+    for (int device = 0; device < SIM_DEVICES; device++)
+        if (sim_collective_flies_on(device)) return true;
     return false;
 }
 

@@ -109,6 +109,10 @@ SIM_EXPORT const char *sim_device_pci(int device); /* "00000000:01:00.0" */
 SIM_EXPORT void *sim_memory_alias(int device, const void *address, size_t bytes);
 /* the device whose allocation holds the address, -1: no device memory */
 SIM_EXPORT int sim_memory_device(const void *address);
+/* Device memory that a library takes for itself: it counts, and has no address. take: false where
+ * there is no room. A context that is destroyed gives back all that was taken in it. */
+SIM_EXPORT bool sim_memory_take(int device, uint64_t bytes);
+SIM_EXPORT void sim_memory_give(int device, uint64_t bytes);
 /* all of it page-locked for this device */
 SIM_EXPORT bool sim_memory_locked(int device, const void *host, size_t bytes);
 
@@ -151,10 +155,19 @@ SIM_EXPORT void sim_hazard(const char *format, ...) __attribute__((format(printf
 SIM_EXPORT void sim_collective_begin(int device, const char *what);
 SIM_EXPORT void sim_collective_end(int device);
 SIM_EXPORT bool sim_collective_flies(void);
+SIM_EXPORT bool sim_collective_flies_on(int device); /* a lost device has none */
 /* Called by whatever allocates, frees, page-locks or makes a context, stream, event, module or
  * communicator. */
 SIM_EXPORT void sim_hazard_creation(const char *symbol);
 SIM_EXPORT void sim_hazard_waits(const char *symbol); /* called by whatever waits in the host for queued work */
+/* Called by whatever makes the driver load code: waits for all queues of the device, while calls of
+ * other threads that need its context stand still, and reports a collective that is in flight
+ * there. symbol: the call. what: for the report, "the kernel of a new product". */
+SIM_EXPORT void sim_code_load(int device, const char *symbol, const char *what);
+SIM_EXPORT void sim_context_load(int device); /* the same without the report */
+/* Called by whatever needs the context of the device: stands still while another thread loads
+ * there. What pushes into a stream has called it. */
+SIM_EXPORT void sim_context_enter(int device);
 /* Around a call that issues in a stream; reports when another thread is in one of that stream.
  * Virtual devices of one GPU have a thread each, and a stream each. */
 SIM_EXPORT void sim_issue_begin(sim_stream *stream, const char *symbol);

@@ -13,7 +13,10 @@ enum {
     SIM_MODULES = 1024,
     SIM_FUNCTIONS = 16384,
     SIM_MARKS = 8,
-    SIM_CONNECTIONS_MAX = 32
+    SIM_CONNECTIONS_MAX = 32,
+    SIM_SHARED_BYTES = 49152,         /* of shared memory that a block has */
+    SIM_SHARED_OPT_IN_BYTES = 232448, /* that it has where the function asks for it */
+    SIM_LOCAL_BYTES = 1024            /* of local memory that each thread has from the start (CU_LIMIT_STACK_SIZE) */
 };
 
 /* A handle's life. Its place is taken again only when all others were, so that the use of a
@@ -27,6 +30,8 @@ struct CUctx_st { /* the primary context of a device; there are no others */
     atomic_uint error;   /* what every call on it returns */
     atomic_uint reaches; /* bit i: device i's memory */
     sim_stream *_Atomic default_stream;
+    atomic_uint births;      /* how often it was made: what was loaded into an earlier one is gone */
+    atomic_uint local_bytes; /* of local memory that each thread has: kernels that need more wait for it */
 };
 
 typedef struct sim_device {
@@ -145,6 +150,7 @@ struct CUstream_st {
     /* entries whose work is done: what they tell others may be seen a moment before `done` is */
     atomic_ullong ending;
     atomic_bool closing; /* ends when it is empty */
+    atomic_bool held;    /* a test has made it stand still */
     sim_gate inbox, progress;
     uint64_t chance;
 };
@@ -156,7 +162,10 @@ SIM_EXPORT void sim_stream_wait(sim_stream *stream);
 SIM_EXPORT sim_result sim_stream_stall(sim_stream *stream, uint32_t milliseconds);
 void sim_device_stall(int device, uint32_t milliseconds);
 void sim_device_wait(int device); /* until all its streams are idle */
-int sim_streams_of(int device);   /* alive, but for default streams */
+/* The same, but what the streams have done is not ordered before what follows, since the driver
+ * promises no such wait; and not for a stream that a test holds, since nobody could end the wait. */
+void sim_device_drain(int device);
+int sim_streams_of(int device); /* alive, but for default streams */
 int sim_streams_destroy_all(int device);
 /* As sim_stream_push, with counts of users (already raised) to be lowered when it is done. */
 sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count);
@@ -207,12 +216,21 @@ struct CUfunc_st {
     const char *name;
     const struct mst_shim_entry *kernel; /* one of the two */
     const struct mst_program_kernel *user;
+    atomic_bool loaded, launched; /* both happen at the first use: loading is lazy */
+    atomic_int dynamic_shared;    /* the most bytes of a launch; -1: the default */
 };
 SIM_EXPORT sim_result sim_module_load(sim_context *context, const char *image, sim_module **module);
 SIM_EXPORT void sim_module_unload(sim_module *module);
 SIM_EXPORT sim_module *sim_module_of(void *handle);
 SIM_EXPORT sim_result sim_module_function(sim_module *module, const char *name, sim_function **function);
 SIM_EXPORT sim_function *sim_function_of(void *handle);
+/* Before its first use the driver loads it. symbol: the call that uses it. */
+SIM_EXPORT void sim_function_load(sim_function *function, const char *symbol);
+/* Before a launch: the first one of a kernel of the user's, and one that needs more local memory
+ * than any before it, make the driver wait for the device. */
+SIM_EXPORT void sim_function_prepare(sim_function *function);
+SIM_EXPORT int sim_function_local_bytes(const sim_function *function);  /* that each of its threads needs */
+SIM_EXPORT int sim_function_shared_limit(const sim_function *function); /* the most dynamic shared memory of a launch */
 /* A kernel of the user's, with its parameters as cuLaunchKernel has them (user.c, user_launch.c,
  * user_block.c). */
 SIM_EXPORT sim_result sim_program_launch(sim_function *function, sim_stream *stream, const unsigned grid[3], const unsigned block[3],

@@ -150,6 +150,7 @@ sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **r
     atomic_store(&stream->done, 0);
     atomic_store(&stream->ending, 0);
     atomic_store(&stream->closing, false);
+    atomic_store(&stream->held, false);
     stream->chance = sim_state.options.seed * 1000003 + (uint64_t)(stream - streams) * 8 + (uint64_t)stream->device;
     if (!start(stream)) {
         free(first);
@@ -336,6 +337,7 @@ static void lower(atomic_int *const *users, int count) {
 
 sim_result sim_stream_push_users(sim_stream *stream, const sim_entry *entry, atomic_int *const *users, int count) {
     bool captured = false;
+    sim_context_enter(stream->device);
     sim_result result = sim_context_error(stream->context);
     if (!result) result = sim_capture_issue(stream, &captured);
     if (!result && captured) {
@@ -394,6 +396,22 @@ void sim_device_wait(int device) {
         if (atomic_load_explicit(&streams[i].used, memory_order_acquire) && streams[i].device == device) sim_stream_wait(&streams[i]);
 }
 
+static bool has_done(const sim_stream *stream) {
+    return atomic_load_explicit(&stream->done, memory_order_relaxed) >= atomic_load_explicit(&stream->issued, memory_order_relaxed);
+}
+
+void sim_device_drain(int device) {
+    for (int i = 0; i < places(); i++) {
+        sim_stream *stream = &streams[i];
+        if (!atomic_load_explicit(&stream->used, memory_order_relaxed) || stream->device != device) continue;
+        for (;;) {
+            uint32_t seen = sim_gate_look(&stream->progress);
+            if (has_done(stream) || atomic_load_explicit(&stream->held, memory_order_relaxed)) break;
+            sim_gate_wait(&stream->progress, seen);
+        }
+    }
+}
+
 typedef struct stall {
     uint32_t milliseconds;
     unsigned since;
@@ -401,7 +419,10 @@ typedef struct stall {
 
 static sim_result stand_still(void *data, sim_stream *stream) {
     const stall *what = data;
+    atomic_store_explicit(&stream->held, true, memory_order_relaxed);
+    sim_gate_bump(&stream->progress);
     sim_stall(what->milliseconds, what->since, stream);
+    atomic_store_explicit(&stream->held, false, memory_order_relaxed);
     return SIM_OK;
 }
 

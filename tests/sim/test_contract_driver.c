@@ -480,6 +480,64 @@ static void functions_are_found_by_name(void **state) {
     assert_true(cu.cuModuleLoadData(&none, "this is no device code") != 0);
 }
 
+static void functions_tell_their_parameters_and_are_loaded_on_demand(void **state) {
+    (void)state;
+    unsigned int mode = 0, loaded = 2;
+    int value = -1;
+    size_t offset = 1, bytes = 0, stack = 0;
+    mst_cu_module own = load_module();
+    mst_cu_function function = NULL;
+    assert_done(cu.cuModuleGetFunction(&function, own, "contract_scale"));
+    assert_done(cu.cuModuleGetLoadingMode(&mode));
+    assert_true(mode == MST_CU_MODULE_EAGER_LOADING || mode == MST_CU_MODULE_LAZY_LOADING);
+    assert_done(cu.cuCtxGetLimit(&stack, MST_CU_LIMIT_STACK_BYTES));
+    assert_done(cu.cuFuncGetAttribute(&value, MST_CU_FUNCTION_LOCAL_BYTES, function));
+    assert_true(value >= 0 && stack > 0);
+    if (cu.cuFuncLoad) assert_done(cu.cuFuncLoad(function));
+    if (cu.cuFuncIsLoaded) assert_done(cu.cuFuncIsLoaded(&loaded, function));
+    assert_true(!cu.cuFuncIsLoaded || loaded == 1);
+    if (cu.cuFuncGetParamInfo) {
+        assert_done(cu.cuFuncGetParamInfo(function, 0, &offset, &bytes));
+        assert_true(offset == 0 && bytes == sizeof(contract_parameters));
+        assert_code(cu.cuFuncGetParamInfo(function, 1, &offset, &bytes), MST_CU_INVALID_VALUE);
+    }
+    assert_done(cu.cuModuleUnload(own));
+}
+
+/* cuFuncGetAttribute loads a function for drivers that have no cuFuncLoad. */
+static void an_attribute_loads_its_function(void **state) {
+    (void)state;
+    unsigned int loaded = 2;
+    int value = 0;
+    mst_cu_module own = load_module();
+    mst_cu_function function = NULL;
+    assert_done(cu.cuModuleGetFunction(&function, own, "contract_scale"));
+    assert_done(cu.cuFuncGetAttribute(&value, MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK, function));
+    if (cu.cuFuncIsLoaded) assert_done(cu.cuFuncIsLoaded(&loaded, function));
+    assert_true(!cu.cuFuncIsLoaded || loaded == 1);
+    assert_done(cu.cuModuleUnload(own));
+}
+
+static void a_function_may_ask_for_more_shared_memory(void **state) {
+    (void)state;
+    int usual = 0, most = 0, own = -1, value = -1;
+    contract_parameters p = {0};
+    void *parameters[] = {&p};
+    mst_cu_function function = find_function("contract_scale");
+    assert_done(cu.cuDeviceGetAttribute(&usual, MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK, gpu.device));
+    assert_done(cu.cuDeviceGetAttribute(&most, MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK_OPT_IN, gpu.device));
+    assert_done(cu.cuFuncGetAttribute(&own, MST_CU_FUNCTION_SHARED_BYTES, function));
+    assert_done(cu.cuFuncGetAttribute(&value, MST_CU_FUNCTION_MAX_DYNAMIC_SHARED_BYTES, function));
+    assert_true(usual == 49152 && most > usual && value == usual - own);
+    assert_code(cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, (unsigned)value + 1, gpu.stream, parameters, NULL), MST_CU_INVALID_VALUE);
+    assert_code(cu.cuFuncSetAttribute(function, MST_CU_FUNCTION_MAX_DYNAMIC_SHARED_BYTES, most - own + 1), MST_CU_INVALID_VALUE);
+    assert_done(cu.cuFuncSetAttribute(function, MST_CU_FUNCTION_MAX_DYNAMIC_SHARED_BYTES, most - own));
+    assert_done(cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, (unsigned)(most - own), gpu.stream, parameters, NULL)); /* over nothing */
+    assert_code(cu.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, (unsigned)(most - own) + 1, gpu.stream, parameters, NULL),
+                MST_CU_INVALID_VALUE);
+    assert_done(cu.cuStreamSynchronize(gpu.stream));
+}
+
 static void a_launch_takes_a_copy_of_its_parameters(void **state) {
     (void)state;
     enum { N = 100000 };
@@ -609,6 +667,9 @@ int main(void) {
         cmocka_unit_test(a_capture_refuses_an_allocation_unless_the_thread_is_relaxed),
         cmocka_unit_test(a_captured_event_is_not_asked_and_a_blocking_capture_closes_the_default_stream),
         cmocka_unit_test(functions_are_found_by_name),
+        cmocka_unit_test(functions_tell_their_parameters_and_are_loaded_on_demand),
+        cmocka_unit_test(an_attribute_loads_its_function),
+        cmocka_unit_test(a_function_may_ask_for_more_shared_memory),
         cmocka_unit_test(a_launch_takes_a_copy_of_its_parameters),
         cmocka_unit_test(blocks_reduce_in_one_order),
         cmocka_unit_test(grids_have_limits),

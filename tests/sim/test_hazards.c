@@ -187,6 +187,100 @@ static void what_a_lost_device_had_queued_is_not_in_flight(void **state) {
     sim_collective_end(0);
 }
 
+/* ---- loading ---- */
+static mst_cublas_status multiply(mst_cublas_handle handle, mst_cu_address a, int m) {
+    const float one = 1;
+    void *at = pointer_to(a);
+    return blas.cublasGemmEx(handle, 0, 0, m, 1, 1, &one, at, 0, m, at, 0, 1, &one, at, 0, m, MST_CUBLAS_COMPUTE_32F, -1);
+}
+
+static void no_product_is_new_while_a_collective_is_in_flight_on_its_device(void **state) {
+    mst_cublas_handle handle;
+    mst_cu_address address = allocate(256);
+    (void)state;
+    assert_done(blas.cublasCreate_v2(&handle));
+    assert_done(blas.cublasSetStream_v2(handle, gpu.stream));
+    assert_done(multiply(handle, address, 1));
+    sim_collective_begin(1, "test"); /* of another device, which this one does not wait for */
+    assert_done(multiply(handle, address, 2));
+    assert_nothing_reported();
+    sim_collective_begin(0, "test");
+    assert_done(multiply(handle, address, 2));
+    assert_nothing_reported();
+    assert_done(multiply(handle, address, 3));
+    assert_reported("cublasGemmEx loads the kernel of a new product while a collective is in flight on device 0");
+    assert_done(multiply(handle, address, 3));
+    assert_nothing_reported();
+    sim_collective_end(0);
+    sim_collective_end(1);
+}
+
+static void no_function_is_loaded_while_a_collective_is_in_flight_on_its_device(void **state) {
+    mst_cu_module module;
+    mst_cu_function loaded = load_kernel("contract_scale", &module), lazy = NULL;
+    mst_cu_address address = allocate(256);
+    int threads;
+    (void)state;
+    assert_done(cu.cuModuleGetFunction(&lazy, module, "contract_scale"));
+    sim_collective_begin(0, "test");
+    assert_done(launch_scale(loaded, gpu.stream, address, address, 1, 1));
+    assert_done(cu.cuFuncGetAttribute(&threads, MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK, loaded));
+    assert_nothing_reported();
+    assert_done(launch_scale(lazy, gpu.stream, address, address, 1, 1));
+    assert_reported("cuLaunchKernel loads a kernel while a collective is in flight on device 0");
+    sim_collective_end(0);
+    assert_done(cu.cuStreamSynchronize(gpu.stream));
+}
+
+typedef struct waiter {
+    pthread_t thread;
+    mst_cublas_handle handle; /* NULL: it allocates */
+    mst_cu_address address;
+    atomic_bool done;
+} waiter;
+
+static void *load_or_allocate(void *argument) {
+    waiter *w = argument;
+    assert_done(cu.cuCtxPushCurrent_v2(gpu.context));
+    if (w->handle)
+        assert_done(multiply(w->handle, w->address, 5));
+    else
+        w->address = allocate(256);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+static atomic_bool work_may_end;
+static sim_result work_for_long(void *unused, sim_stream *stream) {
+    (void)unused;
+    while (!atomic_load(&work_may_end) && !sim_stream_ended(stream)) usleep(1000);
+    return SIM_OK;
+}
+
+/* The queue works for long; a product that is new waits for it, and another thread's allocation for
+ * the product. */
+static void who_loads_waits_for_the_device_and_keeps_others_out_of_its_context(void **state) {
+    waiter loads = {.address = allocate(256)}, allocates = {0};
+    (void)state;
+    assert_done(blas.cublasCreate_v2(&loads.handle));
+    assert_done(blas.cublasSetStream_v2(loads.handle, gpu.stream));
+    atomic_store(&work_may_end, false);
+    assert_done(sim_stream_push(sim_stream_of(gpu.stream), &(sim_entry){.what = "test", .run = work_for_long}));
+    const uint64_t products = muster_sim_calls("cublasGemmEx"), allocations = muster_sim_calls("cuMemAlloc_v2");
+    assert_int_equal(pthread_create(&loads.thread, NULL, load_or_allocate, &loads), 0);
+    while (muster_sim_calls("cublasGemmEx") == products) sched_yield();
+    usleep(20000); /* it holds the context by now, or the test shows less */
+    assert_int_equal(pthread_create(&allocates.thread, NULL, load_or_allocate, &allocates), 0);
+    while (muster_sim_calls("cuMemAlloc_v2") == allocations) sched_yield();
+    usleep(20000);
+    assert_false(atomic_load(&loads.done));
+    assert_false(atomic_load(&allocates.done));
+    atomic_store(&work_may_end, true);
+    pthread_join(loads.thread, NULL);
+    pthread_join(allocates.thread, NULL);
+    assert_nothing_reported();
+}
+
 /* ---- threads ---- */
 static void *issue_and_stand_still(void *address) {
     cu.cuMemsetD8Async(*(mst_cu_address *)address, 0, 256, gpu.stream);
@@ -419,6 +513,9 @@ int main(void) {
         machine_test(nothing_is_made_or_freed_while_a_collective_is_in_flight),
         machine_test(nothing_waits_in_the_host_while_a_collective_is_in_flight),
         machine_test(what_a_lost_device_had_queued_is_not_in_flight),
+        machine_test(no_product_is_new_while_a_collective_is_in_flight_on_its_device),
+        machine_test(no_function_is_loaded_while_a_collective_is_in_flight_on_its_device),
+        machine_test(who_loads_waits_for_the_device_and_keeps_others_out_of_its_context),
         machine_test(two_threads_do_not_issue_in_one_stream),
         machine_test(two_threads_do_not_issue_nccl_on_one_device),
         machine_test(communicators_are_used_in_one_order),

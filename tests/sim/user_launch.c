@@ -151,9 +151,7 @@ sim_result sim_program_launch(sim_function *function, sim_stream *stream, const 
                               void **parameters, void **extra) {
     const mst_program_kernel *kernel = function->user;
     sim_program *program = function->module->program;
-    int fixed = program->table->kernel_count == 1 ? sim_program_static_shared(program) : 0;
-    if ((uint64_t)block[0] * block[1] * block[2] > (uint64_t)kernel->threads || shared > (unsigned)(MST_PROGRAM_SHARED - fixed))
-        return SIM_INVALID_VALUE;
+    if ((uint64_t)block[0] * block[1] * block[2] > (uint64_t)kernel->threads) return SIM_INVALID_VALUE;
     user_launch *what = calloc(1, sizeof *what + kernel->packed_bytes);
     if (!what) return SIM_OUT_OF_MEMORY;
     if (!pack(kernel, parameters, extra, what->packed)) {

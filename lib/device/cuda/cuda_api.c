@@ -48,7 +48,7 @@ static muster_status open_once(opened *one) {
 
 static mst_cuda_api cuda_functions;
 #define MST_FOREIGN_STRUCT mst_cuda_api
-static const mst_foreign_symbol cuda_symbols[] = {MST_CUDA_SYMBOLS(MST_FOREIGN_NEEDED)};
+static const mst_foreign_symbol cuda_symbols[] = {MST_CUDA_SYMBOLS(MST_FOREIGN_NEEDED) MST_CUDA_OPTIONAL_SYMBOLS(MST_FOREIGN_OPTIONAL)};
 #undef MST_FOREIGN_STRUCT
 static const mst_foreign_library cuda_library = {"the CUDA driver", (const char *const[]){"libcuda.so.1"}, 1, cuda_symbols,
                                                  sizeof cuda_symbols / sizeof *cuda_symbols};

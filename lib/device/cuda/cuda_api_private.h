@@ -87,6 +87,7 @@ enum { /* CUdevice_attribute */
        MST_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
        MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
        MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK_OPT_IN = 97,
 };
 enum { MST_CU_COMPUTE_MODE_PROHIBITED = 2 };
 enum { /* CUpointer_attribute, CUmemorytype */
@@ -97,8 +98,15 @@ enum { /* CUpointer_attribute, CUmemorytype */
        MST_CU_MEMORY_TYPE_HOST = 1,
        MST_CU_MEMORY_TYPE_DEVICE = 2,
 };
-/* CUfunction_attribute */
-enum { MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK = 0, MST_CU_FUNCTION_SHARED_BYTES = 1, MST_CU_FUNCTION_BINARY_VERSION = 6 };
+enum { /* CUfunction_attribute */
+       MST_CU_FUNCTION_MAX_THREADS_PER_BLOCK = 0,
+       MST_CU_FUNCTION_SHARED_BYTES = 1,
+       MST_CU_FUNCTION_LOCAL_BYTES = 3,
+       MST_CU_FUNCTION_BINARY_VERSION = 6,
+       MST_CU_FUNCTION_MAX_DYNAMIC_SHARED_BYTES = 8,
+};
+enum { MST_CU_MODULE_EAGER_LOADING = 1, MST_CU_MODULE_LAZY_LOADING = 2 }; /* CUmoduleLoadingMode */
+enum { MST_CU_LIMIT_STACK_BYTES = 0 };                                    /* CUlimit */
 enum {
     MST_CU_STREAM_NON_BLOCKING = 1,
     MST_CU_EVENT_DISABLE_TIMING = 2,
@@ -128,6 +136,7 @@ enum { MST_CU_CAPTURE_NONE = 0, MST_CU_CAPTURE_ACTIVE = 1, MST_CU_CAPTURE_INVALI
     X(mst_cu_result, cuCtxPopCurrent_v2, (mst_cu_context * context))                                                     \
     X(mst_cu_result, cuCtxGetCurrent, (mst_cu_context * context))                                                        \
     X(mst_cu_result, cuCtxSetCurrent, (mst_cu_context context))                                                          \
+    X(mst_cu_result, cuCtxGetLimit, (size_t * value, unsigned int limit))                                                \
     X(mst_cu_result, cuDeviceCanAccessPeer, (int *can, mst_cu_device device, mst_cu_device peer))                        \
     X(mst_cu_result, cuCtxEnablePeerAccess, (mst_cu_context peer, unsigned int flags))                                   \
     X(mst_cu_result, cuMemAlloc_v2, (mst_cu_address * address, size_t bytes))                                            \
@@ -159,14 +168,23 @@ enum { MST_CU_CAPTURE_NONE = 0, MST_CU_CAPTURE_ACTIVE = 1, MST_CU_CAPTURE_INVALI
     X(mst_cu_result, cuEventQuery, (mst_cu_event event))                                                                 \
     X(mst_cu_result, cuModuleLoadData, (mst_cu_module * module, const void *image))                                      \
     X(mst_cu_result, cuModuleUnload, (mst_cu_module module))                                                             \
+    X(mst_cu_result, cuModuleGetLoadingMode, (unsigned int *mode))                                                       \
     X(mst_cu_result, cuModuleGetFunction, (mst_cu_function * function, mst_cu_module module, const char *name))          \
     X(mst_cu_result, cuFuncGetAttribute, (int *value, unsigned int attribute, mst_cu_function function))                 \
+    X(mst_cu_result, cuFuncSetAttribute, (mst_cu_function function, unsigned int attribute, int value))                  \
     X(mst_cu_result, cuLaunchKernel,                                                                                     \
       (mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,    \
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, mst_cu_stream stream, void **parameters, void **extra))
 
+/* Present from drivers of CUDA 12.4 on. */
+#define MST_CUDA_OPTIONAL_SYMBOLS(X)                                                                       \
+    X(mst_cu_result, cuFuncLoad, (mst_cu_function function))                                               \
+    X(mst_cu_result, cuFuncIsLoaded, (unsigned int *loaded, mst_cu_function function)) /* for the tests */ \
+    X(mst_cu_result, cuFuncGetParamInfo, (mst_cu_function function, size_t index, size_t * offset, size_t * bytes))
+
 typedef struct mst_cuda_api {
     MST_CUDA_SYMBOLS(MST_FOREIGN_MEMBER)
+    MST_CUDA_OPTIONAL_SYMBOLS(MST_FOREIGN_MEMBER)
 } mst_cuda_api;
 
 /* The driver's functions. The first call that succeeds opens and initialises the driver (cuInit).

@@ -63,6 +63,16 @@ mst_cu_result cuCtxSetCurrent(mst_cu_context context) {
     return MST_CU_SUCCESS;
 }
 
+/* Of the limits there is that of the stack. A launch that needs more raises it. */
+mst_cu_result cuCtxGetLimit(size_t *value, unsigned int limit) {
+    DRIVER_ENTER(cuCtxGetLimit);
+    DRIVER_CONTEXT(context);
+    if (!value) return MST_CU_INVALID_VALUE;
+    if (limit != MST_CU_LIMIT_STACK_BYTES) return MST_CU_NOT_SUPPORTED;
+    *value = atomic_load_explicit(&context->local_bytes, memory_order_relaxed);
+    return MST_CU_SUCCESS;
+}
+
 mst_cu_result cuCtxEnablePeerAccess(mst_cu_context peer, unsigned int flags) {
     DRIVER_ENTER_DEVICE(cuCtxEnablePeerAccess, sim_current_device());
     DRIVER_CONTEXT(context);

@@ -94,23 +94,27 @@ static const struct {
     unsigned attribute;
     int value;
 } attributes[] = {
-    {1, 1024},                               /* MAX_THREADS_PER_BLOCK */
-    {2, 1024},       {3, 1024},  {4, 64},    /* MAX_BLOCK_DIM_X, Y, Z */
-    {5, 0x7fffffff}, {6, 65535}, {7, 65535}, /* MAX_GRID_DIM_X, Y, Z */
-    {8, 49152},                              /* MAX_SHARED_MEMORY_PER_BLOCK */
-    {10, 32},                                /* WARP_SIZE */
-    {12, 65536},                             /* MAX_REGISTERS_PER_BLOCK */
-    {13, 1000000},                           /* CLOCK_RATE, kHz */
-    {19, 1},                                 /* CAN_MAP_HOST_MEMORY */
-    {20, 0},                                 /* COMPUTE_MODE */
-    {31, 1},                                 /* CONCURRENT_KERNELS */
-    {34, 0},                                 /* PCI_DEVICE_ID */
-    {40, 2},                                 /* ASYNC_ENGINE_COUNT */
-    {41, 1},                                 /* UNIFIED_ADDRESSING */
-    {75, 9},         {76, 0},                /* COMPUTE_CAPABILITY_MAJOR, MINOR */
-    {115, 1},                                /* MEMORY_POOLS_SUPPORTED */
+    {1, 1024}, /* MAX_THREADS_PER_BLOCK */
+    {2, 1024},
+    {3, 1024},
+    {4, 64}, /* MAX_BLOCK_DIM_X, Y, Z */
+    {5, 0x7fffffff},
+    {6, 65535},
+    {7, 65535},                    /* MAX_GRID_DIM_X, Y, Z */
+    {8, SIM_SHARED_BYTES},         /* MAX_SHARED_MEMORY_PER_BLOCK */
+    {10, 32},                      /* WARP_SIZE */
+    {12, 65536},                   /* MAX_REGISTERS_PER_BLOCK */
+    {13, 1000000},                 /* CLOCK_RATE, kHz */
+    {19, 1},                       /* CAN_MAP_HOST_MEMORY */
+    {20, 0},                       /* COMPUTE_MODE */
+    {31, 1},                       /* CONCURRENT_KERNELS */
+    {34, 0},                       /* PCI_DEVICE_ID */
+    {40, 2},                       /* ASYNC_ENGINE_COUNT */
+    {41, 1},                       /* UNIFIED_ADDRESSING */
+    {97, SIM_SHARED_OPT_IN_BYTES}, /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+    {115, 1},                      /* MEMORY_POOLS_SUPPORTED */
 };
-enum { MULTIPROCESSOR_COUNT = 16, PCI_BUS_ID = 33, ATTRIBUTES_END = 150 };
+enum { MULTIPROCESSOR_COUNT = 16, PCI_BUS_ID = 33, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, ATTRIBUTES_END = 150 };
 
 mst_cu_result cuDeviceGetAttribute(int *value, unsigned int attribute, mst_cu_device device) {
     DRIVER_ENTER(cuDeviceGetAttribute);
@@ -122,6 +126,8 @@ mst_cu_result cuDeviceGetAttribute(int *value, unsigned int attribute, mst_cu_de
     if (attribute == MULTIPROCESSOR_COUNT) *value = sim_state.options.multiprocessors;
     if (attribute == MST_CU_ATTRIBUTE_COMPUTE_MODE && sim_state.options.prohibited) *value = MST_CU_COMPUTE_MODE_PROHIBITED;
     if (attribute == PCI_BUS_ID) *value = sim_device_bus(device);
+    if (attribute == CAPABILITY_MAJOR) *value = sim_state.options.capability[device] / 10;
+    if (attribute == CAPABILITY_MINOR) *value = sim_state.options.capability[device] % 10;
     return MST_CU_SUCCESS;
 }
 

@@ -8,11 +8,12 @@
 /* The exported functions; a definition that differs from the library's list does not compile. */
 #define DRIVER_DECLARE(result, name, arguments) SIM_EXPORT result name arguments;
 MST_CUDA_SYMBOLS(DRIVER_DECLARE)
+MST_CUDA_OPTIONAL_SYMBOLS(DRIVER_DECLARE)
 PROGRAM_CALLS(DRIVER_DECLARE)
 #undef DRIVER_DECLARE
 
 #define DRIVER_INDEX(result, name, arguments) INDEX_##name,
-enum { MST_CUDA_SYMBOLS(DRIVER_INDEX) PROGRAM_CALLS(DRIVER_INDEX) DRIVER_SYMBOL_COUNT };
+enum { MST_CUDA_SYMBOLS(DRIVER_INDEX) MST_CUDA_OPTIONAL_SYMBOLS(DRIVER_INDEX) PROGRAM_CALLS(DRIVER_INDEX) DRIVER_SYMBOL_COUNT };
 #undef DRIVER_INDEX
 extern sim_symbol driver_symbols[DRIVER_SYMBOL_COUNT];
 

@@ -4,7 +4,7 @@
 #ifndef MST_PROGRAM_H
 #define MST_PROGRAM_H
 
-enum { MST_PROGRAM_VERSION = 1, MST_PROGRAM_SHARED = 49152 /* bytes of dynamic shared memory at most */ };
+enum { MST_PROGRAM_VERSION = 2, MST_PROGRAM_SHARED = 232448 /* bytes of dynamic shared memory at most */ };
 
 typedef struct mst_program_position {
     unsigned int x, y, z;
