@@ -156,8 +156,9 @@ MUSTER_API muster_argument muster_argument_int(int32_t type, int64_t value);
 MUSTER_API muster_argument muster_argument_bits(int32_t type, uint64_t bits);
 
 /* The number of groups, and of threads in each group, along 1 to 3 dimensions. local_bytes: the
- * dynamic local memory of each group (GA_DECL_SHARED_PARAM). If any number of groups or threads is
- * 0, nothing is launched, which is a success. The layout is frozen. */
+ * dynamic local memory of each group (GA_DECL_SHARED_PARAM), at most that of muster_kernel_limits.
+ * If any number of groups or threads is 0, nothing is launched, which is a success. The layout is
+ * frozen. */
 typedef struct muster_grid {
     int32_t dims;
     int32_t reserved; /* 0 */
@@ -166,8 +167,9 @@ typedef struct muster_grid {
 } muster_grid;
 
 /* Inside a body: launches a kernel on the worker's device, in order with its other operations, and
- * returns at once. The worker's later operations and outputs see the results; host code that reads
- * them by address must call muster_worker_sync first.
+ * returns at once. (The first launch behind a collective of the same call waits for its end on
+ * GPUs.) The worker's later operations and outputs see the results; host code that reads them by
+ * address must call muster_worker_sync first.
  * Errors of both launch functions: INVALID_ARGUMENT (the message names the argument, its declared
  * type and the received one; a tensor of another device, with both names; a kernel of another
  * runtime; dims not 1 to 3; a negative number; `reserved` of the grid is not 0), OUT_OF_RANGE (a
@@ -207,7 +209,7 @@ typedef struct muster_kernel_limits {
     int64_t threads, threads_in[3], groups_in[3]; /* threads: in all dimensions of a group together */
     int64_t preferred;                            /* a number of which the threads of a group should be a multiple */
     int64_t processors;
-    int64_t local_bytes;
+    int64_t local_bytes; /* dynamic local memory of a group: what the device has, less what the source declares */
 } muster_kernel_limits;
 static inline void muster_kernel_limits_init(muster_kernel_limits *limits) {
     if (limits) limits->struct_size = sizeof *limits;

@@ -106,6 +106,7 @@ typedef struct mst_device_code_table {
      * they have at most MST_CODE_PARAMETERS_MAX bytes. Addresses in them are device addresses and
      * stay unchanged. */
     muster_status (*launch)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
+    /* May wait as synchronize does, for COMPUTE alone: where the driver would. */
     muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
     /* Between calls, because the first question enables the access. Sets *access to whether code of
      * this device can read and write the other device's memory by address. */
@@ -124,7 +125,8 @@ typedef struct mst_device_program_table {
     /* Between calls, after synchronize. NULL is ignored. */
     void (*close)(mst_device *device, mst_program *program);
     muster_status (*limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
-    /* Issues the kernel in the COMPUTE queue. The grid must be within the limits. grid and values
+    /* Issues the kernel in the COMPUTE queue. Its first launch may wait as that of a gemm. The grid
+     * must be within the limits. grid and values
      * (one per parameter) are copied. On a device with host memory this is the only function that
      * queues work. It sets `queued`, and code that accesses the device's memory afterwards must
      * synchronize first. */

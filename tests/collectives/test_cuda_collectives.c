@@ -226,6 +226,46 @@ static muster_status sum_then_leave_one(muster_worker *w, void *argument) {
     return sum_of(w, LARGE);
 }
 
+/* The first product of a shape, while the queue of one device stands still in front of NCCL's
+ * kernel, so that the others are in theirs. cuBLAS would load its kernel, and wait inside the
+ * driver. */
+static muster_status product_behind_sum(muster_worker *w, void *argument) {
+    (void)argument;
+    int64_t count = LARGE;
+    muster_tensor x = values_make(w, count, w->rank, 1), a = muster_worker_scratch(w, MUSTER_F32, 1, &(int64_t){64});
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    for (int64_t m = 1; m <= 4; m++) {
+        const mst_gemm gemm = {.dtype = MUSTER_F32,
+                               .m = m,
+                               .n = 3,
+                               .k = 2,
+                               .lda = 2,
+                               .ldb = 3,
+                               .ldc = 3,
+                               .alpha = 1,
+                               .a = muster_tensor_address(a),
+                               .b = muster_tensor_address(a),
+                               .c = (float *)muster_tensor_address(a) + 32};
+        MUSTER_TRY(w->device->code->gemm(w->device, &gemm));
+    }
+    return values_expect(w, x, RANKS * (RANKS - 1) / 2, RANKS);
+}
+
+static void a_new_product_behind_a_collective_loads_nothing_before_its_end(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    assert_ok(collectives_run(&c, large_sum, NULL));
+    const uint64_t products = muster_sim_calls("cublasGemmEx");
+    muster_sim_inject_queue_stall("ncclAllReduce", 1, 30);
+    assert_ok(collectives_run(&c, product_behind_sum, NULL));
+    assert_int_equal(muster_sim_injected(), 1);
+    assert_int_equal(muster_sim_calls("cublasGemmEx") - products, 4 * RANKS);
+    assert_string_equal(muster_sim_hazards(), "");
+    collectives_close(&c);
+}
+
 static void the_call_after_a_lost_one_has_new_communicators(void **state) {
     (void)state;
     collectives_pool c;
@@ -468,6 +508,7 @@ int main(void) {
         cmocka_unit_test(a_way_that_the_devices_do_not_have_is_refused),
         cmocka_unit_test(more_shards_than_the_kernel_takes_go_another_way),
         cmocka_unit_test(no_rank_waits_for_its_device_in_a_collective),
+        cmocka_unit_test(a_new_product_behind_a_collective_loads_nothing_before_its_end),
         cmocka_unit_test(the_call_after_a_lost_one_has_new_communicators),
         cmocka_unit_test(a_failure_of_nccl_ends_the_call_on_every_rank),
         cmocka_unit_test(nccl_in_progress_for_ever_ends_at_the_deadline),

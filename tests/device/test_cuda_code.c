@@ -1,6 +1,7 @@
 /* Kernels of the device code, and matrix products. */
 #include "cuda/cublas_api_private.h"
 #include "cuda_fixture.h"
+#include "cuda_held.h"
 #include "device_contract.h"
 
 static int add_contract(void **state) {
@@ -242,6 +243,48 @@ static void open_has_multiplied_once_in_every_type(void **state) {
     assert_int_equal(muster_sim_calls("cublasGemmEx"), 4);
 }
 
+/* A product of this shape over zeros, behind whatever is in the queue. */
+static muster_status multiply_shape(mst_device *device, void *memory, int64_t m, int64_t n, int64_t k, bool transpose) {
+    const mst_gemm gemm = {.dtype = 3,
+                           .transpose_a = transpose,
+                           .m = m,
+                           .n = n,
+                           .k = k,
+                           .lda = transpose ? m : k,
+                           .ldb = n,
+                           .ldc = n,
+                           .alpha = 1,
+                           .a = memory,
+                           .b = memory,
+                           .c = (char *)memory + 16384};
+    return device->code->gemm(device, &gemm);
+}
+
+static void products_that_are_new_in_flight_wait_where_the_deadline_reaches_them(void **state) {
+    mst_device *device = *state;
+    char *memory = allocated(device, 32768);
+    assert_ok(multiply_shape(device, memory, 8, 8, 8, false));
+    assert_ok(device->table->synchronize(device));
+    hold_queues(device);
+    static const struct {
+        int64_t m, n, k;
+        bool transpose, known;
+    } cases[] = {{8, 8, 8, false, true}, {9, 8, 8, false, false}, {8, 9, 8, false, false}, {8, 8, 9, false, false}, {8, 8, 8, true, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        held_polls = 50;
+        const muster_status status = multiply_shape(device, memory, cases[i].m, cases[i].n, cases[i].k, cases[i].transpose);
+        if (cases[i].known)
+            assert_ok(status);
+        else
+            assert_refused(status, MUSTER_TIMEOUT, "waited long enough");
+    }
+    release_queues(device);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_ok(multiply_shape(device, memory, cases[i].m, cases[i].n, cases[i].k, cases[i].transpose));
+    assert_ok(device->table->synchronize(device));
+    device->memory->release(device, memory);
+}
+
 static void a_type_that_the_gpu_lacks_is_refused_at_its_first_product_and_not_at_open(void **state) {
     (void)state;
     new_machine(&(muster_sim_options){.devices = 1});
@@ -271,6 +314,16 @@ static void a_failed_product_says_what_cublas_said(void **state) {
     assert_refused(device->code->gemm(device, &gemm), MUSTER_SYSTEM, "cuda:0: cuBLAS: cublasGemmEx: expected success, received ");
 }
 
+/* The simulated NVRTC is one of CUDA 13. */
+static void volta_needs_the_compiler_of_cuda_12(void **state) {
+    mst_device *device = NULL;
+    (void)state;
+    new_machine(&(muster_sim_options){.devices = 1, .capability = {70}});
+    assert_refused(mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device), MUSTER_UNSUPPORTED,
+                   "devices of compute capability 7.0 any more; use an older one (NVRTC 12 for 7.0 and 7.2)");
+    check_machine();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         CASE(a_kernel_runs_over_every_element),
@@ -285,9 +338,11 @@ int main(void) {
         CASE(an_empty_sum_scales),
         CASE(rows_beyond_an_int_apart_need_the_long_product),
         CASE(open_has_multiplied_once_in_every_type),
+        CASE(products_that_are_new_in_flight_wait_where_the_deadline_reaches_them),
         cmocka_unit_test(a_type_that_the_gpu_lacks_is_refused_at_its_first_product_and_not_at_open),
         CASE(a_product_of_another_type_is_refused),
         CASE(a_failed_product_says_what_cublas_said),
+        cmocka_unit_test(volta_needs_the_compiler_of_cuda_12),
     };
     return cmocka_run_group_tests(tests, add_contract, NULL);
 }

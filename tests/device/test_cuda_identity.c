@@ -240,6 +240,60 @@ static void an_open_device_says_what_it_is(void **state) {
     check_machine();
 }
 
+/* ---- old GPUs ---- */
+
+static const char too_old[] = "cuda:0 (Simulated GPU): expected a GPU of compute capability 7.0 or later, received one of ";
+
+static void check_open_of(int capability, muster_status expected, const char *words) {
+    mst_device *device = NULL;
+    new_machine(&(muster_sim_options){.devices = 1, .capability = {capability}});
+    const muster_status status = mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device);
+    if (expected != MUSTER_OK) {
+        assert_refused(status, expected, words);
+        assert_int_equal(muster_sim_calls("nvrtcCompileProgram"), 0);
+    } else {
+        assert_ok(status);
+        closed(device);
+    }
+    check_machine();
+}
+
+static void a_gpu_that_is_too_old_is_refused_before_anything_is_made(void **state) {
+    mst_device_probe found;
+    (void)state;
+    check_open_of(35, MUSTER_UNSUPPORTED, "received one of 3.5");
+    check_open_of(62, MUSTER_UNSUPPORTED, too_old);
+    assert_int_equal(muster_sim_calls("cuDevicePrimaryCtxRetain"), 0);
+    (void)mst_error(MUSTER_INTERNAL, "what was said before");
+    mst_cuda_probe(&found);
+    assert_int_equal(found.count, 0);
+    assert_non_null(strstr(found.reason, too_old));
+    assert_string_equal(muster_last_error(), "what was said before");
+    check_open_of(70, MUSTER_OK, NULL); /* without kernels, which this program has none of */
+    check_open_of(75, MUSTER_OK, NULL);
+    check_open_of(121, MUSTER_OK, NULL);
+}
+
+/* CUDA lists the fastest first. */
+static void old_gpus_behind_others_are_left_out_unless_they_are_asked_for(void **state) {
+    mst_device_probe found;
+    mst_device *device = NULL;
+    char notice[MST_MESSAGE_SIZE];
+    (void)state;
+    new_machine(&(muster_sim_options){.devices = 3, .capability = {90, 75, 61}});
+    (void)mst_error(MUSTER_INTERNAL, "what was said before");
+    for (int round = 0; round < 2; round++) {
+        mst_cuda_probe(&found);
+        assert_int_equal(found.count, 2);
+    }
+    assert_string_equal(muster_last_error(), "what was said before");
+    assert_true(mst_cuda_take_notice(notice));
+    assert_non_null(strstr(notice, "cuda:2 (Simulated GPU): expected a GPU of compute capability 7.0 or later, received one of 6.1"));
+    assert_false(mst_cuda_take_notice(notice)); /* said once */
+    assert_refused(mst_cuda_device_table.open(&mst_cuda_device_table, "2", &device), MUSTER_UNSUPPORTED, "received one of 6.1");
+    check_machine();
+}
+
 static void the_description_names_versions_and_memory(void **state) {
     (void)state;
     char text[192];
@@ -248,12 +302,13 @@ static void the_description_names_versions_and_memory(void **state) {
     mst_device *device = opened("0");
     unsetenv("MUSTER_DEVICE_MEMORY");
     mst_cuda_describe_libraries(device, text, sizeof text);
-    assert_string_equal(text, "driver for CUDA 13.0, cuBLAS 13.0.0, NVRTC 13.0, all simulated");
+    assert_string_equal(text, "driver for CUDA 13.0 (lazy loading), cuBLAS 13.0.0, NVRTC 13.0, all simulated");
     mst_cuda_describe_device(device, text, sizeof text);
     assert_string_equal(text, "cuda:0: compute capability 9.0, 4 multiprocessors, 8 MiB of device memory reserved and 4 MiB for cuBLAS");
     (void)mst_error(MUSTER_INTERNAL, "what was said before");
     muster_sim_inject("cublasGetVersion_v2", 1, MST_CUBLAS_INTERNAL_ERROR);
     muster_sim_inject("nvrtcVersion", 1, MST_NVRTC_INTERNAL_ERROR);
+    muster_sim_inject("cuModuleGetLoadingMode", 1, MST_CU_UNKNOWN);
     mst_cuda_describe_libraries(device, text, sizeof text);
     assert_string_equal(text, "driver for CUDA 13.0, cuBLAS of an unknown version, NVRTC of an unknown version, all simulated");
     assert_string_equal(muster_last_error(), "what was said before");
@@ -380,7 +435,7 @@ static void every_call_of_open_can_fail(void **state) {
         tried += (int32_t)k - 1;
     }
     print_message("%d calls\n", (int)tried);
-    assert_int_equal(tried, 45); /* every call of open to a library */
+    assert_int_equal(tried, 46); /* every call of open to a library */
 }
 
 /* What a device that works does to end is done in full, whatever the driver says. */
@@ -431,6 +486,8 @@ int main(void) {
         cmocka_unit_test(the_instances_of_a_gpu_are_not_told_apart_by_pci_id),
         cmocka_unit_test(a_mig_instance_says_that_it_is_one),
         cmocka_unit_test(an_open_device_says_what_it_is),
+        cmocka_unit_test(a_gpu_that_is_too_old_is_refused_before_anything_is_made),
+        cmocka_unit_test(old_gpus_behind_others_are_left_out_unless_they_are_asked_for),
         cmocka_unit_test(the_description_names_versions_and_memory),
         cmocka_unit_test(virtual_devices_share_a_gpu_and_nothing_else),
         cmocka_unit_test(the_callers_context_is_left_alone),

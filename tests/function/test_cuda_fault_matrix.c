@@ -22,6 +22,10 @@ static const struct {
     const char *name, *reason;
 } elsewhere[] = {
     {"cuStreamSynchronize", "Muster polls; for tests"},
+    {"cuFuncIsLoaded", "for tests"},
+    {"cuFuncLoad", "for kernels of the program's: device/test_cuda_program_limits"},
+    {"cuFuncGetParamInfo", "for kernels of the program's: device/test_cuda_program_limits"},
+    {"cuFuncSetAttribute", "as cuFuncGetParamInfo"},
     {"cuDeviceTotalMem_v2", "nobody asks for it"},
     {"cuMemcpyPeerAsync", "nobody asks for it"},
     {"cuStreamGetCtx", "for the adoption of a stream: device/test_cuda_queue"},
@@ -47,6 +51,12 @@ static const char *const tolerated[] = {
     "nvrtcGetProgramLogSize",            /* the text has compiled */
     "cuPointerGetAttribute",             /* memory of which it says nothing is staged */
     "cuThreadExchangeStreamCaptureMode", /* to put a thread's mode back is tried again */
+    "cuMemGetInfo_v2",        /* it only knows less about the memory */
+    "cuStreamQuery",          /* asked only when a device is closed, and again */
+    "cublasGetVersion_v2",    /* for the description */
+    "cuModuleGetLoadingMode", /* likewise */
+    "nvrtcGetProgramLogSize", /* the text has compiled */
+    "cuPointerGetAttribute",  /* memory of which it says nothing is staged */
 };
 
 typedef struct fault_case {
@@ -70,8 +80,8 @@ static uint64_t pick(uint64_t below) {
 }
 
 #define NAME(result, name, arguments) #name,
-static const char *const symbols[] = {MST_CUDA_SYMBOLS(NAME) MST_CUBLAS_SYMBOLS(NAME) MST_CUBLAS_OPTIONAL_SYMBOLS(NAME)
-                                          MST_NVRTC_SYMBOLS(NAME) MST_NCCL_SYMBOLS(NAME) MST_NCCL_OPTIONAL_SYMBOLS(NAME)};
+static const char *const symbols[] = {MST_CUDA_SYMBOLS(NAME) MST_CUDA_OPTIONAL_SYMBOLS(NAME) MST_CUBLAS_SYMBOLS(
+    NAME) MST_CUBLAS_OPTIONAL_SYMBOLS(NAME) MST_NVRTC_SYMBOLS(NAME) MST_NCCL_SYMBOLS(NAME) MST_NCCL_OPTIONAL_SYMBOLS(NAME)};
 enum { SYMBOLS = sizeof symbols / sizeof *symbols };
 
 static const char *library_of(const char *symbol) {

@@ -37,9 +37,9 @@ typedef struct muster_sim_options {
     /* So many devices, from 0 on, are MIG instances of one GPU: each has a UUID of its own, their
      * names say so, they share the GPU's PCI id, and they have no peers. */
     int mig_instances;
-    bool prohibited; /* no process may use the devices (nvidia-smi --compute-mode=PROHIBITED) */
-    int capability[MUSTER_SIM_DEVICES_MAX];       /* ten times the compute capability of each device; 90 */
-    int local_bytes;                              /* of local memory that each thread of a kernel of the user's needs; none */
+    bool prohibited;                        /* no process may use the devices (nvidia-smi --compute-mode=PROHIBITED) */
+    int capability[MUSTER_SIM_DEVICES_MAX]; /* ten times the compute capability of each device; 90 */
+    int local_bytes;                        /* of local memory that each thread of a kernel of the user's needs; none */
 } muster_sim_options;
 
 /* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets

@@ -39,8 +39,8 @@ void mst_cuda_describe_libraries(const mst_device *device, char *text, size_t si
     const int driver = mst_cuda_driver_version();
     cublas_version(mst_cuda_of(device), blas);
     nvrtc_version(nvrtc);
-    snprintf(text, size, "driver for CUDA %d.%d, cuBLAS %s, NVRTC %s%s", driver / 1000, driver % 1000 / 10, blas, nvrtc,
-             mst_foreign_simulated() ? ", all simulated" : "");
+    snprintf(text, size, "driver for CUDA %d.%d%s, cuBLAS %s, NVRTC %s%s", driver / 1000, driver % 1000 / 10,
+             mst_cuda_loading_mode(mst_cuda_of(device)), blas, nvrtc, mst_foreign_simulated() ? ", all simulated" : "");
 }
 
 static double mebibytes(int64_t bytes) { return (double)bytes / (1 << 20); }

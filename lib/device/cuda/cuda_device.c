@@ -36,6 +36,7 @@ static muster_status describe(mst_cuda *cuda) {
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_MULTIPROCESSOR_COUNT, &cuda->processors));
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major));
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
+    MUSTER_TRY(mst_cuda_check_capability(cuda->label, model, major, minor));
     cuda->architecture = cuda->head.capability = 10 * major + minor;
     if (cuda->processors < 1) cuda->processors = 1;
     snprintf(cuda->head.name, sizeof cuda->head.name, "%s %.47s", cuda->label, model);
@@ -59,6 +60,7 @@ static muster_status open_parts(mst_cuda *cuda) {
     MUSTER_TRY(mst_cuda_open_queues(cuda));
     MUSTER_TRY(mst_cuda_open_memory(cuda));
     MUSTER_TRY(mst_cuda_open_staging(cuda));
+    MUSTER_TRY(mst_cuda_open_loading(cuda));
     MUSTER_TRY(mst_cuda_open_blas(cuda));
     MUSTER_TRY(mst_cuda_remember_workspace(cuda));
     return mst_cuda_open_code(cuda);
@@ -78,6 +80,7 @@ static void free_host_parts(mst_cuda *cuda) {
     mst_cuda_forget_host(cuda);
     mst_cuda_forget_events(cuda);
     mst_free(cuda->functions);
+    mst_free(cuda->products);
     mst_free(cuda->segments);
     mst_slab_end(&cuda->slab);
     mst_free(cuda);

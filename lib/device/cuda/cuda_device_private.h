@@ -52,6 +52,13 @@ typedef struct mst_cuda_slot {
 
 typedef struct mst_cuda_event mst_cuda_event;
 
+/* What decides which kernel of cuBLAS computes a product. kind: the element type, the
+ * transpositions, the alignment, whether C is only written; 0: none. */
+typedef struct mst_cuda_product {
+    uint32_t kind;
+    int64_t m, n, k;
+} mst_cuda_product;
+
 typedef struct mst_cuda {
     mst_device head;
     const mst_cuda_api *api;
@@ -90,6 +97,9 @@ typedef struct mst_cuda {
     size_t blas_workspace_bytes;
     unsigned long long workspace_id; /* the driver's number of that allocation; 0: not known yet */
     bool tf32;
+
+    mst_cuda_product *products; /* that have been computed, by their hash */
+    int64_t stack_bytes;        /* that the driver has for each thread of a kernel */
 
     mst_cu_module module;
     mst_cu_function *functions; /* [function_count], by the kernel's place */
@@ -163,6 +173,9 @@ muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *wha
 
 void mst_cuda_add_notice(const char *text);
 
+/* Fails with UNSUPPORTED for GPUs that cannot run the device code. label: "cuda:0". */
+muster_status mst_cuda_check_capability(const char *label, const char *model, int32_t major, int32_t minor);
+
 /* ---- one file per pair. open may leave some parts created when it fails; close destroys the parts
  * that exist. Both need the device's context to be current. ---- */
 muster_status mst_cuda_open_queues(mst_cuda *cuda);
@@ -188,6 +201,8 @@ static inline mst_cu_stream mst_cuda_stream_of(const mst_cuda *cuda, mst_queue q
 }
 /* Polls until the event is complete. Errors: of `interrupt`, or of the driver. */
 muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event);
+/* Polls until COMPUTE has done what is in it now. Errors: as of wait_event. */
+muster_status mst_cuda_await_compute(mst_cuda *cuda);
 /* Before closing: polls until both queues are empty, for a bounded time. false: a queue did not
  * drain. */
 bool mst_cuda_drain(mst_cuda *cuda);
@@ -203,6 +218,21 @@ muster_status mst_cuda_join(mst_cuda *cuda, mst_cu_stream earlier, mst_cu_stream
 muster_status mst_cuda_check_stream(mst_cuda *cuda, mst_cu_stream stream, const char *where);
 /* Makes the BLAS handle use this stream and the device's own workspace. */
 muster_status mst_cuda_bind_blas(mst_cuda *cuda, mst_cu_stream stream);
+
+/* ---- loading (cuda_loading.c) ---- */
+muster_status mst_cuda_open_loading(mst_cuda *cuda); /* closing the device frees what it has allocated */
+/* Loads a function now that the driver would load at its first use. */
+muster_status mst_cuda_load_function(mst_cuda *cuda, mst_cu_function function);
+mst_cuda_product mst_cuda_product_of(const mst_gemm *g);
+/* Call it before cuBLAS computes the product: waits for COMPUTE if cuBLAS may have to load a
+ * kernel. Errors: as of wait_event. */
+muster_status mst_cuda_before_product(mst_cuda *cuda, const mst_cuda_product *product);
+void mst_cuda_note_product(mst_cuda *cuda, const mst_cuda_product *product); /* cuBLAS has taken it */
+/* Call it before the first launch of a kernel of the user's: waits for COMPUTE if the driver may
+ * have to. stack_bytes: what each of its threads needs. Errors: as of wait_event. */
+muster_status mst_cuda_before_first_launch(mst_cuda *cuda, int64_t stack_bytes);
+/* " (lazy loading)", " (eager loading)"; "": the driver does not say. */
+const char *mst_cuda_loading_mode(const mst_cuda *cuda);
 
 /* ---- staging ---- */
 /* COMPUTE is empty: copies what copy_out has staged to its destinations, and empties all chunks. */

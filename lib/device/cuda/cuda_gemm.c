@@ -71,18 +71,36 @@ static bool fits_int(const mst_gemm *g) {
 
 static unsigned int operation(bool transpose) { return transpose ? MST_CUBLAS_T : MST_CUBLAS_N; }
 
-static muster_status multiply(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+static muster_status call_product(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     const factor alpha = make_factor(g->alpha, g->dtype), beta = make_factor(g->beta, g->dtype);
     return MST_CUBLAS(cuda, cublasGemmEx, cuda->blas, operation(g->transpose_b), operation(g->transpose_a), (int)g->n, (int)g->m, (int)g->k,
                       &alpha, g->b, type->data, (int)g->ldb, g->a, type->data, (int)g->lda, &beta, g->c, type->data, (int)g->ldc,
                       type->compute, MST_CUBLAS_GEMM_DEFAULT);
 }
 
-static muster_status multiply_long(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+static muster_status call_long_product(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     const factor alpha = make_factor(g->alpha, g->dtype), beta = make_factor(g->beta, g->dtype);
     return MST_CUBLAS(cuda, cublasGemmEx_64, cuda->blas, operation(g->transpose_b), operation(g->transpose_a), g->n, g->m, g->k, &alpha,
                       g->b, type->data, g->ldb, g->a, type->data, g->lda, &beta, g->c, type->data, g->ldc, type->compute,
                       MST_CUBLAS_GEMM_DEFAULT);
+}
+
+typedef muster_status product_call(mst_cuda *cuda, const mst_gemm *g, const product_type *type);
+
+static muster_status multiply_by(product_call *call, mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+    const mst_cuda_product product = mst_cuda_product_of(g);
+    MUSTER_TRY(mst_cuda_before_product(cuda, &product));
+    MUSTER_TRY(call(cuda, g, type));
+    mst_cuda_note_product(cuda, &product);
+    return MUSTER_OK;
+}
+
+static muster_status multiply(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+    return multiply_by(call_product, cuda, g, type);
+}
+
+static muster_status multiply_long(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+    return multiply_by(call_long_product, cuda, g, type);
 }
 
 /* ---- opening ---- */
@@ -104,14 +122,14 @@ static muster_status warm_up_type(mst_cuda *cuda, muster_dtype dtype, const void
                         .b = b,
                         .c = (void *)(uintptr_t)c};
     mst_error_save(before);
-    const muster_status status = multiply(cuda, &g, &type);
+    const muster_status status = call_product(cuda, &g, &type);
     /* A GPU may lack an element type. Later products of that type then fail. */
     return status == MUSTER_UNSUPPORTED ? mst_error_restore(MUSTER_OK, before) : status;
 }
 
-/* Multiplies once in each type. cuBLAS prepares itself at the first product, and loading code can
- * wait for the device, so that must not happen while GPUs wait for each other in a collective. The
- * operands lie behind the workspace, which is smaller for now. */
+/* Multiplies once in each type: cuBLAS prepares itself at the first product, and that must not
+ * happen while GPUs wait for each other in a collective. What other products need is loaded later
+ * (mst_cuda_before_product). The operands lie behind the workspace, which is smaller for now. */
 static muster_status warm_up(mst_cuda *cuda) {
     const size_t left = cuda->blas_workspace_bytes - 3 * WARM_BYTES;
     const mst_cu_address operands = cuda->blas_workspace + left;

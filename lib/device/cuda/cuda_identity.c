@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+enum { LEAST_MAJOR = 7 }; /* of the compute capability */
+
 /* True if this machine looks as if it had an NVIDIA GPU. */
 static bool has_signs(void) {
     static const char *const signs[] = {"/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"};
@@ -26,6 +28,63 @@ static muster_status count_devices(const mst_cuda_api *api, int32_t *count) {
     return MUSTER_OK;
 }
 
+static muster_status capability_of(const mst_cuda_api *api, mst_cu_device device, mst_device_facts *facts) {
+    int major = 0, minor = 0;
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&major, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
+                              "cuDeviceGetAttribute", NULL));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&minor, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
+                              "cuDeviceGetAttribute", NULL));
+    facts->major = major;
+    facts->minor = minor;
+    return MUSTER_OK;
+}
+
+/* Kernels take their parameters by reference (__grid_constant__), which the compiler has from
+ * compute capability 7.0 on. */
+muster_status mst_cuda_check_capability(const char *label, const char *model, int32_t major, int32_t minor) {
+    if (major >= LEAST_MAJOR) return MUSTER_OK;
+    return mst_error(MUSTER_UNSUPPORTED, "%s (%.47s): expected a GPU of compute capability %d.0 or later, received one of %d.%d", label,
+                     model, LEAST_MAJOR, (int)major, (int)minor);
+}
+
+static muster_status check_device(const mst_cuda_api *api, int32_t ordinal) {
+    mst_cu_device device;
+    mst_device_facts facts = {0};
+    char model[48] = "", label[16];
+    snprintf(label, sizeof label, "cuda:%d", (int)ordinal);
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGet(&device, ordinal), "cuDeviceGet", label));
+    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetName(model, (int)sizeof model, device), "cuDeviceGetName", label));
+    MUSTER_TRY(capability_of(api, device, &facts));
+    return mst_cuda_check_capability(label, model, facts.major, facts.minor);
+}
+
+static void notice_old(void) {
+    static _Atomic bool said;
+    char reason[MST_MESSAGE_SIZE], text[MST_MESSAGE_SIZE];
+    if (atomic_exchange(&said, true)) return;
+    mst_error_save(reason);
+    snprintf(text, sizeof text, "%.400s: this GPU and those behind it are not used", reason);
+    mst_cuda_add_notice(text);
+}
+
+/* *count becomes the number of GPUs before the first that is too old: CUDA lists the fastest first.
+ * Fails if that is none. Any other failure is left to the open. */
+static muster_status leave_out_old(const mst_cuda_api *api, int32_t *count) {
+    char before[MST_MESSAGE_SIZE];
+    mst_error_save(before);
+    for (int32_t i = 0; i < *count; i++) {
+        const muster_status status = check_device(api, i);
+        if (status == MUSTER_OK) continue;
+        if (status == MUSTER_UNSUPPORTED && i == 0) return status;
+        if (status == MUSTER_UNSUPPORTED) {
+            notice_old();
+            *count = i;
+        }
+        (void)mst_error_restore(MUSTER_OK, before);
+    }
+    return MUSTER_OK;
+}
+
 static muster_status count_usable(int32_t *count) {
     const mst_cuda_api *api;
     const mst_cublas_api *blas;
@@ -34,6 +93,7 @@ static muster_status count_usable(int32_t *count) {
     MUSTER_TRY(count_devices(api, count));
     if (*count == 0)
         return mst_error(MUSTER_UNAVAILABLE, "the CUDA driver finds no GPU (CUDA_VISIBLE_DEVICES hides those that it does not name)");
+    MUSTER_TRY(leave_out_old(api, count));
     MUSTER_TRY(mst_cublas_api_get(&blas));
     return mst_nvrtc_api_get(&nvrtc);
 }
@@ -142,17 +202,6 @@ static muster_status find_pci(const mst_cuda_api *api, const char *id, int32_t c
                          id, (int)found);
     return mst_error(MUSTER_INVALID_ARGUMENT,
                      "muster_runtime_open: devices: expected the PCI id of a GPU that this process sees, received \"%.100s\"", id);
-}
-
-static muster_status capability_of(const mst_cuda_api *api, mst_cu_device device, mst_device_facts *facts) {
-    int major = 0, minor = 0;
-    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&major, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device),
-                              "cuDeviceGetAttribute", NULL));
-    MUSTER_TRY(mst_cuda_error(api, api->cuDeviceGetAttribute(&minor, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device),
-                              "cuDeviceGetAttribute", NULL));
-    facts->major = major;
-    facts->minor = minor;
-    return MUSTER_OK;
 }
 
 /* Asks the driver, which needs no context for any of it. */

@@ -86,6 +86,8 @@ static muster_status wait_queue(mst_cuda *cuda, mst_cu_stream stream) {
     return mst_cuda_wait_event(cuda, cuda->finished);
 }
 
+muster_status mst_cuda_await_compute(mst_cuda *cuda) { return wait_queue(cuda, cuda->compute); }
+
 static muster_status finish(mst_cuda *cuda) {
     MUSTER_TRY(wait_queue(cuda, cuda->compute));
     if (cuda->copy_busy) MUSTER_TRY(wait_queue(cuda, cuda->copy));

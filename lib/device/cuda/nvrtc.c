@@ -79,7 +79,8 @@ static muster_status compile_program(const mst_code_target *target, mst_nvrtc_pr
     MUSTER_TRY(choose(api, target->architecture, &chosen));
     if (chosen == 0)
         return mst_error(MUSTER_UNSUPPORTED,
-                         "NVRTC: this version makes no code for devices of compute capability %d.%d any more; use an older one",
+                         "NVRTC: this version makes no code for devices of compute capability %d.%d any more; use an older one (NVRTC 12 "
+                         "for 7.0 and 7.2)",
                          (int)target->architecture / 10, (int)target->architecture % 10);
     bool binary = chosen == target->architecture;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=%s_%d", binary ? "sm" : "compute", chosen);
