@@ -51,12 +51,7 @@ static const char *const tolerated[] = {
     "nvrtcGetProgramLogSize",            /* the text has compiled */
     "cuPointerGetAttribute",             /* memory of which it says nothing is staged */
     "cuThreadExchangeStreamCaptureMode", /* to put a thread's mode back is tried again */
-    "cuMemGetInfo_v2",        /* it only knows less about the memory */
-    "cuStreamQuery",          /* asked only when a device is closed, and again */
-    "cublasGetVersion_v2",    /* for the description */
-    "cuModuleGetLoadingMode", /* likewise */
-    "nvrtcGetProgramLogSize", /* the text has compiled */
-    "cuPointerGetAttribute",  /* memory of which it says nothing is staged */
+    "cuModuleGetLoadingMode",            /* for the description */
 };
 
 typedef struct fault_case {
