@@ -107,7 +107,12 @@ typedef struct muster_runtime_options {
     /* The lowest level that is logged: lines below it are dropped. 0: the environment variable
      * MUSTER_LOG_LEVEL (debug, info, warning or error), else MUSTER_LOG_INFO. */
     muster_log_level log_level;
-    int32_t reserved; /* 0 */
+    /* Negative: GPUs do not access each other's memory directly, as they do by default where the
+     * driver allows it and where trying it when the runtime opens shows that it works (the log says
+     * where it does not). Collectives then go by NCCL or through host memory, copies between GPUs
+     * through host memory. Virtual devices of one GPU always share its memory. 0: the environment
+     * variable MUSTER_P2P, of which 0 means never, else where it works. 1: where it works. */
+    int32_t p2p;
 } muster_runtime_options;
 MUSTER_API void muster_runtime_options_init_sized(muster_runtime_options *options, size_t size);
 static inline void muster_runtime_options_init(muster_runtime_options *options) {
@@ -191,9 +196,12 @@ MUSTER_API const char *muster_runtime_description(const muster_runtime *runtime)
  * but the arguments are checked all the same. Waits for the calls before it, and takes effect for
  * the calls after it. The memory must stay valid until it is unregistered or the runtime is closed.
  * A range that overlaps a registered one is refused.
- * Errors: INVALID_ARGUMENT (NULL, no bytes, an overlap), OUT_OF_MEMORY, SYSTEM, BAD_STATE (inside a
- * body, after fork), or the error of a device that cannot pin the memory. After an error nothing is
- * registered. Threads: any. */
+ * Memory that a device cannot pin is registered all the same: its copies are then as slow as those
+ * of other memory, and the log says why, once for each reason. Memory that is mapped for reading
+ * only is pinned for copies to the device.
+ * Errors: INVALID_ARGUMENT (NULL, no bytes, an overlap), UNSUPPORTED (an overlap with memory of
+ * another runtime), OUT_OF_MEMORY (also of the driver, when it pins), BAD_STATE (inside a body,
+ * after fork), DEVICE_LOST. After an error nothing is registered. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_register_memory(muster_runtime *runtime, void *address, int64_t bytes);
 /* Ends a registration; `address` is the address that was registered. Waits for the calls before it.
  * Errors: INVALID_ARGUMENT (NULL runtime, unknown address), BAD_STATE (inside a body, after fork).
@@ -250,7 +258,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_create(muster_ru
  * host memory belongs to every host device. The memory still belongs to the program. It must stay
  * valid until the tensor has been destroyed, which does not free it. Work of other libraries on it
  * must have ended, or lie in the default stream of the GPU (see muster/dlpack.h).
- * Errors: INVALID_ARGUMENT (an unknown device, no memory of that device), OUT_OF_MEMORY, BAD_STATE
+ * Errors: INVALID_ARGUMENT (an unknown device, no memory of that device, managed memory of CUDA),
+ * OUT_OF_MEMORY, BAD_STATE
  * (inside a body, after fork), and errors of the device. After an error *tensor is as before.
  * Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_on(muster_runtime *runtime, const char *device, muster_tensor *tensor);

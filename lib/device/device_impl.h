@@ -108,8 +108,9 @@ typedef struct mst_device_code_table {
     muster_status (*launch)(mst_device *device, mst_code_kernel *kernel, int64_t work, const void *parameters, int64_t parameter_bytes);
     /* May wait as synchronize does, for COMPUTE alone: where the driver would. */
     muster_status (*gemm)(mst_device *device, const mst_gemm *gemm);
-    /* Between calls, because the first question enables the access. Sets *access to whether code of
-     * this device can read and write the other device's memory by address. */
+    /* Between calls, because the first question enables the access and tries it. Sets *access to
+     * whether code of this device and copies in its queues can read and write the other device's
+     * memory by address. */
     muster_status (*peer_access)(mst_device *device, mst_device *other, bool *access);
 } mst_device_code_table;
 
@@ -158,6 +159,7 @@ typedef struct mst_device_probe {
 typedef struct mst_device_settings {
     int64_t memory; /* bytes that the device takes when it opens; negative: none */
     int32_t tf32;   /* 1: products of f32 matrices may use TF32; negative: they may not */
+    int32_t p2p;    /* 1: the device may access other devices' memory, where that works; negative: it may not */
 } mst_device_settings;
 
 /* What is known about one device, open or not. */

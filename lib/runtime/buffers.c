@@ -23,6 +23,7 @@ static muster_status buffers_take(mst_buffer_keeper *keeper, const char *where, 
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = mst_runtime_register(runtime, storage, bytes, where);
     mst_pool_leave(runtime->pool);
+    if (status == MUSTER_OK) mst_runtime_log_notices(runtime);
     return status;
 }
 
@@ -90,6 +91,7 @@ muster_status muster_runtime_register_buffer(muster_runtime *runtime, muster_buf
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = buffers_add(runtime, buffer, where);
     mst_pool_leave(runtime->pool);
+    if (status == MUSTER_OK) mst_runtime_log_notices(runtime);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* Registered host memory, which devices copy from and to without staging. It is pinned for every
- * device that can do so, between calls. */
+ * device that can do so, between calls. A device that cannot pin it stages its copies, and leaves a
+ * notice for the log. */
 #include "runtime_impl.h"
 
 #include <string.h>
@@ -57,6 +58,7 @@ muster_status muster_runtime_register_memory(muster_runtime *runtime, void *addr
     MUSTER_TRY(mst_pool_enter(runtime->pool, where, 0));
     const muster_status status = mst_runtime_register(runtime, address, bytes, where);
     mst_pool_leave(runtime->pool);
+    if (status == MUSTER_OK) mst_runtime_log_notices(runtime);
     return status;
 }
 

@@ -84,9 +84,7 @@ static muster_status read_devices(muster_runtime *runtime, const muster_runtime_
     return mst_runtime_claim_cpus(runtime, list->cores, core_count, list->requests, list->count);
 }
 
-/* Logs the pending warnings of the code cache and of the backends. If this runtime logs no
- * warnings, they stay pending for one that does. */
-static void log_notices(muster_runtime *runtime) {
+void mst_runtime_log_notices(muster_runtime *runtime) {
     if (runtime->log_level > MUSTER_LOG_WARNING) return;
     char text[MST_MESSAGE_SIZE];
     const mst_device_table *table;
@@ -105,7 +103,7 @@ static muster_status refuse_device(const device_list *list, int32_t rank, muster
 }
 
 static muster_status open_listed(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
-    const mst_device_settings settings = {.memory = options->device_memory, .tf32 = options->tf32};
+    const mst_device_settings settings = {.memory = options->device_memory, .tf32 = options->tf32, .p2p = options->p2p};
     MUSTER_TRY(read_devices(runtime, options, list));
     runtime->devices = mst_alloc((size_t)list->count * sizeof(mst_device *));
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", list->count * (int64_t)sizeof(mst_device *));
@@ -127,7 +125,7 @@ static muster_status open_devices(muster_runtime *runtime, const muster_runtime_
     mst_free(list);
     MUSTER_TRY(status);
     for (int32_t r = 0; r < runtime->size; r++) host |= mst_device_is_host(runtime->devices[r]);
-    log_notices(runtime);
+    mst_runtime_log_notices(runtime);
     if (!host) return MUSTER_OK;
     MUSTER_TRY(mst_blas_open(options->keep_blas_threads != 0));
     runtime->blas_open = true;
@@ -169,7 +167,9 @@ static muster_status open_parts(muster_runtime *runtime, const muster_runtime_op
     MUSTER_TRY(mst_pool_create(&settings, runtime->devices, runtime->size, &runtime->pool));
     const mst_communicator_options ways = {
         .algorithm = options->collective_algorithm, .fixed_order = runtime->logical_shards > 0, .stream_bytes = options->stream_bytes};
-    MUSTER_TRY(mst_communicator_create(runtime->pool, &ways, &runtime->communicator));
+    const muster_status status = mst_communicator_create(runtime->pool, &ways, &runtime->communicator);
+    mst_runtime_log_notices(runtime);
+    MUSTER_TRY(status);
     MUSTER_TRY(mst_runtime_trace_open(runtime, options));
     return mst_runtime_describe(runtime);
 }

@@ -120,6 +120,10 @@ muster_status mst_runtime_log_open(muster_runtime *runtime, const muster_runtime
  * dropped; the others go to the program's function, which must not close the runtime. */
 void mst_runtime_log(void *runtime, muster_log_level level, const char *line);
 
+/* runtime.c: logs the pending warnings of the code cache and of the backends. If this runtime logs
+ * no warnings, they stay pending for one that does. */
+void mst_runtime_log_notices(muster_runtime *runtime);
+
 /* settings.c: refuses options that are out of range, and variables of the environment that cannot
  * be read, also where nothing would read them. */
 enum { MST_LOGICAL_SHARDS_MAX = 65536 };

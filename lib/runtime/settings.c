@@ -22,6 +22,7 @@ static muster_status settings_check_environment(void) {
     if (folder && folder[0] != '/') return mst_environment_refuse("MUSTER_CUDA_LIBRARIES", "an absolute path");
     MUSTER_TRY(mst_environment_number("MUSTER_DEVICE_MEMORY", "a number of bytes", 0, most_bytes, &number, &is_set));
     MUSTER_TRY(mst_environment_number("MUSTER_TF32", "0 or 1", 0, 1, &number, &is_set));
+    MUSTER_TRY(mst_environment_number("MUSTER_P2P", "0 or 1", 0, 1, &number, &is_set));
     if (opencl && strcmp(opencl, "none") != 0 && opencl[0] != '/')
         return mst_environment_refuse("MUSTER_OPENCL_LIBRARY", "an absolute path or \"none\"");
     return mst_thresholds_check();
@@ -41,10 +42,12 @@ muster_status mst_runtime_check_settings(const muster_runtime_options *options) 
     if (options->tf32 > 1)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: tf32: expected 0, 1 or a negative number, received %d", where,
                          (int)options->tf32);
+    if (options->p2p > 1)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: p2p: expected 0, 1 or a negative number, received %d", where,
+                         (int)options->p2p);
     if (options->device_memory > most_bytes)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: device_memory: expected at most %" PRId64 " bytes, received %" PRId64,
                          where, most_bytes, options->device_memory);
-    MUSTER_TRY(mst_options_check_reserved(where, options->reserved));
     return settings_check_environment();
 }
 

@@ -2,7 +2,7 @@
 """other_versions.py BUILD CMAKE CC FROZEN: programs that were compiled with older and newer headers, run against the installed library.
 
 For every struct that begins with struct_size other_versions.c is compiled with the installed headers after one change to that struct:
-  minus   its last field is gone (with `reserved`, which only fills the struct up, also the field before)
+  minus   its last field is gone (with `reserved`, which only fills the struct up, and with one of 4 bytes, also the field before)
   oldest  struct_size alone is left
   plus    three more words at its end
 At last the programs of "minus" run with initialisers that write the library's size, which they have to notice.
@@ -45,8 +45,9 @@ def changed(body, variant):
     elif variant == "oldest":
         declarations = declarations[:1]
     else:
-        name = "reserved"
-        while re.fullmatch(r"reserved\d*", name):
+        name, removed = "reserved", 0
+        while removed < 8 or re.fullmatch(r"reserved\d*", name):
+            removed += 4 if re.match(r"(int32_t|muster_log_level)\b", declarations[-1]) else 8
             declarations, name = without_last(declarations)
     return "".join(f"    {declaration};\n" for declaration in declarations)
 

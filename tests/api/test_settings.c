@@ -42,11 +42,13 @@ static void test_wrong_variables_are_refused(void **state) {
     check_variable("MUSTER_CUDA_LIBRARIES", "lib", "/nowhere", "expected an absolute path");
     check_variable("MUSTER_TF32", "yes", "1", "expected 0 or 1");
     check_variable("MUSTER_TF32", "2", "0", "expected 0 or 1");
+    check_variable("MUSTER_P2P", "no", "0", "expected 0 or 1");
+    check_variable("MUSTER_P2P", "2", "1", "expected 0 or 1");
     check_variable("MUSTER_OPENCL_LIBRARY", "libOpenCL.so.1", "none", "expected an absolute path or \"none\"");
     check_variable("MUSTER_OPENCL_LIBRARY", "None", "/nowhere/libOpenCL.so.1", "expected an absolute path or \"none\"");
     check_variable("MUSTER_LOGICAL_SHARDS", "65537", "65536", "from 0 to 65536");
     check_variable("MUSTER_THRESHOLDS", "/nowhere/thresholds", "/dev/null", "expected a file of thresholds");
-    assert_int_equal(cases, 10);
+    assert_int_equal(cases, 12);
 }
 
 static void test_wrong_runtime_options_are_refused(void **state) {
@@ -64,6 +66,9 @@ static void test_wrong_runtime_options_are_refused(void **state) {
     options.tf32 = 2;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "tf32: expected 0, 1 or a negative number, received 2");
     options.tf32 = 1;
+    options.p2p = 2;
+    assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "p2p: expected 0, 1 or a negative number, received 2");
+    options.p2p = -1;
     options.device_memory = 1000000000000000000;
     assert_refused(open_with(&options), MUSTER_INVALID_ARGUMENT, "device_memory: expected at most 999999999999999999 bytes, received 1000");
     options.device_memory = 999999999999999999;

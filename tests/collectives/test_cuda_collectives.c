@@ -152,6 +152,47 @@ static void a_way_that_the_devices_do_not_have_is_refused(void **state) {
     }
 }
 
+/* The driver says that all are peers; one pair's access delivers garbage. */
+static void peers_that_lie_go_another_way(void **state) {
+    (void)state;
+    static const muster_sim_options machines[] = {{.devices = RANKS, .lying_kernels = {0, 0, 1 << 3}},
+                                                  {.devices = RANKS, .lying_copies = {0, 1}}};
+    static const char *const algorithms[] = {NULL, "staged"};
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        for (size_t a = 0; a < sizeof algorithms / sizeof *algorithms; a++) {
+            collectives_pool c;
+            char notice[MST_MESSAGE_SIZE];
+            begin(true);
+            muster_sim_reset(&machines[i]);
+            open_good(&c, "cuda", algorithms[a]);
+            assert_true(mst_cuda_take_notice(notice));
+            assert_non_null(strstr(notice, "cannot use the memory of"));
+            assert_ok(collectives_run(&c, small_sum, NULL));
+            assert_ok(collectives_run(&c, large_sum, NULL));
+            assert_ok(collectives_run(&c, float_sum, NULL));
+            collectives_close(&c);
+        }
+    }
+}
+
+static void without_peers_where_the_environment_says_so(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(true);
+    setenv("MUSTER_P2P", "0", 1);
+    muster_status status = open_pool(&c, "cuda", "p2p", false);
+    assert_int_equal(status, MUSTER_UNAVAILABLE);
+    c.communicator = NULL;
+    collectives_close(&c);
+    begin(true);
+    open_good(&c, "cuda", NULL);
+    unsetenv("MUSTER_P2P");
+    assert_ok(collectives_run(&c, small_sum, NULL));
+    assert_int_equal(muster_sim_calls("ncclAllReduce"), RANKS);
+    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), 0);
+    collectives_close(&c);
+}
+
 /* ---- how many inputs the kernel takes ---- */
 
 /* Rank 0 brings all shards but one for each other rank. */
@@ -506,6 +547,8 @@ int main(void) {
         cmocka_unit_test(in_a_fixed_order_nccl_sums_no_floats),
         cmocka_unit_test(virtual_devices_go_without_nccl),
         cmocka_unit_test(a_way_that_the_devices_do_not_have_is_refused),
+        cmocka_unit_test(peers_that_lie_go_another_way),
+        cmocka_unit_test(without_peers_where_the_environment_says_so),
         cmocka_unit_test(more_shards_than_the_kernel_takes_go_another_way),
         cmocka_unit_test(no_rank_waits_for_its_device_in_a_collective),
         cmocka_unit_test(a_new_product_behind_a_collective_loads_nothing_before_its_end),

@@ -296,8 +296,8 @@ static void a_failure_to_lock_leaves_nothing(void **state) {
     assert_refused(device->host_memory->allocate(device, 10, &host), MUSTER_OUT_OF_MEMORY,
                    "cuda:0: CUDA: cuMemHostAlloc: expected success, received CUDA_ERROR_OUT_OF_MEMORY");
     assert_null(host);
-    muster_sim_inject("cuMemHostRegister_v2", 1, MST_CU_OPERATING_SYSTEM);
-    assert_refused(device->host_memory->pin(device, &host, sizeof host), MUSTER_SYSTEM, "cuMemHostRegister_v2");
+    muster_sim_inject("cuMemHostRegister_v2", 1, MST_CU_OUT_OF_MEMORY);
+    assert_refused(device->host_memory->pin(device, &host, sizeof host), MUSTER_OUT_OF_MEMORY, "cuMemHostRegister_v2");
     muster_sim_inject("cuCtxPushCurrent_v2", 1, MST_CU_OPERATING_SYSTEM);
     assert_refused(device->host_memory->pin(device, &host, sizeof host), MUSTER_SYSTEM, "cuCtxPushCurrent_v2");
     muster_sim_inject("cuCtxPopCurrent_v2", 1, MST_CU_OPERATING_SYSTEM);
@@ -314,14 +314,14 @@ static void settings_go_before_the_environment(void **state) {
         int64_t taken;
         bool used;
     } cases[] = {
-        {{0, 0}, NULL, NULL, 32 * (int64_t)MIB, false}, /* an eighth of 256 MiB, less what cuBLAS has */
-        {{0, 0}, "4194304", "1", 4 * MIB, true},
-        {{8 * MIB, -1}, "4194304", "1", 8 * MIB, false},
-        {{8 * MIB, 1}, "4194304", "0", 8 * MIB, true},
-        {{8 * MIB, 1}, "x", "x", 8 * MIB, true},
-        {{-1, -1}, "4194304", "1", 0, false},
-        {{-1, 1}, NULL, NULL, 0, true},
-        {{0, 0}, "0", "0", 0, false},
+        {{.memory = 0, .tf32 = 0}, NULL, NULL, 32 * (int64_t)MIB, false}, /* an eighth of 256 MiB, less what cuBLAS has */
+        {{.memory = 0, .tf32 = 0}, "4194304", "1", 4 * MIB, true},
+        {{.memory = 8 * MIB, .tf32 = -1}, "4194304", "1", 8 * MIB, false},
+        {{.memory = 8 * MIB, .tf32 = 1}, "4194304", "0", 8 * MIB, true},
+        {{.memory = 8 * MIB, .tf32 = 1}, "x", "x", 8 * MIB, true},
+        {{.memory = -1, .tf32 = -1}, "4194304", "1", 0, false},
+        {{.memory = -1, .tf32 = 1}, NULL, NULL, 0, true},
+        {{.memory = 0, .tf32 = 0}, "0", "0", 0, false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mst_device *device;

@@ -27,6 +27,7 @@ static const struct {
     {"cuFuncGetParamInfo", "for kernels of the program's: device/test_cuda_program_limits"},
     {"cuFuncSetAttribute", "as cuFuncGetParamInfo"},
     {"cuDeviceTotalMem_v2", "nobody asks for it"},
+    {"cuMemAllocManaged", "for tests"},
     {"cuMemcpyPeerAsync", "nobody asks for it"},
     {"cuStreamGetCtx", "for the adoption of a stream: device/test_cuda_queue"},
     {"cuStreamIsCapturing", "for streams of the program: device/test_cuda_capture"},
@@ -46,12 +47,13 @@ static const char *const tolerated[] = {
     /* what is given up is gone */
     "cublasDestroy_v2", "nvrtcDestroyProgram", "ncclCommDestroy", "ncclCommFinalize", "ncclCommAbort",
     "cuMemGetInfo_v2",                   /* it only knows less about the memory */
-    "cuStreamQuery",                     /* asked only when a device is closed, and again */
+    "cuStreamQuery",                     /* asked when a peer is tried and when a device is closed, and again */
     "cublasGetVersion_v2",               /* for the description */
     "nvrtcGetProgramLogSize",            /* the text has compiled */
-    "cuPointerGetAttribute",             /* memory of which it says nothing is staged */
+    "cuPointerGetAttributes",            /* memory of which it says nothing is staged */
     "cuThreadExchangeStreamCaptureMode", /* to put a thread's mode back is tried again */
     "cuModuleGetLoadingMode",            /* for the description */
+    "cuMemHostRegister_v2",              /* memory that cannot be locked is staged, or locked for reading only */
 };
 
 typedef struct fault_case {
@@ -188,6 +190,7 @@ static void run_case(apart *a, void *argument) {
     program p = program_make(program_devices[c->way], slow ? IMPATIENT_NS : PATIENT_NS);
     char message[MST_MESSAGE_SIZE] = "";
     setenv("MUSTER_COLLECTIVE_ALGORITHM", program_ways[c->way], 1);
+    if (slow) mst_cuda_probe_ns = 1000000000;
     program_machine(1);
     const int64_t live = mst_memory_live();
     const uint64_t expected = c->provoke ? 2 : 1;

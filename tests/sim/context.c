@@ -103,6 +103,7 @@ static void destroy(sim_context *context) {
     report_left(device, "events", sim_events_destroy_all(device));
     report_left(device, "modules", sim_modules_destroy_all(device));
     report_left(device, "device allocations", sim_memory_release_all(device));
+    report_left(device, "managed allocations", sim_managed_release_all(device));
     report_left(device, "page-locked ranges", sim_locked_release_all(device));
     atomic_store(&context->default_stream, NULL);
     atomic_store(&context->life, SIM_DESTROYED);

@@ -83,6 +83,7 @@ int muster_sim_check_leaks(void) {
         if (sim_device_error(i)) continue;
         total += leaked("retained contexts", i, sim_state.devices[i].context.references);
         total += leaked("device allocations", i, sim_memory_count(i));
+        total += leaked("managed allocations", i, sim_managed_count(i));
         total += leaked("page-locked allocations", i, sim_locked_count(i, true));
         total += leaked("page-locked registrations", i, sim_locked_count(i, false));
         total += leaked("streams", i, sim_streams_of(i));

@@ -17,6 +17,7 @@ typedef struct launch {
 
 static _Thread_local struct {
     int device;
+    const sim_stream *stream;
     const char *kernel;
     jmp_buf leave;
 } running = {.device = -1};
@@ -54,7 +55,12 @@ void sim_launches_end(void) {
 
 void *mst_shim_address(const void *address) {
     int owner = sim_memory_device(address);
-    if (owner >= 0 && sim_reaches(running.device, owner)) return sim_memory_alias(owner, address, 1);
+    sim_managed managed;
+    if (owner >= 0 && sim_reaches(running.device, owner)) {
+        sim_peer_access(running.stream, owner);
+        return sim_kernels_lie(running.device, owner) ? sim_memory_mirage(address) : sim_memory_alias(owner, address, 1);
+    }
+    if (owner < 0 && sim_managed_find(address, 1, &managed)) return (void *)(uintptr_t)address;
     fprintf(stderr, "simulated GPU: device %d: kernel %s: illegal address %p (%s)\n", running.device, running.kernel, address,
             owner >= 0 ? "of a device that it may not reach" : "not in any allocation of a device");
     longjmp(running.leave, 1);
@@ -68,6 +74,7 @@ static sim_result finish(const launch *what, sim_result failed) {
 static sim_result run(void *data, sim_stream *stream) {
     launch *what = data;
     running.device = sim_stream_device(stream);
+    running.stream = stream;
     running.kernel = what->kernel->name;
     bool checked;
     sim_result failed = text_launch_run(what->kernel->name, what->parameters, (size_t)what->kernel->parameter_bytes, what->blocks,

@@ -108,6 +108,17 @@ static bool can_reach(int device, int peer) {
 
 bool sim_peer_possible(int device, int peer) { return device != peer && can_reach(device, peer); }
 
+static bool has_bit(const uint8_t *masks, int device, int peer) {
+    return device >= 0 && peer >= 0 && device != peer && (masks[device] >> peer & 1);
+}
+
+bool sim_kernels_lie(int device, int peer) { return has_bit(sim_state.options.lying_kernels, device, peer); }
+bool sim_copies_lie(int device, int peer) { return has_bit(sim_state.options.lying_copies, device, peer); }
+
+void sim_peer_access(const sim_stream *stream, int peer) {
+    if (has_bit(sim_state.options.stuck_peers, sim_stream_device(stream), peer)) sim_stall(0, sim_releases(), stream);
+}
+
 bool sim_reaches(int device, int peer) {
     return device == peer || (atomic_load_explicit(&sim_state.devices[device].context.reaches, memory_order_relaxed) >> peer & 1);
 }

@@ -1,5 +1,6 @@
 /* Device memory. One reserved range of addresses that nobody can touch holds all devices, and at a
- * constant distance lies its alias, which the threads of streams use. The alias is a private
+ * constant distance lies its alias, which the threads of streams use. At twice that distance lies
+ * what a device sees that has no right access to another's memory. The alias is a private
  * mapping of a file of garbage: what is not allocated reads as garbage, an allocation costs
  * nothing, and what was written is thrown away when it is freed. What the machine itself writes
  * goes past the sanitizers, which shall see only what the program does. */
@@ -12,23 +13,17 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#else
-#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
-#endif
-
 enum { ALIGNMENT = 256, FENCE = 256, FENCE_BYTE = 0xFD, PAGE = 4096 };
+enum { UNIT = 2 << 20, SMALL = 1 << 20 }; /* allocations up to SMALL share units */
 /* twice the largest memory: holes between blocks never make it too small */
 static const uint64_t device_stride = (uint64_t)8 << 30;
 static const uint64_t garbage_bytes = 16 << 20; /* of the file, which is mapped again and again */
 
 typedef struct sim_heap {
     pthread_rwlock_t lock; /* written by what allocates and frees only */
-    bool mapped;
-    uint64_t used;
-    sim_block **blocks; /* by address */
+    bool mapped, mirage_mapped;
+    uint64_t used, small; /* bytes in units of their own, and of allocations that share units */
+    sim_block **blocks;   /* by address */
     int count, capacity;
 } sim_heap;
 
@@ -55,7 +50,7 @@ UNSEEN static void write_garbage(unsigned char *to, uint64_t from, uint64_t byte
 
 static void reserve(void) {
     size_t bytes = (size_t)device_stride * SIM_DEVICES;
-    char *range = mmap(NULL, 2 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *range = mmap(NULL, 3 * bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (range == MAP_FAILED) give_up("reserving addresses");
     garbage_file = memfd_create("simulated-gpu", MFD_CLOEXEC);
     unsigned char *garbage = garbage_file < 0 || ftruncate(garbage_file, (off_t)garbage_bytes) != 0
@@ -70,14 +65,16 @@ static void reserve(void) {
 }
 
 /* By the system call: the sanitizers need not know. */
-static void map_device(int device) {
+static void map_garbage(char *start) {
     for (uint64_t offset = 0; offset < device_stride; offset += garbage_bytes) {
-        void *at = alias_of(device_start(device) + offset);
+        void *at = start + offset;
         if (syscall(SYS_mmap, at, garbage_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, garbage_file, 0) !=
             (long)(uintptr_t)at)
             give_up("device memory");
     }
 }
+
+void *sim_memory_mirage(const void *address) { return (char *)(uintptr_t)address + 2 * alias_distance; }
 
 void *sim_memory_anywhere(uint64_t address) { return alias_of(address); }
 
@@ -186,6 +183,46 @@ static bool insert(sim_heap *heap, int place, sim_block *block) {
 
 static uint64_t rounded(size_t bytes) { return ((uint64_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
+/* ---- what an allocation takes of the device ---- */
+static uint64_t in_units(uint64_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
+static uint64_t used_of(const sim_heap *heap) { return heap->used + in_units(heap->small); }
+
+static void charge(sim_heap *heap, size_t bytes) {
+    if (bytes <= SMALL)
+        heap->small += rounded(bytes);
+    else
+        heap->used += in_units(bytes);
+}
+
+static void discharge(sim_heap *heap, size_t bytes) {
+    if (bytes <= SMALL)
+        heap->small -= rounded(bytes);
+    else
+        heap->used -= in_units(bytes);
+}
+
+static bool fits_in(const sim_heap *heap, size_t bytes) {
+    sim_heap after = {.used = heap->used, .small = heap->small};
+    charge(&after, bytes);
+    return used_of(&after) <= sim_state.options.memory;
+}
+
+static bool is_lied_about(int device) {
+    for (int i = 0; i < SIM_DEVICES; i++)
+        if (sim_kernels_lie(i, device) || sim_copies_lie(i, device)) return true;
+    return false;
+}
+
+/* Under the lock of the heap. */
+static void map_device(int device) {
+    sim_heap *heap = &heaps[device];
+    if (!heap->mapped) map_garbage(alias_of(device_start(device)));
+    heap->mapped = true;
+    if (heap->mirage_mapped || !is_lied_about(device)) return;
+    map_garbage(sim_memory_mirage((void *)(uintptr_t)device_start(device)));
+    heap->mirage_mapped = true;
+}
+
 sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address) {
     pthread_once(&reserved, reserve);
     sim_heap *heap = &heaps[device];
@@ -195,14 +232,13 @@ sim_result sim_memory_allocate(int device, size_t bytes, uint64_t *address) {
     if (!block) return SIM_OUT_OF_MEMORY;
     int place;
     pthread_rwlock_wrlock(&heap->lock);
-    if (!heap->mapped) map_device(device);
-    heap->mapped = true;
+    map_device(device);
     block->bytes = bytes;
     block->id = 1 + atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
     block->span = (size_t)rounded(bytes) + FENCE;
     block->address = find_gap(heap, device, block->span, &place);
-    bool fits = heap->used + rounded(bytes) <= sim_state.options.memory && insert(heap, place, block);
-    if (fits) heap->used += rounded(bytes);
+    bool fits = fits_in(heap, bytes) && insert(heap, place, block);
+    if (fits) charge(heap, bytes);
     pthread_rwlock_unlock(&heap->lock);
     if (!fits) {
         free(block);
@@ -246,13 +282,15 @@ static void report_users(int device, const sim_block *block) {
         sim_hazard("cuMemFree: device %d: a queue still uses the allocation of %zu bytes", device, block->bytes);
 }
 
-/* As the real one, it waits for the whole device before it frees. */
+/* As the real one, it waits for the whole device before it frees, and for those that have access to
+ * its memory. */
 sim_result sim_memory_release(uint64_t address) {
     sim_block *block = sim_memory_find(-1, address, 1);
     if (!block || block->address != address) return SIM_INVALID_VALUE;
     int device = (int)((address - range_start) / device_stride);
     report_users(device, block);
-    sim_device_wait(device);
+    for (int i = 0; i < SIM_DEVICES; i++)
+        if (sim_reaches(i, device)) sim_device_wait(i);
     sim_heap *heap = &heaps[device];
     pthread_rwlock_wrlock(&heap->lock);
     int i = upper(heap, address) - 1;
@@ -260,7 +298,7 @@ sim_result sim_memory_release(uint64_t address) {
     if (there) {
         memmove(heap->blocks + i, heap->blocks + i + 1, sizeof *heap->blocks * (size_t)(heap->count - i - 1));
         heap->count--;
-        heap->used -= rounded(block->bytes);
+        discharge(heap, block->bytes);
     }
     pthread_rwlock_unlock(&heap->lock);
     if (!there) return SIM_INVALID_VALUE;
@@ -278,7 +316,7 @@ int sim_memory_release_all(int device) {
     free(heap->blocks);
     heap->blocks = NULL;
     heap->count = heap->capacity = 0;
-    heap->used = 0;
+    heap->used = heap->small = 0;
     pthread_rwlock_unlock(&heap->lock);
     return count;
 }
@@ -286,7 +324,7 @@ int sim_memory_release_all(int device) {
 uint64_t sim_memory_used(int device) {
     if (!range_start) return 0;
     pthread_rwlock_rdlock(&heaps[device].lock);
-    uint64_t used = heaps[device].used;
+    uint64_t used = used_of(&heaps[device]);
     pthread_rwlock_unlock(&heaps[device].lock);
     return used;
 }
@@ -304,6 +342,7 @@ uint64_t muster_sim_memory_used(int device) { return sim_memory_used(device); }
 void sim_memory_end(void) {
     for (int i = 0; i < SIM_DEVICES; i++) {
         sim_memory_release_all(i);
+        sim_managed_release_all(i);
         sim_locked_release_all(i);
     }
 }

@@ -40,6 +40,10 @@ typedef struct muster_sim_options {
     bool prohibited;                        /* no process may use the devices (nvidia-smi --compute-mode=PROHIBITED) */
     int capability[MUSTER_SIM_DEVICES_MAX]; /* ten times the compute capability of each device; 90 */
     int local_bytes;                        /* of local memory that each thread of a kernel of the user's needs; none */
+    /* The driver says that device i may access device j's memory (bit j of element i), but kernels on
+     * device i, or copies in its queues, see other memory there; or they never end. */
+    uint8_t lying_kernels[MUSTER_SIM_DEVICES_MAX], lying_copies[MUSTER_SIM_DEVICES_MAX], stuck_peers[MUSTER_SIM_DEVICES_MAX];
+    bool exclusive_managed; /* the host may not touch managed memory while a device works */
 } muster_sim_options;
 
 /* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets

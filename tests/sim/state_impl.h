@@ -6,6 +6,13 @@
 
 #include <pthread.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(address, size) ((void)(address), (void)(size))
+#endif
+
 enum {
     SIM_DEVICES = MUSTER_SIM_DEVICES_MAX,
     SIM_STREAMS = 4096,
@@ -55,7 +62,12 @@ typedef struct sim_machine {
 extern SIM_EXPORT sim_machine sim_state;
 extern SIM_EXPORT pthread_mutex_t sim_state_lock; /* what is made and destroyed; never taken by a stream's thread */
 SIM_EXPORT bool sim_peer_possible(int device, int peer);
-SIM_EXPORT int sim_device_bus(int device);  /* of its PCI id */
+SIM_EXPORT int sim_device_bus(int device); /* of its PCI id */
+SIM_EXPORT bool sim_kernels_lie(int device, int peer);
+SIM_EXPORT bool sim_copies_lie(int device, int peer);
+/* Stands still as long as the stream lives, where an access of its device to the peer's memory never
+ * ends. */
+SIM_EXPORT void sim_peer_access(const sim_stream *stream, int peer);
 void sim_machine_prepare(void);             /* the first machine of the process, if there is none yet */
 SIM_EXPORT sim_result sim_initialize(void); /* cuInit */
 void sim_memory_end(void);                  /* parts of muster_sim_reset */
@@ -93,6 +105,9 @@ SIM_EXPORT uint64_t sim_memory_used(int device);
 /* The allocation that holds [address, address + bytes); device -1: any. */
 SIM_EXPORT sim_block *sim_memory_find(int device, uint64_t address, size_t bytes);
 bool sim_memory_is_device_range(uint64_t address);
+/* What a device sees instead of another's memory where the access between them is broken: garbage,
+ * which it may write. */
+SIM_EXPORT void *sim_memory_mirage(const void *address);
 void *sim_memory_anywhere(uint64_t address);    /* the alias of an address of the range, allocated or not */
 uint64_t sim_memory_unalias(const void *alias); /* 0: it is none */
 int sim_memory_count(int device);
@@ -100,13 +115,20 @@ int sim_memory_count(int device);
 typedef struct sim_locked {
     char *start;
     size_t bytes;
-    int device; /* whose context made it */
-    bool portable, allocated;
+    char *low, *high; /* its pages */
+    int device;       /* whose context made it */
+    bool portable, allocated, read_only;
     atomic_int users;
 } sim_locked;
-SIM_EXPORT sim_result sim_locked_add(int device, void *start, size_t bytes, bool portable, bool allocated);
+enum { SIM_LOCKED_PORTABLE = 1, SIM_LOCKED_ALLOCATED = 2, SIM_LOCKED_READ_ONLY = 4 };
+SIM_EXPORT sim_result sim_locked_add(int device, void *start, size_t bytes, unsigned flags);
 SIM_EXPORT sim_result sim_locked_remove(void *start, bool allocated, const char *symbol);
-SIM_EXPORT sim_locked *sim_locked_find(int device, const void *host, size_t bytes); /* device -1: any */
+/* The one range whose pages hold all of it. device -1: of any. */
+SIM_EXPORT sim_locked *sim_locked_find(int device, const void *host, size_t bytes);
+/* Some page is locked, but no range's pages hold all of it. */
+SIM_EXPORT bool sim_locked_in_part(const void *host, size_t bytes);
+typedef enum { SIM_UNMAPPED, SIM_READ_ONLY, SIM_WRITABLE } sim_mapping;
+SIM_EXPORT sim_mapping sim_mapping_of(const void *start, size_t bytes); /* of host memory of the process */
 int sim_locked_count(int device, bool allocated);
 int sim_locked_release_all(int device); /* of a context that is destroyed */
 
@@ -131,6 +153,18 @@ sim_result sim_capture_wait(const sim_event *event, sim_stream *stream, bool *ca
 void sim_events_end_capture(const sim_capture *capture);
 void sim_captures_end(void);
 SIM_EXPORT unsigned long sim_thread_id(void);
+/* ---- managed memory (managed.c) ---- */
+typedef struct sim_managed {
+    char *start;
+    size_t bytes;
+    int device; /* whose context allocated it */
+} sim_managed;
+SIM_EXPORT void *sim_managed_allocate(int device, size_t bytes); /* NULL: there is no memory */
+SIM_EXPORT bool sim_managed_release(void *start);                /* false: it is no managed memory */
+SIM_EXPORT bool sim_managed_find(const void *address, size_t bytes, sim_managed *found);
+SIM_EXPORT bool sim_managed_touches(const void *address, size_t bytes);
+int sim_managed_count(int device);
+int sim_managed_release_all(int device);
 
 /* ---- streams (stream.c) ---- */
 typedef struct sim_node sim_node;

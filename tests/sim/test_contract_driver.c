@@ -144,21 +144,40 @@ static void allocations_are_aligned_and_refused_by_size(void **state) {
     printf("found: cuMemFree(0): %u\n", cu.cuMemFree_v2(0)); /* of no documented result: Muster never does it */
 }
 
+typedef struct told { /* about an address */
+    unsigned type, managed;
+    int ordinal;
+    mst_cu_context context;
+    mst_cu_address start;
+    size_t bytes;
+} told;
+
+static told ask_about(const void *address) {
+    told t = {.ordinal = -1};
+    unsigned attributes[] = {MST_CU_POINTER_MEMORY_TYPE, MST_CU_POINTER_IS_MANAGED,  MST_CU_POINTER_DEVICE_ORDINAL,
+                             MST_CU_POINTER_CONTEXT,     MST_CU_POINTER_RANGE_START, MST_CU_POINTER_RANGE_BYTES};
+    void *values[] = {&t.type, &t.managed, &t.ordinal, &t.context, &t.start, &t.bytes};
+    mst_cu_result result = cu.cuPointerGetAttributes(6, attributes, values, (mst_cu_address)(uintptr_t)address);
+    assert_true(result == MST_CU_SUCCESS || (t.type == 0 && (result == MST_CU_INVALID_VALUE || result == MST_CU_INVALID_CONTEXT)));
+    return t;
+}
+
 static void an_address_tells_what_it_is(void **state) {
     (void)state;
     mst_cu_address address;
     void *host = NULL;
-    int here = 0, ordinal = -1;
+    int here = 0;
     unsigned type = 0;
     unsigned long long id = 0, same = 0, other = 0;
-    mst_cu_context context = NULL;
     assert_done(cu.cuMemAlloc_v2(&address, 1000));
-    assert_done(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address + 999));
+    told t = ask_about((char *)(uintptr_t)address + 999);
+    assert_int_equal(t.type, MST_CU_MEMORY_TYPE_DEVICE);
+    assert_int_equal(t.managed, 0);
+    assert_int_equal(t.ordinal, gpu.device);
+    assert_ptr_equal(t.context, gpu.context);
+    assert_done(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address));
     assert_int_equal(type, MST_CU_MEMORY_TYPE_DEVICE);
-    assert_done(cu.cuPointerGetAttribute(&ordinal, MST_CU_POINTER_DEVICE_ORDINAL, address));
-    assert_int_equal(ordinal, gpu.device);
-    assert_done(cu.cuPointerGetAttribute(&context, MST_CU_POINTER_CONTEXT, address));
-    assert_ptr_equal(context, gpu.context);
+    assert_code(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, (mst_cu_address)(uintptr_t)&here), MST_CU_INVALID_VALUE);
     assert_done(cu.cuPointerGetAttribute(&id, MST_CU_POINTER_BUFFER_ID, address));
     assert_done(cu.cuPointerGetAttribute(&same, MST_CU_POINTER_BUFFER_ID, address + 999));
     assert_true(same == id);
@@ -168,10 +187,44 @@ static void an_address_tells_what_it_is(void **state) {
     assert_true(other != id);
     assert_done(cu.cuMemFree_v2(address));
     assert_done(cu.cuMemHostAlloc(&host, 1000, MST_CU_HOST_ALLOC_PORTABLE));
-    assert_done(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, (mst_cu_address)(uintptr_t)host));
-    assert_int_equal(type, MST_CU_MEMORY_TYPE_HOST);
+    t = ask_about(host);
+    assert_int_equal(t.type, MST_CU_MEMORY_TYPE_HOST);
+    assert_int_equal(t.managed, 0);
+    assert_true(t.start == (mst_cu_address)(uintptr_t)host && t.bytes >= 1000);
     assert_done(cu.cuMemFreeHost(host));
-    assert_code(cu.cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, (mst_cu_address)(uintptr_t)&here), MST_CU_INVALID_VALUE);
+    assert_int_equal(ask_about(&here).type, 0);
+}
+
+static void managed_memory_says_so(void **state) {
+    (void)state;
+    mst_cu_address address;
+    assert_code(cu.cuMemAllocManaged(&address, 1000, 0), MST_CU_INVALID_VALUE);
+    assert_done(cu.cuMemAllocManaged(&address, 1000, MST_CU_MANAGED_GLOBAL));
+    const told t = ask_about((char *)(uintptr_t)address);
+    assert_int_equal(t.managed, 1);
+    assert_int_not_equal(t.type, 0);
+    assert_done(cu.cuMemFree_v2(address));
+}
+
+/* The end of a registration is known to the page at most, and one that begins in the same page is
+ * done, or refused as registered already: drivers differ. */
+static void host_memory_is_registered_by_the_range_or_by_the_page(void **state) {
+    (void)state;
+    enum { PAGE = 4096 };
+    char *host = NULL;
+    assert_int_equal(posix_memalign((void **)&host, PAGE, 4 * PAGE), 0);
+    memset(host, 0, 4 * PAGE);
+    assert_done(cu.cuMemHostRegister_v2(host, PAGE + 100, MST_CU_HOST_REGISTER_PORTABLE));
+    const told t = ask_about(host + PAGE + 99);
+    assert_int_equal(t.type, MST_CU_MEMORY_TYPE_HOST);
+    assert_true(t.start == (mst_cu_address)(uintptr_t)host && t.bytes >= PAGE + 100);
+    assert_int_equal(ask_about(host + 2 * PAGE).type, 0);
+    mst_cu_result result = cu.cuMemHostRegister_v2(host + PAGE + 100, PAGE, MST_CU_HOST_REGISTER_PORTABLE);
+    assert_true(result == MST_CU_SUCCESS || result == MST_CU_HOST_MEMORY_ALREADY_REGISTERED);
+    if (!result) assert_done(cu.cuMemHostUnregister(host + PAGE + 100));
+    assert_code(cu.cuMemHostRegister_v2(host + 50, 100, MST_CU_HOST_REGISTER_PORTABLE), MST_CU_HOST_MEMORY_ALREADY_REGISTERED);
+    assert_done(cu.cuMemHostUnregister(host));
+    free(host);
 }
 
 static void host_memory_is_registered_once(void **state) {
@@ -653,7 +706,9 @@ int main(void) {
         cmocka_unit_test(a_thread_begins_without_a_context),
         cmocka_unit_test(allocations_are_aligned_and_refused_by_size),
         cmocka_unit_test(an_address_tells_what_it_is),
+        cmocka_unit_test(managed_memory_says_so),
         cmocka_unit_test(host_memory_is_registered_once),
+        cmocka_unit_test(host_memory_is_registered_by_the_range_or_by_the_page),
         cmocka_unit_test(copies_go_through_the_device),
         cmocka_unit_test(pageable_memory_is_free_when_the_call_returns),
         cmocka_unit_test(a_copy_to_no_device_memory_is_refused),

@@ -173,6 +173,29 @@ static void nothing_waits_in_the_host_while_a_collective_is_in_flight(void **sta
     assert_reported("to pageable memory waits in the host while a collective is in flight");
 }
 
+/* Device 1 can read what device 0 frees: the call waits for both. */
+static void what_frees_waits_for_the_devices_with_access(void **state) {
+    mst_cu_context other;
+    mst_cu_stream stream;
+    (void)state;
+    for (int peers = 0; peers < 2; peers++) {
+        mst_cu_address address = allocate(256), there;
+        assert_done(cu.cuDevicePrimaryCtxRetain(&other, 1));
+        assert_done(cu.cuCtxPushCurrent_v2(other));
+        if (peers) assert_done(cu.cuCtxEnablePeerAccess(gpu.context, 0));
+        assert_done(cu.cuStreamCreate(&stream, MST_CU_STREAM_NON_BLOCKING));
+        assert_done(cu.cuMemAlloc_v2(&there, 256));
+        muster_sim_inject_queue_stall("cuMemsetD8Async", 1, peers ? 50 : 0); /* 0: until the release */
+        assert_done(cu.cuMemsetD8Async(there, 0, 256, stream));
+        assert_done(cu.cuCtxPopCurrent_v2(NULL));
+        assert_done(cu.cuMemFree_v2(address));
+        mst_cu_result result = cu.cuStreamQuery(stream);
+        if (peers) assert_done(result);
+        if (!peers) assert_code(result, MST_CU_NOT_READY);
+        muster_sim_release();
+    }
+}
+
 static void what_a_lost_device_had_queued_is_not_in_flight(void **state) {
     (void)state;
     sim_collective_begin(1, "test");
@@ -512,6 +535,7 @@ int main(void) {
         machine_test(a_program_that_breaks_no_rule_is_not_reported),
         machine_test(nothing_is_made_or_freed_while_a_collective_is_in_flight),
         machine_test(nothing_waits_in_the_host_while_a_collective_is_in_flight),
+        machine_test(what_frees_waits_for_the_devices_with_access),
         machine_test(what_a_lost_device_had_queued_is_not_in_flight),
         machine_test(no_product_is_new_while_a_collective_is_in_flight_on_its_device),
         machine_test(no_function_is_loaded_while_a_collective_is_in_flight_on_its_device),

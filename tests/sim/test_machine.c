@@ -31,7 +31,11 @@ static void the_machine_is_as_wanted(void **state) {
 static void memory_runs_out_exactly(void **state) {
     mst_cu_address last;
     (void)state;
-    mst_cu_address half = allocate(32 << 20), rest = allocate((32 << 20) - 256);
+    mst_cu_address half = allocate(32 << 20), rest = allocate((28 << 20) + 1); /* in units of 2 MiB */
+    assert_int_equal(muster_sim_memory_used(0), 62 << 20);
+    for (int i = 0; i < 3; i++) allocate(512 << 10); /* these share one */
+    assert_int_equal(muster_sim_memory_used(0), 64 << 20);
+    allocate((512 << 10) - 256);
     allocate(1);
     assert_code(cu.cuMemAlloc_v2(&last, 1), MST_CU_OUT_OF_MEMORY);
     assert_int_equal(muster_sim_memory_used(0), 64 << 20);
@@ -85,7 +89,7 @@ static void the_kth_call_fails_once(void **state) {
     assert_done(cu.cuMemAlloc_v2(&address, 256));
     assert_int_equal(muster_sim_calls("cuMemAlloc_v2"), calls + 3);
     assert_int_equal(muster_sim_injected(), 1);
-    assert_int_equal(muster_sim_memory_used(0), 512); /* the failed one took nothing */
+    assert_int_equal(muster_sim_memory_used(0), 2 << 20); /* both in one unit; the failed one took nothing */
 }
 
 static void a_call_can_fail_for_ever(void **state) {
@@ -295,6 +299,88 @@ static void kernels_do_not_reach_other_devices(void **state) {
     assert_code(read_peer(false), MST_CU_ILLEGAL_ADDRESS);
 }
 
+/* ---- access to a peer that is broken ---- */
+
+/* Device 0 loads from device 1 and stores there, by a kernel or by copies: how many of 64 floats
+ * arrive here, and there. */
+static void pass_to_peer(const muster_sim_options *options, bool copies, int *here_right, int *there_right) {
+    mst_cu_module module;
+    mst_cu_context other;
+    float in[64], here_out[64], there_out[64];
+    muster_sim_reset(options);
+    assert_int_equal(contract_setup(NULL), 0);
+    mst_cu_function scale = load_kernel("contract_scale", &module);
+    mst_cu_address here = allocate(512);
+    assert_done(cu.cuDevicePrimaryCtxRetain(&other, 1));
+    assert_done(cu.cuCtxEnablePeerAccess(other, 0));
+    assert_done(cu.cuCtxPushCurrent_v2(other));
+    mst_cu_address there = allocate(512);
+    assert_done(cu.cuMemcpyHtoDAsync_v2(there, memset(in, 0, sizeof in), sizeof in, NULL));
+    for (int i = 0; i < 64; i++) in[i] = (float)(i + 1);
+    assert_done(cu.cuMemcpyHtoDAsync_v2(there, in, sizeof in, NULL));
+    assert_done(cu.cuStreamSynchronize(NULL));
+    assert_done(cu.cuCtxPopCurrent_v2(NULL));
+    assert_done(cu.cuMemcpyHtoDAsync_v2(here, in, sizeof in, gpu.stream));
+    if (copies) {
+        assert_done(cu.cuMemcpyDtoDAsync_v2(here + 256, there, 256, gpu.stream));
+        assert_done(cu.cuMemcpyPeerAsync(there + 256, other, here, gpu.context, 256, gpu.stream));
+    } else {
+        assert_done(launch_scale(scale, gpu.stream, there, here + 256, 64, 1));
+        assert_done(launch_scale(scale, gpu.stream, here, there + 256, 64, 1));
+    }
+    assert_done(cu.cuStreamSynchronize(gpu.stream));
+    assert_done(cu.cuMemcpyDtoHAsync_v2(here_out, here + 256, 256, gpu.stream));
+    assert_done(cu.cuCtxPushCurrent_v2(other));
+    assert_done(cu.cuMemcpyDtoHAsync_v2(there_out, there + 256, 256, NULL));
+    assert_done(cu.cuCtxPopCurrent_v2(NULL));
+    *here_right = *there_right = 0;
+    for (int i = 0; i < 64; i++) *here_right += here_out[i] == in[i];
+    for (int i = 0; i < 64; i++) *there_right += there_out[i] == in[i];
+}
+
+static void peers_lie_where_they_are_asked_to(void **state) {
+    static const muster_sim_options honest = {.devices = 2}, kernels = {.devices = 2, .lying_kernels = {1 << 1}},
+                                    copies = {.devices = 2, .lying_copies = {1 << 1}}, others = {.devices = 2, .lying_kernels = {0, 1}};
+    static const struct {
+        const muster_sim_options *options;
+        bool copies;
+        int right;
+    } cases[] = {{&honest, false, 64}, {&honest, true, 64}, {&kernels, false, 0}, {&kernels, true, 64},
+                 {&copies, false, 64}, {&copies, true, 0},  {&others, false, 64}, {&others, true, 64}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int here, there;
+        pass_to_peer(cases[i].options, cases[i].copies, &here, &there);
+        assert_int_equal(here, cases[i].right);
+        assert_int_equal(there, cases[i].right);
+    }
+}
+
+static void a_peer_that_is_stuck_never_answers(void **state) {
+    mst_cu_module module;
+    mst_cu_context other;
+    (void)state;
+    for (int copies = 0; copies < 2; copies++) {
+        muster_sim_reset(&(muster_sim_options){.devices = 2, .stuck_peers = {1 << 1}});
+        assert_int_equal(contract_setup(NULL), 0);
+        mst_cu_function scale = load_kernel("contract_scale", &module);
+        mst_cu_address here = allocate(256);
+        assert_done(cu.cuDevicePrimaryCtxRetain(&other, 1));
+        assert_done(cu.cuCtxEnablePeerAccess(other, 0));
+        assert_done(cu.cuCtxPushCurrent_v2(other));
+        mst_cu_address there = allocate(256);
+        assert_done(cu.cuCtxPopCurrent_v2(NULL));
+        if (copies)
+            assert_done(cu.cuMemcpyDtoDAsync_v2(here, there, 256, gpu.stream));
+        else
+            assert_done(launch_scale(scale, gpu.stream, there, here, 64, 1));
+        for (int i = 0; i < 20; i++) {
+            usleep(1000);
+            assert_code(cu.cuStreamQuery(gpu.stream), MST_CU_NOT_READY);
+        }
+    }
+}
+
 /* ---- a missing synchronisation shows: under ThreadSanitizer by its report, which race.c is about
  * ---- */
 #ifndef __SANITIZE_THREAD__
@@ -349,6 +435,8 @@ int main(void) {
         machine_test(launches_are_counted),
         machine_test(kernels_reach_enabled_peers),
         machine_test(kernels_do_not_reach_other_devices),
+        machine_test(peers_lie_where_they_are_asked_to),
+        machine_test(a_peer_that_is_stuck_never_answers),
 #ifndef __SANITIZE_THREAD__
         machine_test(a_copy_to_page_locked_memory_is_done_later),
         machine_test(a_copy_from_page_locked_memory_is_done_later),

@@ -87,6 +87,8 @@ enum { /* CUdevice_attribute */
        MST_CU_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
        MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
        MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+       MST_CU_ATTRIBUTE_MANAGED_MEMORY = 83,
+       MST_CU_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
        MST_CU_ATTRIBUTE_MAX_SHARED_BYTES_PER_BLOCK_OPT_IN = 97,
 };
 enum { MST_CU_COMPUTE_MODE_PROHIBITED = 2 };
@@ -94,7 +96,10 @@ enum { /* CUpointer_attribute, CUmemorytype */
        MST_CU_POINTER_CONTEXT = 1,
        MST_CU_POINTER_MEMORY_TYPE = 2,
        MST_CU_POINTER_BUFFER_ID = 7,
+       MST_CU_POINTER_IS_MANAGED = 8,
        MST_CU_POINTER_DEVICE_ORDINAL = 9,
+       MST_CU_POINTER_RANGE_START = 11,
+       MST_CU_POINTER_RANGE_BYTES = 12,
        MST_CU_MEMORY_TYPE_HOST = 1,
        MST_CU_MEMORY_TYPE_DEVICE = 2,
 };
@@ -112,68 +117,72 @@ enum {
     MST_CU_EVENT_DISABLE_TIMING = 2,
     MST_CU_HOST_ALLOC_PORTABLE = 1,
     MST_CU_HOST_REGISTER_PORTABLE = 1,
+    MST_CU_HOST_REGISTER_READ_ONLY = 8,
+    MST_CU_MANAGED_GLOBAL = 1, /* every GPU may access the memory */
 };
 /* CUstreamCaptureMode, CUstreamCaptureStatus */
 enum { MST_CU_CAPTURE_GLOBAL = 0, MST_CU_CAPTURE_THREAD_LOCAL = 1, MST_CU_CAPTURE_RELAXED = 2 };
 enum { MST_CU_CAPTURE_NONE = 0, MST_CU_CAPTURE_ACTIVE = 1, MST_CU_CAPTURE_INVALIDATED = 2 };
 
-#define MST_CUDA_SYMBOLS(X)                                                                                              \
-    X(mst_cu_result, cuInit, (unsigned int flags))                                                                       \
-    X(mst_cu_result, cuDriverGetVersion, (int *version))                                                                 \
-    X(mst_cu_result, cuGetErrorName, (mst_cu_result error, const char **name))                                           \
-    X(mst_cu_result, cuGetErrorString, (mst_cu_result error, const char **text))                                         \
-    X(mst_cu_result, cuDeviceGetCount, (int *count))                                                                     \
-    X(mst_cu_result, cuDeviceGet, (mst_cu_device * device, int ordinal))                                                 \
-    X(mst_cu_result, cuDeviceGetName, (char *name, int length, mst_cu_device device))                                    \
-    X(mst_cu_result, cuDeviceGetUuid_v2, (mst_cu_uuid * uuid, mst_cu_device device))                                     \
-    X(mst_cu_result, cuDeviceGetPCIBusId, (char *id, int length, mst_cu_device device))                                  \
-    X(mst_cu_result, cuDeviceGetByPCIBusId, (mst_cu_device * device, const char *id))                                    \
-    X(mst_cu_result, cuDeviceGetAttribute, (int *value, unsigned int attribute, mst_cu_device device))                   \
-    X(mst_cu_result, cuDeviceTotalMem_v2, (size_t * bytes, mst_cu_device device))                                        \
-    X(mst_cu_result, cuDevicePrimaryCtxRetain, (mst_cu_context * context, mst_cu_device device))                         \
-    X(mst_cu_result, cuDevicePrimaryCtxRelease_v2, (mst_cu_device device))                                               \
-    X(mst_cu_result, cuCtxPushCurrent_v2, (mst_cu_context context))                                                      \
-    X(mst_cu_result, cuCtxPopCurrent_v2, (mst_cu_context * context))                                                     \
-    X(mst_cu_result, cuCtxGetCurrent, (mst_cu_context * context))                                                        \
-    X(mst_cu_result, cuCtxSetCurrent, (mst_cu_context context))                                                          \
-    X(mst_cu_result, cuCtxGetLimit, (size_t * value, unsigned int limit))                                                \
-    X(mst_cu_result, cuDeviceCanAccessPeer, (int *can, mst_cu_device device, mst_cu_device peer))                        \
-    X(mst_cu_result, cuCtxEnablePeerAccess, (mst_cu_context peer, unsigned int flags))                                   \
-    X(mst_cu_result, cuMemAlloc_v2, (mst_cu_address * address, size_t bytes))                                            \
-    X(mst_cu_result, cuMemFree_v2, (mst_cu_address address))                                                             \
-    X(mst_cu_result, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                       \
-    X(mst_cu_result, cuMemHostAlloc, (void **address, size_t bytes, unsigned int flags))                                 \
-    X(mst_cu_result, cuMemFreeHost, (void *address))                                                                     \
-    X(mst_cu_result, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags))                            \
-    X(mst_cu_result, cuMemHostUnregister, (void *address))                                                               \
-    X(mst_cu_result, cuPointerGetAttribute, (void *value, unsigned int attribute, mst_cu_address address))               \
-    X(mst_cu_result, cuMemcpyHtoDAsync_v2, (mst_cu_address to, const void *from, size_t bytes, mst_cu_stream stream))    \
-    X(mst_cu_result, cuMemcpyDtoHAsync_v2, (void *to, mst_cu_address from, size_t bytes, mst_cu_stream stream))          \
-    X(mst_cu_result, cuMemcpyDtoDAsync_v2, (mst_cu_address to, mst_cu_address from, size_t bytes, mst_cu_stream stream)) \
-    X(mst_cu_result, cuMemcpyPeerAsync,                                                                                  \
-      (mst_cu_address to, mst_cu_context to_context, mst_cu_address from, mst_cu_context from_context, size_t bytes,     \
-       mst_cu_stream stream))                                                                                            \
-    X(mst_cu_result, cuMemsetD8Async, (mst_cu_address to, unsigned char value, size_t bytes, mst_cu_stream stream))      \
-    X(mst_cu_result, cuStreamCreate, (mst_cu_stream * stream, unsigned int flags))                                       \
-    X(mst_cu_result, cuStreamDestroy_v2, (mst_cu_stream stream))                                                         \
-    X(mst_cu_result, cuStreamQuery, (mst_cu_stream stream))                                                              \
-    X(mst_cu_result, cuStreamSynchronize, (mst_cu_stream stream)) /* for the tests: Muster polls */                      \
-    X(mst_cu_result, cuStreamWaitEvent, (mst_cu_stream stream, mst_cu_event event, unsigned int flags))                  \
-    X(mst_cu_result, cuStreamGetCtx, (mst_cu_stream stream, mst_cu_context * context))                                   \
-    X(mst_cu_result, cuStreamIsCapturing, (mst_cu_stream stream, unsigned int *status))                                  \
-    X(mst_cu_result, cuThreadExchangeStreamCaptureMode, (unsigned int *mode))                                            \
-    X(mst_cu_result, cuEventCreate, (mst_cu_event * event, unsigned int flags))                                          \
-    X(mst_cu_result, cuEventDestroy_v2, (mst_cu_event event))                                                            \
-    X(mst_cu_result, cuEventRecord, (mst_cu_event event, mst_cu_stream stream))                                          \
-    X(mst_cu_result, cuEventQuery, (mst_cu_event event))                                                                 \
-    X(mst_cu_result, cuModuleLoadData, (mst_cu_module * module, const void *image))                                      \
-    X(mst_cu_result, cuModuleUnload, (mst_cu_module module))                                                             \
-    X(mst_cu_result, cuModuleGetLoadingMode, (unsigned int *mode))                                                       \
-    X(mst_cu_result, cuModuleGetFunction, (mst_cu_function * function, mst_cu_module module, const char *name))          \
-    X(mst_cu_result, cuFuncGetAttribute, (int *value, unsigned int attribute, mst_cu_function function))                 \
-    X(mst_cu_result, cuFuncSetAttribute, (mst_cu_function function, unsigned int attribute, int value))                  \
-    X(mst_cu_result, cuLaunchKernel,                                                                                     \
-      (mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,    \
+#define MST_CUDA_SYMBOLS(X)                                                                                                         \
+    X(mst_cu_result, cuInit, (unsigned int flags))                                                                                  \
+    X(mst_cu_result, cuDriverGetVersion, (int *version))                                                                            \
+    X(mst_cu_result, cuGetErrorName, (mst_cu_result error, const char **name))                                                      \
+    X(mst_cu_result, cuGetErrorString, (mst_cu_result error, const char **text))                                                    \
+    X(mst_cu_result, cuDeviceGetCount, (int *count))                                                                                \
+    X(mst_cu_result, cuDeviceGet, (mst_cu_device * device, int ordinal))                                                            \
+    X(mst_cu_result, cuDeviceGetName, (char *name, int length, mst_cu_device device))                                               \
+    X(mst_cu_result, cuDeviceGetUuid_v2, (mst_cu_uuid * uuid, mst_cu_device device))                                                \
+    X(mst_cu_result, cuDeviceGetPCIBusId, (char *id, int length, mst_cu_device device))                                             \
+    X(mst_cu_result, cuDeviceGetByPCIBusId, (mst_cu_device * device, const char *id))                                               \
+    X(mst_cu_result, cuDeviceGetAttribute, (int *value, unsigned int attribute, mst_cu_device device))                              \
+    X(mst_cu_result, cuDeviceTotalMem_v2, (size_t * bytes, mst_cu_device device))                                                   \
+    X(mst_cu_result, cuDevicePrimaryCtxRetain, (mst_cu_context * context, mst_cu_device device))                                    \
+    X(mst_cu_result, cuDevicePrimaryCtxRelease_v2, (mst_cu_device device))                                                          \
+    X(mst_cu_result, cuCtxPushCurrent_v2, (mst_cu_context context))                                                                 \
+    X(mst_cu_result, cuCtxPopCurrent_v2, (mst_cu_context * context))                                                                \
+    X(mst_cu_result, cuCtxGetCurrent, (mst_cu_context * context))                                                                   \
+    X(mst_cu_result, cuCtxSetCurrent, (mst_cu_context context))                                                                     \
+    X(mst_cu_result, cuCtxGetLimit, (size_t * value, unsigned int limit))                                                           \
+    X(mst_cu_result, cuDeviceCanAccessPeer, (int *can, mst_cu_device device, mst_cu_device peer))                                   \
+    X(mst_cu_result, cuCtxEnablePeerAccess, (mst_cu_context peer, unsigned int flags))                                              \
+    X(mst_cu_result, cuMemAlloc_v2, (mst_cu_address * address, size_t bytes))                                                       \
+    X(mst_cu_result, cuMemFree_v2, (mst_cu_address address))                                                                        \
+    X(mst_cu_result, cuMemGetInfo_v2, (size_t * free_bytes, size_t * total_bytes))                                                  \
+    X(mst_cu_result, cuMemHostAlloc, (void **address, size_t bytes, unsigned int flags))                                            \
+    X(mst_cu_result, cuMemFreeHost, (void *address))                                                                                \
+    X(mst_cu_result, cuMemHostRegister_v2, (void *address, size_t bytes, unsigned int flags))                                       \
+    X(mst_cu_result, cuMemHostUnregister, (void *address))                                                                          \
+    X(mst_cu_result, cuMemAllocManaged, (mst_cu_address * address, size_t bytes, unsigned int flags)) /* for the tests */           \
+    X(mst_cu_result, cuPointerGetAttributes, (unsigned int count, unsigned int *attributes, void **values, mst_cu_address address)) \
+    X(mst_cu_result, cuPointerGetAttribute, (void *value, unsigned int attribute, mst_cu_address address))                          \
+    X(mst_cu_result, cuMemcpyHtoDAsync_v2, (mst_cu_address to, const void *from, size_t bytes, mst_cu_stream stream))               \
+    X(mst_cu_result, cuMemcpyDtoHAsync_v2, (void *to, mst_cu_address from, size_t bytes, mst_cu_stream stream))                     \
+    X(mst_cu_result, cuMemcpyDtoDAsync_v2, (mst_cu_address to, mst_cu_address from, size_t bytes, mst_cu_stream stream))            \
+    X(mst_cu_result, cuMemcpyPeerAsync,                                                                                             \
+      (mst_cu_address to, mst_cu_context to_context, mst_cu_address from, mst_cu_context from_context, size_t bytes,                \
+       mst_cu_stream stream))                                                                                                       \
+    X(mst_cu_result, cuMemsetD8Async, (mst_cu_address to, unsigned char value, size_t bytes, mst_cu_stream stream))                 \
+    X(mst_cu_result, cuStreamCreate, (mst_cu_stream * stream, unsigned int flags))                                                  \
+    X(mst_cu_result, cuStreamDestroy_v2, (mst_cu_stream stream))                                                                    \
+    X(mst_cu_result, cuStreamQuery, (mst_cu_stream stream))                                                                         \
+    X(mst_cu_result, cuStreamSynchronize, (mst_cu_stream stream)) /* for the tests: Muster polls */                                 \
+    X(mst_cu_result, cuStreamWaitEvent, (mst_cu_stream stream, mst_cu_event event, unsigned int flags))                             \
+    X(mst_cu_result, cuStreamGetCtx, (mst_cu_stream stream, mst_cu_context * context))                                              \
+    X(mst_cu_result, cuStreamIsCapturing, (mst_cu_stream stream, unsigned int *status))                                             \
+    X(mst_cu_result, cuThreadExchangeStreamCaptureMode, (unsigned int *mode))                                                       \
+    X(mst_cu_result, cuEventCreate, (mst_cu_event * event, unsigned int flags))                                                     \
+    X(mst_cu_result, cuEventDestroy_v2, (mst_cu_event event))                                                                       \
+    X(mst_cu_result, cuEventRecord, (mst_cu_event event, mst_cu_stream stream))                                                     \
+    X(mst_cu_result, cuEventQuery, (mst_cu_event event))                                                                            \
+    X(mst_cu_result, cuModuleLoadData, (mst_cu_module * module, const void *image))                                                 \
+    X(mst_cu_result, cuModuleUnload, (mst_cu_module module))                                                                        \
+    X(mst_cu_result, cuModuleGetLoadingMode, (unsigned int *mode))                                                                  \
+    X(mst_cu_result, cuModuleGetFunction, (mst_cu_function * function, mst_cu_module module, const char *name))                     \
+    X(mst_cu_result, cuFuncGetAttribute, (int *value, unsigned int attribute, mst_cu_function function))                            \
+    X(mst_cu_result, cuFuncSetAttribute, (mst_cu_function function, unsigned int attribute, int value))                             \
+    X(mst_cu_result, cuLaunchKernel,                                                                                                \
+      (mst_cu_function function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,               \
        unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, mst_cu_stream stream, void **parameters, void **extra))
 
 /* Present from drivers of CUDA 12.4 on. */

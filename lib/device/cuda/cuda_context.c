@@ -24,6 +24,7 @@ static bool lose(mst_cuda_physical *physical, const char *reason) {
 void mst_cuda_lose(mst_device *device, const char *reason) { (void)lose(mst_cuda_of(device)->physical, reason); }
 
 static _Atomic int32_t given_up;
+_Atomic bool mst_cuda_stuck_work;
 
 void mst_cuda_give_up(mst_device *device, const char *reason) {
     mst_cuda_lose(device, reason);
@@ -199,32 +200,7 @@ muster_status mst_cuda_leave(mst_device *device) {
     return mst_cuda_check(cuda, result, "cuCtxPopCurrent_v2");
 }
 
-/* ---- peers ---- */
-
-static muster_status enable_peer(mst_cuda *cuda, const mst_cuda *other, bool *access) {
-    int can = 0;
-    MUSTER_TRY(MST_CU(cuda, cuDeviceCanAccessPeer, &can, cuda->device, other->device));
-    if (!can) return MUSTER_OK;
-    mst_cu_result result = cuda->api->cuCtxEnablePeerAccess(other->context, 0);
-    /* Too many peers, or no support after all: slower ways to copy remain. */
-    if (result == MST_CU_TOO_MANY_PEERS || result == MST_CU_PEER_ACCESS_UNSUPPORTED) return MUSTER_OK;
-    if (result != MST_CU_PEER_ACCESS_ALREADY_ENABLED) MUSTER_TRY(mst_cuda_check(cuda, result, "cuCtxEnablePeerAccess"));
-    *access = true;
-    return MUSTER_OK;
-}
-
-muster_status mst_cuda_peer_access(mst_device *device, mst_device *other, bool *access) {
-    mst_cuda *cuda = mst_cuda_of(device);
-    *access = false;
-    if (!mst_device_is_cuda(other)) return MUSTER_OK;
-    if (mst_cuda_of(other)->context == cuda->context) {
-        *access = true;
-        return MUSTER_OK;
-    }
-    mst_cuda_scope scope;
-    MUSTER_TRY(mst_cuda_begin(cuda, &scope));
-    return mst_cuda_end(cuda, &scope, enable_peer(cuda, mst_cuda_of(other), access));
-}
+/* ---- between calls ---- */
 
 muster_status mst_cuda_check_between_calls(const mst_cuda *cuda, const char *what) {
     if (!cuda->head.in_flight) return MUSTER_OK;

@@ -83,8 +83,9 @@ static muster_status stage_in(mst_cuda *cuda, mst_queue queue, mst_cu_address to
 }
 
 static muster_status bring_in(mst_cuda *cuda, mst_queue queue, void *to_device, const void *from_host, int64_t bytes) {
-    if (mst_cuda_is_locked(cuda, from_host, bytes))
-        return MST_CU(cuda, cuMemcpyHtoDAsync_v2, address_of(to_device), from_host, (size_t)bytes, mst_cuda_stream_of(cuda, queue));
+    bool locked = false;
+    MUSTER_TRY(mst_cuda_find_locked(cuda, from_host, bytes, false, &locked));
+    if (locked) return MST_CU(cuda, cuMemcpyHtoDAsync_v2, address_of(to_device), from_host, (size_t)bytes, mst_cuda_stream_of(cuda, queue));
     return stage_in(cuda, queue, address_of(to_device), from_host, bytes);
 }
 
@@ -182,9 +183,10 @@ static muster_status stage_out(mst_cuda *cuda, char *to, mst_cu_address from, in
 }
 
 static muster_status copy_out(mst_cuda *cuda, void *to_host, const void *from_device, int64_t bytes) {
+    bool locked = false;
     MUSTER_TRY(mst_cuda_before_compute(cuda));
-    if (mst_cuda_is_locked(cuda, to_host, bytes))
-        return MST_CU(cuda, cuMemcpyDtoHAsync_v2, to_host, address_of(from_device), (size_t)bytes, cuda->compute);
+    MUSTER_TRY(mst_cuda_find_locked(cuda, to_host, bytes, true, &locked));
+    if (locked) return MST_CU(cuda, cuMemcpyDtoHAsync_v2, to_host, address_of(from_device), (size_t)bytes, cuda->compute);
     return stage_out(cuda, to_host, address_of(from_device), bytes);
 }
 

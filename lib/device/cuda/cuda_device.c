@@ -16,7 +16,13 @@ static mst_cuda_physical physicals[MST_CUDA_DEVICES];
 mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal) { return &physicals[ordinal]; }
 
 void mst_cuda_forget_lost(void) {
-    for (int32_t i = 0; i < MST_CUDA_DEVICES; i++) atomic_store(&physicals[i].lost, false);
+    for (int32_t i = 0; i < MST_CUDA_DEVICES; i++) {
+        atomic_store(&physicals[i].lost, false);
+        atomic_store(&physicals[i].stuck, false);
+    }
+    atomic_store(&mst_cuda_stuck_work, false);
+    mst_cuda_forget_unpinned();
+    mst_cuda_forget_peers();
 }
 
 /* ---- opening ---- */
@@ -25,6 +31,15 @@ static muster_status read_attribute(mst_cuda *cuda, unsigned int attribute, int3
     int read = 0;
     MUSTER_TRY(MST_CU(cuda, cuDeviceGetAttribute, &read, attribute, cuda->device));
     *value = read;
+    return MUSTER_OK;
+}
+
+/* Managed memory that the CPU touches while a kernel of such a GPU runs kills the process. */
+static muster_status read_managed(mst_cuda *cuda) {
+    int32_t managed = 0, concurrent = 0;
+    MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_MANAGED_MEMORY, &managed));
+    MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, &concurrent));
+    cuda->exclusive_managed = managed && !concurrent;
     return MUSTER_OK;
 }
 
@@ -38,6 +53,7 @@ static muster_status describe(mst_cuda *cuda) {
     MUSTER_TRY(read_attribute(cuda, MST_CU_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor));
     MUSTER_TRY(mst_cuda_check_capability(cuda->label, model, major, minor));
     cuda->architecture = cuda->head.capability = 10 * major + minor;
+    MUSTER_TRY(read_managed(cuda));
     if (cuda->processors < 1) cuda->processors = 1;
     snprintf(cuda->head.name, sizeof cuda->head.name, "%s %.47s", cuda->label, model);
     return MUSTER_OK;
@@ -157,6 +173,7 @@ static muster_status retain(mst_cuda *cuda) {
 static muster_status open_relaxed(mst_cuda *cuda) {
     mst_cuda_scope scope;
     MUSTER_TRY(describe(cuda));
+    MUSTER_TRY(mst_cuda_read_peers(cuda));
     MUSTER_TRY(retain(cuda));
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
     MUSTER_TRY(mst_cuda_end(cuda, &scope, open_parts(cuda)));

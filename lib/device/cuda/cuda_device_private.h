@@ -15,6 +15,7 @@ enum {
     MST_CUDA_CHUNKS = 2,
     MST_CUDA_OUT_SLOTS = 4,
     MST_CUDA_OUT_PARTS = 16,
+    MST_CUDA_UNLOCKED = 64,      /* ranges that are remembered as not page-locked */
     MST_CUDA_THREADS = 256,      /* threads per block */
     MST_CUDA_BLOCKS_PER_SM = 16, /* the most blocks of a launch, per multiprocessor */
 };
@@ -23,6 +24,7 @@ enum {
 typedef struct mst_cuda_physical {
     _Atomic bool lost;
     char reason[MST_MESSAGE_SIZE]; /* written before `lost` is set, never after */
+    _Atomic bool stuck;            /* work that does not end runs on this GPU or uses its memory; other work goes on beside it */
 } mst_cuda_physical;
 
 /* A staging buffer for copies to the device. It is filled from its start until the next chunk takes
@@ -59,6 +61,22 @@ typedef struct mst_cuda_product {
     int64_t m, n, k;
 } mst_cuda_product;
 
+/* Host memory that the driver did not know as page-locked. */
+typedef struct mst_cuda_unlocked {
+    uintptr_t begin;
+    int64_t bytes;
+    int32_t uses_left; /* copies until the driver is asked again */
+} mst_cuda_unlocked;
+
+/* What the driver says about an address. */
+typedef struct mst_cuda_place {
+    unsigned int type; /* MST_CU_MEMORY_TYPE_*; 0: it does not know the address */
+    bool managed;
+    int ordinal;    /* of the GPU that allocated or registered the memory */
+    uint64_t begin; /* of the allocation or registration */
+    uint64_t bytes;
+} mst_cuda_place;
+
 typedef struct mst_cuda {
     mst_device head;
     const mst_cuda_api *api;
@@ -67,6 +85,8 @@ typedef struct mst_cuda {
     int32_t given_up_before; /* the value of mst_cuda_given_up() when this device was opened */
     char label[16];          /* "cuda:0" */
     int32_t ordinal, architecture, processors;
+    bool peers;             /* other GPUs' memory may be accessed directly, where that works */
+    bool exclusive_managed; /* the CPU must not touch managed memory while this GPU works */
     mst_device_settings settings;
     mst_cu_device device;
     mst_cu_context context; /* NULL until it is retained; all handles below are NULL until they are created */
@@ -118,6 +138,7 @@ typedef struct mst_cuda {
     int32_t chunk;
     mst_cuda_slot slots[MST_CUDA_OUT_SLOTS];
     int32_t slot;
+    mst_cuda_unlocked unlocked[MST_CUDA_UNLOCKED]; /* by the address of the range */
 } mst_cuda;
 
 static inline mst_cuda *mst_cuda_of(const mst_device *device) { return (mst_cuda *)device; }
@@ -142,7 +163,12 @@ mst_cuda_physical *mst_cuda_physical_of(int32_t ordinal);
 /* The number of times that work was given up while it was running. That work may still use every
  * device that was open at the time, so such a device takes no part in freeing memory. */
 int32_t mst_cuda_given_up(void);
-static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) { return mst_cuda_given_up() != cuda->given_up_before; }
+/* Work that does not end is somewhere in the process. Freeing memory of any GPU could wait for it,
+ * also of GPUs that are opened later. */
+extern _Atomic bool mst_cuda_stuck_work;
+static inline bool mst_cuda_may_be_used(const mst_cuda *cuda) {
+    return mst_cuda_given_up() != cuda->given_up_before || atomic_load_explicit(&mst_cuda_stuck_work, memory_order_relaxed);
+}
 static inline bool mst_cuda_is_lost(const mst_cuda *cuda) { return atomic_load_explicit(&cuda->physical->lost, memory_order_acquire); }
 
 /* While the program captures a stream into a graph, the driver refuses calls that a graph could not
@@ -188,6 +214,10 @@ muster_status mst_cuda_open_staging(mst_cuda *cuda);
 void mst_cuda_close_staging(mst_cuda *cuda);
 muster_status mst_cuda_open_memory(mst_cuda *cuda);
 void mst_cuda_close_memory(mst_cuda *cuda);
+
+/* ---- peers (cuda_peer.c) ---- */
+muster_status mst_cuda_read_peers(mst_cuda *cuda); /* the setting */
+void mst_cuda_forget_peers(void);                  /* for tests: each pair is tried again */
 
 /* ---- queues ---- */
 muster_status mst_cuda_make_event(mst_cuda *cuda, mst_cu_event *event);
@@ -239,8 +269,22 @@ const char *mst_cuda_loading_mode(const mst_cuda *cuda);
 muster_status mst_cuda_deliver(mst_cuda *cuda);
 void mst_cuda_discard(mst_cuda *cuda); /* The state of COMPUTE is unknown: drops the copies that are still to be delivered. */
 
-/* Is this host memory page-locked, so that the device copies without staging? */
-bool mst_cuda_is_locked(const mst_cuda *cuda, const void *address, int64_t bytes);
+/* ---- what memory is (cuda_pointer.c) ---- */
+/* An address that the driver does not know is no failure: its type is 0. */
+mst_cu_result mst_cuda_ask_place(const mst_cuda *cuda, const void *address, mst_cuda_place *place);
+/* Is all of [begin, end) in the one page-locked range that `place` describes? */
+bool mst_cuda_place_is_locked(const mst_cuda_place *place, uintptr_t begin, uintptr_t end);
+/* Sets *locked to whether all of this host memory is page-locked in one piece, so that the device
+ * copies it without staging. written: the device will write it. Errors: UNSUPPORTED for managed
+ * memory where the CPU could not stage it. */
+muster_status mst_cuda_find_locked(mst_cuda *cuda, const void *address, int64_t bytes, bool written, bool *locked);
+
+/* ---- the list of page-locked host memory (cuda_host.c) ---- */
+/* Is all of [begin, end) locked in one range of the list? The device must not write READ_ONLY
+ * memory. */
+typedef enum { MST_CUDA_UNLISTED, MST_CUDA_LISTED, MST_CUDA_LISTED_READ_ONLY } mst_cuda_listed;
+mst_cuda_listed mst_cuda_find_listed(uintptr_t begin, uintptr_t end);
+void mst_cuda_forget_unpinned(void);             /* for tests: every error of pinning is noticed again */
 void mst_cuda_end_host(const mst_cuda *cuda);    /* ends the ranges that were given back in flight */
 void mst_cuda_forget_host(const mst_cuda *cuda); /* forgets the ranges that this device gave back, without a call of the driver */
 

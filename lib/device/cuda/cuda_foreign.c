@@ -1,6 +1,8 @@
 /* Streams and memory of other libraries in the device's primary context. */
 #include "cuda_device_private.h"
 
+#include <stdio.h>
+
 /* An event that is recorded in a capturing stream belongs to the graph: a stream that waits for it
  * is captured, too, and its work is not done. */
 static muster_status check_capture(mst_cuda *cuda, mst_cu_stream stream, const char *where) {
@@ -84,28 +86,25 @@ muster_status mst_cuda_default_end(mst_device *device, bool *forgotten) {
 
 /* ---- memory ---- */
 
-/* The driver returns INVALID_VALUE for an address that it does not know. */
-static muster_status ask(mst_cuda *cuda, void *value, unsigned int attribute, const char *address, bool *known) {
-    const mst_cu_result result = cuda->api->cuPointerGetAttribute(value, attribute, (mst_cu_address)(uintptr_t)address);
-    *known = result == MST_CU_SUCCESS;
-    return result == MST_CU_INVALID_VALUE ? MUSTER_OK : mst_cuda_check(cuda, result, "cuPointerGetAttribute");
+static muster_status refuse(const mst_cuda *cuda, const char *where, const char *received, const char *address) {
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received %s at %p", where, cuda->label, received,
+                     (const void *)address);
 }
 
+/* Managed memory is no memory of a device: it moves between the host and the GPUs when they touch
+ * it, and kernels of NCCL and of peers would wait for that in the middle of a collective. */
 static muster_status check_byte(mst_cuda *cuda, const char *address, const char *which, const char *where) {
-    unsigned int type = 0;
-    int ordinal = -1;
-    bool known;
-    MUSTER_TRY(ask(cuda, &type, MST_CU_POINTER_MEMORY_TYPE, address, &known));
-    if (known) MUSTER_TRY(ask(cuda, &ordinal, MST_CU_POINTER_DEVICE_ORDINAL, address, &known));
-    if (!known)
+    mst_cuda_place place;
+    char received[64];
+    MUSTER_TRY(mst_cuda_check(cuda, mst_cuda_ask_place(cuda, address, &place), "cuPointerGetAttributes"));
+    if (place.type == 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received %p, whose %s byte the driver does not know",
                          where, cuda->label, (const void *)address, which);
-    if (type != MST_CU_MEMORY_TYPE_DEVICE)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received page-locked host memory at %p", where,
-                         cuda->label, (const void *)address);
-    if (ordinal == cuda->ordinal) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: address: expected memory of %s, received memory of cuda:%d at %p", where, cuda->label,
-                     ordinal, (const void *)address);
+    if (place.managed) return refuse(cuda, where, "managed memory (cudaMallocManaged), which has no place of its own,", address);
+    if (place.type != MST_CU_MEMORY_TYPE_DEVICE) return refuse(cuda, where, "page-locked host memory", address);
+    if (place.ordinal == cuda->ordinal) return MUSTER_OK;
+    snprintf(received, sizeof received, "memory of cuda:%d", place.ordinal);
+    return refuse(cuda, where, received, address);
 }
 
 /* Only the two ends are checked. Between them there may be several allocations mapped next to each

@@ -1,19 +1,22 @@
 /* Page-locked host memory of the process: ranges that devices allocated, ranges that the program
  * asked to pin, and how often. A range is pinned for all devices at once, so one list serves them
  * all. Pinning and unpinning wait for devices, so they never happen while a call is in flight. A
- * range that is given back in flight is kept until the next opportunity. */
+ * range that is given back in flight is kept until the next opportunity.
+ *
+ * Pinning makes copies faster and changes nothing else. So memory that the driver cannot pin is kept
+ * in the list as not locked, its copies are staged, and a notice says why. */
 #include "cuda_device_private.h"
 
 #include <pthread.h>
-
-enum { ASK_DRIVER_FROM = 64 * 1024 }; /* for less memory the query costs as much as staging */
+#include <stdio.h>
 
 typedef struct locked_range {
     uintptr_t begin, end;
     int64_t users;                 /* 0: it was given back at a time when it could not be unpinned */
     const mst_cuda *given_back_by; /* the device that gave it back then */
-    /* FOREIGN: the program had pinned it already, and unpins it itself */
-    enum { ALLOCATED, REGISTERED, FOREIGN } kind;
+    /* FOREIGN: the program had pinned it already, and unpins it itself. READ_ONLY: registered, but
+     * the device must not write it. UNLOCKED: it could not be pinned. */
+    enum { ALLOCATED, REGISTERED, READ_ONLY, FOREIGN, UNLOCKED } kind;
 } locked_range;
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
@@ -61,29 +64,14 @@ static void erase(int64_t at) {
 
 /* ---- look-up ---- */
 
-static bool in_list(uintptr_t begin, uintptr_t end) {
+mst_cuda_listed mst_cuda_find_listed(uintptr_t begin, uintptr_t end) {
     pthread_rwlock_rdlock(&lock);
-    int64_t at = find(begin);
-    bool found = at < range_count && ranges[at].begin <= begin && ranges[at].end >= end && ranges[at].users > 0;
+    const int64_t at = find(begin);
+    const locked_range *range = at < range_count ? &ranges[at] : NULL;
+    const bool inside = range && range->begin <= begin && range->end >= end && range->users > 0 && range->kind != UNLOCKED;
+    const mst_cuda_listed listed = !inside ? MST_CUDA_UNLISTED : range->kind == READ_ONLY ? MST_CUDA_LISTED_READ_ONLY : MST_CUDA_LISTED;
     pthread_rwlock_unlock(&lock);
-    return found;
-}
-
-/* True for memory that the program page-locked by other means. The driver returns an error for
- * memory that it does not know. */
-static bool driver_knows(const mst_cuda *cuda, uintptr_t address) {
-    unsigned int type = 0;
-    return cuda->api->cuPointerGetAttribute(&type, MST_CU_POINTER_MEMORY_TYPE, address) == MST_CU_SUCCESS &&
-           type == MST_CU_MEMORY_TYPE_HOST;
-}
-
-static bool driver_knows_all(const mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
-    return driver_knows(cuda, begin) && driver_knows(cuda, end - 1);
-}
-
-bool mst_cuda_is_locked(const mst_cuda *cuda, const void *address, int64_t bytes) {
-    uintptr_t begin = (uintptr_t)address, end = begin + (uintptr_t)bytes;
-    return in_list(begin, end) || (bytes >= ASK_DRIVER_FROM && driver_knows_all(cuda, begin, end));
+    return listed;
 }
 
 /* ---- unpinning; call these with the lock held for writing and the context current ---- */
@@ -92,7 +80,7 @@ static void end_range(const mst_cuda *cuda, int64_t at) {
     locked_range range = ranges[at];
     erase(at);
     if (range.kind == ALLOCATED) (void)cuda->api->cuMemFreeHost((void *)range.begin);
-    if (range.kind == REGISTERED) (void)cuda->api->cuMemHostUnregister((void *)range.begin);
+    if (range.kind == REGISTERED || range.kind == READ_ONLY) (void)cuda->api->cuMemHostUnregister((void *)range.begin);
 }
 
 static void end_given_back(const mst_cuda *cuda) {
@@ -175,15 +163,77 @@ muster_status mst_cuda_host_allocate(mst_device *device, int64_t bytes, void **a
     return status;
 }
 
+/* ---- what the driver cannot pin ---- */
+
+enum { REASONS = 8 };
+static mst_cu_result noticed[REASONS]; /* one notice for each error; under the lock */
+static int32_t noticed_count;
+
+void mst_cuda_forget_unpinned(void) {
+    pthread_rwlock_wrlock(&lock);
+    noticed_count = 0;
+    pthread_rwlock_unlock(&lock);
+}
+
+static void notice_unlocked(mst_cuda *cuda, const locked_range *range, mst_cu_result result) {
+    char text[MST_MESSAGE_SIZE], before[MST_MESSAGE_SIZE];
+    for (int32_t i = 0; i < noticed_count; i++)
+        if (noticed[i] == result) return;
+    if (noticed_count < REASONS) noticed[noticed_count++] = result;
+    mst_error_save(before);
+    (void)mst_cuda_error(cuda->api, result, "cuMemHostRegister_v2", cuda->label);
+    snprintf(text, sizeof text,
+             "host memory of %lld bytes at %p could not be page-locked, so GPUs copy it through Muster's own page-locked memory, which is "
+             "slower; other memory with the same error is not reported: %.300s",
+             (long long)(range->end - range->begin), (void *)range->begin, muster_last_error());
+    (void)mst_error_restore(MUSTER_OK, before);
+    mst_cuda_add_notice(text);
+}
+
+/* ---- pinning what the program has ---- */
+
+enum { PAGE = 4096 }; /* the smallest on any machine with a GPU: larger pages only find fewer neighbours */
+
+/* Does a page of the range also hold memory of a range that Muster has pinned? That page is unlocked
+ * together with the other range, whenever that is. */
+static bool has_page_in_common(uintptr_t begin, uintptr_t end) {
+    const uintptr_t low = begin / PAGE * PAGE, high = (end + PAGE - 1) / PAGE * PAGE;
+    for (int64_t at = find(low); at < range_count && ranges[at].begin < high; at++)
+        if (ranges[at].kind != UNLOCKED && ranges[at].kind != FOREIGN) return true;
+    return false;
+}
+
+static bool program_has_locked(const mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
+    mst_cuda_place place;
+    return !has_page_in_common(begin, end) && mst_cuda_ask_place(cuda, (void *)begin, &place) == MST_CU_SUCCESS &&
+           mst_cuda_place_is_locked(&place, begin, end);
+}
+
+/* Memory that is mapped for reading only needs a flag, and without it the driver fails in ways that
+ * differ between its versions. */
+static mst_cu_result register_pages(const mst_cuda *cuda, locked_range *range) {
+    const size_t bytes = (size_t)(range->end - range->begin);
+    mst_cu_result result = cuda->api->cuMemHostRegister_v2((void *)range->begin, bytes, MST_CU_HOST_REGISTER_PORTABLE);
+    if (result == MST_CU_SUCCESS || result == MST_CU_OUT_OF_MEMORY || result == MST_CU_HOST_MEMORY_ALREADY_REGISTERED ||
+        mst_cuda_error_is_sticky(result))
+        return result;
+    range->kind = READ_ONLY;
+    const mst_cu_result again =
+        cuda->api->cuMemHostRegister_v2((void *)range->begin, bytes, MST_CU_HOST_REGISTER_PORTABLE | MST_CU_HOST_REGISTER_READ_ONLY);
+    return again == MST_CU_SUCCESS || mst_cuda_error_is_sticky(again) ? again : result;
+}
+
 /* Pins a range that is not in the list. */
 static muster_status register_range(mst_cuda *cuda, uintptr_t begin, uintptr_t end) {
     MUSTER_TRY(make_place());
     locked_range range = {.begin = begin, .end = end, .users = 1, .kind = REGISTERED};
-    mst_cu_result result = cuda->api->cuMemHostRegister_v2((void *)begin, (size_t)(end - begin), MST_CU_HOST_REGISTER_PORTABLE);
-    if (result == MST_CU_HOST_MEMORY_ALREADY_REGISTERED && driver_knows_all(cuda, begin, end))
+    const mst_cu_result result = register_pages(cuda, &range);
+    if (result == MST_CU_OUT_OF_MEMORY || mst_cuda_error_is_sticky(result)) return mst_cuda_failed(cuda, result, "cuMemHostRegister_v2");
+    if (result == MST_CU_HOST_MEMORY_ALREADY_REGISTERED && program_has_locked(cuda, begin, end))
         range.kind = FOREIGN;
-    else
-        MUSTER_TRY(mst_cuda_check(cuda, result, "cuMemHostRegister_v2"));
+    else if (result != MST_CU_SUCCESS)
+        range.kind = UNLOCKED;
+    if (range.kind == UNLOCKED) notice_unlocked(cuda, &range, result);
     insert(range);
     return MUSTER_OK;
 }

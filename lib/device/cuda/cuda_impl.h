@@ -73,8 +73,11 @@ void mst_cuda_give_up(mst_device *device, const char *reason);
  * is kept, as after mst_cuda_give_up. */
 void mst_cuda_leave_running(void);
 
-/* For tests that start over with another simulated machine: no device counts as lost any more. No
- * device may be open. */
+/* How long an attempt to access a peer's memory may take; tests shorten it. */
+extern int64_t mst_cuda_probe_ns;
+
+/* For tests that start over with another simulated machine: no device counts as lost any more, and
+ * what was noticed once is noticed again. No device may be open. */
 void mst_cuda_forget_lost(void);
 
 #endif

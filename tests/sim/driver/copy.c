@@ -11,13 +11,15 @@ typedef struct transfer {
     const void *from;
     void *staged; /* freed with it */
     size_t bytes;
+    bool between_devices;
+    int peers[2];    /* then: the devices whose memory it uses */
     int value;       /* >= 0: a fill */
     uint64_t traced; /* number of a copy between host and device in the trace, 0: none */
 } transfer;
 
 static sim_result run(void *data, sim_stream *stream) {
     const transfer *what = data;
-    (void)stream;
+    for (int i = 0; what->between_devices && i < 2; i++) sim_peer_access(stream, what->peers[i]);
     if (what->value >= 0)
         memset(what->to, what->value, what->bytes);
     else
@@ -61,7 +63,7 @@ static const void *pointer(mst_cu_address address) { return (const void *)(uintp
 mst_cu_result cuMemcpyHtoDAsync_v2(mst_cu_address to, const void *from, size_t bytes, mst_cu_stream stream) {
     COPY_BEGIN(cuMemcpyHtoDAsync_v2);
     transfer what = {.to = sim_memory_alias(-1, pointer(to), bytes), .from = from, .bytes = bytes, .value = -1, .traced = sim_trace_copy()};
-    if (!what.to || !from) return MST_CU_INVALID_VALUE;
+    if (!what.to || !from || sim_locked_in_part(from, bytes)) return MST_CU_INVALID_VALUE;
     sim_trace("htod %p %llx %zu %llu", (void *)on, to, bytes, (unsigned long long)what.traced);
     if (!sim_memory_locked(on->device, from, bytes)) {
         what.from = what.staged = malloc(bytes);
@@ -75,10 +77,16 @@ mst_cu_result cuMemcpyHtoDAsync_v2(mst_cu_address to, const void *from, size_t b
 mst_cu_result cuMemcpyDtoHAsync_v2(void *to, mst_cu_address from, size_t bytes, mst_cu_stream stream) {
     COPY_BEGIN(cuMemcpyDtoHAsync_v2);
     transfer what = {.to = to, .from = sim_memory_alias(-1, pointer(from), bytes), .bytes = bytes, .value = -1, .traced = sim_trace_copy()};
-    if (!what.from || !to) return MST_CU_INVALID_VALUE;
+    if (!what.from || !to || sim_locked_in_part(to, bytes)) return MST_CU_INVALID_VALUE;
     sim_count_to_host(bytes);
     sim_trace("dtoh %p %llx %zu %llu", (void *)on, from, bytes, (unsigned long long)what.traced);
-    bool locked = sim_memory_locked(on->device, to, bytes);
+    sim_locked *range = sim_locked_find(on->device, to, bytes);
+    bool locked = range != NULL;
+    if (locked && range->read_only) {
+        sim_hazard("cuMemcpyDtoHAsync: device %d: writes %zu bytes of page-locked memory that is registered as read-only", on->device,
+                   bytes);
+        return MST_CU_INVALID_VALUE;
+    }
     sim_result result = queue("cuMemcpyDtoHAsync", on, &what, locked ? to : NULL, pointer(from));
     if (locked || result) return result;
     sim_count_wait("cuMemcpyDtoHAsync to pageable memory");
@@ -90,6 +98,11 @@ static mst_cu_result copy_on_devices(const char *symbol, sim_stream *on, mst_cu_
     transfer what = {
         .to = sim_memory_alias(-1, pointer(to), bytes), .from = sim_memory_alias(-1, pointer(from), bytes), .bytes = bytes, .value = -1};
     if (!what.to || !what.from) return MST_CU_INVALID_VALUE;
+    what.between_devices = true;
+    what.peers[0] = sim_memory_device(pointer(to));
+    what.peers[1] = sim_memory_device(pointer(from));
+    if (sim_copies_lie(on->device, what.peers[0])) what.to = sim_memory_mirage(pointer(to));
+    if (sim_copies_lie(on->device, what.peers[1])) what.from = sim_memory_mirage(pointer(from));
     sim_trace("dtod %p %llx %llx %zu", (void *)on, to, from, bytes);
     return queue(symbol, on, &what, pointer(to), pointer(from));
 }

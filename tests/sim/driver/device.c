@@ -111,10 +111,20 @@ static const struct {
     {34, 0},                       /* PCI_DEVICE_ID */
     {40, 2},                       /* ASYNC_ENGINE_COUNT */
     {41, 1},                       /* UNIFIED_ADDRESSING */
+    {83, 1},                       /* MANAGED_MEMORY */
     {97, SIM_SHARED_OPT_IN_BYTES}, /* MAX_SHARED_MEMORY_PER_BLOCK_OPTIN */
+    {99, 1},                       /* HOST_REGISTER_SUPPORTED */
+    {113, 1},                      /* READ_ONLY_HOST_REGISTER_SUPPORTED */
     {115, 1},                      /* MEMORY_POOLS_SUPPORTED */
 };
-enum { MULTIPROCESSOR_COUNT = 16, PCI_BUS_ID = 33, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76, ATTRIBUTES_END = 150 };
+enum {
+    MULTIPROCESSOR_COUNT = 16,
+    PCI_BUS_ID = 33,
+    CAPABILITY_MAJOR = 75,
+    CAPABILITY_MINOR = 76,
+    CONCURRENT_MANAGED_ACCESS = 89,
+    ATTRIBUTES_END = 150
+};
 
 mst_cu_result cuDeviceGetAttribute(int *value, unsigned int attribute, mst_cu_device device) {
     DRIVER_ENTER(cuDeviceGetAttribute);
@@ -124,6 +134,7 @@ mst_cu_result cuDeviceGetAttribute(int *value, unsigned int attribute, mst_cu_de
     for (size_t i = 0; i < sizeof attributes / sizeof *attributes; i++)
         if (attributes[i].attribute == attribute) *value = attributes[i].value;
     if (attribute == MULTIPROCESSOR_COUNT) *value = sim_state.options.multiprocessors;
+    if (attribute == CONCURRENT_MANAGED_ACCESS) *value = !sim_state.options.exclusive_managed;
     if (attribute == MST_CU_ATTRIBUTE_COMPUTE_MODE && sim_state.options.prohibited) *value = MST_CU_COMPUTE_MODE_PROHIBITED;
     if (attribute == PCI_BUS_ID) *value = sim_device_bus(device);
     if (attribute == CAPABILITY_MAJOR) *value = sim_state.options.capability[device] / 10;

@@ -28,6 +28,7 @@ mst_cu_result cuMemFree_v2(mst_cu_address address) {
     if (address) {
         sim_hazard_creation("cuMemFree");
         sim_count_wait("cuMemFree");
+        if (sim_managed_release((void *)(uintptr_t)address)) return DRIVER_RESULT(required); /* not in the trace, as its allocation */
         sim_trace("free %d %llx", context->device, address);
         result = sim_memory_release(address);
         if (result && !required) sim_hazard("cuMemFree: device %d: %#llx is not the start of an allocation", context->device, address);
@@ -54,13 +55,15 @@ mst_cu_result cuMemHostAlloc(void **address, size_t bytes, unsigned int flags) {
     sim_hazard_creation("cuMemHostAlloc");
     if (bytes > (size_t)1 << 40) return MST_CU_OUT_OF_MEMORY;
     void *memory = NULL;
-    if (posix_memalign(&memory, PAGE, bytes) != 0) return MST_CU_OUT_OF_MEMORY;
+    const size_t whole = (bytes + PAGE - 1) / PAGE * PAGE; /* its pages are its own */
+    if (posix_memalign(&memory, PAGE, whole) != 0) return MST_CU_OUT_OF_MEMORY;
     /* with unified addressing every context may use it */
-    sim_result result = sim_locked_add(context->device, memory, bytes, true, true);
+    sim_result result = sim_locked_add(context->device, memory, bytes, SIM_LOCKED_PORTABLE | SIM_LOCKED_ALLOCATED);
     if (result) {
         free(memory);
         return result;
     }
+    ASAN_POISON_MEMORY_REGION((char *)memory + bytes, whole - bytes);
     *address = memory;
     return MST_CU_SUCCESS;
 }
@@ -89,7 +92,12 @@ mst_cu_result cuMemHostRegister_v2(void *address, size_t bytes, unsigned int fla
     if (!address || !bytes || flags & ~(unsigned)HOST_REGISTER_FLAGS) return MST_CU_INVALID_VALUE;
     DRIVER_UNSAFE();
     sim_hazard_creation("cuMemHostRegister");
-    return sim_locked_add(context->device, address, bytes, flags & MST_CU_HOST_REGISTER_PORTABLE, false);
+    const bool read_only = flags & MST_CU_HOST_REGISTER_READ_ONLY;
+    const sim_mapping mapping = sim_mapping_of(address, bytes);
+    if (sim_managed_touches(address, bytes)) return MST_CU_INVALID_VALUE;
+    if (mapping == SIM_UNMAPPED || (mapping == SIM_READ_ONLY && !read_only)) return MST_CU_INVALID_VALUE;
+    return sim_locked_add(context->device, address, bytes,
+                          (flags & MST_CU_HOST_REGISTER_PORTABLE ? SIM_LOCKED_PORTABLE : 0) | (read_only ? SIM_LOCKED_READ_ONLY : 0));
 }
 
 mst_cu_result cuMemHostUnregister(void *address) {
@@ -98,57 +106,100 @@ mst_cu_result cuMemHostUnregister(void *address) {
     return DRIVER_RESULT(result);
 }
 
-enum { POINTER_DEVICE = 3, POINTER_HOST = 4, POINTER_RANGE_START = 11, POINTER_RANGE_SIZE = 12 };
+/* ---- managed memory ---- */
 
-typedef struct place { /* of an address */
+mst_cu_result cuMemAllocManaged(mst_cu_address *address, size_t bytes, unsigned int flags) {
+    DRIVER_ENTER_DEVICE(cuMemAllocManaged, sim_current_device());
+    DRIVER_CONTEXT(context);
+    if (!address || !bytes || (flags != 1 && flags != 2)) return MST_CU_INVALID_VALUE; /* CU_MEM_ATTACH_GLOBAL, _HOST */
+    sim_hazard_creation("cuMemAllocManaged");
+    void *memory = sim_managed_allocate(context->device, bytes);
+    if (!memory) return MST_CU_OUT_OF_MEMORY;
+    *address = (uintptr_t)memory;
+    return MST_CU_SUCCESS;
+}
+
+/* ---- what an address is ---- */
+
+enum { POINTER_DEVICE = 3, POINTER_HOST = 4 };
+
+typedef struct place { /* of an address; all 0: of none that the driver knows */
+    unsigned type;
     int device;
-    bool is_device;
-    uint64_t start, id;
+    bool managed;
+    uint64_t start, id; /* id: of an allocation of device memory; else 0 */
     size_t bytes;
 } place;
 
-static bool find_place(uint64_t address, place *found) {
+static place find_place(uint64_t address) {
+    const void *host = (const void *)(uintptr_t)address;
     sim_block *block = sim_memory_find(-1, address, 1);
-    sim_locked *locked = block ? NULL : sim_locked_find(-1, (const void *)(uintptr_t)address, 1);
-    if (block) *found = (place){sim_memory_device((const void *)(uintptr_t)address), true, block->address, block->id, block->bytes};
-    if (locked) *found = (place){locked->device, false, (uint64_t)(uintptr_t)locked->start, 0, locked->bytes};
-    return block || locked;
+    sim_locked *locked = block ? NULL : sim_locked_find(-1, host, 1);
+    sim_managed managed;
+    if (block) return (place){MST_CU_MEMORY_TYPE_DEVICE, sim_memory_device(host), false, block->address, block->id, block->bytes};
+    if (locked)
+        return (place){
+            MST_CU_MEMORY_TYPE_HOST, locked->device, false, (uint64_t)(uintptr_t)locked->low, 0, (size_t)(locked->high - locked->low)};
+    if (sim_managed_find(host, 1, &managed))
+        return (place){MST_CU_MEMORY_TYPE_DEVICE, managed.device, true, (uint64_t)(uintptr_t)managed.start, 0, managed.bytes};
+    return (place){0};
 }
 
+static sim_context *context_of(const place *found) { return found->type ? &sim_state.devices[found->device].context : NULL; }
+
+static bool answer(const place *found, unsigned int attribute, uint64_t address, void *value) {
+    const bool known = found->type != 0, host = found->type == MST_CU_MEMORY_TYPE_HOST || found->managed;
+    switch (attribute) {
+    case MST_CU_POINTER_CONTEXT:
+        *(mst_cu_context *)value = context_of(found);
+        return true;
+    case MST_CU_POINTER_MEMORY_TYPE:
+        *(unsigned *)value = found->type;
+        return true;
+    case MST_CU_POINTER_IS_MANAGED:
+        *(unsigned *)value = found->managed;
+        return true;
+    case MST_CU_POINTER_DEVICE_ORDINAL:
+        *(int *)value = known ? found->device : -1;
+        return true;
+    case MST_CU_POINTER_BUFFER_ID:
+        *(unsigned long long *)value = found->id;
+        return true;
+    case POINTER_DEVICE:
+        *(mst_cu_address *)value = known ? address : 0;
+        return true;
+    case POINTER_HOST:
+        *(void **)value = host ? (void *)(uintptr_t)address : NULL;
+        return true;
+    case MST_CU_POINTER_RANGE_START:
+        *(mst_cu_address *)value = found->start;
+        return true;
+    case MST_CU_POINTER_RANGE_BYTES:
+        *(size_t *)value = found->bytes;
+        return true;
+    default:
+        return false;
+    }
+}
+
+mst_cu_result cuPointerGetAttributes(unsigned int count, unsigned int *attributes, void **values, mst_cu_address address) {
+    DRIVER_ENTER(cuPointerGetAttributes);
+    DRIVER_CONTEXT(context);
+    (void)context;
+    if (!count || !attributes || !values) return MST_CU_INVALID_VALUE;
+    const place found = find_place(address);
+    for (unsigned i = 0; i < count; i++)
+        if (!answer(&found, attributes[i], address, values[i])) return MST_CU_INVALID_VALUE;
+    return MST_CU_SUCCESS;
+}
+
+/* The same about one attribute, where what is not known is refused. */
 mst_cu_result cuPointerGetAttribute(void *value, unsigned int attribute, mst_cu_address address) {
     DRIVER_ENTER(cuPointerGetAttribute);
     DRIVER_CONTEXT(context);
-    place found;
-    if (!value || !find_place(address, &found)) return MST_CU_INVALID_VALUE;
-    switch (attribute) {
-    case MST_CU_POINTER_CONTEXT:
-        *(mst_cu_context *)value = &sim_state.devices[found.device].context;
-        break;
-    case MST_CU_POINTER_MEMORY_TYPE:
-        *(unsigned *)value = found.is_device ? MST_CU_MEMORY_TYPE_DEVICE : MST_CU_MEMORY_TYPE_HOST;
-        break;
-    case MST_CU_POINTER_DEVICE_ORDINAL:
-        *(int *)value = found.device;
-        break;
-    case MST_CU_POINTER_BUFFER_ID:
-        if (!found.id) return MST_CU_INVALID_VALUE;
-        *(unsigned long long *)value = found.id;
-        break;
-    case POINTER_DEVICE:
-        *(mst_cu_address *)value = address;
-        break;
-    case POINTER_HOST:
-        if (found.is_device) return MST_CU_INVALID_VALUE;
-        *(void **)value = (void *)(uintptr_t)address;
-        break;
-    case POINTER_RANGE_START:
-        *(mst_cu_address *)value = found.start;
-        break;
-    case POINTER_RANGE_SIZE:
-        *(size_t *)value = found.bytes;
-        break;
-    default:
-        return MST_CU_INVALID_VALUE;
-    }
-    return MST_CU_SUCCESS;
+    (void)context;
+    const place found = find_place(address);
+    if (!value || !found.type || (attribute == MST_CU_POINTER_BUFFER_ID && !found.id)) return MST_CU_INVALID_VALUE;
+    if (attribute == POINTER_HOST && found.type == MST_CU_MEMORY_TYPE_DEVICE && !found.managed) return MST_CU_INVALID_VALUE;
+    return answer(&found, attribute, address, value) ? MST_CU_SUCCESS : MST_CU_INVALID_VALUE;
 }
