@@ -3,6 +3,8 @@
 #ifndef MST_P2P_PARAMETERS_IMPL_H
 #define MST_P2P_PARAMETERS_IMPL_H
 
+#include <stdint.h>
+
 enum { MST_P2P_INPUTS = 64, MST_P2P_OUTPUTS = 64 };
 
 /* The kernel combines elements [0, count) of the inputs in their order, rounds each step in the

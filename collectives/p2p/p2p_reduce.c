@@ -5,7 +5,7 @@
 #include "p2p_private.h"
 #include "p2p_reduce_private.h"
 
-static mst_code_kernel reduce_kernel = {.name = "mst_p2p_reduce"};
+static mst_code_kernel reduce_kernel = {.name = "mst_p2p_reduce"}, reduce_integers_kernel = {.name = "mst_p2p_reduce_integers"};
 
 bool mst_p2p_combines(const mst_view *view) { return view->size <= MST_P2P_OUTPUTS && mst_view_shards(view) <= MST_P2P_INPUTS; }
 
@@ -28,7 +28,8 @@ muster_status mst_p2p_launch(muster_worker *worker, const mst_view *view, mst_p2
         p->parameter = (char *)own_request->output + begin * mst_view_element(view);
         if (momentum) p->velocity = (char *)momentum->velocity + begin * mst_view_element(view);
     }
-    return worker->device->code->launch(worker->device, &reduce_kernel, p->count, p, sizeof *p);
+    mst_code_kernel *kernel = mst_dtype_is_float((muster_dtype)p->dtype) ? &reduce_kernel : &reduce_integers_kernel;
+    return worker->device->code->launch(worker->device, kernel, p->count, p, sizeof *p);
 }
 
 /* Combines elements [begin, end) of all inputs in rank order into the outputs of ranks [first,

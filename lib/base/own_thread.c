@@ -35,13 +35,38 @@ static int own_thread_start(pthread_t *id, own_thread *thread) {
     return error;
 }
 
+static muster_status own_thread_refuse(const char *where, int error) {
+    return mst_error(MUSTER_OUT_OF_MEMORY, "%s: out of memory, starting a thread with %d bytes of stack: %s", where, STACK_BYTES,
+                     strerror(error));
+}
+
+static muster_status own_thread_end(pthread_t id, const own_thread *thread) {
+    pthread_join(id, NULL);
+    return thread->status == MUSTER_OK ? MUSTER_OK : mst_error_restore(thread->status, thread->message);
+}
+
 muster_status mst_own_thread_run(muster_status (*task)(void *argument), void *argument, const char *where) {
     own_thread thread = {.task = task, .argument = argument};
     pthread_t id;
     const int error = own_thread_start(&id, &thread);
-    if (error)
-        return mst_error(MUSTER_OUT_OF_MEMORY, "%s: out of memory, starting a thread with %d bytes of stack: %s", where, STACK_BYTES,
-                         strerror(error));
-    pthread_join(id, NULL);
-    return thread.status == MUSTER_OK ? MUSTER_OK : mst_error_restore(thread.status, thread.message);
+    return error ? own_thread_refuse(where, error) : own_thread_end(id, &thread);
+}
+
+muster_status mst_own_threads_run(muster_status (*task)(void *argument), void *argument, int32_t count, const char *where) {
+    pthread_t ids[MST_OWN_THREADS];
+    own_thread *threads = mst_alloc((size_t)count * sizeof *threads);
+    if (!threads) return mst_out_of_memory(where, count * (int64_t)sizeof *threads);
+    int32_t started = 0;
+    int error = 0;
+    for (; started < count && !error; started += !error) {
+        threads[started] = (own_thread){.task = task, .argument = argument};
+        error = own_thread_start(&ids[started], &threads[started]);
+    }
+    muster_status status = started > 0 ? MUSTER_OK : own_thread_refuse(where, error);
+    for (int32_t i = 0; i < started; i++) {
+        const muster_status ended = own_thread_end(ids[i], &threads[i]);
+        if (ended != MUSTER_OK) status = ended;
+    }
+    mst_free(threads);
+    return status;
 }

@@ -13,6 +13,12 @@
  * task's. */
 muster_status mst_own_thread_run(muster_status (*task)(void *argument), void *argument, const char *where);
 
+/* Runs task(argument) on `count` such threads at the same time, 1 to MST_OWN_THREADS, and waits for
+ * all of them. Fewer threads run if the system does not start as many; none is an error. The result
+ * is the failure of one of the threads that failed. Errors: as mst_own_thread_run. */
+enum { MST_OWN_THREADS = 16 };
+muster_status mst_own_threads_run(muster_status (*task)(void *argument), void *argument, int32_t count, const char *where);
+
 /* Blocks all signals in this thread, so that threads that are started until mst_signals_restore
  * leave every signal to the threads of the program. */
 static inline sigset_t mst_signals_block(void) {

@@ -1,137 +1,51 @@
-/* Joins the kernel sources of all modules into one program, and builds images for devices: from the
- * cache, from a build of the same program in progress, or with the compiler. */
-#include "code_impl.h"
+/* Builds images for devices: from the cache, from a build of the same program in progress, or with
+ * the compiler. */
+#include "code_private.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-
-enum { MODULES = 16, NAME = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
 
-/* ---- the sources ---- */
-
-static const mst_code_sources *modules[MODULES] = {&mst_device_code};
-static int32_t module_count = 1;
-
-muster_status mst_code_add(const mst_code_sources *sources) {
-    muster_status status = MUSTER_OK;
-    pthread_mutex_lock(&lock);
-    int32_t at = 0;
-    while (at < module_count && modules[at] != sources) at++;
-    if (at == MODULES)
-        status = mst_error(MUSTER_INTERNAL, "mst_code_add: sources: expected at most %d modules, received one more, %s", MODULES,
-                           sources->module);
-    else if (at == module_count)
-        modules[module_count++] = sources;
-    pthread_mutex_unlock(&lock);
-    return status;
-}
-
-int32_t mst_code_kernel_count(void) {
-    pthread_mutex_lock(&lock);
-    int32_t count = 0;
-    for (int32_t i = 0; i < module_count; i++) count += modules[i]->kernel_count;
-    pthread_mutex_unlock(&lock);
-    return count;
-}
-
-const char *mst_code_kernel_name(int32_t place) {
-    const char *name = NULL;
-    pthread_mutex_lock(&lock);
-    for (int32_t i = 0; i < module_count && !name; place -= modules[i++]->kernel_count)
-        if (place >= 0 && place < modules[i]->kernel_count) name = modules[i]->kernels[place];
-    pthread_mutex_unlock(&lock);
-    return name;
-}
-
-int32_t mst_code_kernel_find(const char *name) {
-    int32_t count = mst_code_kernel_count();
-    for (int32_t place = 0; place < count; place++)
-        if (strcmp(mst_code_kernel_name(place), name) == 0) return place;
-    return -1;
-}
-
-static bool is_kernel_text(const char *name) {
-    size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, ".cu") == 0;
-}
-
-/* The built-in program: a main source that includes every kernel source, and all sources to
- * include. Free it with free_built_in. */
-static muster_status make_built_in(mst_code_program *program) {
-    pthread_mutex_lock(&lock);
-    int32_t count = 0, known = module_count;
-    for (int32_t i = 0; i < known; i++) count += modules[i]->count;
-    pthread_mutex_unlock(&lock);
-    int64_t bytes = 1 + (int64_t)count * (NAME + 16), length = 0;
-    mst_code_source *sources = mst_alloc((size_t)count * sizeof *sources);
-    char *text = sources ? mst_alloc((size_t)bytes) : NULL;
-    if (!text) {
-        mst_free(sources);
-        return mst_out_of_memory("mst_code_build: sources", bytes);
-    }
-    *program = (mst_code_program){.name = "muster.cu", .text = text, .sources = sources};
-    for (int32_t i = 0; i < known; i++)
-        for (int32_t j = 0; j < modules[i]->count; j++) {
-            const mst_code_source *one = &modules[i]->sources[j];
-            sources[program->count++] = *one;
-            if (is_kernel_text(one->name))
-                length += snprintf(text + length, (size_t)(bytes - length), "#include \"%.*s\"\n", NAME, one->name);
-        }
-    return MUSTER_OK;
-}
-
-static void free_built_in(const mst_code_program *program) {
-    mst_free((void *)program->text);
-    mst_free((void *)program->sources);
-}
-
 /* ---- the key ---- */
-
-/* Hashes the text and its length, so that different lists of sources never give the same bytes. */
-static void add_text(mst_sha256 *hash, const char *text) {
-    int64_t length = (int64_t)strlen(text);
-    mst_sha256_add(hash, &length, sizeof length);
-    mst_sha256_add(hash, text, length);
-}
 
 static muster_status key_of(const mst_code_target *target, const mst_code_program *program, mst_code_key *key) {
     char version[MST_CODE_VERSION_SIZE] = "";
     MUSTER_TRY(target->compiler->version(target, version));
     mst_sha256 hash;
     mst_sha256_begin(&hash);
-    add_text(&hash, target->compiler->name);
-    add_text(&hash, version);
+    mst_code_hash_text(&hash, target->compiler->name);
+    mst_code_hash_text(&hash, version);
     mst_sha256_add(&hash, &target->architecture, sizeof target->architecture);
-    for (int i = 0; i < MST_CODE_OPTIONS && target->options[i]; i++) add_text(&hash, target->options[i]);
-    add_text(&hash, "");
-    add_text(&hash, program->name);
-    add_text(&hash, program->text);
-    for (int32_t i = 0; i < program->count; i++) {
-        add_text(&hash, program->sources[i].name);
-        add_text(&hash, program->sources[i].text);
-    }
+    for (int i = 0; i < MST_CODE_OPTIONS && target->options[i]; i++) mst_code_hash_text(&hash, target->options[i]);
+    mst_code_hash_text(&hash, "");
+    mst_code_hash_text(&hash, program->name);
+    mst_code_hash_text(&hash, program->text);
+    if (program->digest)
+        mst_sha256_add(&hash, program->digest, sizeof((mst_code_headers *)0)->digest);
+    else
+        mst_code_hash_sources(&hash, program->sources, program->count);
     mst_sha256_end(&hash, key->bytes);
     return MUSTER_OK;
 }
 
 /* ---- the build ---- */
 
-/* A build in progress. Other threads that ask for the same image wait for it and take copies. The
- * last user frees it. Guarded by `lock`. */
+/* A build in progress, or a finished one that is kept. Other threads that ask for the same image
+ * wait for it and take copies. The last user frees it; the list of kept ones counts as one. Guarded
+ * by `lock`. */
 typedef struct build {
     mst_code_key key;
     struct build *next;
     int32_t users;
-    bool done;
+    bool done, keeps;
     muster_status status;
     mst_code_image image;
     char message[MST_MESSAGE_SIZE];
 } build;
 static build *builds;
+static int32_t holders; /* between mst_code_hold and mst_code_let_go */
 
 void mst_code_release(mst_code_image *image) {
     mst_free(image->data);
@@ -151,15 +65,32 @@ static muster_status copy_image(const mst_code_image *from, mst_code_image *to) 
     return MUSTER_OK;
 }
 
-/* The build of this key that is in progress, or a new one, which the caller has to do (*mine).
- * NULL: no memory. */
-static build *join(const mst_code_key *key, bool *mine) {
-    pthread_mutex_lock(&lock);
+static build *find_build(const mst_code_key *key) {
     build *one = builds;
     while (one && memcmp(&one->key, key, sizeof *key) != 0) one = one->next;
+    return one;
+}
+
+static void remove_build(const build *one) {
+    build **at = &builds;
+    while (*at != one) at = &(*at)->next;
+    *at = one->next;
+}
+
+static void free_build(build *one) {
+    mst_code_release(&one->image);
+    mst_free(one);
+}
+
+/* The build of this key, in progress or kept, or a new one, which the caller has to do (*mine).
+ * NULL: no memory. */
+static build *join(const mst_code_key *key, bool keeps, bool *mine) {
+    pthread_mutex_lock(&lock);
+    build *one = find_build(key);
     *mine = !one;
     if (!one && (one = mst_alloc(sizeof *one))) {
         one->key = *key;
+        one->keeps = keeps;
         one->next = builds;
         builds = one;
     }
@@ -170,9 +101,10 @@ static build *join(const mst_code_key *key, bool *mine) {
 
 static void finish(build *one, muster_status status, const mst_code_image *image) {
     pthread_mutex_lock(&lock);
-    build **at = &builds;
-    while (*at != one) at = &(*at)->next;
-    *at = one->next; /* from now on other threads find it in the cache */
+    if (status == MUSTER_OK && one->keeps && holders > 0)
+        one->users++;
+    else
+        remove_build(one); /* from now on other threads find it in the cache */
     one->status = status;
     one->image = *image;
     if (status != MUSTER_OK) mst_error_save(one->message);
@@ -192,47 +124,85 @@ static void leave(build *one) {
     pthread_mutex_lock(&lock);
     bool last = --one->users == 0;
     pthread_mutex_unlock(&lock);
-    if (!last) return;
-    mst_code_release(&one->image);
-    mst_free(one);
+    if (last) free_build(one);
 }
 
-static muster_status make(const mst_code_target *target, const mst_code_program *program, const mst_code_key *key, mst_code_image *image) {
+void mst_code_hold(void) {
+    pthread_mutex_lock(&lock);
+    holders++;
+    pthread_mutex_unlock(&lock);
+}
+
+void mst_code_let_go(void) {
+    pthread_mutex_lock(&lock);
+    build **at = &builds;
+    const bool last = --holders == 0;
+    while (last && *at) {
+        build *one = *at;
+        if (!one->done) {
+            at = &one->next;
+            continue;
+        }
+        *at = one->next;
+        if (--one->users == 0) free_build(one);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- building ---- */
+
+/* sentence: what to announce if the program is compiled, or NULL. */
+static muster_status make(const mst_code_target *target, const mst_code_program *program, const mst_code_key *key, const char *sentence,
+                          mst_code_image *image) {
     if (mst_code_cache_load(key, image)) return MUSTER_OK;
+    if (sentence && target->announce) target->announce(target->announce_user, sentence);
     MUSTER_TRY(target->compiler->compile(target, program, image));
     mst_code_cache_store(key, image);
     return MUSTER_OK;
 }
 
-static muster_status build_program(const mst_code_target *target, const mst_code_program *program, mst_code_image *image) {
+static muster_status take_result(const build *one, mst_code_image *image) {
+    if (one->status == MUSTER_OK) return copy_image(&one->image, image);
+    image->log = one->image.log ? mst_strdup(one->image.log) : NULL;
+    return mst_error_restore(one->status, one->message);
+}
+
+static muster_status build_program(const mst_code_target *target, const mst_code_program *program, bool keeps, const char *sentence,
+                                   mst_code_image *image) {
     mst_code_key key;
     bool mine = false;
+    *image = (mst_code_image){0};
     MUSTER_TRY(key_of(target, program, &key));
-    build *one = join(&key, &mine);
+    build *one = join(&key, keeps, &mine);
     if (!one) return mst_out_of_memory("mst_code_build: build", sizeof *one);
     if (mine) {
         mst_code_image made = {0};
-        muster_status status = make(target, program, &key, &made);
+        muster_status status = make(target, program, &key, sentence, &made);
         finish(one, status, &made);
     } else
         wait_for(one);
-    muster_status status = one->status;
-    if (status == MUSTER_OK)
-        status = copy_image(&one->image, image);
-    else {
-        mst_error_restore(status, one->message);
-        image->log = one->image.log ? mst_strdup(one->image.log) : NULL;
-    }
+    const muster_status status = take_result(one, image);
     leave(one);
     return status;
 }
 
 muster_status mst_code_build(const mst_code_target *target, const mst_code_program *program, mst_code_image *image) {
-    *image = (mst_code_image){0};
-    if (program) return build_program(target, program, image);
-    mst_code_program built_in;
-    MUSTER_TRY(make_built_in(&built_in));
-    muster_status status = build_program(target, &built_in, image);
-    free_built_in(&built_in);
+    return build_program(target, program, false, NULL, image);
+}
+
+muster_status mst_code_build_kept(const mst_code_target *target, const mst_code_program *program, const char *sentence,
+                                  mst_code_image *image) {
+    return build_program(target, program, true, sentence, image);
+}
+
+muster_status mst_code_find(const mst_code_target *target, const mst_code_program *program, mst_code_image *image) {
+    mst_code_key key;
+    muster_status status = MUSTER_OK;
+    MUSTER_TRY(key_of(target, program, &key));
+    pthread_mutex_lock(&lock);
+    const build *kept = find_build(&key);
+    if (kept && kept->done) status = copy_image(&kept->image, image);
+    pthread_mutex_unlock(&lock);
+    if (status == MUSTER_OK && !image->data) (void)mst_code_cache_load(&key, image);
     return status;
 }

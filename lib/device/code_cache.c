@@ -6,10 +6,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,13 +27,10 @@ static const char magic[16] = "muster code 1\n";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char notice[MST_MESSAGE_SIZE], reported[MST_MESSAGE_SIZE];
 
-__attribute__((format(printf, 1, 2))) static void set_notice(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
+static void set_notice(const char *text) {
     pthread_mutex_lock(&lock);
-    vsnprintf(notice, sizeof notice, format, arguments);
+    snprintf(notice, sizeof notice, "%s", text);
     pthread_mutex_unlock(&lock);
-    va_end(arguments);
 }
 
 bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
@@ -48,18 +45,42 @@ bool mst_code_take_notice(char text[MST_MESSAGE_SIZE]) {
 
 /* ---- the folder ---- */
 
-/* The path of the folder; false if the user wants no cache or no place for one is known.
- * secure_getenv ignores the environment in a program with raised privileges. */
-static bool folder_path(char path[PATH_SIZE]) {
-    const char *chosen = secure_getenv("MUSTER_CACHE_DIR"), *caches = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
+/* The folders for compiled code, by preference: the user's, then one below the folder of temporary
+ * files, for a user without a home and for a home that cannot be written. */
+enum { USERS_FOLDER, TEMPORARY_FOLDER, FOLDERS };
+
+/* secure_getenv ignores the environment in a program with raised privileges. */
+static bool is_set(const char *variable, const char **value) {
+    *value = secure_getenv(variable);
+    return *value && (*value)[0];
+}
+
+/* The folder above that of temporary files must not allow others to put another folder into the
+ * place of ours. */
+static bool temporary_path(char path[PATH_SIZE]) {
+    const char *above;
+    struct stat status;
+    if (getauxval(AT_SECURE)) return false;
+    if (!is_set("TMPDIR", &above) || above[0] != '/') above = "/tmp";
+    if (stat(above, &status) != 0 || !S_ISDIR(status.st_mode) || (status.st_uid != 0 && status.st_uid != geteuid())) return false;
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && !(status.st_mode & S_ISVTX)) return false;
+    const int length = snprintf(path, PATH_SIZE, "%s/muster-%ld", above, (long)geteuid());
+    return length > 0 && length < PATH_SIZE;
+}
+
+/* The path of a folder; false if the user does not want it, or no place for it is known. */
+static bool folder_path(int which, char path[PATH_SIZE]) {
+    const char *value;
     int length = 0;
-    if (chosen && chosen[0]) {
-        if (strcmp(chosen, "off") == 0) return false;
-        length = snprintf(path, PATH_SIZE, "%s", chosen);
-    } else if (caches && caches[0] == '/') /* the XDG base directory specification says to ignore relative paths */
-        length = snprintf(path, PATH_SIZE, "%s/muster", caches);
-    else if (home && home[0] == '/')
-        length = snprintf(path, PATH_SIZE, "%s/.cache/muster", home);
+    if (is_set("MUSTER_CACHE_DIR", &value)) {
+        if (which != USERS_FOLDER || strcmp(value, "off") == 0) return false;
+        length = snprintf(path, PATH_SIZE, "%s", value);
+    } else if (which == TEMPORARY_FOLDER)
+        return temporary_path(path);
+    else if (is_set("XDG_CACHE_HOME", &value) && value[0] == '/') /* the XDG specification says to ignore relative paths */
+        length = snprintf(path, PATH_SIZE, "%s/muster", value);
+    else if (is_set("HOME", &value) && value[0] == '/')
+        length = snprintf(path, PATH_SIZE, "%s/.cache/muster", value);
     return length > 0 && length < PATH_SIZE;
 }
 
@@ -73,21 +94,27 @@ static void make_folders(char *path) {
     (void)mkdir(path, 0700);
 }
 
-/* Opens the folder; -1: no cache. The caller uses the descriptor, so that the folder that was
- * checked is also the one that is used. */
-static int open_folder(void) {
+/* Opens a folder, and creates it before if `create` is set. -1: it cannot be used, and `reason` says
+ * why if it is still empty. The caller uses the descriptor, so that the folder that was checked is
+ * also the one that is used. */
+static int open_folder(int which, bool create, char reason[MST_MESSAGE_SIZE]) {
     char path[PATH_SIZE];
-    if (!folder_path(path)) return -1;
-    make_folders(path);
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!folder_path(which, path)) return -1;
+    if (create && which == USERS_FOLDER) make_folders(path);
+    if (create && which == TEMPORARY_FOLDER) (void)mkdir(path, 0700);
+    /* A link of another user among the temporary files is not followed. */
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (which == TEMPORARY_FOLDER ? O_NOFOLLOW : 0));
     struct stat status;
     if (folder < 0 || fstat(folder, &status) != 0) {
-        set_notice("compiled device code is not kept: %.300s: %s (MUSTER_CACHE_DIR names another folder)", path, strerror(errno));
+        if (!reason[0])
+            snprintf(reason, MST_MESSAGE_SIZE, "compiled device code is not kept: %.300s: %s (MUSTER_CACHE_DIR names another folder)", path,
+                     strerror(errno));
     } else if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        set_notice("compiled device code is not kept: %.300s: expected a folder of this user that nobody else may write, found one of user "
-                   "%ld with mode %o "
-                   "(MUSTER_CACHE_DIR names another folder)",
-                   path, (long)status.st_uid, (unsigned)(status.st_mode & 07777));
+        if (!reason[0])
+            snprintf(reason, MST_MESSAGE_SIZE,
+                     "compiled device code is not kept: %.300s: expected a folder of this user that nobody else may write, found one of "
+                     "user %ld with mode %o (MUSTER_CACHE_DIR names another folder)",
+                     path, (long)status.st_uid, (unsigned)(status.st_mode & 07777));
     } else
         return folder;
     if (folder >= 0) close(folder);
@@ -151,16 +178,25 @@ static bool read_image(int file, const mst_code_key *key, mst_code_image *image)
     return false;
 }
 
-bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
+static bool load_from(int folder, const mst_code_key *key, mst_code_image *image) {
     char name[NAME_SIZE];
     file_name(key, name);
-    int folder = open_folder();
-    if (folder < 0) return false;
     /* O_NONBLOCK: opening a pipe of that name must not block */
     int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool loaded = file >= 0 && read_image(file, key, image);
     if (file >= 0) close(file);
-    close(folder);
+    return loaded;
+}
+
+bool mst_code_cache_load(const mst_code_key *key, mst_code_image *image) {
+    char reason[MST_MESSAGE_SIZE] = ""; /* of no interest: the image will be stored, too */
+    bool loaded = false;
+    for (int which = 0; which < FOLDERS && !loaded; which++) {
+        const int folder = open_folder(which, false, reason);
+        if (folder < 0) continue;
+        loaded = load_from(folder, key, image);
+        close(folder);
+    }
     return loaded;
 }
 
@@ -176,23 +212,39 @@ static int open_temporary(int folder, const char *name, char temporary[NAME_SIZE
 }
 
 /* No fsync: a file that a crash of the machine leaves half written has a wrong digest. */
-void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image) {
+static bool store_in(int folder, const mst_code_key *key, const cache_head *head, const void *data) {
     char name[NAME_SIZE], temporary[NAME_SIZE];
+    file_name(key, name);
+    int file = open_temporary(folder, name, temporary);
+    bool written = file >= 0 && write_all(file, head, sizeof *head) && write_all(file, data, head->bytes);
+    int failure = errno;
+    if (file >= 0 && close(file) != 0 && written) written = false, failure = errno;
+    if (written && renameat(folder, temporary, folder, name) != 0) written = false, failure = errno;
+    if (!written && file >= 0) (void)unlinkat(folder, temporary, 0);
+    errno = failure;
+    return written;
+}
+
+void mst_code_cache_store(const mst_code_key *key, const mst_code_image *image) {
+    char reason[MST_MESSAGE_SIZE] = "";
     cache_head head = {.bytes = image->bytes};
     memcpy(head.magic, magic, sizeof magic);
     memcpy(head.key, key->bytes, sizeof head.key);
     digest_of(image->data, image->bytes, head.digest);
-    file_name(key, name);
-    int folder = open_folder();
-    if (folder < 0) return;
-    int file = open_temporary(folder, name, temporary);
-    bool written = file >= 0 && write_all(file, &head, sizeof head) && write_all(file, image->data, image->bytes);
-    int failure = errno;
-    if (file >= 0 && close(file) != 0 && written) written = false, failure = errno;
-    if (written && renameat(folder, temporary, folder, name) != 0) written = false, failure = errno;
-    if (!written) {
-        if (file >= 0) (void)unlinkat(folder, temporary, 0);
-        set_notice("compiled device code is not kept: %s (MUSTER_CACHE_DIR names another folder)", strerror(failure));
+    for (int which = 0; which < FOLDERS; which++) {
+        const int folder = open_folder(which, true, reason);
+        if (folder < 0) continue;
+        const bool stored = store_in(folder, key, &head, image->data);
+        if (!stored && !reason[0])
+            snprintf(reason, sizeof reason, "compiled device code is not kept: %s (MUSTER_CACHE_DIR names another folder)",
+                     strerror(errno));
+        close(folder);
+        if (stored) return;
     }
-    close(folder);
+    const char *chosen;
+    if (!reason[0] && !is_set("MUSTER_CACHE_DIR", &chosen) && !getauxval(AT_SECURE))
+        snprintf(reason, sizeof reason,
+                 "compiled device code is not kept: neither HOME nor TMPDIR gives a folder that nobody else may write (MUSTER_CACHE_DIR "
+                 "names one)");
+    if (reason[0]) set_notice(reason);
 }

@@ -10,26 +10,51 @@
 typedef struct mst_code_source {
     const char *name, *text;
 } mst_code_source;
-typedef struct mst_code_sources {
-    const char *module;
-    const mst_code_source *sources;
-    int32_t count;
+
+/* When a device compiles a family of kernels. A family that is in the cache is loaded when the
+ * device opens, whatever its time. */
+typedef enum {
+    MST_CODE_AT_OPEN,      /* when it opens: what the library itself launches in calls */
+    MST_CODE_OF_SEVERAL,   /* when it opens, unless it is the only device of its runtime: what collectives launch */
+    MST_CODE_AT_FIRST_USE, /* at the first launch of one of the family's kernels: operations */
+} mst_code_time;
+
+/* A kernel source with the kernels that it defines. Each family is compiled as a program of its
+ * own. */
+typedef struct mst_code_family {
+    mst_code_source source;
     const char *const *kernels;
     int32_t kernel_count;
+    mst_code_time time;
+} mst_code_family;
+
+/* What a module contributes: its families, and the headers that any kernel source may include. */
+typedef struct mst_code_sources {
+    const char *module;
+    const mst_code_source *headers;
+    int32_t header_count;
+    const mst_code_family *families;
+    int32_t family_count;
 } mst_code_sources;
 
 /* The header that every kernel source includes. Always registered. */
 extern const mst_code_sources mst_device_code;
 
-/* Adds the sources of a module to the one program of built-in kernels. Call it before devices open.
- * Adding the same sources again does nothing. They are kept by reference, not copied. Threads:
- * any. */
+/* Adds the sources of a module to the built-in kernels. Call it before devices open. Adding the
+ * same sources again does nothing. They are kept by reference, not copied. Threads: any. */
 muster_status mst_code_add(const mst_code_sources *sources);
 
-/* The kernels of that program. A device looks all of them up when it opens. A kernel's place is
- * fixed once it has been added. */
+/* The families of built-in kernels, by place; NULL beyond the last. The place of a family or a
+ * kernel is fixed once it has been added. */
+int32_t mst_code_family_count(void);
+const mst_code_family *mst_code_family_at(int32_t place);
+
+/* The kernels of all families, in the order of the families. */
 int32_t mst_code_kernel_count(void);
 const char *mst_code_kernel_name(int32_t place);
+/* The place of the kernel's family, and in *first the place of the family's first kernel. -1: there
+ * is no such kernel. */
+int32_t mst_code_kernel_family(int32_t place, int32_t *first);
 /* The place of the kernel with that name; -1: no source has such a kernel. */
 int32_t mst_code_kernel_find(const char *name);
 /* The place of `kernel`, which the first call remembers in `index`. */
@@ -42,11 +67,13 @@ static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
     return index - 1;
 }
 
-/* A program: its main source, and the sources that it may include. */
+/* A program: its main source, and the sources that it may include. The name and the text of a family
+ * are those of its kernel source. */
 typedef struct mst_code_program {
     const char *name, *text;
     const mst_code_source *sources;
     int32_t count;
+    const uint8_t *digest; /* the SHA-256 of the sources, where it is known; NULL: they are hashed */
 } mst_code_program;
 
 /* Compiled code for the device's loader: `bytes` bytes, followed by one 0. log: the compiler's
@@ -83,13 +110,30 @@ struct mst_code_target {
     int32_t architecture; /* of the device, in the compiler's own numbers; 0 for compilers that need none */
     /* options passed to the compiler after its own ones, up to the first NULL */
     const char *options[MST_CODE_OPTIONS];
+    /* Called before families of kernels are compiled, with a sentence that says how long that
+     * takes. NULL: nobody wants to know. */
+    void (*announce)(void *user, const char *sentence);
+    void *announce_user;
 };
 
-/* Loads the image from the cache, or compiles it and stores it there. program NULL: the built-in
- * kernels. Threads: any; if several ask for the same image at the same time, one of them compiles
- * it. A cache that cannot be used is not an error: see mst_code_take_notice. Release the image,
- * also after a failure. */
+/* Loads the image from the cache, or compiles it and stores it there. Threads: any; if several ask
+ * for the same image at the same time, one of them compiles it. A cache that cannot be used is not
+ * an error: see mst_code_take_notice. Release the image, also after a failure. */
 muster_status mst_code_build(const mst_code_target *target, const mst_code_program *program, mst_code_image *image);
+
+/* The same for the family at that place. */
+muster_status mst_code_build_family(const mst_code_target *target, int32_t family, mst_code_image *image);
+/* For a device that opens: fills images[family], of all families. Those in the cache are loaded.
+ * Those of the others that the device needs now (see mst_code_time; several: the runtime has other
+ * devices) are compiled, at the same time on as many threads as there are idle CPUs. The rest gets
+ * no data, and mst_code_build_family builds it at its first use. On failure all images are empty. */
+muster_status mst_code_build_families(const mst_code_target *target, bool several, mst_code_image *images);
+
+/* Between hold and let_go, images of families that have been compiled are also kept in memory, so
+ * that a process without a cache compiles none twice. A device calls hold before it builds, and
+ * let_go when it closes. The last let_go frees the images. Threads: any. */
+void mst_code_hold(void);
+void mst_code_let_go(void);
 
 /* Gets the reason why there is no cache, once per reason: returns true and a sentence for the log
  * if there is a new reason. */

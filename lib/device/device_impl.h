@@ -160,6 +160,11 @@ typedef struct mst_device_settings {
     int64_t memory; /* bytes that the device takes when it opens; negative: none */
     int32_t tf32;   /* 1: products of f32 matrices may use TF32; negative: they may not */
     int32_t p2p;    /* 1: the device may access other devices' memory, where that works; negative: it may not */
+    bool alone;     /* the runtime has no other device */
+    /* Gets a sentence before the device does something that takes seconds. NULL: nobody listens. It
+     * may be called until the device is closed, by the thread that opens or uses the device. */
+    void (*log)(void *user, const char *sentence);
+    void *log_user;
 } mst_device_settings;
 
 /* What is known about one device, open or not. */

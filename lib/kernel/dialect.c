@@ -5,8 +5,8 @@
 
 const char *mst_dialect(mst_language language) {
     const char *name = language == MST_LANGUAGE_CUDA ? "cluda_cuda.cuh" : "cluda_opencl.cl";
-    for (int32_t i = 0; i < mst_kernel_code.count; i++)
-        if (strcmp(mst_kernel_code.sources[i].name, name) == 0) return mst_kernel_code.sources[i].text;
+    for (int32_t i = 0; i < mst_kernel_code.header_count; i++)
+        if (strcmp(mst_kernel_code.headers[i].name, name) == 0) return mst_kernel_code.headers[i].text;
     return "";
 }
 

@@ -102,9 +102,16 @@ static muster_status refuse_device(const device_list *list, int32_t rank, muster
     return mst_error(status, "muster_runtime_open: %s: device %d of '%.100s': %s", list->source, (int)rank, list->text, reason);
 }
 
+static void log_device(void *runtime, const char *sentence) { mst_runtime_log(runtime, MUSTER_LOG_INFO, sentence); }
+
 static muster_status open_listed(muster_runtime *runtime, const muster_runtime_options *options, device_list *list) {
-    const mst_device_settings settings = {.memory = options->device_memory, .tf32 = options->tf32, .p2p = options->p2p};
     MUSTER_TRY(read_devices(runtime, options, list));
+    const mst_device_settings settings = {.memory = options->device_memory,
+                                          .tf32 = options->tf32,
+                                          .p2p = options->p2p,
+                                          .alone = list->count == 1,
+                                          .log = log_device,
+                                          .log_user = runtime};
     runtime->devices = mst_alloc((size_t)list->count * sizeof(mst_device *));
     if (!runtime->devices) return mst_out_of_memory("muster_runtime_open", list->count * (int64_t)sizeof(mst_device *));
     for (; runtime->size < list->count; runtime->size++) {

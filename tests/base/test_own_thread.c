@@ -4,6 +4,7 @@
 #include "own_thread_impl.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 enum { STACK = 8 << 20, SMALL_STACK = 128 << 10 };
@@ -90,12 +91,63 @@ static void the_callers_signals_stay(void **state) {
     assert_visited(&v);
 }
 
+/* ---- several at once ---- */
+
+typedef struct crowd {
+    _Atomic int arrived, wanted, calls, fails;
+} crowd;
+
+/* Returns when as many threads are in the task as the test wants. */
+static muster_status meet(void *argument) {
+    crowd *c = argument;
+    const int number = atomic_fetch_add(&c->arrived, 1);
+    while (atomic_load(&c->arrived) < atomic_load(&c->wanted)) sched_yield();
+    atomic_fetch_add(&c->calls, 1);
+    return number < atomic_load(&c->fails) ? mst_error(MUSTER_SYSTEM, "task: number %d has failed", number) : MUSTER_OK;
+}
+
+static void several_threads_run_at_the_same_time(void **state) {
+    (void)state;
+    const int counts[] = {1, 2, MST_OWN_THREADS};
+    for (int i = 0; i < 3; i++) {
+        crowd c = {.wanted = counts[i]};
+        assert_ok(mst_own_threads_run(meet, &c, counts[i], "test"));
+        assert_int_equal(c.calls, counts[i]);
+    }
+}
+
+static void one_failure_among_several_is_that_of_the_caller(void **state) {
+    (void)state;
+    crowd c = {.wanted = 5, .fails = 1};
+    assert_refused(mst_own_threads_run(meet, &c, 5, "test"), MUSTER_SYSTEM, "task: number 0 has failed");
+    assert_int_equal(c.calls, 5);
+}
+
+/* Allocation 1 is the list of threads, 2 the first thread. */
+static void fewer_threads_do_and_none_is_an_error(void **state) {
+    (void)state;
+    crowd none = {.wanted = 1}, two = {.wanted = 2};
+    for (int k = 1; k <= 2; k++) {
+        mst_memory_fail_at(k);
+        assert_refused(mst_own_threads_run(meet, &none, 4, "test"), MUSTER_OUT_OF_MEMORY, "test: out of memory");
+        mst_memory_fail_at(0);
+        assert_int_equal(none.calls, 0);
+    }
+    mst_memory_fail_at(4);
+    assert_ok(mst_own_threads_run(meet, &two, 4, "test"));
+    mst_memory_fail_at(0);
+    assert_int_equal(two.calls, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_task_has_a_large_stack),
         cmocka_unit_test(a_failure_is_that_of_the_caller),
         cmocka_unit_test(a_thread_that_cannot_be_started_is_an_error),
         cmocka_unit_test(the_callers_signals_stay),
+        cmocka_unit_test(several_threads_run_at_the_same_time),
+        cmocka_unit_test(one_failure_among_several_is_that_of_the_caller),
+        cmocka_unit_test(fewer_threads_do_and_none_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,6 +79,8 @@ static muster_status float_max(muster_worker *w, void *argument) { return (void)
 
 /* ---- which way ---- */
 
+static uint64_t p2p_launches(void) { return muster_sim_launches("mst_p2p_reduce") + muster_sim_launches("mst_p2p_reduce_integers"); }
+
 static void small_ones_go_between_peers_and_large_ones_by_nccl(void **state) {
     (void)state;
     collectives_pool c;
@@ -86,10 +88,10 @@ static void small_ones_go_between_peers_and_large_ones_by_nccl(void **state) {
     open_good(&c, "cuda", NULL);
     assert_ok(collectives_run(&c, small_sum, NULL));
     assert_int_equal(muster_sim_calls("ncclAllReduce"), TRIAL);
-    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    assert_int_equal(p2p_launches(), RANKS);
     assert_ok(collectives_run(&c, large_sum, NULL));
     assert_int_equal(muster_sim_calls("ncclAllReduce"), TRIAL + RANKS);
-    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    assert_int_equal(p2p_launches(), RANKS);
     collectives_close(&c);
 }
 
@@ -102,7 +104,7 @@ static void averages_of_floats_are_ncclavg_and_their_maximum_is_ours(void **stat
     assert_int_equal(muster_sim_calls("ncclAllReduce"), TRIAL + RANKS);
     assert_ok(collectives_run(&c, float_max, NULL));
     assert_int_equal(muster_sim_calls("ncclAllReduce"), TRIAL + RANKS);
-    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    assert_int_equal(p2p_launches(), RANKS);
     collectives_close(&c);
 }
 
@@ -114,7 +116,7 @@ static void in_a_fixed_order_nccl_sums_no_floats(void **state) {
         assert_ok(open_pool(&c, "cuda", NULL, true));
         assert_ok(collectives_run(&c, float_sum, NULL));
         assert_int_equal(muster_sim_calls("ncclAllReduce"), TRIAL);
-        assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+        assert_int_equal(p2p_launches(), RANKS);
         assert_int_equal(muster_sim_calls("ncclSend") > TRIAL_SENDS, !peers);
         collectives_close(&c);
     }
@@ -129,7 +131,7 @@ static void virtual_devices_go_without_nccl(void **state) {
     assert_non_null(strstr(mst_communicator_description(c.communicator, ways, sizeof ways), "NCCL takes each GPU once"));
     assert_ok(collectives_run(&c, large_sum, NULL));
     assert_int_equal(muster_sim_calls("ncclCommInitRankConfig"), 0);
-    assert_int_equal(muster_sim_launches("mst_p2p_reduce"), RANKS);
+    assert_int_equal(p2p_launches(), RANKS);
     collectives_close(&c);
 }
 
@@ -540,7 +542,67 @@ static void a_split_that_nccl_refuses_leaves_nothing(void **state) {
     collectives_close(&c);
 }
 
+/* ---- kernels at their first use ---- */
+
+/* Each rank has a collective in flight, and then needs a kernel that nobody has compiled: odd ranks
+ * another one than even ranks. fails: rank 3 leaves instead of entering the collective. */
+static muster_status sum_and_first_use(muster_worker *w, void *fails) {
+    int64_t count = LARGE;
+    muster_tensor x = muster_worker_scratch(w, MUSTER_F32, 1, &count);
+    float first[2] = {0};
+    MUSTER_TRY(muster_fill(w, w->rank + 1, x));
+    if (fails && w->rank == 3) return mst_error(MUSTER_USER, "rank 3 leaves");
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x)); /* 10 everywhere */
+    MUSTER_TRY(w->rank % 2 ? muster_unary_op(w, MUSTER_SQUARE, x, x) : muster_clip(w, 0, 7, x, x));
+    MUSTER_TRY(muster_worker_all_reduce(w, NULL, MUSTER_SUM, x, x));
+    MUSTER_TRY(muster_worker_read(w, muster_tensor_slice(x, count - 2, count), muster_f32(first, 2)));
+    VALUES_REQUIRE(first[0] == 2 * 100 + 2 * 7 && first[1] == first[0]);
+    return MUSTER_OK;
+}
+
+static void a_first_use_waits_for_the_collective_in_flight(void **state) {
+    (void)state;
+    for (int peers = 0; peers < 2; peers++) {
+        collectives_pool c;
+        begin(peers);
+        open_good(&c, "cuda", NULL);
+        assert_int_equal(muster_sim_compiled("mst_unary") + muster_sim_compiled("mst_clip"), 0);
+        for (int run = 0; run < 2; run++) assert_ok(collectives_run(&c, sum_and_first_use, NULL));
+        assert_int_equal(muster_sim_compiled("mst_unary"), 1); /* for all devices */
+        assert_int_equal(muster_sim_compiled("mst_clip"), 1);
+        assert_true(muster_sim_calls("ncclAllReduce") > 0);
+        collectives_close(&c); /* and no hazard */
+    }
+}
+
+/* The collective that the first uses wait for never ends. */
+static void a_failure_of_another_rank_ends_the_wait_of_a_first_use(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    assert_refused(collectives_run(&c, sum_and_first_use, &c), MUSTER_USER, "rank 3 leaves");
+    assert_int_equal(muster_sim_compiled("mst_unary") + muster_sim_compiled("mst_clip"), 0);
+    assert_ok(collectives_run(&c, sum_and_first_use, NULL));
+    assert_int_equal(muster_sim_compiled("mst_unary"), 1);
+    collectives_close(&c);
+}
+
+static void a_first_use_that_fails_ends_the_run_and_the_next_is_right(void **state) {
+    (void)state;
+    collectives_pool c;
+    begin(false);
+    open_good(&c, "cuda", NULL);
+    muster_sim_inject("nvrtcCompileProgram", 1, 11);
+    const muster_status status = collectives_run(&c, sum_and_first_use, NULL);
+    if (status == MUSTER_OK || !strstr(muster_last_error(), " at its first use: NVRTC: nvrtcCompileProgram"))
+        fail_msg("%s", muster_last_error());
+    assert_ok(collectives_run(&c, sum_and_first_use, NULL));
+    collectives_close(&c);
+}
+
 int main(void) {
+    setenv("MUSTER_CACHE_DIR", "off", 1);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_ones_go_between_peers_and_large_ones_by_nccl),
         cmocka_unit_test(averages_of_floats_are_ncclavg_and_their_maximum_is_ours),
@@ -563,6 +625,9 @@ int main(void) {
         cmocka_unit_test(what_nccl_has_made_is_ended_after_a_lost_call_too),
         cmocka_unit_test(parts_have_communicators_of_their_own),
         cmocka_unit_test(a_split_that_nccl_refuses_leaves_nothing),
+        cmocka_unit_test(a_first_use_waits_for_the_collective_in_flight),
+        cmocka_unit_test(a_failure_of_another_rank_ends_the_wait_of_a_first_use),
+        cmocka_unit_test(a_first_use_that_fails_ends_the_run_and_the_next_is_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -272,10 +272,100 @@ static void test_the_folder_is_the_users_cache_and_is_made(void **state) {
         assert_int_equal(setenv(variables[i], "relative", 1), 0); /* not a folder to use: the next one's turn */
     }
     assert_int_equal(f.compiled, 2);
-    assert_false(found(&f)); /* nowhere to put it */
+}
+
+/* ---- the folder of temporary files ---- */
+
+/* No home, or one where no folder can be made; the folder of the test stands for /tmp. */
+static int new_temporary(void **state) {
+    if (new_folder(state)) return 1;
+    unsetenv("MUSTER_CACHE_DIR");
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
+    return setenv("TMPDIR", folder, 1);
+}
+
+static void temporary_cache(char path[512]) { snprintf(path, 512, "%s/muster-%ld", folder, (long)geteuid()); }
+
+static int remove_temporary(void **state) {
+    char path[512], kept[64];
+    temporary_cache(path);
+    memcpy(kept, folder, sizeof kept);
+    unsetenv("TMPDIR");
+    if (access(path, F_OK) == 0) {
+        snprintf(folder, sizeof folder, "%.63s", path);
+        if (remove_folder(state)) return 1;
+    }
+    memcpy(folder, kept, sizeof kept);
+    return remove_folder(state);
+}
+
+static void test_without_a_home_the_cache_is_among_the_temporary_files(void **state) {
+    (void)state;
+    static const char *const homes[] = {NULL, "relative", "/proc/no/such/home"};
+    char path[512];
+    fake f = {0};
+    temporary_cache(path);
+    for (int i = 0; i < 3; i++) {
+        char text[MST_MESSAGE_SIZE];
+        if (homes[i]) assert_int_equal(setenv("HOME", homes[i], 1), 0);
+        assert_int_equal(found(&f), i > 0);
+        assert_true(found(&f));
+        assert_private_folder(path);
+        assert_false(mst_code_take_notice(text));
+    }
+    assert_int_equal(f.compiled, 1);
+}
+
+static void test_a_home_that_works_leaves_the_temporary_files_alone(void **state) {
+    (void)state;
+    char home[256], path[512], file[1024];
+    fake f = {0};
+    temporary_cache(path);
+    snprintf(home, sizeof home, "%s/home", folder);
+    assert_int_equal(setenv("XDG_CACHE_HOME", home, 1), 0);
     assert_false(found(&f));
+    assert_true(found(&f));
+    assert_int_equal(access(path, F_OK), -1);
+    snprintf(path, sizeof path, "%s/muster", home);
+    DIR *open = opendir(path);
+    for (struct dirent *entry; (entry = readdir(open));) {
+        snprintf(file, sizeof file, "%s/%.255s", path, entry->d_name);
+        if (entry->d_name[0] != '.') assert_int_equal(unlink(file), 0);
+    }
+    closedir(open);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(home), 0);
+}
+
+static void test_a_temporary_folder_that_is_not_safe_is_not_used(void **state) {
+    (void)state;
+    char path[512], elsewhere[512];
+    temporary_cache(path);
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
+    assert_int_equal(mkdir(elsewhere, 0700), 0);
+    assert_int_equal(symlink(elsewhere, path), 0); /* a link, by which another user might lead us anywhere */
+    assert_no_cache("muster-");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(chmod(path, 0777), 0); /* into which others may put files */
+    assert_no_cache("mode 777");
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(elsewhere), 0);
+}
+
+/* In a folder that all may write, and that lacks the sticky bit, others may rename ours. */
+static void test_the_folder_of_temporary_files_must_be_safe_itself(void **state) {
+    (void)state;
+    char path[512];
+    fake f = {0};
+    temporary_cache(path);
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_no_cache("neither HOME nor TMPDIR gives a folder");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(chmod(folder, 01777), 0);
+    assert_false(found(&f));
+    assert_true(found(&f));
 }
 
 static void test_a_compile_error_carries_the_log_and_is_not_kept(void **state) {
@@ -409,12 +499,25 @@ static void test_sha256(void **state) {
 static void test_kernels_have_places_by_name(void **state) {
     (void)state;
     static const char *const names[] = {"first", "second"};
-    static const mst_code_sources module = {"test", some_texts, 2, names, 2};
+    static const mst_code_family families[] = {{{"one.cu", "the first"}, names, 1, MST_CODE_AT_FIRST_USE},
+                                               {{"two.cu", "the second"}, names + 1, 1, MST_CODE_AT_OPEN}};
+    static const mst_code_sources module = {"test", some_texts, 2, families, 2};
     static mst_code_kernel second = {.name = "second"}, none = {.name = "none"};
-    int32_t before = mst_code_kernel_count();
+    int32_t before = mst_code_kernel_count(), families_before = mst_code_family_count();
     assert_ok(mst_code_add(&module));
     assert_ok(mst_code_add(&module));
     assert_int_equal(mst_code_kernel_count(), before + 2);
+    assert_int_equal(mst_code_family_count(), families_before + 2);
+    assert_ptr_equal(mst_code_family_at(families_before + 1), &families[1]);
+    assert_null(mst_code_family_at(families_before + 2));
+    assert_null(mst_code_family_at(-1));
+    int32_t first = -1;
+    assert_int_equal(mst_code_kernel_family(before + 1, &first), families_before + 1);
+    assert_int_equal(first, before + 1);
+    assert_int_equal(mst_code_kernel_family(before, &first), families_before);
+    assert_int_equal(first, before);
+    assert_int_equal(mst_code_kernel_family(before + 2, &first), -1);
+    assert_int_equal(mst_code_kernel_family(-1, &first), -1);
     assert_int_equal(mst_code_kernel_place(&second), before + 1);
     assert_int_equal(mst_code_kernel_place(&second), before + 1);
     assert_string_equal(mst_code_kernel_name(before), "first");
@@ -425,6 +528,7 @@ static void test_kernels_have_places_by_name(void **state) {
 
 int main(void) {
 #define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, new_folder, remove_folder)
+#define AMONG_TEMPORARY_FILES(test) cmocka_unit_test_setup_teardown(test, new_temporary, remove_temporary)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(test_the_second_build_comes_from_the_cache),
         IN_A_FOLDER(test_the_file_is_for_its_owner_alone),
@@ -436,6 +540,10 @@ int main(void) {
         IN_A_FOLDER(test_no_folder_can_be_made),
         IN_A_FOLDER(test_off_means_no_cache_and_no_notice),
         IN_A_FOLDER(test_the_folder_is_the_users_cache_and_is_made),
+        AMONG_TEMPORARY_FILES(test_without_a_home_the_cache_is_among_the_temporary_files),
+        AMONG_TEMPORARY_FILES(test_a_home_that_works_leaves_the_temporary_files_alone),
+        AMONG_TEMPORARY_FILES(test_a_temporary_folder_that_is_not_safe_is_not_used),
+        AMONG_TEMPORARY_FILES(test_the_folder_of_temporary_files_must_be_safe_itself),
         IN_A_FOLDER(test_a_compile_error_carries_the_log_and_is_not_kept),
         IN_A_FOLDER(test_memory_may_run_out_anywhere),
         IN_A_FOLDER(test_builds_of_the_same_are_joined),

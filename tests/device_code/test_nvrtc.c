@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static int32_t architecture;
@@ -22,18 +23,44 @@ static bool contains(const mst_code_image *image, const char *word) {
     return memmem(image->data, (size_t)image->bytes, word, strlen(word)) != NULL;
 }
 
-static void test_every_kernel_compiles(void **state) {
-    (void)state;
-    mst_code_target target = target_of(architecture);
+/* User time of this process so far, in seconds. */
+static double user_time(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_utime.tv_sec + 1e-6 * (double)usage.ru_utime.tv_usec;
+}
+
+/* Returns the bytes of the image. */
+static int64_t compile_family(const mst_code_target *target, int32_t place) {
+    const mst_code_family *family = mst_code_family_at(place);
     mst_code_image image;
-    assert_ok(mst_code_build(&target, NULL, &image));
+    assert_ok(mst_code_build_family(target, place, &image));
     if (image.log) fail_msg("NVRTC warns: %.2000s", image.log);
     assert_memory_equal(image.data, "\177ELF", 4);
-    assert_true(mst_code_kernel_count() > 0);
-    for (int32_t i = 0; i < mst_code_kernel_count(); i++)
-        if (!contains(&image, mst_code_kernel_name(i))) fail_msg("the image lacks the kernel %s", mst_code_kernel_name(i));
-    print_message("%d kernels, %lld bytes for sm_%d\n", mst_code_kernel_count(), (long long)image.bytes, architecture);
+    assert_true(family->kernel_count > 0);
+    for (int32_t i = 0; i < family->kernel_count; i++)
+        if (!contains(&image, family->kernels[i])) fail_msg("the image of %s lacks the kernel %s", family->source.name, family->kernels[i]);
+    const int64_t bytes = image.bytes;
     mst_code_release(&image);
+    return bytes;
+}
+
+/* The seconds are shown, not tested: docs/gpus.md has them. */
+static void test_every_kernel_compiles(void **state) {
+    (void)state;
+    static const char *const times[] = {"at open", "at open of several", "at first use"};
+    double seconds[3] = {0}, before;
+    mst_code_target target = target_of(architecture);
+    const int32_t count = mst_code_family_count();
+    assert_true(count >= 20);
+    for (int32_t i = 0; i < count; i++) {
+        const mst_code_family *family = mst_code_family_at(i);
+        before = user_time();
+        const int64_t bytes = compile_family(&target, i);
+        seconds[family->time] += user_time() - before;
+        print_message("%6.2f s %7lld bytes %s, %s\n", user_time() - before, (long long)bytes, family->source.name, times[family->time]);
+    }
+    for (int i = 0; i < 3; i++) print_message("%6.2f s of CPU time %s\n", seconds[i], times[i]);
 }
 
 static const mst_code_source simple_texts[] = {{"wrong.cuh", "static inline int wrong(int x) {\n    return x +;\n}\n"}};
@@ -54,7 +81,7 @@ static void test_a_device_that_is_too_old_is_refused(void **state) {
     (void)state;
     mst_code_target target = target_of(13);
     mst_code_image image;
-    assert_refused(mst_code_build(&target, NULL, &image), MUSTER_UNSUPPORTED, "compute capability 1.3");
+    assert_refused(mst_code_build_family(&target, 0, &image), MUSTER_UNSUPPORTED, "compute capability 1.3");
     mst_code_release(&image);
 }
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 31, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 32, BARRIERS = 5 };
 
 /* ---- results: what a case has computed, one after another ---- */
 static struct {
@@ -184,6 +184,20 @@ static void sums_of_collectives(muster_worker *w) {
     keep(w, y);
 }
 
+static void integers_of_collectives(muster_worker *w) {
+    enum { COUNT = 1030, ROW = 1040, INPUTS = 6 };
+    static mst_code_kernel kernel = {.name = "mst_p2p_reduce_integers"};
+    muster_tensor x = numbers(w, MUSTER_U8, 200, SHAPE(INPUTS, ROW)), y = empty(w, MUSTER_U8, SHAPE(2, ROW));
+    assert_ok(muster_fill(w, 0, y));
+    for (int32_t odd = 0; odd < 2; odd++) { /* in packs, and one by one */
+        mst_p2p_reduce_parameters p = {.count = COUNT, .dtype = MUSTER_U8, .op = MUSTER_SUM, .inputs = INPUTS, .outputs = 2};
+        for (int k = 0; k < INPUTS; k++) p.input[k] = (uint8_t *)x.data + k * ROW + odd;
+        for (int k = 0; k < 2; k++) p.output[k] = (uint8_t *)y.data + k * ROW + odd;
+        assert_ok(mst_op_code(w, &kernel, p.count, &p, sizeof p));
+        keep(w, y);
+    }
+}
+
 typedef struct device_case {
     const char *name;
     void (*run)(muster_worker *w);
@@ -202,6 +216,7 @@ static const device_case cases[] = {
     {"argmax", argmax, {"mst_argmax_blocks"}},
     {"softmax", softmax, {"mst_softmax_blocks", "mst_softmax_sum"}},
     {"sums of collectives", sums_of_collectives, {NULL}},
+    {"integers of collectives", integers_of_collectives, {NULL}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -271,13 +286,15 @@ typedef struct barrier {
 } barrier;
 
 static int find_barriers(const mst_code_sources *sources, barrier *found, int count) {
-    for (int32_t i = 0; i < sources->count; i++) {
+    for (int32_t i = 0; i < sources->header_count + sources->family_count; i++) {
+        const mst_code_source *source =
+            i < sources->header_count ? &sources->headers[i] : &sources->families[i - sources->header_count].source;
         int line = 1;
-        for (const char *at = sources->sources[i].text; *at; at++) {
+        for (const char *at = source->text; *at; at++) {
             line += *at == '\n';
             if (strncmp(at, "__sync", 6) != 0) continue;
             assert_in_range(count, 0, BARRIERS - 1);
-            found[count++] = (barrier){sources->sources[i].name, line};
+            found[count++] = (barrier){source->name, line};
         }
     }
     return count;

@@ -27,7 +27,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 31, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 32, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block each. */
 static int64_t grid = 1 << 18;
@@ -443,6 +443,16 @@ static void test_sums_of_collectives(void **state) {
             choose("mst_p2p_reduce");
             run_owners(&p, sizeof p, &c);
             for (int i = 0; i < c.count; i++) assert_value(c.at[i], 5 * value_a(c.at[i]), y[odd + c.at[i]]);
+        }
+        for (int odd = 0; odd < 2; odd++) {
+            uint8_t *from = operand(0, count + odd, false), *to = operand(1, count + odd, true);
+            mst_p2p_reduce_parameters p = {.count = count, .dtype = MUSTER_U8, .op = MUSTER_SUM, .inputs = 5, .outputs = 1};
+            for (int k = 0; k < 5; k++) p.input[k] = from + odd;
+            p.output[0] = to + odd;
+            for (int i = 0; i < c.count; i++) from[odd + c.at[i]] = (uint8_t)(c.at[i] % 251);
+            choose("mst_p2p_reduce_integers");
+            run_owners(&p, sizeof p, &c);
+            for (int i = 0; i < c.count; i++) assert_int_equal(to[odd + c.at[i]], (uint8_t)(5 * (c.at[i] % 251)));
         }
         float *x = operand(0, count * 4, false), *y = operand(1, count * 4, true), *v = operand(2, count * 4, true);
         for (int i = 0; i < c.count; i++) x[c.at[i]] = value_a(c.at[i]), y[c.at[i]] = value_b(c.at[i]);

@@ -142,6 +142,7 @@ static muster_status program_live(program *p) {
     options.fail_after_ns = p->fail_after_ns;
     options.warn_after_ns = -1;
     options.logical_shards = -1;
+    options.log_level = MUSTER_LOG_WARNING; /* that kernels are compiled is no complaint */
     options.log = program_log;
     options.log_user = p;
     MUSTER_TRY(muster_runtime_open(&options, &runtime));

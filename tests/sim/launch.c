@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct launch {
     sim_module *module;
@@ -22,35 +23,49 @@ static _Thread_local struct {
     jmp_buf leave;
 } running = {.device = -1};
 
-/* Which kernels ran how often. */
+/* Which kernels ran, and which were compiled, how often. */
 enum { COUNTED = 1024 };
+typedef enum { RUNS, COMPILATIONS, COUNTS } counted;
 static struct {
     const char *_Atomic kernel;
-    atomic_ullong runs;
+    atomic_ullong count[COUNTS];
 } counts[COUNTED];
 
-void sim_launch_count(const char *kernel) {
+static void count(const char *kernel, counted what) {
     for (int i = 0; i < COUNTED; i++) {
         const char *there = NULL;
         if (atomic_compare_exchange_strong_explicit(&counts[i].kernel, &there, kernel, memory_order_relaxed, memory_order_relaxed) ||
             there == kernel) {
-            atomic_fetch_add_explicit(&counts[i].runs, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&counts[i].count[what], 1, memory_order_relaxed);
             return;
         }
     }
 }
 
-uint64_t muster_sim_launches(const char *kernel) {
-    uint64_t runs = 0;
+static uint64_t get_count(const char *kernel, counted what) {
+    uint64_t sum = 0;
     for (int i = 0; i < COUNTED; i++) {
         const char *there = atomic_load_explicit(&counts[i].kernel, memory_order_relaxed);
-        if (there && (!kernel || strcmp(kernel, there) == 0)) runs += atomic_load_explicit(&counts[i].runs, memory_order_relaxed);
+        if (there && (!kernel || strcmp(kernel, there) == 0)) sum += atomic_load_explicit(&counts[i].count[what], memory_order_relaxed);
     }
-    return runs;
+    return sum;
 }
 
+void sim_launch_count(const char *kernel) { count(kernel, RUNS); }
+uint64_t muster_sim_launches(const char *kernel) { return get_count(kernel, RUNS); }
+
+/* The time of a compiler: the CPU is free for others meanwhile. */
+void sim_compile(const char *kernel) {
+    const mst_shim_entry *known = mst_shim_find(kernel);
+    if (known) count(known->name, COMPILATIONS);
+    if (sim_state.options.compile_time) usleep(sim_state.options.compile_time);
+}
+
+uint64_t muster_sim_compiled(const char *kernel) { return get_count(kernel, COMPILATIONS); }
+
 void sim_launches_end(void) {
-    for (int i = 0; i < COUNTED; i++) atomic_store(&counts[i].runs, 0);
+    for (int i = 0; i < COUNTED; i++)
+        for (int what = 0; what < COUNTS; what++) atomic_store(&counts[i].count[what], 0);
 }
 
 void *mst_shim_address(const void *address) {

@@ -30,6 +30,7 @@ static muster_sim_options environment_options(void) {
     options.seed = environment("MUSTER_SIM_SEED", 0);
     options.longest_delay = (uint32_t)environment("MUSTER_SIM_DELAY", 0);
     options.connections = (int)environment("CUDA_DEVICE_MAX_CONNECTIONS", 0);
+    options.compile_time = (uint32_t)environment("MUSTER_SIM_COMPILE", 0);
     options.no_peers = environment("MUSTER_SIM_PEERS", 1) == 0;
     options.mig_instances = (int)environment("MUSTER_SIM_MIG", 0);
     return options;

@@ -123,9 +123,10 @@ static char *compile(int device, int which) {
     const char *names[256], *sources[256];
     char *main_text = calloc(1, 1 << 16), option[64], path[256];
     int count = 0, major = 0, minor = 0;
-    for (int i = 0; i < mst_simulated_code.count; i++) {
-        const mst_code_source *text = &mst_simulated_code.sources[i];
-        bool kernels = strcmp(text->name + strlen(text->name) - 3, ".cu") == 0;
+    for (int i = 0; i < mst_simulated_code.header_count + mst_simulated_code.family_count; i++) {
+        bool kernels = i >= mst_simulated_code.header_count;
+        const mst_code_source *text =
+            kernels ? &mst_simulated_code.families[i - mst_simulated_code.header_count].source : &mst_simulated_code.headers[i];
         if (kernels && (strcmp(text->name, "contract.cu") == 0) != (which == CONTRACT)) continue;
         names[count] = text->name;
         sources[count++] = text->text;

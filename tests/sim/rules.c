@@ -28,6 +28,12 @@ void sim_hazard_creation(const char *symbol) {
     if (sim_collective_flies()) sim_hazard("%s while a collective is in flight", symbol);
 }
 
+/* Loading waits for the queues of its own device. */
+void sim_hazard_loading(const char *symbol, int device) {
+    if (atomic_load_explicit(&sim_state.devices[device].collectives, memory_order_relaxed) > 0 && sim_device_error(device) == SIM_OK)
+        sim_hazard("%s while a collective is in flight on its device", symbol);
+}
+
 void sim_hazard_waits(const char *symbol) {
     if (sim_collective_flies()) sim_hazard("%s waits in the host while a collective is in flight", symbol);
 }

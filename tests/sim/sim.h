@@ -20,8 +20,8 @@ enum { MUSTER_SIM_DEVICES_MAX = 8 };
 
 /* Zero means the default. The environment gives the defaults of the first machine of a process:
  * MUSTER_SIM_DEVICES, MUSTER_SIM_MEMORY (bytes), MUSTER_SIM_SEED, MUSTER_SIM_DELAY (longest delay
- * in microseconds), MUSTER_SIM_PEERS=0, MUSTER_SIM_MIG (mig_instances), and CUDA's own
- * CUDA_DEVICE_MAX_CONNECTIONS. */
+ * in microseconds), MUSTER_SIM_PEERS=0, MUSTER_SIM_MIG (mig_instances), MUSTER_SIM_COMPILE
+ * (compile_time), and CUDA's own CUDA_DEVICE_MAX_CONNECTIONS. */
 typedef struct muster_sim_options {
     int devices;     /* 1 to 8; 2 */
     uint64_t memory; /* bytes of each device, at most 4 GiB; 256 MiB */
@@ -44,6 +44,7 @@ typedef struct muster_sim_options {
      * device i, or copies in its queues, see other memory there; or they never end. */
     uint8_t lying_kernels[MUSTER_SIM_DEVICES_MAX], lying_copies[MUSTER_SIM_DEVICES_MAX], stuck_peers[MUSTER_SIM_DEVICES_MAX];
     bool exclusive_managed; /* the host may not touch managed memory while a device works */
+    uint32_t compile_time;  /* microseconds that NVRTC takes for each built-in kernel; none */
 } muster_sim_options;
 
 /* Ends the machine, whatever it is doing (queued work is dropped, waiting work is woken), forgets
@@ -103,6 +104,8 @@ MUSTER_SIM_API uint64_t muster_sim_waits(void);
 MUSTER_SIM_API uint64_t muster_sim_bytes_to_host(void); /* that copies from devices to host memory had */
 MUSTER_SIM_API uint64_t muster_sim_memory_used(int device);
 MUSTER_SIM_API uint64_t muster_sim_launches(const char *kernel); /* that have run; NULL: of all */
+/* How often NVRTC has compiled the built-in kernel; NULL: of all. */
+MUSTER_SIM_API uint64_t muster_sim_compiled(const char *kernel);
 
 /* ---- reports ---- */
 /* One line for each broken rule, in the order they were seen; "" when there is none. Valid until

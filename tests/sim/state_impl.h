@@ -276,6 +276,7 @@ const struct mst_program_kernel *sim_program_find(const sim_program *program, co
 const char *sim_program_name(const char *name);
 SIM_EXPORT int sim_program_static_shared(const sim_program *program);
 SIM_EXPORT sim_result sim_launch(sim_function *function, sim_stream *stream, uint64_t blocks, uint32_t threads, const void *parameters);
+SIM_EXPORT void sim_compile(const char *kernel); /* takes the time that NVRTC takes for a built-in kernel, and counts it */
 int sim_modules_of(int device);
 int sim_modules_destroy_all(int device);
 /* The texts that the machine's kernels were made of, by number; NULL behind the last. (texts.c) */

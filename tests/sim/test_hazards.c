@@ -110,7 +110,6 @@ static mst_cu_result do_stream(things *t) { return cu.cuStreamCreate(&t->stream,
 static mst_cu_result do_stream_destroy(things *t) { return cu.cuStreamDestroy_v2(t->stream); }
 static mst_cu_result do_event(things *t) { return cu.cuEventCreate(&t->event, 0); }
 static mst_cu_result do_event_destroy(things *t) { return cu.cuEventDestroy_v2(t->event); }
-static mst_cu_result do_module(things *t) { return cu.cuModuleLoadData(&t->module, t->cubin); }
 static mst_cu_result do_unload(things *t) { return cu.cuModuleUnload(t->module); }
 static mst_cu_result do_peer(things *t) {
     mst_cu_context other;
@@ -138,7 +137,6 @@ static void nothing_is_made_or_freed_while_a_collective_is_in_flight(void **stat
                                          {"cuEventDestroy", do_event_destroy},
                                          {"cuEventCreate", do_event},
                                          {"cuModuleUnload", do_unload},
-                                         {"cuModuleLoadData", do_module},
                                          {"cuCtxEnablePeerAccess", do_peer},
                                          {"cublasDestroy", do_blas_destroy},
                                          {"cublasCreate", do_blas}};
@@ -159,6 +157,25 @@ static void nothing_is_made_or_freed_while_a_collective_is_in_flight(void **stat
     free(t.cubin);
     muster_sim_reset(NULL);
     free(t.registered);
+}
+
+/* Loading waits for the queues of the device, while it holds a lock of its context. */
+static void nothing_is_loaded_while_a_collective_is_in_flight_on_the_device(void **state) {
+    mst_cu_module module;
+    char *cubin = contract_compile("--gpu-architecture=sm_90");
+    (void)state;
+    sim_collective_begin(1, "test");
+    assert_done(cu.cuModuleLoadData(&module, cubin)); /* on device 0 */
+    assert_nothing_reported();
+    sim_collective_begin(0, "test");
+    assert_done(cu.cuModuleLoadData(&module, cubin));
+    assert_reported("cuModuleLoadData while a collective is in flight on its device");
+    sim_collective_end(0);
+    assert_done(cu.cuModuleLoadData(&module, cubin));
+    assert_nothing_reported();
+    sim_collective_end(1);
+    free(cubin);
+    muster_sim_reset(NULL);
 }
 
 static void nothing_waits_in_the_host_while_a_collective_is_in_flight(void **state) {
@@ -534,6 +551,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         machine_test(a_program_that_breaks_no_rule_is_not_reported),
         machine_test(nothing_is_made_or_freed_while_a_collective_is_in_flight),
+        machine_test(nothing_is_loaded_while_a_collective_is_in_flight_on_the_device),
         machine_test(nothing_waits_in_the_host_while_a_collective_is_in_flight),
         machine_test(what_frees_waits_for_the_devices_with_access),
         machine_test(what_a_lost_device_had_queued_is_not_in_flight),

@@ -6,7 +6,10 @@ extern const mst_code_sources mst_simulated_code; /* made by cmake/embed.cmake f
 
 const sim_text *sim_text_at(int number) {
     static _Thread_local sim_text found;
-    if (number >= mst_simulated_code.count) return NULL;
-    found = (sim_text){mst_simulated_code.sources[number].name, mst_simulated_code.sources[number].text};
+    const int headers = mst_simulated_code.header_count;
+    if (number >= headers + mst_simulated_code.family_count) return NULL;
+    const mst_code_source *text =
+        number < headers ? &mst_simulated_code.headers[number] : &mst_simulated_code.families[number - headers].source;
+    found = (sim_text){text->name, text->text};
     return &found;
 }

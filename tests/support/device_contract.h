@@ -8,6 +8,8 @@
 /* Adds contract.cu to the built-in kernels, without the cache of compiled code. Call it before a
  * device opens; calling it again does nothing. Fails the test if a source cannot be read. */
 void contract_add(void);
+/* The same as a family that devices compile at its first use, instead of when they open. */
+void contract_add_late(void);
 
 extern mst_code_kernel contract_scale_kernel, contract_row_sums_kernel;
 

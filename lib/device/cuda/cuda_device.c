@@ -95,7 +95,7 @@ static void close_parts(mst_cuda *cuda) {
 static void free_host_parts(mst_cuda *cuda) {
     mst_cuda_forget_host(cuda);
     mst_cuda_forget_events(cuda);
-    mst_free(cuda->functions);
+    mst_cuda_forget_code(cuda);
     mst_free(cuda->products);
     mst_free(cuda->segments);
     mst_slab_end(&cuda->slab);

@@ -121,9 +121,11 @@ typedef struct mst_cuda {
     mst_cuda_product *products; /* that have been computed, by their hash */
     int64_t stack_bytes;        /* that the driver has for each thread of a kernel */
 
-    mst_cu_module module;
-    mst_cu_function *functions; /* [function_count], by the kernel's place */
-    int32_t function_count;
+    /* The built-in kernels, by place. NULL: not loaded yet, see cuda_code.c. */
+    mst_cu_module *modules;     /* [module_count], one for each family */
+    mst_cu_function *functions; /* [function_count] */
+    int32_t module_count, function_count;
+    bool holds_code; /* mst_code_hold has been called */
 
     mst_slab slab;
     char slab_what[128];
@@ -210,6 +212,7 @@ muster_status mst_cuda_open_blas(mst_cuda *cuda);
 void mst_cuda_close_blas(mst_cuda *cuda);
 muster_status mst_cuda_open_code(mst_cuda *cuda);
 void mst_cuda_close_code(mst_cuda *cuda);
+void mst_cuda_forget_code(mst_cuda *cuda); /* frees what the host holds of the device code, without a call of the driver */
 muster_status mst_cuda_open_staging(mst_cuda *cuda);
 void mst_cuda_close_staging(mst_cuda *cuda);
 muster_status mst_cuda_open_memory(mst_cuda *cuda);

@@ -11,7 +11,7 @@ mst_cu_result cuModuleLoadData(mst_cu_module *module, const void *image) {
     DRIVER_CONTEXT(context);
     if (!module || !image) return MST_CU_INVALID_VALUE;
     DRIVER_UNSAFE();
-    sim_hazard_creation("cuModuleLoadData");
+    sim_hazard_loading("cuModuleLoadData", context->device);
     sim_context_load(context->device);
     return sim_module_load(context, image, module);
 }

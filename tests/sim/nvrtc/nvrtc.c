@@ -259,7 +259,10 @@ static mst_nvrtc_result compile_built_in(mst_nvrtc_program program, const option
             return fail(program, MST_NVRTC_COMPILATION, "default_program(1): error: expected a closing bracket\n");
     FILE *out = open_memstream(&lines, &bytes);
     if (!out) return MST_NVRTC_OUT_OF_MEMORY;
-    for (int i = 0; i < count; i++) fprintf(out, "kernel %s\n", names[i]);
+    for (int i = 0; i < count; i++) {
+        sim_compile(names[i]);
+        fprintf(out, "kernel %s\n", names[i]);
+    }
     mst_nvrtc_result result = fclose(out) == 0 ? write_images(program, wanted, lines, NULL) : MST_NVRTC_OUT_OF_MEMORY;
     free(lines);
     return result;
