@@ -2,6 +2,7 @@
  * block interleaved at random: no race is reported, and the results have the bits of the ordinary
  * run. Each barrier of the texts is left out in turn, and is missed. */
 #include "base_check.h"
+#include "code/peer_parameters_private.h"
 #include "communicator_impl.h"
 #include "gather/gather_parameters_private.h"
 #include "op_impl.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 32, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 33, BARRIERS = 5 };
 
 /* ---- results: what a case has computed, one after another ---- */
 static struct {
@@ -198,6 +199,16 @@ static void integers_of_collectives(muster_worker *w) {
     }
 }
 
+static void probe_of_peers(muster_worker *w) {
+    enum { COUNT = 1000 };
+    static mst_code_kernel kernel = {.name = "mst_peer_probe"};
+    muster_tensor x = numbers(w, MUSTER_I32, 1000, SHAPE(2, COUNT)), y = empty(w, MUSTER_I32, SHAPE(2, COUNT));
+    uint32_t *from = x.data, *to = y.data;
+    const mst_peer_parameters p = {from, from + COUNT, to, to + COUNT, COUNT};
+    assert_ok(mst_op_code(w, &kernel, p.count, &p, sizeof p));
+    keep(w, y);
+}
+
 typedef struct device_case {
     const char *name;
     void (*run)(muster_worker *w);
@@ -217,6 +228,7 @@ static const device_case cases[] = {
     {"softmax", softmax, {"mst_softmax_blocks", "mst_softmax_sum"}},
     {"sums of collectives", sums_of_collectives, {NULL}},
     {"integers of collectives", integers_of_collectives, {NULL}},
+    {"probe of peers", probe_of_peers, {NULL}},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -6,6 +6,7 @@
 #include "argmax/argmax_parameters_private.h"
 #include "base_check.h"
 #include "clip/clip_parameters_private.h"
+#include "code/peer_parameters_private.h"
 #include "dot/dot_parameters_private.h"
 #include "gather/gather_parameters_private.h"
 #include "gemv/gemv_parameters_private.h"
@@ -27,7 +28,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 32, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 33, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block each. */
 static int64_t grid = 1 << 18;
@@ -672,6 +673,26 @@ static void test_softmax(void **state) {
     close_operands();
 }
 
+static void test_the_probe_of_peers(void **state) {
+    const int64_t n = two_32 + 5;
+    const chosen c = choose_elements(n);
+    uint32_t *remote = operand(0, n * 4, false), *local = operand(1, n * 4, false);
+    mst_peer_parameters p = {.remote_source = remote,
+                             .local_source = local,
+                             .local_target = operand(2, n * 4, true),
+                             .remote_target = operand(3, n * 4, true),
+                             .count = n};
+    (void)state;
+    for (int i = 0; i < c.count; i++) remote[c.at[i]] = (uint32_t)(100 + i), local[c.at[i]] = (uint32_t)(200 + i);
+    choose("mst_peer_probe");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) {
+        assert_int_equal(p.local_target[c.at[i]], 100 + i);
+        assert_int_equal(p.remote_target[c.at[i]], 200 + i);
+    }
+    close_operands();
+}
+
 static void test_every_kernel_has_run(void **state) {
     (void)state;
     int count = 0;
@@ -698,6 +719,7 @@ int main(void) {
         cmocka_unit_test(test_gemv),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_the_probe_of_peers),
         cmocka_unit_test(test_every_kernel_has_run),
     };
     return cmocka_run_group_tests(tests, open_texts, NULL);

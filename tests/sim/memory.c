@@ -337,6 +337,14 @@ int sim_memory_count(int device) {
     return count;
 }
 
+uint64_t muster_sim_memory_taken(int device) {
+    sim_heap *heap = &heaps[device];
+    pthread_rwlock_rdlock(&heap->lock);
+    const uint64_t taken = heap->used + heap->small;
+    pthread_rwlock_unlock(&heap->lock);
+    return taken;
+}
+
 uint64_t muster_sim_memory_used(int device) { return sim_memory_used(device); }
 
 void sim_memory_end(void) {

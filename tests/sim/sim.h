@@ -102,7 +102,10 @@ MUSTER_SIM_API const char *muster_sim_symbol(int index, const char **library);
  * cuStreamSynchronize, ... */
 MUSTER_SIM_API uint64_t muster_sim_waits(void);
 MUSTER_SIM_API uint64_t muster_sim_bytes_to_host(void); /* that copies from devices to host memory had */
+/* What a device's allocations use of its memory, in units of 2 MiB; and how much of that is allocated:
+ * allocations of up to 1 MiB share units. */
 MUSTER_SIM_API uint64_t muster_sim_memory_used(int device);
+MUSTER_SIM_API uint64_t muster_sim_memory_taken(int device);
 MUSTER_SIM_API uint64_t muster_sim_launches(const char *kernel); /* that have run; NULL: of all */
 /* How often NVRTC has compiled the built-in kernel; NULL: of all. */
 MUSTER_SIM_API uint64_t muster_sim_compiled(const char *kernel);

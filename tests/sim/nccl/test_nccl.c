@@ -385,14 +385,14 @@ static void connections_are_made_at_first_use(void **state) {
         size_t small = 8, large = TEAM_BYTES;
         int dealer = 1;
         open_team(&t, 4, blocking, 2);
-        const uint64_t before = muster_sim_memory_used(0);
+        const uint64_t before = muster_sim_memory_taken(0);
         assert_nccl(team_start(&t));
         assert_int_equal(connections(), 0);
-        const uint64_t started = muster_sim_memory_used(0);
+        const uint64_t started = muster_sim_memory_taken(0);
         assert_true(started > before);
         for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, sum_bytes_task, &small, NULL));
         assert_int_equal(connections(), 4);
-        assert_true(muster_sim_memory_used(0) > started);
+        assert_true(muster_sim_memory_taken(0) > started);
         for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, sum_bytes_task, &large, NULL));
         assert_int_equal(connections(), 8);
         for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, broadcast_task, NULL, NULL));
@@ -400,10 +400,20 @@ static void connections_are_made_at_first_use(void **state) {
         for (int i = 0; i < 2; i++) assert_nccl(team_run(&t, deal_task, &dealer, NULL));
         assert_int_equal(connections(), 12 + 3 + 3); /* to three ranks, and on each of them from one */
         assert_nccl(team_end(&t, false));
-        assert_int_equal(muster_sim_memory_used(0), before);
+        assert_int_equal(muster_sim_memory_taken(0), before);
         team_close(&t);
         assert_clean();
     }
+}
+
+/* Leaves less than 4 KiB of a device's memory; the context is current. */
+enum { FILLED_MOST = 64 };
+static int fill_memory(mst_cu_address *blocks) {
+    int count = 0;
+    for (size_t bytes = 32 << 20; bytes >= 4096; bytes /= 2)
+        while (count < FILLED_MOST && cuda.cuMemAlloc_v2(&blocks[count], bytes) == MST_CU_SUCCESS) count++;
+    assert_in_range(count, 1, FILLED_MOST - 1);
+    return count;
 }
 
 static void a_connection_can_fail(void **state) {
@@ -413,12 +423,13 @@ static void a_connection_can_fail(void **state) {
             team t;
             size_t small = 8;
             mst_nccl_result results[TEAM_MOST];
-            mst_cu_address rest = 0;
+            mst_cu_address blocks[FILLED_MOST];
+            int filled = 0;
             open_team(&t, 2, blocking, 0);
             assert_nccl(team_start(&t));
             cuda.cuCtxSetCurrent(t.contexts[0]);
             if (memory)
-                assert_int_equal(cuda.cuMemAlloc_v2(&rest, (32 << 20) - muster_sim_memory_used(0)), MST_CU_SUCCESS);
+                filled = fill_memory(blocks);
             else
                 muster_sim_inject("ncclConnect", 1, MST_NCCL_SYSTEM_ERROR);
             const mst_nccl_result wanted = memory ? MST_NCCL_UNHANDLED_CUDA_ERROR : MST_NCCL_SYSTEM_ERROR;
@@ -426,7 +437,7 @@ static void a_connection_can_fail(void **state) {
             team_run(&t, connect_or_fail_task, &small, results);
             assert_true(results[0] == wanted || (!memory && results[1] == wanted));
             assert_nccl(team_end(&t, true));
-            if (memory) assert_int_equal(cuda.cuMemFree_v2(rest), MST_CU_SUCCESS);
+            for (int i = 0; i < filled; i++) assert_int_equal(cuda.cuMemFree_v2(blocks[i]), MST_CU_SUCCESS);
             team_close(&t);
             assert_clean();
         }
