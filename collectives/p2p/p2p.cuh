@@ -7,8 +7,8 @@
 
 template <typename T, int N> struct alignas(N * sizeof(T)) p2p_pack { T elements[N]; };
 
-/* Combines N elements from `at` on, of every input in their order, into `sum`. Up to four inputs are
- * loaded before the first of them is used: memory of a peer answers slowly, and answers four
+/* Combines N elements from `at` on, of every input in their order, into `sum`. Up to four inputs
+ * are loaded before the first of them is used: memory of a peer answers slowly, and answers four
  * questions in the time of one. The addresses are too many to be kept at hand: each is looked up
  * where it is used. */
 template <typename D, int N, typename F, typename G>
@@ -110,8 +110,8 @@ template <typename D> static inline void p2p_floats(const mst_p2p_reduce_paramet
     }
 }
 
-/* One loop for all operations, and short packs of small integers: NVRTC would take five times as long
- * for a loop each with packs of 16 bytes, and few programs combine integers. */
+/* One loop for all operations, and short packs of small integers: NVRTC would take five times as
+ * long for a loop each with packs of 16 bytes, and few programs combine integers. */
 template <typename D> static inline void p2p_integers(const mst_p2p_reduce_parameters &p) {
     typedef typename D::computed C;
     enum { SIZE = sizeof(typename D::stored), WIDTH = SIZE < 4 ? 4 : 16 / SIZE };

@@ -1,4 +1,5 @@
-/* Integers and bool. They are a family of their own, which NVRTC compiles beside that of the floats. */
+/* Integers and bool. They are a family of their own, which NVRTC compiles beside that of the
+ * floats. */
 #include "p2p.cuh"
 
 MST_KERNEL(mst_p2p_reduce_integers, mst_p2p_reduce_parameters) {

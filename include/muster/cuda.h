@@ -95,8 +95,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_before(muster_worke
  * memory still belongs to the other library, and must stay valid until the worker's work on it is
  * done; the two functions above order the accesses. The driver is asked whether the first and the
  * last byte are memory of this GPU.
- * Errors: as above; INVALID_ARGUMENT (no memory of this GPU; managed memory), OVERFLOW. After an error *tensor is
- * "no tensor". */
+ * Errors: as above; INVALID_ARGUMENT (no memory of this GPU; managed memory), OVERFLOW. After an
+ * error *tensor is "no tensor". */
 MUSTER_API MUSTER_NODISCARD muster_status muster_worker_cuda_tensor(muster_worker *worker, void *address, muster_dtype dtype, int32_t ndim,
                                                                     const int64_t *shape, muster_tensor *tensor);
 

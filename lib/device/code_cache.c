@@ -94,9 +94,9 @@ static void make_folders(char *path) {
     (void)mkdir(path, 0700);
 }
 
-/* Opens a folder, and creates it before if `create` is set. -1: it cannot be used, and `reason` says
- * why if it is still empty. The caller uses the descriptor, so that the folder that was checked is
- * also the one that is used. */
+/* Opens a folder, and creates it before if `create` is set. -1: it cannot be used, and `reason`
+ * says why if it is still empty. The caller uses the descriptor, so that the folder that was
+ * checked is also the one that is used. */
 static int open_folder(int which, bool create, char reason[MST_MESSAGE_SIZE]) {
     char path[PATH_SIZE];
     if (!folder_path(which, path)) return -1;

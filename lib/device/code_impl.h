@@ -67,8 +67,8 @@ static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
     return index - 1;
 }
 
-/* A program: its main source, and the sources that it may include. The name and the text of a family
- * are those of its kernel source. */
+/* A program: its main source, and the sources that it may include. The name and the text of a
+ * family are those of its kernel source. */
 typedef struct mst_code_program {
     const char *name, *text;
     const mst_code_source *sources;
@@ -126,7 +126,8 @@ muster_status mst_code_build_family(const mst_code_target *target, int32_t famil
 /* For a device that opens: fills images[family], of all families. Those in the cache are loaded.
  * Those of the others that the device needs now (see mst_code_time; several: the runtime has other
  * devices) are compiled, at the same time on as many threads as there are idle CPUs. The rest gets
- * no data, and mst_code_build_family builds it at its first use. On failure all images are empty. */
+ * no data, and mst_code_build_family builds it at its first use. On failure all images are
+ * empty. */
 muster_status mst_code_build_families(const mst_code_target *target, bool several, mst_code_image *images);
 
 /* Between hold and let_go, images of families that have been compiled are also kept in memory, so

@@ -22,8 +22,8 @@ typedef struct mst_thresholds {
 } mst_thresholds;
 
 /* Fills *found for the kind of machine of this device: from the table of the library, and before it
- * from the file that the environment's MUSTER_THRESHOLDS names. A device that is no GPU has the rows
- * of "any".
+ * from the file that the environment's MUSTER_THRESHOLDS names. A device that is no GPU has the
+ * rows of "any".
  * Errors: INVALID_ARGUMENT (the file cannot be read or has a line that is no row; *found is
  * unchanged). */
 muster_status mst_thresholds_find(const mst_device *device, mst_thresholds *found);

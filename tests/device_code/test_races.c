@@ -313,8 +313,8 @@ static int find_barriers(const mst_code_sources *sources, barrier *found, int co
 }
 
 /* The last barrier keeps the next combination by the same function from writing where a slow thread
- * has not read its result yet. Kernels that combine by different functions in turn, each with shared
- * memory of its own, do not need it: the barriers of the one between order the two. */
+ * has not read its result yet. Kernels that combine by different functions in turn, each with
+ * shared memory of its own, do not need it: the barriers of the one between order the two. */
 static bool is_needed(const char *kernel, int number) { return number < BARRIERS - 1 || strncmp(kernel, "mst_softmax", 11) != 0; }
 
 static void miss(const barrier *left_out, int number, const device_case *c, int *found, int *not_needed) {

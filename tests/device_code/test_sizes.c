@@ -30,7 +30,8 @@
 
 enum { THREADS = 256, KERNELS = 33, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
-/* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block each. */
+/* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
+ * each. */
 static int64_t grid = 1 << 18;
 
 static const mst_program_table *program;
@@ -127,8 +128,8 @@ static void run_thread(const void *parameters, int64_t bytes, int64_t block, int
     kernel->run(parameters);
 }
 
-/* All threads of a block, the last one first: in the tree of a block's reduction a thread then finds
- * what the threads above it have combined. */
+/* All threads of a block, the last one first: in the tree of a block's reduction a thread then
+ * finds what the threads above it have combined. */
 static void run_block(const void *parameters, int64_t bytes, int64_t block) {
     for (int64_t thread = THREADS - 1; thread >= 0; thread--) run_thread(parameters, bytes, block, thread);
 }
@@ -149,7 +150,8 @@ static chosen choose_elements(int64_t count) {
     return result;
 }
 
-/* The threads that have a chosen element, by itself or in a pack of up to 16, or behind all packs. */
+/* The threads that have a chosen element, by itself or in a pack of up to 16, or behind all
+ * packs. */
 static void run_owners(const void *parameters, int64_t bytes, const chosen *elements) {
     int64_t done[THREADS_MAX];
     int count = 0;
@@ -307,7 +309,8 @@ static void random_numbers(int64_t count, bool contiguous) {
     mst_random_parameters p = {.count = count, .seed = 11, .first = begin, .dtype = MUSTER_F32};
     p.iterator = lay_out(0, count, 1, (const int32_t[]){contiguous ? 4 : 8});
     p.iterator.base[0] = operand(0, (count - 1) * p.iterator.strides[0][0] + 4, true);
-    /* the elements of a thread are those of one block of the generator, which begin is not the first of */
+    /* the elements of a thread are those of one block of the generator, which begin is not the
+     * first of */
     chosen shifted = c;
     for (int i = 0; i < c.count && contiguous; i++) shifted.at[i] += (int64_t)(begin % 4);
     run_owners(&p, sizeof p, &shifted);

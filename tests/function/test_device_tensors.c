@@ -128,8 +128,8 @@ static void check_results(const world *t, const int64_t *rows, int64_t count, in
     }
 }
 
-/* The body of the rank on which a contiguous tensor lies gets the tensor's own memory. No body gets a
- * strided tensor of a device with memory of its own. */
+/* The body of the rank on which a contiguous tensor lies gets the tensor's own memory. No body gets
+ * a strided tensor of a device with memory of its own. */
 static void check_in_place(const world *t, const shape *s, const muster_tensor *in, const muster_tensor *out) {
     const int64_t start = s->kind == MUSTER_SELECT_RANGE ? 2 : 0;
     const int64_t row = COLUMNS * (int64_t)sizeof(float);

@@ -40,8 +40,8 @@ typedef struct muster_sim_options {
     bool prohibited;                        /* no process may use the devices (nvidia-smi --compute-mode=PROHIBITED) */
     int capability[MUSTER_SIM_DEVICES_MAX]; /* ten times the compute capability of each device; 90 */
     int local_bytes;                        /* of local memory that each thread of a kernel of the user's needs; none */
-    /* The driver says that device i may access device j's memory (bit j of element i), but kernels on
-     * device i, or copies in its queues, see other memory there; or they never end. */
+    /* The driver says that device i may access device j's memory (bit j of element i), but kernels
+     * on device i, or copies in its queues, see other memory there; or they never end. */
     uint8_t lying_kernels[MUSTER_SIM_DEVICES_MAX], lying_copies[MUSTER_SIM_DEVICES_MAX], stuck_peers[MUSTER_SIM_DEVICES_MAX];
     bool exclusive_managed; /* the host may not touch managed memory while a device works */
     uint32_t compile_time;  /* microseconds that NVRTC takes for each built-in kernel; none */
@@ -102,8 +102,8 @@ MUSTER_SIM_API const char *muster_sim_symbol(int index, const char **library);
  * cuStreamSynchronize, ... */
 MUSTER_SIM_API uint64_t muster_sim_waits(void);
 MUSTER_SIM_API uint64_t muster_sim_bytes_to_host(void); /* that copies from devices to host memory had */
-/* What a device's allocations use of its memory, in units of 2 MiB; and how much of that is allocated:
- * allocations of up to 1 MiB share units. */
+/* What a device's allocations use of its memory, in units of 2 MiB; and how much of that is
+ * allocated: allocations of up to 1 MiB share units. */
 MUSTER_SIM_API uint64_t muster_sim_memory_used(int device);
 MUSTER_SIM_API uint64_t muster_sim_memory_taken(int device);
 MUSTER_SIM_API uint64_t muster_sim_launches(const char *kernel); /* that have run; NULL: of all */

@@ -160,7 +160,7 @@ SIM_EXPORT bool sim_collective_flies_on(int device); /* a lost device has none *
  * communicator. */
 SIM_EXPORT void sim_hazard_creation(const char *symbol);
 SIM_EXPORT void sim_hazard_loading(const char *symbol, int device); /* of code: the same for collectives on this device */
-SIM_EXPORT void sim_hazard_waits(const char *symbol); /* called by whatever waits in the host for queued work */
+SIM_EXPORT void sim_hazard_waits(const char *symbol);               /* called by whatever waits in the host for queued work */
 /* Called by whatever makes the driver load code: waits for all queues of the device, while calls of
  * other threads that need its context stand still, and reports a collective that is in flight
  * there. symbol: the call. what: for the report, "the kernel of a new product". */

@@ -65,8 +65,8 @@ SIM_EXPORT bool sim_peer_possible(int device, int peer);
 SIM_EXPORT int sim_device_bus(int device); /* of its PCI id */
 SIM_EXPORT bool sim_kernels_lie(int device, int peer);
 SIM_EXPORT bool sim_copies_lie(int device, int peer);
-/* Stands still as long as the stream lives, where an access of its device to the peer's memory never
- * ends. */
+/* Stands still as long as the stream lives, where an access of its device to the peer's memory
+ * never ends. */
 SIM_EXPORT void sim_peer_access(const sim_stream *stream, int peer);
 void sim_machine_prepare(void);             /* the first machine of the process, if there is none yet */
 SIM_EXPORT sim_result sim_initialize(void); /* cuInit */
@@ -197,7 +197,8 @@ SIM_EXPORT sim_result sim_stream_stall(sim_stream *stream, uint32_t milliseconds
 void sim_device_stall(int device, uint32_t milliseconds);
 void sim_device_wait(int device); /* until all its streams are idle */
 /* The same, but what the streams have done is not ordered before what follows, since the driver
- * promises no such wait; and not for a stream that a test holds, since nobody could end the wait. */
+ * promises no such wait; and not for a stream that a test holds, since nobody could end the
+ * wait. */
 void sim_device_drain(int device);
 int sim_streams_of(int device); /* alive, but for default streams */
 int sim_streams_destroy_all(int device);

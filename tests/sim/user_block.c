@@ -2,8 +2,9 @@
  * system: one after another runs until it ends or comes to a barrier, and where none does, all of
  * them run on one fiber. So a barrier that is missing shows in every run: the first thread is at
  * its end before the second begins. A launch that is checked for races has a fiber for each thread,
- * and goes from one to another at random, also in front of accesses to memory. Compiled without sanitizers, which know nothing of the fibers'
- * stacks; nothing that they watch is on a fiber's stack while it stands still. */
+ * and goes from one to another at random, also in front of accesses to memory. Compiled without
+ * sanitizers, which know nothing of the fibers' stacks; nothing that they watch is on a fiber's
+ * stack while it stands still. */
 #include "user_impl.h"
 #include "user_switch.h"
 

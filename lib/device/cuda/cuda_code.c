@@ -1,6 +1,6 @@
 /* The built-in kernels of a device: one module for each family. Those that the library needs in any
- * call, and all that are in the cache, are loaded when the device opens. The others are compiled and
- * loaded at their first launch. */
+ * call, and all that are in the cache, are loaded when the device opens. The others are compiled
+ * and loaded at their first launch. */
 #include "code_impl.h"
 #include "cuda_device_private.h"
 #include "nvrtc_api_private.h"
@@ -29,8 +29,8 @@ static muster_status find_functions(mst_cuda *cuda, int32_t first, int32_t count
     return status;
 }
 
-/* The context must be current. A module whose functions could not all be found stays loaded, and the
- * next attempt uses it. */
+/* The context must be current. A module whose functions could not all be found stays loaded, and
+ * the next attempt uses it. */
 static muster_status load_family(mst_cuda *cuda, int32_t family, int32_t first, const mst_code_image *image) {
     mst_cu_module *module = &cuda->modules[family];
     if (!*module) MUSTER_TRY(MST_CU(cuda, cuModuleLoadData, module, image->data));

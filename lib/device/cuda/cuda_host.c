@@ -3,8 +3,8 @@
  * all. Pinning and unpinning wait for devices, so they never happen while a call is in flight. A
  * range that is given back in flight is kept until the next opportunity.
  *
- * Pinning makes copies faster and changes nothing else. So memory that the driver cannot pin is kept
- * in the list as not locked, its copies are staged, and a notice says why. */
+ * Pinning makes copies faster and changes nothing else. So memory that the driver cannot pin is
+ * kept in the list as not locked, its copies are staged, and a notice says why. */
 #include "cuda_device_private.h"
 
 #include <pthread.h>
@@ -194,8 +194,8 @@ static void notice_unlocked(mst_cuda *cuda, const locked_range *range, mst_cu_re
 
 enum { PAGE = 4096 }; /* the smallest on any machine with a GPU: larger pages only find fewer neighbours */
 
-/* Does a page of the range also hold memory of a range that Muster has pinned? That page is unlocked
- * together with the other range, whenever that is. */
+/* Does a page of the range also hold memory of a range that Muster has pinned? That page is
+ * unlocked together with the other range, whenever that is. */
 static bool has_page_in_common(uintptr_t begin, uintptr_t end) {
     const uintptr_t low = begin / PAGE * PAGE, high = (end + PAGE - 1) / PAGE * PAGE;
     for (int64_t at = find(low); at < range_count && ranges[at].begin < high; at++)

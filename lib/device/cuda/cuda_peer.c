@@ -1,7 +1,7 @@
-/* Access of one GPU to another's memory. The driver can promise it where it does not work: an IOMMU,
- * or PCIe's access control services between the two, may lose what is written, deliver garbage, or
- * never answer. So Muster tries each ordered pair of GPUs once per process, with the kinds of access
- * that it uses: loads and stores of a kernel, and copies in both directions.
+/* Access of one GPU to another's memory. The driver can promise it where it does not work: an
+ * IOMMU, or PCIe's access control services between the two, may lose what is written, deliver
+ * garbage, or never answer. So Muster tries each ordered pair of GPUs once per process, with the
+ * kinds of access that it uses: loads and stores of a kernel, and copies in both directions.
  *
  * The attempt runs in a stream of its own, which is left behind if it does not end. */
 #include "clock_impl.h"
@@ -34,8 +34,8 @@ void mst_cuda_forget_peers(void) {
 
 /* ---- one attempt ---- */
 
-/* Three areas of memory on each GPU: what the other side reads, and where the kernel's words and the
- * copy's words arrive. */
+/* Three areas of memory on each GPU: what the other side reads, and where the kernel's words and
+ * the copy's words arrive. */
 enum { SOURCE, BY_KERNEL, BY_COPY, AREAS };
 typedef struct probe {
     mst_cuda *local, *remote;

@@ -99,7 +99,8 @@ static bool write_texts(job *j) {
 }
 
 /* ---- the compiler ---- */
-/* Its exit status, -1: it could not be run. made: the file that it makes. What it says goes to the file `said`. */
+/* Its exit status, -1: it could not be run. made: the file that it makes. What it says goes to the
+ * file `said`. */
 static int run(const job *j, const char *const *arguments, const char *made) {
     posix_spawn_file_actions_t actions;
     pid_t child;

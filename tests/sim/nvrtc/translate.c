@@ -114,7 +114,8 @@ static void put_shared(translation *t, const char *behind) {
         fputs("extern ", t->out);
         behind = next + 6;
     }
-    /* used: so that the compiler takes calls for what may read and change it, as other threads do */
+    /* used: so that the compiler takes calls for what may read and change it, as other threads
+     * do */
     fputs(t->is_dynamic ? "__thread" : t->is_static ? "__thread __attribute__((used))" : "static __thread __attribute__((used))", t->out);
     t->at = behind;
 }
