@@ -13,6 +13,22 @@ static int add_contract(void **state) {
     return 0;
 }
 
+/* The only device of its runtime: it compiles no kernels between devices when it opens. */
+static mst_device *opened_alone(const char *id) {
+    mst_device *device = NULL;
+    const mst_device_settings settings = {.alone = true};
+    assert_ok(mst_cuda_device_table.hardware->open_with(id, &settings, &device));
+    return device;
+}
+
+static int begin_late_test(void **state) {
+    new_machine(&(muster_sim_options){.devices = 2, .longest_delay = 100, .seed = 7});
+    *state = opened_alone("0");
+    return 0;
+}
+
+#define LATE_CASE(test) cmocka_unit_test_setup_teardown(test, begin_late_test, end_test)
+
 /* Launches contract_scale once on `count` elements, and checks what it has written. */
 static muster_status scale_once(mst_device *device) {
     enum { COUNT = 1000 };
@@ -48,10 +64,10 @@ static void open_compiles_nothing_that_waits_for_its_first_use(void **state) {
 
 /* Each device loads its own module of the one image. */
 static void another_device_does_not_compile_again(void **state) {
-    mst_device *second = opened("1");
+    mst_device *second = opened_alone("1");
     assert_ok(scale_once(*state));
     assert_ok(scale_once(second));
-    mst_device *third = opened("1"); /* which has it from its opening on */
+    mst_device *third = opened_alone("1"); /* which has it from its opening on */
     assert_int_equal(muster_sim_calls("cuModuleLoadData"), 3);
     assert_ok(scale_once(third));
     assert_int_equal(muster_sim_calls("nvrtcCompileProgram"), 1);
@@ -68,7 +84,7 @@ static void *scale_in_thread(void *device) {
 /* The first compilation stands still until the second thread has asked for the same one. */
 static void two_threads_that_need_a_family_compile_it_once(void **state) {
     pthread_t threads[2];
-    mst_device *devices[] = {*state, opened("1")};
+    mst_device *devices[] = {*state, opened_alone("1")};
     const uint64_t versions = muster_sim_calls("nvrtcVersion");
     muster_sim_inject_stall("nvrtcCompileProgram", 1, 0);
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, scale_in_thread, devices[i]), 0);
@@ -101,7 +117,7 @@ static void every_call_of_a_first_use_can_fail_and_the_next_launch_is_right(void
     for (size_t i = 0; i < CALLS; i++) {
         new_machine(&(muster_sim_options){.devices = 1});
         (void)driver();
-        mst_device *device = opened("0");
+        mst_device *device = opened_alone("0");
         muster_sim_inject(calls[i].symbol, 1, calls[i].code);
         assert_int_not_equal(scale_once(device), MUSTER_OK);
         if (!strstr(muster_last_error(), calls[i].symbol) ||
@@ -119,7 +135,7 @@ static void memory_may_run_out_at_a_first_use(void **state) {
     int64_t failed = 0;
     for (bool done = false; !done;) {
         new_machine(&(muster_sim_options){.devices = 1});
-        mst_device *device = opened("0");
+        mst_device *device = opened_alone("0");
         contract_parameters parameters = {.count = 1};
         parameters.from = parameters.to = allocated(device, 4);
         const int64_t before = mst_memory_count();
@@ -193,7 +209,7 @@ static void what_is_in_the_cache_is_loaded_at_open(void **state) {
     setenv("MUSTER_CACHE_DIR", folder, 1);
     for (int run = 0; run < 2; run++) {
         new_machine(&(muster_sim_options){.devices = 1});
-        mst_device *device = opened("0");
+        mst_device *device = opened_alone("0");
         assert_int_equal(muster_sim_calls("cuModuleLoadData"), run);
         assert_ok(scale_once(device));
         assert_int_equal(muster_sim_calls("cuModuleLoadData"), 1);
@@ -223,7 +239,7 @@ static void a_first_use_is_announced_before_it_is_compiled(void **state) {
     listener heard = {0};
     mst_device *device = NULL;
     new_machine(&(muster_sim_options){.devices = 1});
-    const mst_device_settings settings = {.log = listen, .log_user = &heard};
+    const mst_device_settings settings = {.alone = true, .log = listen, .log_user = &heard};
     assert_ok(mst_cuda_device_table.hardware->open_with("0", &settings, &device));
     assert_int_equal(heard.lines, 0); /* open has compiled nothing */
     assert_ok(scale_once(device));
@@ -237,12 +253,12 @@ static void a_first_use_is_announced_before_it_is_compiled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        CASE(open_compiles_nothing_that_waits_for_its_first_use),
-        CASE(another_device_does_not_compile_again),
-        CASE(two_threads_that_need_a_family_compile_it_once),
+        LATE_CASE(open_compiles_nothing_that_waits_for_its_first_use),
+        LATE_CASE(another_device_does_not_compile_again),
+        LATE_CASE(two_threads_that_need_a_family_compile_it_once),
         cmocka_unit_test(every_call_of_a_first_use_can_fail_and_the_next_launch_is_right),
         cmocka_unit_test(memory_may_run_out_at_a_first_use),
-        CASE(a_first_use_waits_for_the_queue_and_can_be_interrupted),
+        LATE_CASE(a_first_use_waits_for_the_queue_and_can_be_interrupted),
         cmocka_unit_test(what_is_in_the_cache_is_loaded_at_open),
         cmocka_unit_test(a_first_use_is_announced_before_it_is_compiled),
     };

@@ -1,7 +1,9 @@
 /* The reproducible mode beside its plain case: large and strided outputs, functions without inputs,
  * shards without rows, memory. */
+#include "base_machine.h"
 #include "function_fixture.h"
 
+#include "code_impl.h"
 #include "device_discrete.h"
 #include "memory_impl.h"
 #include "output_private.h"
@@ -231,7 +233,8 @@ static void every_allocation_may_fail(void **unused) {
             assert_int_equal(mst_memory_live(), live);
             assert_int_equal(mst_discrete_live(), 0);
         }
-        assert_true(refused >= allocations - 2);
+        /* nor does an image of a kernel source that is not read from the cache: it is compiled later */
+        assert_true(refused >= allocations - 2 - (on_gpus() ? mst_code_family_count() : 0));
         assert_ok(greedy_life(backend, &y));
         assert_float_equal(y, 64, 0);
     }
