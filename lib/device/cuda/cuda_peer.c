@@ -59,6 +59,12 @@ static muster_status peer_expire(void *user) {
                      d->cuda->label, WORDS, (double)mst_cuda_probe_ns * 1e-9);
 }
 
+/* A call that frees memory of any GPU would wait for work that does not end. */
+static void peer_mark_stuck(const mst_cuda *cuda) {
+    atomic_store(&cuda->physical->stuck, true);
+    atomic_store(&mst_cuda_stuck_work, true);
+}
+
 static muster_status peer_synchronize(mst_cuda *cuda) {
     mst_device *device = &cuda->head;
     muster_status (*const interrupt)(void *) = device->interrupt;
@@ -69,6 +75,7 @@ static muster_status peer_synchronize(mst_cuda *cuda) {
     const muster_status status = mst_cuda_synchronize(device);
     device->interrupt = interrupt;
     device->interrupt_user = user;
+    if (status == MUSTER_TIMEOUT) peer_mark_stuck(cuda);
     return status;
 }
 
@@ -162,13 +169,11 @@ static muster_status peer_judge(probe *p, bool *works) {
     return MUSTER_OK;
 }
 
-/* The work that does not end may use the memory of both GPUs for ever, and a call that frees memory
- * of any GPU would wait for it. */
+/* The work that does not end may use the memory of both GPUs for ever. */
 static void peer_leave_behind(probe *p) {
     char what[100];
-    atomic_store(&p->local->physical->stuck, true);
-    atomic_store(&p->remote->physical->stuck, true);
-    atomic_store(&mst_cuda_stuck_work, true);
+    peer_mark_stuck(p->local);
+    peer_mark_stuck(p->remote);
     snprintf(what, sizeof what, "loads, stores and copies of %d words had not ended after %.3g s", WORDS, (double)mst_cuda_probe_ns * 1e-9);
     peer_notice(p, what);
 }
