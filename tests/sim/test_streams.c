@@ -317,7 +317,7 @@ static void one_hardware_queue_does_not_deadlock(void **state) {
     (void)state;
     muster_sim_reset(&(muster_sim_options){.devices = 1, .memory = 64 << 20, .connections = 1, .longest_delay = 20});
     assert_int_equal(contract_setup(NULL), 0);
-    mst_cu_address address = allocate(STREAMS);
+    mst_cu_address address = allocate(STREAMS + 1); /* a byte for each stream, and for the default stream */
     for (int i = 0; i < STREAMS; i++) {
         assert_done(cu.cuStreamCreate(&streams[i], i % 2 ? MST_CU_STREAM_NON_BLOCKING : 0));
         assert_done(cu.cuEventCreate(&events[i], 0));
@@ -325,7 +325,8 @@ static void one_hardware_queue_does_not_deadlock(void **state) {
     for (int i = 0; i < ROUNDS; i++) {
         const int on = (int)(sim_random(&chance) % STREAMS), of = (int)(sim_random(&chance) % STREAMS);
         assert_done(cu.cuStreamWaitEvent(streams[on], events[of], 0));
-        assert_done(cu.cuMemsetD8Async(address + (unsigned)on, (unsigned char)i, 1, i % 50 ? streams[on] : NULL));
+        const unsigned byte = i % 50 ? (unsigned)on : STREAMS;
+        assert_done(cu.cuMemsetD8Async(address + byte, (unsigned char)i, 1, i % 50 ? streams[on] : NULL));
         assert_done(cu.cuEventRecord(events[on], streams[on]));
     }
     for (int i = 0; i < STREAMS; i++) assert_done(cu.cuStreamSynchronize(streams[i]));
