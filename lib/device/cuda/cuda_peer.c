@@ -21,7 +21,7 @@ static const int64_t AREA = WORDS * (int64_t)sizeof(uint32_t);
 int64_t mst_cuda_probe_ns = 5 * 1000000000ll;
 
 /* What is known about the pairs, by ordinal. */
-typedef enum { UNTRIED, WORKS, FAILS } outcome;
+enum { UNTRIED, WORKS, FAILS };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* also held during an attempt */
 static uint8_t outcomes[MST_CUDA_DEVICES][MST_CUDA_DEVICES];
 static uint32_t attempts; /* so that words of an older attempt are not taken for those of this one */
@@ -60,7 +60,7 @@ static muster_status peer_expire(void *user) {
 }
 
 /* A call that frees memory of any GPU would wait for work that does not end. */
-static void peer_mark_stuck(const mst_cuda *cuda) {
+static void peer_note_stuck(const mst_cuda *cuda) {
     atomic_store(&cuda->physical->stuck, true);
     atomic_store(&mst_cuda_stuck_work, true);
 }
@@ -75,7 +75,7 @@ static muster_status peer_synchronize(mst_cuda *cuda) {
     const muster_status status = mst_cuda_synchronize(device);
     device->interrupt = interrupt;
     device->interrupt_user = user;
-    if (status == MUSTER_TIMEOUT) peer_mark_stuck(cuda);
+    if (status == MUSTER_TIMEOUT) peer_note_stuck(cuda);
     return status;
 }
 
@@ -172,8 +172,8 @@ static muster_status peer_judge(probe *p, bool *works) {
 /* The work that does not end may use the memory of both GPUs for ever. */
 static void peer_leave_behind(probe *p) {
     char what[100];
-    peer_mark_stuck(p->local);
-    peer_mark_stuck(p->remote);
+    peer_note_stuck(p->local);
+    peer_note_stuck(p->remote);
     snprintf(what, sizeof what, "loads, stores and copies of %d words had not ended after %.3g s", WORDS, (double)mst_cuda_probe_ns * 1e-9);
     peer_notice(p, what);
 }
