@@ -60,6 +60,22 @@ static MAYBE_UNUSED void *allocated(mst_device *device, int64_t bytes) {
     return address;
 }
 
+/* The calls that make the code of kernels, in their order, each with an error of its own. */
+static MAYBE_UNUSED const struct {
+    const char *symbol;
+    int code;
+} code_calls[] = {{"nvrtcVersion", 11},
+                  {"nvrtcGetNumSupportedArchs", 11},
+                  {"nvrtcGetSupportedArchs", 11},
+                  {"nvrtcCreateProgram", 1},
+                  {"nvrtcCompileProgram", 11},
+                  {"nvrtcGetCUBINSize", 11},
+                  {"nvrtcGetCUBIN", 11},
+                  {"cuModuleLoadData", MST_CU_NO_BINARY_FOR_GPU},
+                  {"cuModuleGetFunction", MST_CU_NOT_FOUND},
+                  {"cuFuncGetAttribute", MST_CU_OPERATING_SYSTEM}};
+enum { CODE_CALLS = sizeof code_calls / sizeof *code_calls };
+
 static MAYBE_UNUSED const mst_cuda_api *driver(void) {
     const mst_cuda_api *api = NULL;
     assert_ok(mst_cuda_api_get(&api));

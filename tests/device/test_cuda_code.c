@@ -97,27 +97,14 @@ static void a_failed_launch_names_itself(void **state) {
 /* Opening compiles, loads and looks up; whatever of it fails, nothing is left. */
 static void every_call_for_the_code_can_fail(void **state) {
     (void)state;
-    static const struct {
-        const char *symbol;
-        int code;
-    } calls[] = {{"nvrtcVersion", 11},
-                 {"nvrtcGetNumSupportedArchs", 11},
-                 {"nvrtcGetSupportedArchs", 11},
-                 {"nvrtcCreateProgram", 1},
-                 {"nvrtcCompileProgram", 11},
-                 {"nvrtcGetCUBINSize", 11},
-                 {"nvrtcGetCUBIN", 11},
-                 {"cuModuleLoadData", MST_CU_NO_BINARY_FOR_GPU},
-                 {"cuModuleGetFunction", MST_CU_NOT_FOUND},
-                 {"cuFuncGetAttribute", MST_CU_OPERATING_SYSTEM}};
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    for (size_t i = 0; i < CODE_CALLS; i++) {
         mst_device *device = NULL;
         new_machine(NULL);
         (void)driver();
-        muster_sim_inject(calls[i].symbol, 1, calls[i].code);
+        muster_sim_inject(code_calls[i].symbol, 1, code_calls[i].code);
         muster_status status = mst_cuda_device_table.open(&mst_cuda_device_table, "0", &device);
-        if (status == MUSTER_OK || device || !strstr(muster_last_error(), calls[i].symbol))
-            fail_msg("%s: %s", calls[i].symbol, muster_last_error());
+        if (status == MUSTER_OK || device || !strstr(muster_last_error(), code_calls[i].symbol))
+            fail_msg("%s: %s", code_calls[i].symbol, muster_last_error());
         check_machine();
     }
 }

@@ -99,30 +99,16 @@ static void two_threads_that_need_a_family_compile_it_once(void **state) {
 /* ---- failures ---- */
 
 static void every_call_of_a_first_use_can_fail_and_the_next_launch_is_right(void **state) {
-    static const struct {
-        const char *symbol;
-        int code;
-    } calls[] = {{"nvrtcVersion", 11},
-                 {"nvrtcGetNumSupportedArchs", 11},
-                 {"nvrtcGetSupportedArchs", 11},
-                 {"nvrtcCreateProgram", 1},
-                 {"nvrtcCompileProgram", 11},
-                 {"nvrtcGetCUBINSize", 11},
-                 {"nvrtcGetCUBIN", 11},
-                 {"cuModuleLoadData", MST_CU_NO_BINARY_FOR_GPU},
-                 {"cuModuleGetFunction", MST_CU_NOT_FOUND},
-                 {"cuFuncGetAttribute", MST_CU_OPERATING_SYSTEM}};
-    enum { CALLS = sizeof calls / sizeof *calls };
     (void)state;
-    for (size_t i = 0; i < CALLS; i++) {
+    for (size_t i = 0; i < CODE_CALLS; i++) {
         new_machine(&(muster_sim_options){.devices = 1});
         (void)driver();
         mst_device *device = opened_alone("0");
-        muster_sim_inject(calls[i].symbol, 1, calls[i].code);
+        muster_sim_inject(code_calls[i].symbol, 1, code_calls[i].code);
         assert_int_not_equal(scale_once(device), MUSTER_OK);
-        if (!strstr(muster_last_error(), calls[i].symbol) ||
+        if (!strstr(muster_last_error(), code_calls[i].symbol) ||
             !strstr(muster_last_error(), "cuda:0: the kernel contract_scale at its first use: "))
-            fail_msg("%s: %s", calls[i].symbol, muster_last_error());
+            fail_msg("%s: %s", code_calls[i].symbol, muster_last_error());
         assert_ok(scale_once(device));
         assert_int_equal(muster_sim_launches("contract_scale"), 1);
         closed(device);

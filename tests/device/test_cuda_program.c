@@ -1,21 +1,7 @@
 /* Programs on GPUs: compiled at run time, launched in the order of all other work. */
-#include "cuda_fixture.h"
-#include "program_support.h"
+#include "cuda_increment.h"
 
 #include <pthread.h>
-
-static const source increment = {.name = "increment",
-                                 .text = "extern \"C\" __global__ void increment(float *a, unsigned long long n) {\n"
-                                         "    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < "
-                                         "n; i += (unsigned long long)gridDim.x * blockDim.x) a[i] += 1;\n"
-                                         "}\n",
-                                 .parameters = {{BUFFER}, {8}},
-                                 .count = 2};
-
-static void read_back(mst_device *device, void *to, const void *from, int64_t bytes) {
-    assert_ok(device->memory->copy_out(device, to, from, bytes));
-    assert_ok(device->table->synchronize(device));
-}
 
 /* ---- launches ---- */
 

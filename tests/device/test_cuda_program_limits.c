@@ -1,21 +1,7 @@
 /* Kernels of the program's on GPUs at their limits: local memory, parameters that are not as they
  * were declared, and first launches, for which the driver may wait. */
-#include "cuda_fixture.h"
 #include "cuda_held.h"
-#include "program_support.h"
-
-static const source increment = {.name = "increment",
-                                 .text = "extern \"C\" __global__ void increment(float *a, unsigned long long n) {\n"
-                                         "    for (unsigned long long i = (unsigned long long)blockIdx.x * blockDim.x + threadIdx.x; i < "
-                                         "n; i += (unsigned long long)gridDim.x * blockDim.x) a[i] += 1;\n"
-                                         "}\n",
-                                 .parameters = {{BUFFER}, {8}},
-                                 .count = 2};
-
-static void read_back(mst_device *device, void *to, const void *from, int64_t bytes) {
-    assert_ok(device->memory->copy_out(device, to, from, bytes));
-    assert_ok(device->table->synchronize(device));
-}
+#include "cuda_increment.h"
 
 static muster_status try_launch(mst_device *device, mst_program *program, mst_program_grid grid, const mst_program_value *values) {
     return device->program->launch(device, program, 0, &grid, values);

@@ -332,7 +332,7 @@ static const mst_code_source header[] = {{"cluda.h", "#ifndef CLUDA\n#define CLU
                                          {"other.h", "#include \"cluda.h\"\n"}};
 
 static muster_status expand(const char *text, char **expanded) {
-    const mst_code_program program = {"eye", text, header, 2};
+    const mst_code_program program = {.name = "eye", .text = text, .sources = header, .count = 2};
     return mst_opencl_expand(&program, expanded);
 }
 
@@ -381,7 +381,7 @@ static void after_a_quoted_comment_includes_are_seen(void **state) {
 static void texts_that_include_each_other_end(void **state) {
     (void)state;
     const mst_code_source loop[] = {{"loop.h", "#include \"loop.h\"\n"}};
-    const mst_code_program program = {"eye", "#include \"loop.h\"\n", loop, 1};
+    const mst_code_program program = {.name = "eye", .text = "#include \"loop.h\"\n", .sources = loop, .count = 1};
     char *text = NULL;
     assert_refused(mst_opencl_expand(&program, &text), MUSTER_INVALID_ARGUMENT, "include each other");
     assert_null(text);

@@ -57,7 +57,8 @@ static void tell_iommu(void) {
     printf("IOMMU groups: %d\n", groups);
 }
 
-/* The values of those that are known to hold no names; of the others only that they are set. */
+/* The variables of CUDA and NCCL. Those in the list hold no names of hosts, users or folders, so
+ * their values are printed; of the others only that they are set. */
 static void tell_variables(void) {
     static const char *const open[] = {"CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS",
                                        "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER",   "NCCL_P2P_DISABLE",

@@ -53,6 +53,13 @@ static inline muster_runtime *gpu_open(const muster_runtime_options *options) {
     return runtime;
 }
 
+/* For the tests of a group: *state becomes a runtime with all defaults. */
+static inline int gpu_begin(void **state) {
+    *state = gpu_open(NULL);
+    return *state ? 0 : -1;
+}
+static inline int gpu_end(void **state) { return muster_runtime_close(*state) == MUSTER_OK ? 0 : -1; }
+
 /* Calls a body without inputs and outputs on all ranks, once. */
 static inline muster_status gpu_call(muster_runtime *runtime, muster_body body, void *user) {
     muster_function *function;

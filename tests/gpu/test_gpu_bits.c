@@ -52,7 +52,7 @@ static bool sums_by(const char *way, char *results[DTYPES]) {
     muster_runtime_options_init(&options);
     options.collective_algorithm = way;
     const muster_status status = muster_runtime_open(&options, &runtime);
-    if (status == MUSTER_UNAVAILABLE) return printf("%s\n", muster_last_error()), false;
+    if (status == MUSTER_UNAVAILABLE) return printf("SKIP suite: %s\n", muster_last_error()), false;
     assert_ok(status);
     for (int d = 0; d < DTYPES; d++) {
         job j = {dtypes[d], COUNT * muster_dtype_size(dtypes[d]), results[d]};
@@ -70,7 +70,7 @@ static void sums_have_the_same_bits_by_p2p_and_nccl(void **state) {
     char *by_p2p[DTYPES], *by_nccl[DTYPES];
     int compared = 0;
     for (int d = 0; d < DTYPES; d++) by_p2p[d] = first[d], by_nccl[d] = second[d];
-    if (!sums_by("p2p", by_p2p) || !sums_by("nccl", by_nccl)) skip();
+    if (!sums_by("p2p", by_p2p) || !sums_by("nccl", by_nccl)) exit(77);
     for (int d = 0; d < DTYPES; d++) {
         const bool same = memcmp(first[d], second[d], (size_t)(COUNT * muster_dtype_size(dtypes[d]))) == 0;
         printf("found: sums of %s by p2p and nccl: %s bits\n", muster_dtype_name(dtypes[d]), same ? "the same" : "other");

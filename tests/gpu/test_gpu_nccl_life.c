@@ -19,13 +19,6 @@ static double now_ms(void) {
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
 
-#define assert_nccl(expression)                                                                                  \
-    do {                                                                                                         \
-        mst_nccl_result result_ = (expression);                                                                  \
-        if (result_ != MST_NCCL_SUCCESS)                                                                         \
-            fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
-    } while (0)
-
 /* ---- a trial of everything that may connect at its first use ---- */
 
 typedef enum { ALL_REDUCE, REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, RING, ALL_TO_ALL, KINDS } kind;

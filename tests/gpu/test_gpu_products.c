@@ -14,7 +14,6 @@ static const int32_t shapes[][3] = {
     {256, 256, 32}, {257, 255, 9}, {3, 300, 300},  {300, 3, 300},  {96, 120, 80}, {511, 17, 129}, {16, 512, 64}, {200, 200, 100}};
 static const muster_dtype dtypes[] = {MUSTER_F16, MUSTER_BF16, MUSTER_F32, MUSTER_F64};
 enum { SHAPES = sizeof shapes / sizeof *shapes, DTYPES = 4, LARGEST = 1 << 17, REDUCED = 4096 };
-static muster_runtime *runtime;
 
 typedef struct job {
     int32_t first_shape, step; /* shapes first, first + step, ... */
@@ -125,7 +124,7 @@ static muster_status multiply_all(muster_worker *w, const muster_tensor *in, mus
 }
 
 static void products_are_those_of_plain_loops(void **state) {
-    (void)state;
+    muster_runtime *runtime = *state;
     const bool few = gpu_asked("MUSTER_TEST_SHORT");
     job j = {.step = few ? 10 : 1, .first_shape = few ? 2 : 0, .behind = gpu_asked("MUSTER_TEST_BEHIND")};
     assert_int_equal(SHAPES, 40);
@@ -136,17 +135,7 @@ static void products_are_those_of_plain_loops(void **state) {
            1e-6 * (double)j.slowest_ns);
 }
 
-static int open_runtime(void **state) {
-    (void)state;
-    runtime = gpu_open(NULL);
-    return runtime ? 0 : -1;
-}
-static int close_runtime(void **state) {
-    (void)state;
-    return muster_runtime_close(runtime) == MUSTER_OK ? 0 : -1;
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_those_of_plain_loops)};
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, gpu_begin, gpu_end);
 }

@@ -6,8 +6,6 @@
 
 static const int64_t sizes[] = {0, 1, 255, 256, 257, 65535, 65537, ((int64_t)1 << 31) + 3};
 enum { SIZES = sizeof sizes / sizeof *sizes };
-static muster_runtime *runtime;
-static int checked;
 
 typedef struct job {
     int64_t count;
@@ -91,16 +89,17 @@ static muster_status check_size(muster_worker *w, const muster_tensor *in, muste
 }
 
 /* Two tensors of this many bytes, and half as much beside them. */
-static bool has_room(int64_t bytes) {
+static bool has_room(muster_runtime *runtime, int64_t bytes) {
     muster_device_info info = {.struct_size = sizeof info};
     assert_ok(muster_runtime_get_device_info(runtime, 0, &info));
     return bytes < 1 << 20 || (!gpu_asked("MUSTER_TEST_SHORT") && info.memory_free / 5 * 2 > bytes);
 }
 
-static void check_dtype(muster_dtype dtype) {
+static void check_dtype(muster_runtime *runtime, muster_dtype dtype) {
+    int checked = 0;
     for (int s = 0; s < SIZES; s++) {
         job j = {.count = sizes[s], .dtype = dtype};
-        if (!has_room(j.count * muster_dtype_size(dtype))) {
+        if (!has_room(runtime, j.count * muster_dtype_size(dtype))) {
             printf("left out: %lld elements of %s: not enough memory, or a short run\n", (long long)j.count, muster_dtype_name(dtype));
             continue;
         }
@@ -108,29 +107,13 @@ static void check_dtype(muster_dtype dtype) {
         assert_int_equal(j.wrong, 0);
         checked++;
     }
+    assert_true(checked >= SIZES - 1);
 }
 
-static void sizes_of_bytes(void **state) {
-    (void)state;
-    check_dtype(MUSTER_U8);
-}
-static void sizes_of_floats(void **state) {
-    (void)state;
-    check_dtype(MUSTER_F32);
-    assert_true(checked >= 2 * (SIZES - 1));
-}
-
-static int open_runtime(void **state) {
-    (void)state;
-    runtime = gpu_open(NULL);
-    return runtime ? 0 : -1;
-}
-static int close_runtime(void **state) {
-    (void)state;
-    return muster_runtime_close(runtime) == MUSTER_OK ? 0 : -1;
-}
+static void sizes_of_bytes(void **state) { check_dtype(*state, MUSTER_U8); }
+static void sizes_of_floats(void **state) { check_dtype(*state, MUSTER_F32); }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sizes_of_bytes), cmocka_unit_test(sizes_of_floats)};
-    return cmocka_run_group_tests(tests, open_runtime, close_runtime);
+    return cmocka_run_group_tests(tests, gpu_begin, gpu_end);
 }
