@@ -34,6 +34,8 @@ static bool lock_context(int device) {
     }
 }
 
+bool sim_context_loads(int device) { return atomic_load_explicit(&loading[device].thread, memory_order_relaxed) != 0; }
+
 void sim_context_load(int device) {
     if (!lock_context(device)) return;
     sim_device_drain(device);

@@ -30,8 +30,8 @@ typedef struct program_calls {
         found = found && address;                                   \
     } while (0);
 
-/* Of the driver in the folder MUSTER_CUDA_LIBRARIES, else of the system's. False: there is none, or
- * it lacks one. */
+/* Fills *calls from the driver: from the folder MUSTER_CUDA_LIBRARIES if that is set, else from
+ * where the loader finds it. False: there is no driver, or it lacks one of the functions. */
 static inline bool program_calls_open(program_calls *calls) {
     const char *folder = getenv("MUSTER_CUDA_LIBRARIES");
     char path[4096];

@@ -165,7 +165,8 @@ SIM_EXPORT void sim_hazard_waits(const char *symbol);               /* called by
  * other threads that need its context stand still, and reports a collective that is in flight
  * there. symbol: the call. what: for the report, "the kernel of a new product". */
 SIM_EXPORT void sim_code_load(int device, const char *symbol, const char *what);
-SIM_EXPORT void sim_context_load(int device); /* the same without the report */
+SIM_EXPORT void sim_context_load(int device);  /* the same without the report */
+SIM_EXPORT bool sim_context_loads(int device); /* a thread loads code, and holds the context */
 /* Called by whatever needs the context of the device: stands still while another thread loads
  * there. What pushes into a stream has called it. */
 SIM_EXPORT void sim_context_enter(int device);

@@ -5,7 +5,6 @@
 #include "base_skip.h"
 #include "contract_support.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -73,16 +72,10 @@ static void the_ends_of_a_range_that_is_registered_in_part(void **state) {
 static void managed_memory_tells_what_it_is(void **state) {
     (void)state;
     enum { GLOBAL = 1 }; /* CU_MEM_ATTACH_GLOBAL */
-    mst_cu_result (*allocate)(mst_cu_address *, size_t, unsigned);
     mst_cu_address address = 0;
     unsigned managed = 2;
     int ordinal = -1;
-    Dl_info driver;
-    assert_int_not_equal(dladdr(*(void **)&cu.cuInit, &driver), 0);
-    void *library = dlopen(driver.dli_fname, RTLD_NOW | RTLD_LOCAL);
-    *(void **)&allocate = library ? dlsym(library, "cuMemAllocManaged") : NULL;
-    if (!allocate) SKIP("this driver has no managed memory");
-    const mst_cu_result result = allocate(&address, PAGE, GLOBAL);
+    const mst_cu_result result = cu.cuMemAllocManaged(&address, PAGE, GLOBAL);
     printf("found: cuMemAllocManaged: %u\n", result);
     if (result != MST_CU_SUCCESS) return;
     tell_type("managed memory", address);

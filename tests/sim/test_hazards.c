@@ -309,7 +309,7 @@ static void who_loads_waits_for_the_device_and_keeps_others_out_of_its_context(v
     const uint64_t products = muster_sim_calls("cublasGemmEx"), allocations = muster_sim_calls("cuMemAlloc_v2");
     assert_int_equal(pthread_create(&loads.thread, NULL, load_or_allocate, &loads), 0);
     while (muster_sim_calls("cublasGemmEx") == products) sched_yield();
-    usleep(20000); /* it holds the context by now, or the test shows less */
+    while (!sim_context_loads(0)) sched_yield();
     assert_int_equal(pthread_create(&allocates.thread, NULL, load_or_allocate, &allocates), 0);
     while (muster_sim_calls("cuMemAlloc_v2") == allocations) sched_yield();
     usleep(20000);

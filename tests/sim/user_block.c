@@ -117,7 +117,8 @@ void sim_program_attach(sim_program *program, bool checked) {
 }
 
 /* ---- fibers ---- */
-/* Threads from the next one on; of those that are interleaved, one. */
+/* What a fiber does. Usually it runs one thread after another until none is left. Where threads are
+ * interleaved each fiber has one thread, and runs that alone. */
 static void serve(void) {
     for (;;) {
         fiber *self = mine->current;

@@ -63,7 +63,8 @@ mst_cu_result cuCtxSetCurrent(mst_cu_context context) {
     return MST_CU_SUCCESS;
 }
 
-/* Of the limits there is that of the stack. A launch that needs more raises it. */
+/* Knows one limit: the local memory of each thread. The launch of a kernel that needs more raises
+ * it. */
 mst_cu_result cuCtxGetLimit(size_t *value, unsigned int limit) {
     DRIVER_ENTER(cuCtxGetLimit);
     DRIVER_CONTEXT(context);

@@ -11,6 +11,14 @@
 
 enum { TEAM_MOST = 8, TEAM_BUFFERS = 3, TEAM_BYTES = 1 << 20 };
 
+/* For files that include cmocka. */
+#define assert_nccl(expression)                                                                                  \
+    do {                                                                                                         \
+        mst_nccl_result result_ = (expression);                                                                  \
+        if (result_ != MST_NCCL_SUCCESS)                                                                         \
+            fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
+    } while (0)
+
 extern mst_cuda_api cuda; /* functions that are missing are NULL */
 extern mst_nccl_api nccl;
 

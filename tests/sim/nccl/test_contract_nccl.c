@@ -30,13 +30,6 @@ static int close_crew(void **state) {
     return result == MST_NCCL_SUCCESS ? 0 : -1;
 }
 
-#define assert_nccl(expression)                                                                                  \
-    do {                                                                                                         \
-        mst_nccl_result result_ = (expression);                                                                  \
-        if (result_ != MST_NCCL_SUCCESS)                                                                         \
-            fail_msg("%s: %s (%s)", #expression, nccl.ncclGetErrorString(result_), nccl.ncclGetLastError(NULL)); \
-    } while (0)
-
 /* ---- values ---- */
 
 static const size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
