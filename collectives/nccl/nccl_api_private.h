@@ -1,5 +1,5 @@
-/* The functions of NCCL (libnccl.so.2) that Muster calls. Names, types and numbers are those of
- * NVIDIA's nccl.h. */
+/* The functions of NCCL (libnccl.so.2) that Muster calls, and ncclCommSplit and ncclRedOp*, which
+ * only the tests call. Names, types and numbers are those of NVIDIA's nccl.h. */
 #ifndef MST_NCCL_API_PRIVATE_H
 #define MST_NCCL_API_PRIVATE_H
 
@@ -9,7 +9,6 @@
 
 typedef unsigned int mst_nccl_result; /* an enum in nccl.h, as are all unsigned ints below */
 typedef struct ncclComm *mst_nccl_comm;
-struct CUstream_st;
 struct CUstream_st;
 typedef struct mst_nccl_id { /* ncclUniqueId */
     char internal[128];

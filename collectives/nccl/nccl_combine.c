@@ -35,11 +35,9 @@ int64_t mst_nccl_slots_bytes(const mst_view *view) {
 int64_t mst_nccl_expected_bytes(const mst_batch *batch, const mst_request *r) {
     if (!mst_nccl_combines(r)) return 0;
     const muster_communicator *communicator = batch->communicator;
-    const bool fixed_order = communicator->world->fixed_order;
     const int64_t element = muster_dtype_size(r->dtype);
     int64_t count = r->collective == MST_REDUCE_SCATTER ? r->output_count : segment_of(r, communicator->size, batch->rank).count;
-    bool native = r->collective != MST_ALL_REDUCE_AXPY && mst_nccl_type(r) >= 0 && mst_request_shards(r) == 1 &&
-                  !(mst_dtype_is_float(r->dtype) && (fixed_order || r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN));
+    const bool native = mst_request_shards(r) == 1 && mst_nccl_sums(r, communicator->world->fixed_order);
     return native ? 0 : mst_device_staging_bytes(count * element) * (mst_request_shards(r) * communicator->size + 1);
 }
 

@@ -17,11 +17,10 @@
 #include "cuda/cuda_impl.h"
 #include "own_thread_impl.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
-enum { ATTEMPTS = 3, STACK_BYTES = 8 << 20, MOST = 256 };
+enum { ATTEMPTS = 3, MOST = 256 };
 static const int64_t END_NS = 5 * 1000000000ll; /* ending takes no time unless something is stuck */
 static const int64_t LOST_NS = 200 * 1000000ll; /* the same if a device is lost, whose queue may never end */
 
@@ -90,13 +89,7 @@ static mst_nccl_ending *collect(mst_nccl_worker *nccl_worker, mst_nccl_which whi
 }
 
 static bool start(mst_nccl_ending *ending) {
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) != 0) return false;
-    int error = pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    const sigset_t before = mst_signals_block();
-    if (!error) error = mst_memory_refuse() ? EAGAIN : pthread_create(&ending->thread, &attributes, ending_main, ending);
-    mst_signals_restore(&before);
-    pthread_attr_destroy(&attributes);
+    const int error = mst_own_thread_start(&ending->thread, ending_main, ending);
     const int64_t begin = mst_now_ns();
     while (!error && !atomic_load(&ending->copied)) mst_nccl_back_off(mst_now_ns() - begin);
     return !error;

@@ -15,11 +15,10 @@ typedef struct mst_nccl_issue {
     int32_t size, rank;
 } mst_nccl_issue;
 
-#define MST_NCCL_CALL(c, symbol, ...) mst_nccl_check((c)->nccl_worker, (c)->api->symbol(__VA_ARGS__), #symbol)
-
 /* nccl_native.c: collectives that NCCL does by itself. */
-int mst_nccl_type(const mst_request *r); /* negative: NCCL has no such type, or does not combine it as promised */
 bool mst_nccl_combines(const mst_request *r);
+/* Of a request that combines: does NCCL compute the reduction as the interface promises? */
+bool mst_nccl_sums(const mst_request *r, bool fixed_order);
 muster_status mst_nccl_do_natively(const mst_nccl_issue *c, const mst_view *view);
 
 static inline muster_status mst_nccl_send(const mst_nccl_issue *c, const void *from, int64_t bytes, int32_t peer) {

@@ -6,7 +6,8 @@
 
 /* ---- which ---- */
 
-int mst_nccl_type(const mst_request *r) {
+/* Negative: NCCL has no such type, or does not combine it as promised. */
+static int type_of(const mst_request *r) {
     switch (r->dtype) {
     case MUSTER_I8:
         return MST_NCCL_INT8;
@@ -61,11 +62,15 @@ bool mst_nccl_combines(const mst_request *r) {
            r->collective == MST_REDUCE_SCATTER;
 }
 
+bool mst_nccl_sums(const mst_request *r, bool fixed_order) {
+    const bool floats = mst_dtype_is_float(r->dtype), extreme = r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN;
+    return r->collective != MST_ALL_REDUCE_AXPY && type_of(r) >= 0 && !(floats && (extreme || fixed_order));
+}
+
 bool mst_nccl_native(const mst_view *view, bool fixed_order) {
     const mst_request *r = mst_view_own(view);
     if (!mst_nccl_combines(r)) return true;
-    const bool floats = mst_dtype_is_float(r->dtype), extreme = r->reduction == MUSTER_MAX || r->reduction == MUSTER_MIN;
-    if (r->collective == MST_ALL_REDUCE_AXPY || mst_nccl_type(r) < 0 || (floats && (extreme || fixed_order))) return false;
+    if (!mst_nccl_sums(r, fixed_order)) return false;
     if (r->collective == MST_ALL_REDUCE) return one_shard_each(view);
     return r->collective != MST_REDUCE_SCATTER || even(view);
 }
@@ -74,7 +79,7 @@ bool mst_nccl_native(const mst_view *view, bool fixed_order) {
 
 static muster_status reduce_natively(const mst_nccl_issue *c, const mst_view *view) {
     const mst_request *r = mst_view_own(view);
-    const unsigned int type = (unsigned int)mst_nccl_type(r), op = operation_of(r);
+    const unsigned int type = (unsigned int)type_of(r), op = operation_of(r);
     if (r->collective == MST_ALL_REDUCE)
         return CALL(c, ncclAllReduce, r->input, r->output, (size_t)r->input_count, type, op, c->handle->comm, c->stream);
     if (r->collective == MST_REDUCE)

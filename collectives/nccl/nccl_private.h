@@ -76,6 +76,8 @@ void mst_nccl_log_failure(const mst_nccl *nccl, muster_log_level level, const ch
 /* nccl_wait.c: waiting for NCCL, and watching it while the device waits. */
 /* mst_nccl_error of a call of this worker; remembers that NCCL is to blame. */
 muster_status mst_nccl_check(mst_nccl_worker *nccl_worker, mst_nccl_result result, const char *symbol);
+/* Calls the symbol. c: a struct with the members nccl_worker and api. */
+#define MST_NCCL_CALL(c, symbol, ...) mst_nccl_check((c)->nccl_worker, (c)->api->symbol(__VA_ARGS__), #symbol)
 /* Waits until the communicator is no longer in progress, and returns its result. Returns
  * IN_PROGRESS after limit_ns (negative: never), or, if `worker` is given, when its run is
  * aborted. */
@@ -85,6 +87,9 @@ mst_nccl_result mst_nccl_wait(const mst_nccl_api *api, mst_nccl_comm comm, mst_n
  * the run is aborted. A failure aborts the run and this worker's NCCL communicators. */
 muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, mst_nccl_result result, const char *symbol,
                                    int64_t limit_ns);
+/* Ends an NCCL group, also one in which a call has failed. status: that of the calls in it. If it
+ * is a failure, it is returned; else waits as mst_nccl_synchronize does. */
+muster_status mst_nccl_group_end(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, muster_status status, int64_t limit_ns);
 /* Aborts the run and this worker's communicators because of the thread's last error. */
 muster_status mst_nccl_lose(mst_nccl_worker *nccl_worker, muster_status status);
 void mst_nccl_back_off(int64_t waited_ns); /* between two looks of a wait that has lasted so long */

@@ -59,15 +59,10 @@ static muster_status each(const mst_nccl_issue *c, step step, bool all) {
     return MUSTER_OK;
 }
 
-/* Runs a step inside an NCCL group, which must be ended even after a failure in it. */
+/* Runs a step inside an NCCL group. */
 static muster_status grouped(const mst_nccl_issue *c, step step, bool all) {
-    char message[MST_MESSAGE_SIZE];
     MUSTER_TRY(MST_NCCL_CALL(c, ncclGroupStart));
-    muster_status status = each(c, step, all);
-    if (status != MUSTER_OK) mst_error_save(message);
-    mst_nccl_result result = c->api->ncclGroupEnd();
-    if (status != MUSTER_OK) return mst_error_restore(status, message);
-    return mst_nccl_synchronize(c->nccl_worker, c->handle, result, "ncclGroupEnd", mst_pool_settings(c->worker->pool)->fail_after_ns);
+    return mst_nccl_group_end(c->nccl_worker, c->handle, each(c, step, all), mst_pool_settings(c->worker->pool)->fail_after_ns);
 }
 
 static muster_status make_slots(const mst_nccl_issue *c, bool *combined) {

@@ -62,7 +62,7 @@ void mst_nccl_trial_close(mst_nccl *nccl) {
 enum { TYPE = MST_NCCL_FLOAT64 };
 static size_t elements(size_t bytes) { return bytes / sizeof(double); }
 
-#define CALL(t, symbol, ...) mst_nccl_check((t)->nccl_worker, (t)->api->symbol(__VA_ARGS__), #symbol)
+#define CALL MST_NCCL_CALL
 
 static muster_status sum(const trial *t, size_t bytes) {
     return CALL(t, ncclAllReduce, t->memory, t->memory, elements(bytes), TYPE, MST_NCCL_SUM, t->handle->comm, t->stream);
@@ -94,11 +94,11 @@ static muster_status broadcast(const trial *t) {
 static muster_status messages(const trial *t) {
     const int32_t size = t->handle->size, rank = t->handle->rank;
     const size_t bytes = t->bytes / 2 / (size_t)size < MESSAGE ? 1 : MESSAGE;
-    char *to = t->memory, *from = t->memory + bytes * (size_t)size;
+    char *sent = t->memory, *received = t->memory + bytes * (size_t)size;
     for (int32_t peer = 0; peer < size; peer++) {
         if (peer == rank) continue;
-        MUSTER_TRY(CALL(t, ncclSend, to + bytes * (size_t)peer, bytes, MST_NCCL_UINT8, peer, t->handle->comm, t->stream));
-        MUSTER_TRY(CALL(t, ncclRecv, from + bytes * (size_t)peer, bytes, MST_NCCL_UINT8, peer, t->handle->comm, t->stream));
+        MUSTER_TRY(CALL(t, ncclSend, sent + bytes * (size_t)peer, bytes, MST_NCCL_UINT8, peer, t->handle->comm, t->stream));
+        MUSTER_TRY(CALL(t, ncclRecv, received + bytes * (size_t)peer, bytes, MST_NCCL_UINT8, peer, t->handle->comm, t->stream));
     }
     return MUSTER_OK;
 }
@@ -106,13 +106,8 @@ static muster_status messages(const trial *t) {
 /* ---- the trial ---- */
 
 static muster_status grouped(const trial *t, muster_status (*step)(const trial *t)) {
-    char message[MST_MESSAGE_SIZE];
     MUSTER_TRY(CALL(t, ncclGroupStart));
-    const muster_status status = step(t);
-    if (status != MUSTER_OK) mst_error_save(message);
-    const mst_nccl_result result = t->api->ncclGroupEnd();
-    if (status != MUSTER_OK) return mst_error_restore(status, message);
-    return mst_nccl_synchronize(t->nccl_worker, t->handle, result, "ncclGroupEnd", t->nccl_worker->nccl->world->nccl_create_ns);
+    return mst_nccl_group_end(t->nccl_worker, t->handle, step(t), t->nccl_worker->nccl->world->nccl_create_ns);
 }
 
 static muster_status run_steps(const trial *t) {

@@ -61,6 +61,14 @@ muster_status mst_nccl_synchronize(mst_nccl_worker *nccl_worker, mst_nccl_handle
     return mst_error(MUSTER_ABORTED, "NCCL: %s: rank %d gave it up because the call was aborted", symbol, nccl_worker->worker->rank);
 }
 
+muster_status mst_nccl_group_end(mst_nccl_worker *nccl_worker, mst_nccl_handle *handle, muster_status status, int64_t limit_ns) {
+    char message[MST_MESSAGE_SIZE];
+    if (status != MUSTER_OK) mst_error_save(message);
+    const mst_nccl_result result = nccl_worker->nccl->api->ncclGroupEnd();
+    if (status != MUSTER_OK) return mst_error_restore(status, message);
+    return mst_nccl_synchronize(nccl_worker, handle, result, "ncclGroupEnd", limit_ns);
+}
+
 /* ---- watching ---- */
 
 /* The device calls this while it waits, on the worker's thread. */

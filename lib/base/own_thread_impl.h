@@ -5,6 +5,7 @@
 
 #include "status_impl.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 /* Runs task(argument) on a new thread, which has 8 MiB of stack and blocks all signals, and waits
@@ -13,11 +14,14 @@
  * task's. */
 muster_status mst_own_thread_run(muster_status (*task)(void *argument), void *argument, const char *where);
 
-/* Runs task(argument) on `count` such threads at the same time, 1 to MST_OWN_THREADS, and waits for
- * all of them. Fewer threads run if the system does not start as many; none is an error. The result
- * is the failure of one of the threads that failed. Errors: as mst_own_thread_run. */
-enum { MST_OWN_THREADS = 16 };
+/* Runs task(argument) on `count` such threads at the same time, 1 or more, and waits for all of
+ * them. Fewer threads run if the system does not start as many; none is an error. The result is the
+ * failure of one of the threads that failed. Errors: as mst_own_thread_run. */
 muster_status mst_own_threads_run(muster_status (*task)(void *argument), void *argument, int32_t count, const char *where);
+
+/* Starts such a thread, which the caller joins. 0, or an error number, and no thread: also where an
+ * allocation is refused (memory_impl.h). */
+int mst_own_thread_start(pthread_t *id, void *(*main)(void *argument), void *argument);
 
 /* Blocks all signals in this thread, so that threads that are started until mst_signals_restore
  * leave every signal to the threads of the program. */

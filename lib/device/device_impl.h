@@ -127,10 +127,9 @@ typedef struct mst_device_program_table {
     void (*close)(mst_device *device, mst_program *program);
     muster_status (*limits)(mst_device *device, const mst_program *program, int32_t kernel, mst_program_limits *limits);
     /* Issues the kernel in the COMPUTE queue. Its first launch may wait as that of a gemm. The grid
-     * must be within the limits. grid and values
-     * (one per parameter) are copied. On a device with host memory this is the only function that
-     * queues work. It sets `queued`, and code that accesses the device's memory afterwards must
-     * synchronize first. */
+     * must be within the limits. grid and values (one per parameter) are copied. On a device with
+     * host memory this is the only function that queues work. It sets `queued`, and code that
+     * accesses the device's memory afterwards must synchronize first. */
     muster_status (*launch)(mst_device *device, mst_program *program, int32_t kernel, const mst_program_grid *grid,
                             const mst_program_value *values);
 } mst_device_program_table;

@@ -1,6 +1,6 @@
 /* Sizes from which on one way between GPUs is taken instead of another. They depend on the machine,
- * so they are rows of a table (thresholds.def) by kind of machine, and not constants of the code.
- * */
+ * so they are rows of a table (thresholds.def) by kind of machine, and not constants of the
+ * code. */
 #ifndef MST_THRESHOLDS_IMPL_H
 #define MST_THRESHOLDS_IMPL_H
 

@@ -28,8 +28,8 @@
  *   MST_OUTLINE result name(...) { ... } a function that stays one: what many loops share must not
  *   make the program larger with each of them
  * A kernel has MST_EACH or MST_BLOCKS loops, and what is written in one loop must not be read in
- * another: nothing orders the threads of two blocks. The tests
- * compile all texts as one program: names beside the kernels carry the name of their file. */
+ * another: nothing orders the threads of two blocks. The tests compile all texts as one program, so
+ * names beside the kernels carry the name of their file. */
 #ifndef MST_DEVICE_CUH
 #define MST_DEVICE_CUH
 

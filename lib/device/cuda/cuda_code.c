@@ -10,12 +10,13 @@
 /* ---- loading ---- */
 
 /* All functions of the family, or none. */
-static muster_status find_functions(mst_cuda *cuda, int32_t first, int32_t count, mst_cu_module module) {
+static muster_status find_functions(mst_cuda *cuda, const mst_code_family *family, int32_t first, mst_cu_module module) {
+    const int32_t count = family->kernel_count;
     mst_cu_function *functions = mst_alloc((size_t)count * sizeof *functions);
     if (!functions) return mst_out_of_memory("the functions of the device code", count * (int64_t)sizeof *functions);
     muster_status status = MUSTER_OK;
     for (int32_t i = 0; i < count && status == MUSTER_OK; i++) {
-        const char *name = mst_code_kernel_name(first + i);
+        const char *name = family->kernels[i];
         int threads = 0;
         status = MST_CU(cuda, cuModuleGetFunction, &functions[i], module, name);
         /* Loads the function, if the driver loads functions at their first use. */
@@ -34,7 +35,7 @@ static muster_status find_functions(mst_cuda *cuda, int32_t first, int32_t count
 static muster_status load_family(mst_cuda *cuda, int32_t family, int32_t first, const mst_code_image *image) {
     mst_cu_module *module = &cuda->modules[family];
     if (!*module) MUSTER_TRY(MST_CU(cuda, cuModuleLoadData, module, image->data));
-    return find_functions(cuda, first, mst_code_family_at(family)->kernel_count, *module);
+    return find_functions(cuda, mst_code_family_at(family), first, *module);
 }
 
 /* ---- opening ---- */
@@ -137,10 +138,10 @@ static muster_status build_and_load(mst_cuda *cuda, int32_t place) {
 /* Loading can wait for everything in the device's queues while it holds a lock of the driver: for a
  * collective, then, that waits for another device. So the queues are waited for first, by polling,
  * which a failure of another rank ends. */
-static muster_status load_at_first_use(mst_cuda *cuda, int32_t place) {
+static muster_status load_at_first_use(mst_cuda *cuda, int32_t place, const char *kernel) {
     MUSTER_TRY(mst_cuda_synchronize(&cuda->head));
     const muster_status status = build_and_load(cuda, place);
-    return status == MUSTER_OK ? MUSTER_OK : refuse_first_use(cuda, mst_code_kernel_name(place), status);
+    return status == MUSTER_OK ? MUSTER_OK : refuse_first_use(cuda, kernel, status);
 }
 
 /* ---- launching ---- */
@@ -164,7 +165,7 @@ muster_status mst_cuda_launch(mst_device *device, mst_code_kernel *kernel, int64
     if (place < 0 || place >= cuda->function_count)
         return mst_error(MUSTER_INTERNAL, "%s: the kernel %s: expected one that was there when the device opened, received %s", cuda->label,
                          kernel->name, place < 0 ? "one of no text" : "one that was added later");
-    if (__builtin_expect(!cuda->functions[place], 0)) MUSTER_TRY(load_at_first_use(cuda, place));
+    if (__builtin_expect(!cuda->functions[place], 0)) MUSTER_TRY(load_at_first_use(cuda, place, kernel->name));
     mst_cuda_scope scope;
     MUSTER_TRY(mst_cuda_begin(cuda, &scope));
     return mst_cuda_end(cuda, &scope, launch(cuda, cuda->functions[place], kernel->blocks, work, parameters));

@@ -104,12 +104,18 @@ void mst_cuda_unrelax(const mst_cuda *cuda) {
 
 /* ---- the thread's context ---- */
 
-static muster_status enter_context(mst_cuda *cuda, mst_cuda_scope *scope) {
-    MUSTER_TRY(MST_CU(cuda, cuCtxGetCurrent, &scope->before));
-    if (scope->before == cuda->context) return MUSTER_OK;
+/* A context that the program has reset is not current afterwards. */
+static muster_status push_context(mst_cuda *cuda) {
     MUSTER_TRY(MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context));
     const muster_status status = mst_cuda_check_reset(cuda);
     if (status != MUSTER_OK) (void)cuda->api->cuCtxPopCurrent_v2(&(mst_cu_context){NULL});
+    return status;
+}
+
+static muster_status enter_context(mst_cuda *cuda, mst_cuda_scope *scope) {
+    MUSTER_TRY(MST_CU(cuda, cuCtxGetCurrent, &scope->before));
+    if (scope->before == cuda->context) return MUSTER_OK;
+    const muster_status status = push_context(cuda);
     scope->pushed = status == MUSTER_OK;
     return status;
 }
@@ -179,13 +185,8 @@ muster_status mst_cuda_enter(mst_device *device) {
     mst_cuda *cuda = mst_cuda_of(device);
     if (mst_cuda_is_lost(cuda)) return mst_cuda_report_lost(cuda);
     MUSTER_TRY(mst_cuda_relax(cuda));
-    muster_status status = MST_CU(cuda, cuCtxPushCurrent_v2, cuda->context);
-    if (status == MUSTER_OK) {
-        status = mst_cuda_check_reset(cuda);
-        if (status == MUSTER_OK) return MUSTER_OK;
-        (void)cuda->api->cuCtxPopCurrent_v2(&(mst_cu_context){NULL});
-    }
-    mst_cuda_unrelax(cuda);
+    const muster_status status = push_context(cuda);
+    if (status != MUSTER_OK) mst_cuda_unrelax(cuda);
     return status;
 }
 

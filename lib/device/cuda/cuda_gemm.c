@@ -85,22 +85,13 @@ static muster_status call_long_product(mst_cuda *cuda, const mst_gemm *g, const 
                       MST_CUBLAS_GEMM_DEFAULT);
 }
 
-typedef muster_status product_call(mst_cuda *cuda, const mst_gemm *g, const product_type *type);
-
-static muster_status multiply_by(product_call *call, mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
+/* The shape fits an int, or cuBLAS has cublasGemmEx_64. */
+static muster_status multiply(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     const mst_cuda_product product = mst_cuda_product_of(g);
     MUSTER_TRY(mst_cuda_before_product(cuda, &product));
-    MUSTER_TRY(call(cuda, g, type));
+    MUSTER_TRY(fits_int(g) ? call_product(cuda, g, type) : call_long_product(cuda, g, type));
     mst_cuda_note_product(cuda, &product);
     return MUSTER_OK;
-}
-
-static muster_status multiply(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
-    return multiply_by(call_product, cuda, g, type);
-}
-
-static muster_status multiply_long(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
-    return multiply_by(call_long_product, cuda, g, type);
 }
 
 /* ---- opening ---- */
@@ -192,8 +183,7 @@ static muster_status multiply_in_parts(mst_cuda *cuda, const mst_gemm *g, const 
 
 static muster_status issue(mst_cuda *cuda, const mst_gemm *g, const product_type *type) {
     MUSTER_TRY(mst_cuda_before_compute(cuda));
-    if (fits_int(g)) return multiply(cuda, g, type);
-    return cuda->blas_api->cublasGemmEx_64 ? multiply_long(cuda, g, type) : multiply_in_parts(cuda, g, type);
+    return fits_int(g) || cuda->blas_api->cublasGemmEx_64 ? multiply(cuda, g, type) : multiply_in_parts(cuda, g, type);
 }
 
 /* cuBLAS requires the distance between rows to be at least their length, even for a single row or

@@ -184,8 +184,7 @@ static muster_status make_room(mst_cuda *cuda, int64_t bytes) {
 /* An allocation that was refused in flight is only attempted: the call that needed it is over. */
 muster_status mst_cuda_reserve(mst_device *device, int64_t bytes) {
     mst_cuda *cuda = mst_cuda_of(device);
-    if (cuda->head.in_flight)
-        return mst_error(MUSTER_BAD_STATE, "%s: reserve: expected to be asked between calls, received a call in flight", cuda->label);
+    MUSTER_TRY(mst_cuda_check_between_calls(cuda, "reserve"));
     const int64_t wanted = mst_slab_round(larger(bytes, 0)), wish = cuda->wish;
     if (wanted < 0)
         return mst_error(MUSTER_OVERFLOW, "%s: reserve: expected a size that can be rounded up, received %lld bytes", cuda->label,

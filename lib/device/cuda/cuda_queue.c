@@ -9,9 +9,8 @@
 
 enum {
     SPIN_NS = 20 * 1000, /* polls without a pause */
-    /* then polls that yield the CPU: a sleep takes at least 50 us with the kernel's usual timer
-     * slack */
-
+    /* then polls that yield the CPU: in a thread of the program's a sleep takes at least 50 us, by
+     * the kernel's usual timer slack */
     YIELD_NS = 200 * 1000,
     SLEEP_NS = 5 * 1000,      /* then sleeps from here ... */
     SLEEP_MAX_NS = 50 * 1000, /* ... to here */
