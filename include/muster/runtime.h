@@ -259,9 +259,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_create(muster_ru
  * valid until the tensor has been destroyed, which does not free it. Work of other libraries on it
  * must have ended, or lie in the default stream of the GPU (see muster/dlpack.h).
  * Errors: INVALID_ARGUMENT (an unknown device, no memory of that device, managed memory of CUDA),
- * OUT_OF_MEMORY, BAD_STATE
- * (inside a body, after fork), and errors of the device. After an error *tensor is as before.
- * Threads: any. */
+ * OUT_OF_MEMORY, BAD_STATE (inside a body, after fork), and errors of the device. After an error
+ * *tensor is as before. Threads: any. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_runtime_tensor_on(muster_runtime *runtime, const char *device, muster_tensor *tensor);
 /* Takes the tensor that create gave, or a view that begins where it does; or any view of a tensor
  * that muster_runtime_tensor_on wrapped. "No tensor" is ignored. */

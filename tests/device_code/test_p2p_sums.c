@@ -1,6 +1,6 @@
 /* The kernel between peers combines its inputs in their order, whatever their number: it loads
- * several of them before it adds the first. Its branch for GPUs, one thread, against plain loops,
- * bit for bit. */
+ * several of them before it adds the first. Its branch for GPUs, one thread after another, against
+ * plain loops, bit for bit. */
 #include "base_check.h"
 #include "muster/ops.h"
 #include "p2p/p2p_parameters_impl.h"

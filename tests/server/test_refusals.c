@@ -111,6 +111,19 @@ static void own_slices_need_as_many_elements_on_each_rank(void **state) {
     close_world(&t);
 }
 
+/* Tensors that fit but for a field that is reserved. */
+static void refuse_newer_tensors(muster_client *client, muster_tensor good) {
+    for (int i = 0; i < 2; i++) {
+        muster_tensor newer = good;
+        if (i == 0) newer.reserved0 = 1;
+        if (i == 1) newer.reserved[1] = 1;
+        assert_refused(muster_client_send(client, 0, MUSTER_RULE_ADD, 0, newer, 0, NULL), MUSTER_INVALID_ARGUMENT,
+                       "expected reserved0 and reserved[1] of 0, received");
+        assert_refused(muster_client_receive(client, 0, newer, NULL), MUSTER_INVALID_ARGUMENT,
+                       "expected reserved0 and reserved[1] of 0, received");
+    }
+}
+
 static void operations_that_are_refused_touch_nothing(void **state) {
     (void)state;
     world t;
@@ -143,15 +156,7 @@ static void operations_that_are_refused_touch_nothing(void **state) {
                    "muster_client_receive: tensor: expected f32 as in value 0, received f64");
     assert_refused(muster_client_receive(t.client, 0, muster_tensor_transpose(muster_f32(t.x, 5, 2)), NULL), MUSTER_UNSUPPORTED,
                    "muster_client_receive: tensor: expected contiguous");
-    for (int i = 0; i < 2; i++) { /* a tensor that fits but for a field that is reserved */
-        muster_tensor newer = good;
-        if (i == 0) newer.reserved0 = 1;
-        if (i == 1) newer.reserved[1] = 1;
-        assert_refused(muster_client_send(t.client, 0, MUSTER_RULE_ADD, 0, newer, 0, NULL), MUSTER_INVALID_ARGUMENT,
-                       "expected reserved0 and reserved[1] of 0, received");
-        assert_refused(muster_client_receive(t.client, 0, newer, NULL), MUSTER_INVALID_ARGUMENT,
-                       "expected reserved0 and reserved[1] of 0, received");
-    }
+    refuse_newer_tensors(t.client, good);
     assert_refused(muster_requests_wait_all(NULL, -1), MUSTER_INVALID_ARGUMENT,
                    "muster_requests_wait_all: count: expected 0 or more, received -1");
     assert_refused(create(t.runtime, "s", good, -1, NULL), MUSTER_INVALID_ARGUMENT,
