@@ -140,8 +140,12 @@ typedef struct arrived {
 
 static muster_status count_arrived(probe *p, mst_cuda *cuda, const char *memory, arrived *found) {
     const uint32_t seed = 2 * p->seed + (cuda != p->remote); /* of the other side's source */
-    MUSTER_TRY(mst_cuda_copy_out(&cuda->head, p->words, memory, AREAS * AREA));
-    MUSTER_TRY(peer_synchronize(cuda));
+    muster_status status = mst_cuda_copy_out(&cuda->head, p->words, memory, AREAS * AREA);
+    if (status == MUSTER_OK) status = peer_synchronize(cuda);
+    if (status != MUSTER_OK) {
+        mst_cuda_discard(cuda); /* a later synchronize would deliver into *p, which is freed by then */
+        return status;
+    }
     *found = (arrived){right_words(p, BY_KERNEL, seed), right_words(p, BY_COPY, seed)};
     return MUSTER_OK;
 }
