@@ -4,7 +4,7 @@
 #include "op_impl.h"
 
 /* The bytes from *begin up to *end contain all elements; both are 0 if there are none. False if an
- * address does not fit 64 bits. */
+ * address does not fit 64 bits, also where there is no element to have it. */
 static bool results_span(const muster_tensor *tensor, uintptr_t *begin, uintptr_t *end) {
     const int64_t size = muster_dtype_size(tensor->dtype);
     int64_t low = 0, high = size;
@@ -73,8 +73,11 @@ muster_status mst_op_check_results(const mst_op_row *o, const muster_tensor *con
     for (; count < MST_OPERANDS && o->operands[count].name; count++) {
         if (t[count]->dtype == MUSTER_DTYPE_NONE)
             begin[count] = end[count] = 0;
-        else if (__builtin_expect(!results_span(t[count], &begin[count], &end[count]), 0))
-            return mst_error(MUSTER_OVERFLOW, "%s: %s: expected strides whose addresses fit 64 bits", where, o->operands[count].name);
+        else if (__builtin_expect(!results_span(t[count], &begin[count], &end[count]), 0)) {
+            if (muster_tensor_count(*t[count]) > 0)
+                return mst_error(MUSTER_OVERFLOW, "%s: %s: expected strides whose addresses fit 64 bits", where, o->operands[count].name);
+            begin[count] = end[count] = 0; /* no element uses the strides */
+        }
     }
     for (int32_t i = 0; i < count; i++) {
         if (!mst_operand_is_result(&o->operands[i]) || begin[i] == end[i]) continue;

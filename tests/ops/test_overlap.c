@@ -226,12 +226,54 @@ static void test_only_the_same_layout_is_in_place(void **state) {
     assert_ok(ops_run_on("discrete", layouts, NULL));
 }
 
+/* Operands of copy at made-up addresses: only the check of the row sees them. */
+static void check_at_the_ends(muster_worker *w, const mst_op_row *copy, int32_t far) {
+    const int64_t two = INT64_C(1) << 60, most = (INT64_MAX - 4) / 4; /* strides of 4 bytes */
+    const uintptr_t high = (uintptr_t)1 << 63;
+    const struct {
+        uintptr_t address;
+        int64_t shape[2], strides[2];
+        bool fits;
+    } cases[] = {
+        {4096, {1, 2}, {0, most}, true},         {4096, {1, 2}, {0, most + 1}, false},  {4096, {2, 2}, {two, two - 2}, true},
+        {4096, {2, 2}, {two, two - 1}, false},   {4096, {1, 2}, {0, -1024}, true},      {4096, {1, 2}, {0, -1025}, false},
+        {high, {1, 2}, {0, -2 * two}, true},     {high, {2, 2}, {-1, -2 * two}, false}, {high, {2, 2}, {-two, 1 - two}, true},
+        {high, {2, 2}, {-two, -1 - two}, false}, {0 - 8, {1, 1}, {0, 0}, true},         {0 - 4, {1, 1}, {0, 0}, false},
+        {0 - 4096, {1, 2}, {0, 1022}, true},     {0 - 4096, {1, 2}, {0, 1023}, false},  {4096, {2, 0}, {INT64_MAX, 1}, true},
+        {4096, {1, 2}, {0, INT64_MAX}, false},   {4096, {1, 1}, {INT64_MAX, 4}, true},
+    };
+    char expected[64];
+    snprintf(expected, sizeof expected, "where: %s: expected strides whose addresses fit 64 bits", copy->operands[far].name);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        muster_tensor t[2];
+        t[far] = muster_tensor_make(MUSTER_F32, (void *)cases[i].address, 2, cases[i].shape);
+        t[1 - far] = muster_tensor_make(MUSTER_F32, (void *)((uintptr_t)1 << 40), 2, cases[i].shape);
+        memcpy(t[far].strides, cases[i].strides, sizeof cases[i].strides);
+        t[0].device = t[1].device = w->rank;
+        const muster_status status = copy->check(w, MST_TENSORS(&t[0], &t[1]), NULL, "where");
+        if (cases[i].fits != (status == MUSTER_OK)) fail_msg("case %zu of operand %d: received status %d", i, far, status);
+        if (!cases[i].fits) assert_refused(status, MUSTER_OVERFLOW, expected);
+    }
+}
+
+static muster_status ends(muster_worker *w, void *unused) {
+    (void)unused;
+    for (int32_t far = 0; far < 2; far++) check_at_the_ends(w, mst_operations[MST_OPERATION_copy], far);
+    return MUSTER_OK;
+}
+
+static void test_addresses_at_both_ends_of_64_bits(void **state) {
+    (void)state;
+    assert_ok(ops_run_on("host", ends, NULL));
+}
+
 int main(void) {
     if (mst_discrete_register() != MUSTER_OK || mst_blas_open(false) != MUSTER_OK) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_list_of_results_in_place_is_that_of_the_rows),
         cmocka_unit_test(test_results_lie_apart_from_the_other_operands),
         cmocka_unit_test(test_only_the_same_layout_is_in_place),
+        cmocka_unit_test(test_addresses_at_both_ends_of_64_bits),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     mst_blas_close();
