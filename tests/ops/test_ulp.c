@@ -5,6 +5,7 @@
 #include "base_machine.h"
 #include "base_seed.h"
 #include "base_skip.h"
+#include "binary/binary_private.h"
 #include "ops_fixture.h"
 
 #include <float.h>
@@ -154,17 +155,77 @@ static muster_status compare_all_powers(muster_worker *w, void *argument) {
     return MUSTER_OK;
 }
 
-static void test_powers_are_within_an_ulp(void **state) {
-    (void)state;
-    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+/* The loop for processors with AVX-512, where this one is such, and the one for all others. */
+static void check_powers(bool without_avx512) {
+    mst_power_without_avx512 = without_avx512;
     ulp_run run = {.first = test_is_full() ? 0 : test_seed() % 256, .stride = test_is_full() ? 1 : 256};
     assert_ok(ops_run_on("host", compare_all_powers, &run));
     assert_int_equal(run.compared[0], (INT64_C(1) << 32) / (int64_t)run.stride);
     assert_int_equal(run.compared[1], (SPECIALS + EXPONENTS) * (SPECIALS + EXPONENTS + 1));
+    mst_power_without_avx512 = false;
+}
+
+static void test_powers_are_within_an_ulp(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    check_powers(false);
+}
+
+static void test_powers_without_avx512_are_within_an_ulp(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    check_powers(true);
+}
+
+/* Powers of every layout have the bits of the contiguous ones, whatever their neighbours are. */
+static muster_status compare_layouts(muster_worker *w, void *argument) {
+    int64_t *compared = argument;
+    enum { N = 1000, STRIDE = 3 };
+    static float x[N], y[N], wanted[N], xs[N * STRIDE], ys[N * STRIDE], result[N * STRIDE];
+    for (int i = 0; i < N; i++) {
+        x[i] = i % 9 == 0 ? specials[i / 9 % SPECIALS] : -2 + 0.0043f * (float)i;
+        y[i] = i % 7 == 0 ? specials[i / 7 % SPECIALS] : (float)(i % 13) - 6 + (i % 3 ? 0 : 0.25f);
+        xs[(ptrdiff_t)i * STRIDE] = x[i], ys[(ptrdiff_t)i * STRIDE] = y[i];
+    }
+    assert_ok(muster_binary_op(w, MUSTER_POW, muster_f32(x, N), muster_f32(y, N), muster_f32(wanted, N)));
+    for (int layouts = 0; layouts < 27; layouts++) {
+        const int64_t stride[3] = {layouts % 3, layouts / 3 % 3, layouts / 9};
+        muster_tensor t[3] = {muster_f32(xs, N), muster_f32(ys, N), muster_f32(result, N)};
+        for (int k = 0; k < 3; k++) { /* 0: contiguous; 1: every third; 2: one element, or backwards */
+            if (stride[k] == 0) t[k] = muster_f32(k == 0 ? x : k == 1 ? y : result, N);
+            if (stride[k] == 1) t[k].strides[0] = STRIDE;
+            if (stride[k] == 2 && k < 2) t[k] = muster_f32(k == 0 ? x + 5 : y + 5, 1);
+            if (stride[k] == 2 && k == 2) t[k].strides[0] = -STRIDE, t[k].byte_offset = (N - 1) * STRIDE * (int64_t)sizeof(float);
+        }
+        assert_ok(muster_binary_op(w, MUSTER_POW, t[0], t[1], t[2]));
+        for (int i = 0; i < N; i++, ++*compared) {
+            const int at = stride[2] == 0 ? i : stride[2] == 1 ? i * STRIDE : (N - 1 - i) * STRIDE;
+            float one = wanted[i];
+            if (stride[0] == 2 || stride[1] == 2)
+                assert_ok(muster_binary_op(w, MUSTER_POW, muster_f32(stride[0] == 2 ? x + 5 : x + i, 1),
+                                           muster_f32(stride[1] == 2 ? y + 5 : y + i, 1), muster_f32(&one, 1)));
+            if (memcmp(&one, &result[at], sizeof one) != 0 && !(isnan(one) && isnan(result[at])))
+                fail_msg("layouts %d, element %d: expected %a, received %a", layouts, i, (double)one, (double)result[at]);
+        }
+    }
+    return MUSTER_OK;
+}
+
+static void test_powers_of_every_layout_have_the_same_bits(void **state) {
+    (void)state;
+    if (on_gpus()) SKIP("not on GPUs: their functions are those of the compiler for kernels");
+    for (int without = 0; without < 2; without++) {
+        int64_t compared = 0;
+        mst_power_without_avx512 = without;
+        assert_ok(ops_run_on("host", compare_layouts, &compared));
+        assert_int_equal(compared, 27 * 1000);
+    }
+    mst_power_without_avx512 = false;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions_are_within_their_ulps),
-                                       cmocka_unit_test(test_powers_are_within_an_ulp)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_functions_are_within_their_ulps), cmocka_unit_test(test_powers_are_within_an_ulp),
+        cmocka_unit_test(test_powers_without_avx512_are_within_an_ulp), cmocka_unit_test(test_powers_of_every_layout_have_the_same_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,14 @@ typedef struct binary_parameters {
 /* Chooses the function for float, as tgmath.h does. */
 #define POW(a, b) _Generic((a), float : mst_vector_powf, default : pow)(a, b)
 #define MST_LOOPS "binary/binary_loops.h"
+#define pow_f32 compiled_pow_f32
 #include "../each_float_loops.h"
+#undef pow_f32
 #include "../each_integer_loops.h"
+
+static void pow_f32(void *context, char *const *at, const int64_t *stride, int64_t n) {
+    if (!mst_power_avx512(at, stride, n)) compiled_pow_f32(context, at, stride, n);
+}
 
 #define FLOAT_ROWS(NAME, name, ...)                                                                                                 \
     [MUSTER_##NAME] = {                                                                                                             \

@@ -17,6 +17,11 @@ bool mst_binary_takes(muster_dtype dtype, const mst_op_value *values);
 muster_status mst_binary_check_op(int32_t op, const char *where);
 muster_status mst_binary_check_dtype(int32_t op, muster_dtype dtype, const char *where, const char *what);
 
+/* The loop of pow for f32 on processors with AVX-512; false on others, where nothing is done. */
+bool mst_power_avx512(char *const *at, const int64_t *stride, int64_t n);
+/* For tests: as if the processor had no AVX-512. */
+extern bool mst_power_without_avx512;
+
 /* y = x op value, or y = value op x if `reversed`. */
 typedef struct mst_scalar_request {
     muster_tensor x, y;
