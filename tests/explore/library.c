@@ -21,6 +21,8 @@ muster_status mst_error_restore(muster_status code, const char *message) {
     return code;
 }
 
+const char *muster_last_error(void) { return ""; }
+
 /* What mst_error_count reads. */
 _Thread_local uint64_t mst_errors_of_thread;
 muster_status mst_out_of_memory(const char *what, int64_t bytes) {
@@ -51,23 +53,6 @@ int32_t mst_topology_allowed(void) { return EXPLORE_THREADS; }
 void mst_worker_scratch_reset(muster_worker *worker) { (void)worker; }
 void mst_worker_scratch_release(muster_worker *worker) { (void)worker; }
 
-/* All devices are hosts: pool_device.c is not explored. */
-void mst_device_watch(mst_worker_state *state) { (void)state; }
-void mst_device_unwatch(mst_worker_state *state) { (void)state; }
-muster_status mst_device_begin(mst_worker_state *state) {
-    (void)state;
-    return MUSTER_INTERNAL;
-}
-muster_status mst_device_end(mst_worker_state *state) {
-    (void)state;
-    return MUSTER_INTERNAL;
-}
-void mst_devices_clear_in_flight(mst_pool *pool) { (void)pool; }
-void mst_device_reserve_refused(mst_pool *pool) { (void)pool; }
-muster_status mst_device_refusal(const mst_pool *pool, bool single) {
-    (void)pool, (void)single;
-    return MUSTER_INTERNAL;
-}
 const mst_pool *explore_queue_pool;
 
 /* The pool starts its threads in the order of their ranks, from 1, or from 0 where rank 0 has

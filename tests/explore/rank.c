@@ -4,7 +4,6 @@ shared *s;
 static const rank_scenario *scenario;
 
 static const mst_device_table device_table = {.backend = "host", .flags = MST_DEVICE_HOST_MEMORY};
-static mst_device device = {.table = &device_table, .name = "host", .cpu = -1};
 
 static void no_log(void *user, muster_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
@@ -25,6 +24,7 @@ static void *caller(void *argument) {
         if (scenario->runs[run].deadline) mst_pool_set_deadlines(s->pool, -1, 1);
         s->outcomes[run] = (scenario->runs[run].single ? mst_pool_run_single : mst_pool_run)(s->pool, task, (void *)&scenario->runs[run]);
         if (s->outcomes[run] != MUSTER_OK) explore_has_read(s->pool->states[mst_failure_rank(atomic_load(&s->pool->failure))].message);
+        if (scenario->after_run) scenario->after_run(run);
     }
     if (scenario->destroys) mst_pool_destroy(s->pool);
     return NULL;
@@ -99,14 +99,17 @@ static void promise(void) {
 
 void rank_prepare(const void *context) {
     scenario = context;
-    mst_device *devices[RANKS] = {&device, &device, &device};
+    mst_device *device = explore_alloc(sizeof(*device));
+    mst_device *const hosts[RANKS] = {device, device, device};
     mst_pool_options options = {.spin_ns = scenario->spin_ns,
                                 .warn_after_ns = -1,
                                 .fail_after_ns = -1,
                                 .dedicated_rank0 = scenario->dedicated_rank0,
                                 .log = no_log};
+    *device = (mst_device){.table = &device_table, .name = "host", .cpu = -1};
     s = explore_alloc(sizeof(*s));
-    EXPLORE_CHECK(mst_pool_create(&options, devices, scenario->size, &s->pool) == MUSTER_OK, "no pool");
+    EXPLORE_CHECK(mst_pool_create(&options, scenario->devices ? scenario->devices : hosts, scenario->size, &s->pool) == MUSTER_OK,
+                  "no pool");
     if (!scenario->awake) explore_drain();
     EXPLORE_CHECK(mst_team_create(s->pool, scenario->member_count ? scenario->members : NULL, scenario->member_count, &s->team) ==
                       MUSTER_OK,
@@ -131,6 +134,7 @@ void rank_finish(const void *context) {
     for (int32_t run = 0; run < RUNS && scenario->runs[run].body; run++) {
         const run_plan *plan = &scenario->runs[run];
         EXPLORE_CHECK(one_of(s->outcomes[run], plan->outcomes), "run %d ended with %d", (int)run, (int)s->outcomes[run]);
+        if (plan->refused) continue;
         bool all_right = true;
         for (int32_t rank = 0; rank < scenario->size; rank++) {
             all_right = all_right && s->statuses[run][rank] == MUSTER_OK;

@@ -16,6 +16,7 @@ typedef struct run_plan {
     int32_t how;     /* the body knows */
     bool single;     /* rank 0 alone */
     bool deadline;   /* waits of this run may time out */
+    bool refused;    /* no body is called */
     /* of the run, and of the body on every rank but the failing one: one of these */
     muster_status outcomes[3], statuses[3];
 } run_plan;
@@ -24,10 +25,12 @@ typedef struct rank_scenario {
     int32_t size;
     int32_t members[RANKS], member_count; /* of the team; 0: all */
     int64_t spin_ns;
-    bool awake;           /* the workers need not be asleep when the first run begins */
-    bool boxes;           /* the mailboxes are there before the first run */
-    bool dedicated_rank0; /* rank 0 has a thread of its own */
-    bool destroys;        /* the pool is destroyed after the last run */
+    bool awake;                     /* the workers need not be asleep when the first run begins */
+    bool boxes;                     /* the mailboxes are there before the first run */
+    bool dedicated_rank0;           /* rank 0 has a thread of its own */
+    bool destroys;                  /* the pool is destroyed after the last run */
+    mst_device *const *devices;     /* of the ranks, filled in by the scenario; NULL: they are hosts */
+    void (*after_run)(int32_t run); /* what the caller does then; NULL: nothing */
     run_plan runs[RUNS];
 } rank_scenario;
 
@@ -41,7 +44,6 @@ typedef struct shared {
     int64_t offered[RANKS]; /* own memory of each rank, offered to the others */
 } shared;
 extern shared *s;
-
 void rank_prepare(const void *context); /* rank_scenario */
 void rank_finish(const void *context);
 /* A value that tells run, round and rank. */

@@ -1,30 +1,42 @@
 /* Clients of a parameter server at one shard: operations that find it taken are queued, and a
- * thread that waits applies them when nobody else does. The waits are those of lib/server/wait.c,
- * without its deadlines. */
+ * thread that waits applies them when nobody else does. A client that gives up, at its deadline or
+ * because its call was aborted, takes its operation back or waits until it has been applied. */
 #include "explorer.h"
+#include "pool_state_private.h"
 #include "server_private.h"
 
 enum { MOST = 3 };
 
 typedef struct queue_plan {
     int32_t clients;
-    bool cancels; /* client 1 takes its operation back, if it still can */
+    bool cancels;   /* client 1 takes its operation back, if it still can */
+    bool times_out; /* client 1 is that of a worker in a call with a deadline */
+    bool aborts;    /* that call is aborted */
 } queue_plan;
 
 /* Memory of the scenario. */
 static struct queue_memory {
     mst_shard shard;
+    mst_value values;
     muster_server server;
-    muster_client client;
-    int64_t value;      /* plain memory, which the combiner writes */
-    bool applied[MOST]; /* of clients that have not taken theirs back */
+    muster_client clients[MOST];
+    int64_t value; /* plain memory, which the combiner writes */
+    int64_t tensors[MOST];
+    int32_t applied[MOST];       /* how often */
+    bool taken_back[MOST];       /* by mst_shard_cancel alone */
+    muster_status outcome[MOST]; /* of the wait */
 } * m;
 static muster_request *requests[MOST];
 static const queue_plan *plan;
+static mst_pool *pool;
+static char server_name[] = "server";
+static muster_runtime runtime; /* set by prepare, and constant after it */
 
 static muster_status add_one(mst_shard *shard, const mst_operation *operation) {
-    (void)shard, (void)operation;
+    (void)shard;
+    explore_read(operation->memory);
     explore_write(&m->value, explore_read(&m->value) + 1);
+    m->applied[(const int64_t *)(const void *)operation->memory - m->tensors]++;
     return MUSTER_OK;
 }
 static const mst_shard_table table = {.fetch = add_one};
@@ -34,45 +46,71 @@ void mst_request_add_done(muster_request *request, uint64_t shards) {
     mst_eventcount_notify(&m->server.eventcount);
 }
 
-static bool needs_combiner(void *context) {
-    muster_request *request = context;
-    return atomic_load(&request->nodes[0].queued) && mst_shard_needs_combiner(&m->shard);
+void mst_request_fail(muster_request *request, muster_status status) {
+    if (atomic_exchange(&request->failing, true)) return;
+    mst_error_save(request->message);
+    atomic_store(&request->status, status);
 }
 
-static void wait_until_done(muster_request *request) {
-    const mst_wait wait = {.timeout_ns = -1, .stop = needs_combiner, .context = request};
-    for (;;) {
-        if (needs_combiner(request)) mst_shard_combine(&m->server, &m->shard, &request->nodes[0]);
-        if (atomic_load(&request->done) >= 1) return;
-        mst_eventcount_wait(&m->server.eventcount, &request->done, 1, &wait);
-    }
+/* The tensor is the client's again. */
+static void end(int32_t number, muster_status outcome) {
+    m->outcome[number] = outcome;
+    explore_write(&m->tensors[number], -1);
 }
 
 static void *client_main(void *argument) {
     const int32_t number = (int32_t)(intptr_t)argument;
     muster_request *request = requests[number];
-    m->applied[number] = true;
+    muster_status status;
     if (mst_shard_try(&m->shard)) {
-        EXPLORE_CHECK(mst_shard_serve(&m->shard, &request->operation) == MUSTER_OK, "not served");
+        status = mst_shard_serve(&m->shard, &request->operation);
         mst_shard_leave(&m->server, &m->shard);
+        end(number, status);
         return NULL;
     }
     mst_shard_queue(&m->shard, &request->nodes[0]);
     if (plan->cancels && number == 1 && mst_shard_cancel(&m->shard, &request->nodes[0])) {
-        m->applied[number] = false;
+        m->taken_back[number] = true;
         return NULL;
     }
     mst_shard_combine(&m->server, &m->shard, &request->nodes[0]);
-    wait_until_done(request);
+    while (!mst_request_finish(request, "test", true, &status)) {}
+    end(number, status);
     return NULL;
 }
 
-static void prepare(const void *context) {
-    static const char *const names[MOST] = {"client 0", "client 1", "client 2"};
-    plan = context;
-    m = explore_alloc(sizeof(*m));
+/* Another rank of the call in which client 1 waits. */
+static void *aborter_main(void *argument) {
+    (void)argument;
+    mst_pool_abort(&pool->states[0].worker, MUSTER_USER);
+    return NULL;
+}
+
+static void make_pool(void) {
+    static const mst_device_table host = {.backend = "host", .flags = MST_DEVICE_HOST_MEMORY};
+    mst_device *device = explore_alloc(sizeof *device);
+    const mst_pool_options options = {.spin_ns = 0, .warn_after_ns = -1, .fail_after_ns = -1};
+    *device = (mst_device){.table = &host, .name = "host", .cpu = -1};
+    EXPLORE_CHECK(mst_pool_create(&options, &device, 1, &pool) == MUSTER_OK, "no pool");
+    pool->states[0].worker.epoch = 1; /* its first run */
+    if (plan->times_out) mst_pool_set_deadlines(pool, -1, 1);
+    if (!plan->aborts && !plan->times_out) explore_constant(&pool->failure, sizeof pool->failure);
+    explore_name(&pool->failure, sizeof pool->failure, "failure");
+    explore_ignore(&pool->states[0].worker.recorder, sizeof pool->states[0].worker.recorder);
+    explore_ignore(pool->states[0].message, sizeof pool->states[0].message);
+    runtime.pool = pool;
+}
+
+static void make_server(void) {
     m->shard.table = &table;
-    m->client.server = &m->server;
+    m->values.shards = &m->shard;
+    m->server.runtime = &runtime;
+    m->server.name = server_name;
+    m->server.shards = m->server.count = 1;
+    m->server.values = &m->values;
+    m->server.cpus = MOST;
+    explore_constant(&m->server.life, sizeof m->server.life);
+    explore_constant(&m->server.client_count, sizeof m->server.client_count);
     explore_lock_word(&m->shard.state);
     explore_name(&m->shard.state, sizeof(m->shard.state), "state");
     explore_name(&m->shard.served, sizeof(m->shard.served), "served");
@@ -81,29 +119,63 @@ static void prepare(const void *context) {
     explore_name(&m->server.eventcount.generation, 4, "generation");
     explore_name(&m->value, sizeof(m->value), "value");
     explore_counter(&m->server.eventcount.generation, &m->server.eventcount.sleepers);
-    for (int32_t i = 0; i < plan->clients; i++) {
-        requests[i] = explore_alloc(sizeof(muster_request) + sizeof(mst_node));
-        requests[i]->client = &m->client;
-        requests[i]->nodes[0].request = requests[i];
-        explore_name(&requests[i]->done, 8, "done of client %d", (int)i);
-        explore_name(&requests[i]->nodes[0].queued, 1, "queued of client %d", (int)i);
-        explore_ignore(requests[i]->message, sizeof(requests[i]->message));
-    }
     explore_ignore(m->server.rules, sizeof(m->server.rules));
+}
+
+static void make_request(int32_t i) {
+    muster_request *request = explore_alloc(sizeof(muster_request) + sizeof(mst_node));
+    m->clients[i].server = &m->server;
+    if (i == 1 && (plan->times_out || plan->aborts)) m->clients[i].worker = &pool->states[0].worker;
+    request->client = &m->clients[i];
+    request->operation = (mst_operation){.value = &m->values, .memory = (char *)&m->tensors[i]};
+    request->nodes[0].request = request;
+    request->target = MST_REQUEST_UNWATCHED + 1;
+    atomic_store(&request->done, MST_REQUEST_UNWATCHED);
+    explore_name(&request->done, 8, "done of client %d", (int)i);
+    explore_name(&request->status, 4, "status of client %d", (int)i);
+    explore_name(&request->failing, 1, "failing of client %d", (int)i);
+    explore_name(&request->nodes[0].queued, 1, "queued of client %d", (int)i);
+    explore_name(&m->tensors[i], 8, "tensor of client %d", (int)i);
+    explore_name(request->message, sizeof request->message, "message of client %d", (int)i);
+    explore_ignore(request->message, sizeof(request->message));
+    requests[i] = request;
+}
+
+static void prepare(const void *context) {
+    static const char *const names[MOST] = {"client 0", "client 1", "client 2"};
+    plan = context;
+    m = explore_alloc(sizeof(*m));
+    make_pool();
+    make_server();
+    for (int32_t i = 0; i < plan->clients; i++) make_request(i);
     for (int32_t i = 0; i < plan->clients; i++) explore_thread(names[i], client_main, (void *)(intptr_t)i);
+    if (plan->aborts) explore_thread("rank 1", aborter_main, NULL);
+}
+
+static bool may_end_so(int32_t client, muster_status outcome) {
+    if (outcome == MUSTER_OK) return true;
+    return client == 1 && ((plan->aborts && outcome == MUSTER_ABORTED) || (plan->times_out && outcome == MUSTER_TIMEOUT));
 }
 
 static void finish(const void *context) {
     (void)context;
-    int64_t expected = 0;
-    for (int32_t i = 0; i < plan->clients; i++) expected += m->applied[i];
-    EXPLORE_CHECK(m->value == expected, "%lld operations were applied instead of %lld", (long long)m->value, (long long)expected);
+    int64_t sum = 0;
+    for (int32_t i = 0; i < plan->clients; i++) {
+        const bool good = m->outcome[i] == MUSTER_OK && !m->taken_back[i];
+        EXPLORE_CHECK(may_end_so(i, m->outcome[i]), "the wait of client %d ended with %d", (int)i, (int)m->outcome[i]);
+        EXPLORE_CHECK(m->applied[i] == 1 || (!good && m->applied[i] == 0), "the operation of client %d was applied %d times", (int)i,
+                      (int)m->applied[i]);
+        EXPLORE_CHECK(!m->taken_back[i] || m->applied[i] == 0, "the operation of client %d was taken back and applied", (int)i);
+        sum += m->applied[i];
+    }
+    EXPLORE_CHECK(m->value == sum, "%lld operations were applied instead of %lld", (long long)m->value, (long long)sum);
     EXPLORE_CHECK(!m->shard.first_node && !m->shard.last_node, "an operation is left in the queue");
     EXPLORE_CHECK(atomic_load(&m->shard.state) == 0, "the shard is not free");
 }
 
 static const queue_plan two = {.clients = 2}, three = {.clients = 3}, two_cancel = {.clients = 2, .cancels = true},
-                        three_cancel = {.clients = 3, .cancels = true};
+                        three_cancel = {.clients = 3, .cancels = true}, two_time_out = {.clients = 2, .times_out = true},
+                        three_time_out = {.clients = 3, .times_out = true}, two_abort = {.clients = 2, .times_out = true, .aborts = true};
 
 #define QUEUE_SCENARIO(text, data, bound) \
     { .name = text, .prepare = prepare, .finish = finish, .context = &(data), .preemptions = bound }
@@ -111,14 +183,18 @@ static const queue_plan two = {.clients = 2}, three = {.clients = 3}, two_cancel
 const explore_scenario explore_server_queue_scenarios[] = {
     QUEUE_SCENARIO("server_queue/2_clients", two, 0),
     QUEUE_SCENARIO("server_queue/2_clients_of_which_1_cancels", two_cancel, 0),
+    QUEUE_SCENARIO("server_queue/2_clients_of_which_1_times_out", two_time_out, 0),
+    QUEUE_SCENARIO("server_queue/2_clients_of_which_1_is_aborted", two_abort, 0),
     QUEUE_SCENARIO("server_queue/3_clients", three, 4),
     QUEUE_SCENARIO("server_queue/3_clients_of_which_1_cancels", three_cancel, 4),
+    QUEUE_SCENARIO("server_queue/3_clients_of_which_1_times_out", three_time_out, 3),
     {0},
 };
 
-/* ---- what shard.c asks of other files, and these scenarios never do ---- */
+/* ---- what shard.c and wait.c ask of other files, and these scenarios never do ---- */
 
-void mst_request_fail(muster_request *request, muster_status status) { (void)request, (void)status; }
+void mst_stage_advance(muster_client *client, muster_request *request) { (void)client, (void)request; }
+void mst_stage_cancel(muster_request *request) { (void)request; }
 muster_status mst_rule_apply(const mst_rule *rule, mst_shard *shard, const void *tensor, double scale) {
     (void)rule, (void)shard, (void)tensor, (void)scale;
     return MUSTER_INTERNAL;
