@@ -13,8 +13,8 @@
  * Errors: INVALID_ARGUMENT (no worker, no tensor, memory of another device, misaligned data, an
  * output that repeats elements or overlaps another operand, an unknown op; max, min or avg over
  * nothing), SHAPE_MISMATCH, DTYPE_MISMATCH, OVERFLOW (a tensor's size does not fit 64 bits),
- * UNSUPPORTED (a dtype that the operation does not support), OUT_OF_RANGE (the axis of
- * muster_reduce; a label), UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation),
+ * UNSUPPORTED (a dtype that the operation does not support), OUT_OF_RANGE (an axis that the tensor
+ * does not have; a label), UNAVAILABLE (no BLAS), OUT_OF_MEMORY (scratch memory of the operation),
  * and errors of the device.
  * An operation on "no tensor" from a failed muster_worker_scratch, muster_worker_variable or
  * muster_worker_update returns that failure. */
@@ -149,6 +149,10 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient(muster_worker *wo
  * wider type. max, min and avg over nothing are refused. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis,
                                                         muster_tensor y);
+/* muster_reduce over a set of axes at once, for which `axes` has the bits 1 << axis; -1 stands for
+ * all axes. y lacks these axes; nothing is copied. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_reduce_axes(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axes,
+                                                             muster_tensor y);
 /* muster_reduce over all elements (axis -1) with MUSTER_AVG and with MUSTER_SUM. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_mean(muster_worker *worker, muster_tensor x, muster_tensor y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *worker, muster_tensor x, muster_tensor y);

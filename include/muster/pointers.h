@@ -135,6 +135,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_relu_gradient_p(muster_worker *
                                                                  const muster_tensor *dx);
 MUSTER_API MUSTER_NODISCARD muster_status muster_reduce_p(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis,
                                                           const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_reduce_axes_p(muster_worker *worker, muster_reduction op, const muster_tensor *x,
+                                                               int32_t axes, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_mean_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_sum_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index);

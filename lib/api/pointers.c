@@ -190,6 +190,10 @@ muster_status muster_relu_gradient_p(muster_worker *worker, const muster_tensor 
 muster_status muster_reduce_p(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y) {
     return muster_reduce(worker, op, pointers_tensor(x), axis, pointers_tensor(y));
 }
+muster_status muster_reduce_axes_p(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axes,
+                                   const muster_tensor *y) {
+    return muster_reduce_axes(worker, op, pointers_tensor(x), axes, pointers_tensor(y));
+}
 muster_status muster_mean_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y) {
     return muster_mean(worker, pointers_tensor(x), pointers_tensor(y));
 }

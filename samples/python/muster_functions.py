@@ -157,6 +157,8 @@ FUNCTIONS = {
     "random_uniform": "status PUUT",
     "random_uniform_p": "status PUUt",
     "reduce": "status PITIT",
+    "reduce_axes": "status PITIT",
+    "reduce_axes_p": "status PItIt",
     "reduce_p": "status PItIt",
     "relu_gradient": "status PTTT",
     "relu_gradient_p": "status Pttt",

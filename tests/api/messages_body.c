@@ -166,6 +166,12 @@ static void rows_and_layers(muster_worker *w) {
     REFUSE(OUT_OF_RANGE, "axis", muster_reduce, w, MUSTER_SUM, o.matrix, -2, bias);
     REFUSE_OPERAND("x", muster_reduce, w, MUSTER_SUM, t, 0, bias);
     REFUSE_OPERAND("y", muster_reduce, w, MUSTER_SUM, o.matrix, 0, t);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_reduce_axes, NULL, MUSTER_SUM, o.matrix, 1, bias);
+    REFUSE(INVALID_ARGUMENT, "op", muster_reduce_axes, w, 0, o.matrix, 1, bias);
+    REFUSE(OUT_OF_RANGE, "axes", muster_reduce_axes, w, MUSTER_SUM, o.matrix, 4, bias);
+    REFUSE(SHAPE_MISMATCH, "y", muster_reduce_axes, w, MUSTER_SUM, o.matrix, 2, bias);
+    REFUSE_OPERAND("x", muster_reduce_axes, w, MUSTER_SUM, t, 1, bias);
+    REFUSE_OPERAND("y", muster_reduce_axes, w, MUSTER_SUM, o.matrix, 1, t);
     REFUSE(INVALID_ARGUMENT, "worker", muster_mean, NULL, o.matrix, o.scalar);
     REFUSE_OPERAND("x", muster_mean, w, t, o.scalar);
     REFUSE_OPERAND("y", muster_mean, w, o.matrix, t);

@@ -25,6 +25,7 @@ static const struct {
     {"binary", "y", 2},
     {"copy", "y", 1},
     {"reduce", "y", 0}, /* of a single element; not among the cases here */
+    {"reduce_axes", "y", 0},
     {"relu_gradient", "dx", 2},
     {"scale_add", "y", 1},
     {"softmax_cross_entropy", "gradient", 1},

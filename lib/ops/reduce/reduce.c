@@ -1,9 +1,10 @@
-/* Reduction over an axis or over everything. The elements are read in row-major order, and each is
+/* Reduction over any set of axes. The elements are read in row-major order, and each is
  * accumulated into the accumulator of its result; the stride of the accumulators is 0 along the
- * reduced axis. Sums and products of floats accumulate in double, those of integers in 64 bits,
+ * reduced axes. Sums and products of floats accumulate in double, those of integers in 64 bits,
  * which wrap to the same result. The largest and the smallest are kept in the type in which the
  * dtype is computed. */
-#include "../op_impl.h"
+#include "reduce_private.h"
+
 #include "reduce_issue_private.h"
 
 #include <string.h>
@@ -13,7 +14,7 @@ typedef struct reduce_parameters {
     void *sums; /* 8 bytes per result; NULL for a single result */
     int64_t length;
     muster_reduction op;
-    int32_t axis;
+    uint32_t axes;
 } reduce_parameters;
 
 #define MST_INLINE_HALVES
@@ -130,7 +131,7 @@ static muster_status reduce_host(const void *parameters) {
     void *sums = p->sums ? p->sums : &single;
     muster_tensor to = muster_tensor_make(accumulator_dtype(p->op, p->x.dtype), sums, p->y.ndim, p->y.shape), along = p->x;
     along.dtype = to.dtype, along.data = sums, along.byte_offset = 0;
-    for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axis < 0 || d == p->axis ? 0 : to.strides[y_axis++];
+    for (int32_t d = 0, y_axis = 0; d < p->x.ndim; d++) along.strides[d] = p->axes >> d & 1 ? 0 : to.strides[y_axis++];
     mst_reduction_identity(p->op, to.dtype, sums, muster_tensor_count(to));
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->x.ndim, p->x.shape, 2, (const muster_tensor *[]){&p->x, &along});
@@ -143,7 +144,7 @@ static muster_status reduce_host(const void *parameters) {
 
 static muster_status reduce_issue(muster_worker *worker, const void *parameters) {
     const reduce_parameters *p = parameters;
-    return mst_reduce_issue(worker, p->op, &p->x, p->axis, &p->y, p->length);
+    return mst_reduce_issue(worker, p->op, &p->x, p->axes, &p->y, p->length);
 }
 
 /* Reduces a whole contiguous f32 tensor without the iterator; this keeps mean and sum of small
@@ -158,55 +159,83 @@ static bool reduce_quickly(const muster_worker *worker, muster_reduction op, con
     return true;
 }
 
-/* The shape without the axis (-1: all axes), and in *length the number of elements that are
- * combined into each result. */
-static MST_ALWAYS_INLINE int32_t reduce_shape(const muster_tensor *x, int32_t axis, int64_t shape[MUSTER_MAX_DIMS], int64_t *length) {
+/* The shape without the axes, and in *length the number of elements that are combined into each
+ * result. */
+static MST_ALWAYS_INLINE int32_t reduce_shape(const muster_tensor *x, uint32_t axes, int64_t shape[MUSTER_MAX_DIMS], int64_t *length) {
     int32_t ndim = 0;
-    *length = axis < 0 ? 1 : x->shape[axis];
+    *length = 1;
     for (int32_t d = 0; d < x->ndim; d++) {
-        if (axis < 0)
+        if (axes >> d & 1)
             *length *= x->shape[d];
-        else if (d != axis)
+        else
             shape[ndim++] = x->shape[d];
     }
     return ndim;
 }
 
-static muster_status check_axis(const char *where, const muster_tensor *x, int32_t axis) {
+static MST_ALWAYS_INLINE uint32_t reduce_all_axes(const muster_tensor *x) { return ((uint32_t)1 << x->ndim) - 1; }
+
+static MST_ALWAYS_INLINE muster_status reduce_axis(const char *where, const muster_tensor *x, int32_t axis, uint32_t *axes) {
+    *axes = axis < 0 ? reduce_all_axes(x) : (uint32_t)1 << (axis & 31);
     if (__builtin_expect(axis >= -1 && axis < x->ndim, 1)) return MUSTER_OK;
     return mst_error(MUSTER_OUT_OF_RANGE, "%s: axis: expected -1 (all) or an axis of x below %d, received %d", where, x->ndim, axis);
 }
 
-static MST_ALWAYS_INLINE muster_status reduce_check_length(const muster_worker *worker, const muster_tensor *x, const muster_tensor *y,
-                                                           muster_reduction op, int32_t axis, const char *where, int64_t *length) {
+static MST_ALWAYS_INLINE muster_status reduce_check_operands(const muster_worker *worker, const muster_tensor *x, const muster_tensor *y,
+                                                             muster_reduction op, const char *where) {
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_reduction_check(op, x->dtype, where));
-    MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
-    MUSTER_TRY(check_axis(where, x, axis));
+    return mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype);
+}
+
+static MST_ALWAYS_INLINE muster_status reduce_check_shapes(const mst_op_row *operation, const muster_tensor *x, const muster_tensor *y,
+                                                           muster_reduction op, uint32_t axes, const char *where, int64_t *length) {
     int64_t shape[MUSTER_MAX_DIMS] = {0};
-    int32_t ndim = reduce_shape(x, axis, shape, length);
+    int32_t ndim = reduce_shape(x, axes, shape, length);
     MUSTER_TRY(mst_op_shape(where, "y", y, ndim, shape));
-    if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return mst_op_check_results(&mst_operation_reduce, MST_TENSORS(x, y), where);
+    if (*length > 0 || op == MUSTER_SUM || op == MUSTER_PROD) return mst_op_check_results(operation, MST_TENSORS(x, y), where);
     char text[128];
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: x: expected at least one element to take the %s of, received shape %s", where,
                      mst_reduction_name(op), mst_shape_text(text, x->ndim, x->shape));
 }
 
-static muster_status reduce_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
-                                  const char *where) {
-    int64_t length;
-    return reduce_check_length(worker, t[0], t[1], (muster_reduction)values[0].integer, (int32_t)values[1].integer, where, &length);
+muster_status mst_reduce_axes_set(const char *where, const muster_tensor *x, int32_t given, uint32_t *axes) {
+    *axes = given == -1 ? reduce_all_axes(x) : (uint32_t)given;
+    if ((*axes & ~reduce_all_axes(x)) == 0) return MUSTER_OK;
+    return mst_error(MUSTER_OUT_OF_RANGE, "%s: axes: expected -1 (all) or bits 1 << axis of axes of x, which are below %d, received 0x%x",
+                     where, x->ndim, (unsigned)given);
 }
 
-static bool reduce_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
+muster_status mst_reduce_check(const muster_worker *worker, const mst_op_row *operation, const muster_tensor *const *t, muster_reduction op,
+                               int32_t given, const char *where, uint32_t *axes, int64_t *length) {
+    MUSTER_TRY(reduce_check_operands(worker, t[0], t[1], op, where));
+    MUSTER_TRY(mst_reduce_axes_set(where, t[0], given, axes));
+    return reduce_check_shapes(operation, t[0], t[1], op, *axes, where, length);
+}
+
+static muster_status reduce_check(const muster_worker *worker, const muster_tensor *const *t, const mst_op_value *values,
+                                  const char *where) {
+    const muster_reduction op = (muster_reduction)values[0].integer;
+    int64_t length;
+    uint32_t axes;
+    MUSTER_TRY(reduce_check_operands(worker, t[0], t[1], op, where));
+    MUSTER_TRY(reduce_axis(where, t[0], (int32_t)values[1].integer, &axes));
+    return reduce_check_shapes(&mst_operation_reduce, t[0], t[1], op, axes, where, &length);
+}
+
+bool mst_reduce_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
+
+void mst_reduce_infer(uint32_t axes, muster_tensor *tensors) {
+    int64_t shape[MUSTER_MAX_DIMS] = {0}, length;
+    int32_t ndim = reduce_shape(&tensors[0], axes, shape, &length);
+    tensors[1] = muster_tensor_make(tensors[0].dtype, tensors[1].data, ndim, shape);
+}
 
 static muster_status reduce_infer(const mst_op_value *values, muster_tensor *tensors, const char *where) {
-    int64_t shape[MUSTER_MAX_DIMS] = {0}, length;
-    const int32_t axis = (int32_t)values[1].integer;
-    MUSTER_TRY(check_axis(where, &tensors[0], axis));
-    int32_t ndim = reduce_shape(&tensors[0], axis, shape, &length);
-    tensors[1] = muster_tensor_make(tensors[0].dtype, tensors[1].data, ndim, shape);
+    uint32_t axes;
+    MUSTER_TRY(reduce_axis(where, &tensors[0], (int32_t)values[1].integer, &axes));
+    mst_reduce_infer(axes, tensors);
     return MUSTER_OK;
 }
 
@@ -214,35 +243,43 @@ static muster_status reduce_run(muster_worker *worker, const muster_tensor *t, c
     return muster_reduce(worker, (muster_reduction)v[0].integer, t[0], (int32_t)v[1].integer, t[1]);
 }
 
-static const char *const names[] = {"", "sum", "prod", "max", "min", "avg", NULL};
+const char *const mst_reduce_names[] = {"", "sum", "prod", "max", "min", "avg", NULL};
 
-static const mst_kernel reduce_kernel = {.host = reduce_host, .issue = reduce_issue};
+const mst_kernel mst_reduce_kernel = {.host = reduce_host, .issue = reduce_issue};
 
 const mst_op_row mst_operation_reduce = {
     MST_OPERATION_ROW(reduce, muster_reduce),
     .operands = {{"x", "*", MST_IN}, {"y", "?", MST_OUT | MST_IN_PLACE}},
-    .attributes = {{"op", MST_CHOICE, names}, {"axis", MST_INTEGER}},
+    .attributes = {{"op", MST_CHOICE, mst_reduce_names}, {"axis", MST_INTEGER}},
     .dtypes = MST_ALL_DTYPES,
-    .takes = reduce_takes,
+    .takes = mst_reduce_takes,
     .check = reduce_check,
     .infer = reduce_infer,
     .run = reduce_run,
-    .kernel = &reduce_kernel,
+    .kernel = &mst_reduce_kernel,
     .code = mst_reduce_code,
     .code_count = MST_REDUCE_CODE,
     .error = MST_FLOAT_ERRORS,
 };
 
-static muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
-                            const char *where) {
-    int64_t length = 0;
-    MUSTER_TRY(reduce_check_length(worker, x, y, op, axis, where, &length));
-    if (axis < 0 && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;
-    reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axis = axis};
+muster_status mst_reduce_launch(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
+                                int64_t length) {
+    if (axes == reduce_all_axes(x) && reduce_quickly(worker, op, x, y, length)) return MUSTER_OK;
+    reduce_parameters p = {.x = *x, .y = *y, .length = length, .op = op, .axes = axes};
     int64_t results = muster_tensor_count(*y);
     if (results == 0) return MUSTER_OK;
     if (results > 1 && mst_device_is_host(worker->device)) MUSTER_TRY(mst_worker_scratch_bytes(worker, results * 8, &p.sums));
-    return mst_op_launch(worker, &reduce_kernel, &p, sizeof p);
+    return mst_op_launch(worker, &mst_reduce_kernel, &p, sizeof p);
+}
+
+static MST_ALWAYS_INLINE muster_status reduce(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis,
+                                              const muster_tensor *y, const char *where) {
+    int64_t length = 0;
+    uint32_t axes;
+    MUSTER_TRY(reduce_check_operands(worker, x, y, op, where));
+    MUSTER_TRY(reduce_axis(where, x, axis, &axes));
+    MUSTER_TRY(reduce_check_shapes(&mst_operation_reduce, x, y, op, axes, where, &length));
+    return mst_reduce_launch(worker, op, x, axes, y, length);
 }
 
 muster_status muster_reduce(muster_worker *worker, muster_reduction op, muster_tensor x, int32_t axis, muster_tensor y) {

@@ -22,12 +22,12 @@ int64_t mst_reduce_cut(int64_t length, int64_t least, int64_t most, int64_t *chu
     return *chunk > 0 ? (length + *chunk - 1) / *chunk : 1;
 }
 
-/* Splits x into *outer, x without the axis, and *inner, x along the axis. */
-static void split(const muster_tensor *x, int32_t axis, muster_tensor *outer, muster_tensor *inner) {
+/* Splits x into *outer, x without the axes, and *inner, x along the axes. */
+static void split(const muster_tensor *x, uint32_t axes, muster_tensor *outer, muster_tensor *inner) {
     *outer = *inner = *x;
     outer->ndim = inner->ndim = 0;
     for (int32_t d = 0; d < x->ndim; d++) {
-        muster_tensor *one = axis < 0 || d == axis ? inner : outer;
+        muster_tensor *one = axes >> d & 1 ? inner : outer;
         one->shape[one->ndim] = x->shape[d];
         one->strides[one->ndim++] = x->strides[d];
     }
@@ -40,10 +40,10 @@ static bool side_by_side(const mst_reduce_parameters *p) {
     return p->results >= FEWEST_THREADS && llabs(result_stride) < llabs(element_stride);
 }
 
-muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, int32_t axis, const muster_tensor *y,
+muster_status mst_reduce_issue(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
                                int64_t length) {
     muster_tensor outer, inner;
-    split(x, axis, &outer, &inner);
+    split(x, axes, &outer, &inner);
     mst_reduce_parameters p = {.results = muster_tensor_count(*y),
                                .length = length,
                                .divisor = op == MUSTER_AVG ? (double)length : 1,
