@@ -154,6 +154,17 @@ static void on_an_idle_machine_tries_in_vain_become_rare(void **state) {
     assert_int_equal(spin.tries, 9);
 }
 
+static void short_waits_during_a_try_do_not_begin_it_anew(void **state) {
+    (void)state;
+    mst_spin spin = {.level = MST_SPIN_TRIED};
+    report_paid(&spin, 15);
+    report_slept(&spin, 1, 1000);
+    assert_int_equal(length(&spin), FULL_NS);
+    report_paid(&spin, 1);
+    assert_int_equal(spin.level, 0);
+    assert_int_equal(spin.near, 0);
+}
+
 static void tries_that_pay_make_the_next_ones_come_sooner(void **state) {
     (void)state;
     mst_spin spin = {.level = 1, .tries = 8};
@@ -271,6 +282,7 @@ int main(void) {
         cmocka_unit_test(after_an_interruption_calls_nearly_the_full_length_apart_spin_in_time_again),
         cmocka_unit_test(on_an_idle_machine_two_calls_after_a_long_pause_sleep),
         cmocka_unit_test(on_an_idle_machine_tries_in_vain_become_rare),
+        cmocka_unit_test(short_waits_during_a_try_do_not_begin_it_anew),
         cmocka_unit_test(tries_that_pay_make_the_next_ones_come_sooner),
         cmocka_unit_test(a_long_time_between_two_readings_is_an_interruption),
         cmocka_unit_test(a_wait_in_vain_reports_its_spin),
