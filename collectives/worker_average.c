@@ -1,7 +1,7 @@
 /* The average over the ranks with a weight for each rank. Each rank multiplies its values by its
  * part of the total weight, in the compute dtype, and the ranks sum the products: what the call of
  * a function does with its averaged outputs. */
-#include "worker_collectives_private.h"
+#include "worker_entrance_private.h"
 
 #include <math.h>
 
@@ -46,11 +46,23 @@ static muster_status sum_products(muster_worker *worker, muster_communicator *co
     return mst_worker_convert(worker, output.dtype, muster_tensor_address(output), compute, products.data, count);
 }
 
+/* What one rank can check alone. The average takes several collectives, so no group may be open. */
+static muster_status check_average(const char *where, muster_worker *worker, muster_communicator *communicator, const muster_tensor *input,
+                                   const muster_tensor *output) {
+    mst_entrance e;
+    mst_request r = {.collective = MST_ALL_REDUCE, .root = -1};
+    MUSTER_TRY(mst_entrance_open(&e, where, worker, communicator));
+    MUSTER_TRY(mst_entrance_check_no_group(&e, "communicator"));
+    MUSTER_TRY(mst_entrance_check_both(&e, &r, input, output));
+    MUSTER_TRY(mst_reduction_check(MUSTER_AVG, input->dtype, where));
+    return mst_entrance_check_whole(&e, &r);
+}
+
 muster_status muster_worker_all_reduce_weighted(muster_worker *worker, muster_communicator *communicator, double weight,
                                                 muster_tensor input, muster_tensor output) {
     static const char where[] = "muster_worker_all_reduce_weighted";
     double total = 0;
-    MUSTER_TRY(mst_collective_check_average(where, worker, communicator, &input, &output));
+    MUSTER_TRY(check_average(where, worker, communicator, &input, &output));
     if (!isfinite(weight) || weight < 0)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: weight: expected a finite number that is not negative, received %g", where, weight);
     const int64_t mark = muster_worker_scratch_mark(worker);
