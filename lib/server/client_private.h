@@ -34,6 +34,8 @@ struct muster_client {
  * server. */
 muster_status mst_client_enter(muster_client *client, const char *where);
 static inline void mst_client_leave(muster_client *client) { atomic_store_explicit(&client->inside, 0, memory_order_release); }
+/* The error of a client that has been closed. */
+muster_status mst_client_refuse_closed(const char *where);
 /* Ends its requests, and closes it: the caller retires the memory of the client itself. */
 void mst_client_free(muster_client *client);
 
