@@ -5,17 +5,19 @@
  * A real device is polled, with looks at the interrupt in between. Here the wait sleeps instead
  * until something happens that a look could see: the end of the work, an abort, a passed deadline.
  * So a change that no look sees is a wake-up that is lost. */
+#include "clock_impl.h"
 #include "rank.h"
 
-enum { OWN_RANK = 1, DRAIN_NS = 2000000000 };
+enum { OWN_RANK = 1, SLICE_NS = 1000000000 };
 
 /* Memory of the scenario. */
 static struct device_memory {
     mst_device host, device;
     mst_counter issued, ended; /* pieces of work */
     mst_counter peer;          /* pieces of work whose peer has come, or that were cancelled */
-    muster_status interrupt;   /* what the last look of the wait said */
-    int64_t tensor;            /* memory of the program, which the work reads */
+    int64_t begin_ns;
+    muster_status interrupt; /* what the last look of the wait said */
+    int64_t tensor;          /* memory of the program, which the work reads */
 } * m;
 static mst_device *devices[2]; /* set by prepare */
 
@@ -51,7 +53,7 @@ static bool look(void *context) {
 static muster_status synchronize(mst_device *device) {
     const uint64_t issued = atomic_load(&m->issued.value);
     const bool deadline = s->pool->fail_after_ns >= 0;
-    const mst_wait wait = {.timeout_ns = deadline ? DRAIN_NS : -1, .stop = look, .context = device};
+    const mst_wait wait = {.timeout_ns = deadline ? SLICE_NS : -1, .stop = look, .context = device};
     for (;;) {
         const mst_wait_result result = mst_eventcount_wait(&s->pool->states[OWN_RANK].eventcount, &m->ended.value, issued, &wait);
         if (result == MST_REACHED) return MUSTER_OK;
@@ -83,7 +85,10 @@ static muster_status body(muster_worker *worker, const run_plan *run) {
     mst_counter_publish(&m->issued, (uint64_t)s->run + 1);
     if (plan->leaves_open) return MUSTER_OK;
     const muster_status status = mst_worker_sync(worker);
-    if (!m->device.lost) explore_write(&m->tensor, s->run);
+    if (m->device.lost)
+        EXPLORE_CHECK(mst_worker_sync(worker) == MUSTER_DEVICE_LOST, "a lost device is waited for");
+    else
+        explore_write(&m->tensor, s->run);
     return status;
 }
 
@@ -110,6 +115,7 @@ static void prepare(const void *context) {
     const device_scenario *scenario = context;
     plan = &scenario->plan;
     m = explore_alloc(sizeof(*m));
+    m->begin_ns = mst_now_ns();
     m->host = (mst_device){.table = &host_table, .name = "host", .cpu = -1};
     m->device = mst_device_head(&device_table);
     devices[0] = &m->host;
@@ -126,6 +132,9 @@ static void prepare(const void *context) {
 static void finish(const void *context) {
     const device_scenario *scenario = context;
     rank_finish(&scenario->ranks);
+    /* one slice until the wait is late, and two, which are 2 s, until the device is given up */
+    EXPLORE_CHECK(mst_now_ns() == m->begin_ns + (scenario->is_lost ? 3 : 0) * (int64_t)SLICE_NS, "the waits took %lld ns",
+                  (long long)(mst_now_ns() - m->begin_ns));
     EXPLORE_CHECK(m->device.lost == scenario->is_lost, "the device is %s", m->device.lost ? "lost" : "not lost");
     EXPLORE_CHECK(atomic_load(&m->ended.value) == (scenario->is_lost ? 0 : RUNS), "%d pieces of work have ended",
                   (int)atomic_load(&m->ended.value));
