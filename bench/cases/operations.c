@@ -14,7 +14,7 @@ typedef enum { BYTES, FLOP } operation_unit;
 typedef struct operation_operand {
     muster_dtype dtype;
     int32_t ndim;
-    int64_t shape[2];
+    int64_t shape[3];
 } operation_operand;
 
 typedef struct operation_row {
@@ -36,6 +36,10 @@ typedef struct operation_row {
 #define MATRIX(type, n, k)                               \
     {                                                    \
         .dtype = (type), .ndim = 2, .shape = {(n), (k) } \
+    }
+#define BATCH(type, count, n, k)                                  \
+    {                                                             \
+        .dtype = (type), .ndim = 3, .shape = {(count), (n), (k) } \
     }
 
 #define OPERATION_ROW(name, call, ...) \

@@ -35,11 +35,16 @@ typedef int32_t muster_reduction;
 enum muster_reduction_value { MUSTER_SUM = 1, MUSTER_PROD = 2, MUSTER_MAX = 3, MUSTER_MIN = 4, MUSTER_AVG = 5 };
 
 /* BLAS gemm: C (m, n) = alpha A (m, k) B (k, n) + beta C. For a transposed operand, pass a
- * transposed view. With beta 0, C is not read. f32 and f64; on GPUs also f16 and bf16, summed in
- * f32. On a GPU the first product of its extents and types may wait until the device has done what
- * was issued before. Errors: also those of such a wait (TIMEOUT, ABORTED). */
+ * transposed view. With beta 0, C is not read. Float dtypes; f16 and bf16 are summed in f32, and C
+ * is rounded once. On a GPU the first product of its extents and types may wait until the device
+ * has done what was issued before. Errors: also those of such a wait (TIMEOUT, ABORTED). */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gemm(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b, double beta,
                                                       muster_tensor c);
+/* muster_gemm for each index of the leading axes: C (..., m, n) = alpha A (..., m, k) B (..., k, n)
+ * + beta C. The leading axes of A and of B are broadcast to those of C as in muster_copy; B may be
+ * one matrix for all. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemm_batched(muster_worker *worker, double alpha, muster_tensor a, muster_tensor b,
+                                                              double beta, muster_tensor c);
 /* BLAS gemv: y (n) = alpha A (n, k) x (k) + beta y. With beta 0, y is not read. f32 and f64. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta,
                                                       muster_tensor y);

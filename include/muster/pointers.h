@@ -99,6 +99,8 @@ MUSTER_API void muster_argument_bits_p(int32_t type, uint64_t bits, muster_argum
 /* The twins of functions of muster/ops.h. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gemm_p(muster_worker *worker, double alpha, const muster_tensor *a, const muster_tensor *b,
                                                         double beta, const muster_tensor *c);
+MUSTER_API MUSTER_NODISCARD muster_status muster_gemm_batched_p(muster_worker *worker, double alpha, const muster_tensor *a,
+                                                                const muster_tensor *b, double beta, const muster_tensor *c);
 MUSTER_API MUSTER_NODISCARD muster_status muster_gemv_p(muster_worker *worker, double alpha, const muster_tensor *a, const muster_tensor *x,
                                                         double beta, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_axpy_p(muster_worker *worker, double alpha, const muster_tensor *x,

@@ -127,6 +127,10 @@ muster_status muster_gemm_p(muster_worker *worker, double alpha, const muster_te
                             const muster_tensor *c) {
     return muster_gemm(worker, alpha, pointers_tensor(a), pointers_tensor(b), beta, pointers_tensor(c));
 }
+muster_status muster_gemm_batched_p(muster_worker *worker, double alpha, const muster_tensor *a, const muster_tensor *b, double beta,
+                                    const muster_tensor *c) {
+    return muster_gemm_batched(worker, alpha, pointers_tensor(a), pointers_tensor(b), beta, pointers_tensor(c));
+}
 muster_status muster_gemv_p(muster_worker *worker, double alpha, const muster_tensor *a, const muster_tensor *x, double beta,
                             const muster_tensor *y) {
     return muster_gemv(worker, alpha, pointers_tensor(a), pointers_tensor(x), beta, pointers_tensor(y));

@@ -114,6 +114,8 @@ void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, voi
 /* The loop of an iterator that copies elements unchanged; `size` points to their size, an
  * int64_t. */
 void mst_copy_elements(void *size, char *const *at, const int64_t *stride, int64_t n);
+/* muster_copy of checked operands at host addresses. */
+void mst_copy_host(const muster_tensor *x, const muster_tensor *y);
 /* A view of row 0 of a tensor that has at least one axis. */
 muster_tensor mst_op_row_view(const muster_tensor *tensor);
 

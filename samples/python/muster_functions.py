@@ -120,6 +120,8 @@ FUNCTIONS = {
     "function_variable": "status PPI",
     "function_weights": "status PIP",
     "gemm": "status PDTTDT",
+    "gemm_batched": "status PDTTDT",
+    "gemm_batched_p": "status PDttDt",
     "gemm_p": "status PDttDt",
     "gemv": "status PDTTDT",
     "gemv_p": "status PDttDt",

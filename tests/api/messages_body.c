@@ -59,6 +59,14 @@ static void products(muster_worker *w) {
     REFUSE(SHAPE_MISMATCH, "c", muster_gemm, w, 1, o.matrix, square, 0, two);
     REFUSE(SHAPE_MISMATCH, "c", muster_gemm, w, 1, o.matrix, square, 0, square);
     REFUSE(UNSUPPORTED, "a", muster_gemm, w, 1, o.ints, o.ints, 0, o.ints);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_gemm_batched, NULL, 1, o.matrix, tall, 0, two);
+    REFUSE_OPERAND("a", muster_gemm_batched, w, 1, t, tall, 0, two);
+    REFUSE_OPERAND("b", muster_gemm_batched, w, 1, o.matrix, t, 0, two);
+    REFUSE_OPERAND("c", muster_gemm_batched, w, 1, o.matrix, tall, 0, t);
+    REFUSE(SHAPE_MISMATCH, "a", muster_gemm_batched, w, 1, o.vector, tall, 0, two);
+    REFUSE(SHAPE_MISMATCH, "b", muster_gemm_batched, w, 1, o.matrix, o.matrix, 0, two);
+    REFUSE(SHAPE_MISMATCH, "c", muster_gemm_batched, w, 1, o.matrix, tall, 0, square);
+    REFUSE(UNSUPPORTED, "a", muster_gemm_batched, w, 1, o.ints, o.ints, 0, o.ints);
     REFUSE(INVALID_ARGUMENT, "worker", muster_gemv, NULL, 1, tall, o.vector, 0, muster_f32(nine, 3));
     REFUSE_OPERAND("a", muster_gemv, w, 1, t, o.vector, 0, muster_f32(nine, 3));
     REFUSE_OPERAND("x", muster_gemv, w, 1, tall, t, 0, muster_f32(nine, 3));

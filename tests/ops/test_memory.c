@@ -47,7 +47,7 @@ static bool find_calls(void) {
 }
 
 static bool lacks_blas(const muster_worker *w, const mst_op_row *o) {
-    return o == &mst_operation_gemm && mst_device_is_host(w->device) && !mst_blas_get()->sgemm;
+    return (o == &mst_operation_gemm || o == &mst_operation_gemm_batched) && mst_device_is_host(w->device) && !mst_blas_get()->sgemm;
 }
 
 /* f32 if the operand supports it, else the first dtype that it supports. */
@@ -128,6 +128,8 @@ static void test_host_memory_is_good_on_the_host_backend(void **state) {
 /* ---- memory that runs out ---- */
 
 static muster_status gemm(muster_worker *w, const muster_tensor *t) { return muster_gemm(w, 1, t[0], t[1], 0, t[2]); }
+static muster_status gemm_batched(muster_worker *w, const muster_tensor *t) { return muster_gemm_batched(w, 1, t[0], t[1], 0, t[2]); }
+static bool is_product(muster_status (*call)(muster_worker *, const muster_tensor *)) { return call == gemm || call == gemm_batched; }
 static muster_status reduce(muster_worker *w, const muster_tensor *t) { return muster_reduce(w, MUSTER_SUM, t[0], 0, t[1]); }
 
 /* A call that needs scratch memory. Every element of the operands is 1, and every element of the
@@ -149,6 +151,7 @@ static const hungry hungry_ones[] = {
     {gemm, 3, LONG, 2, {{2, {LONG, LONG}, 2}, {2, {LONG, LONG}, 2}, {2, {LONG, LONG}, 2}}},
     {gemm, 1, LONG, 2, {{2, {LONG, LONG}, 1}, {2, {LONG, LONG}, 2}, {2, {LONG, LONG}, 1}}},
     {gemm, 1, LONG, 2, {{2, {LONG, LONG}, 1}, {2, {LONG, LONG}, 1}, {2, {LONG, LONG}, 2}}},
+    {gemm_batched, 3, LONG, 2, {{2, {LONG, LONG}, 2}, {2, {LONG, LONG}, 2}, {2, {LONG, LONG}, 2}}},
     {reduce, 1, 5, 1, {{3, {5, LONG, LONG}, 1}, {2, {LONG, LONG}, 1}}},
     {reduce, 1, 2, 1, {{3, {2, LONG, LONG}, 3}, {2, {LONG, LONG}, 2}}},
 };
@@ -207,13 +210,13 @@ static void fail_every_allocation(const char *backend, const hungry *h) {
     }
     if (on_gpus()) return; /* scratch is a part of the memory that the device has reserved */
     /* device code reduces a few elements without scratch */
-    if (h->call == gemm || !a.by_code) assert_true(a.k > h->least);
+    if (is_product(h->call) || !a.by_code) assert_true(a.k > h->least);
 }
 
 static void test_a_failed_allocation_fails_the_operation_and_nothing_else(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof hungry_ones / sizeof *hungry_ones; i++) {
-        if (hungry_ones[i].call == gemm && !mst_blas_get()->sgemm) continue;
+        if (is_product(hungry_ones[i].call) && !mst_blas_get()->sgemm) continue;
         fail_every_allocation("host", &hungry_ones[i]);
         fail_every_allocation("discrete", &hungry_ones[i]);
     }

@@ -159,7 +159,8 @@ static muster_status overlaps(muster_worker *w, void *argument) {
     for (int32_t id = 0; id < MST_OPERATIONS; id++) {
         const mst_op_row *o = mst_operations[id];
         const mst_op_value *values = ops_oracle_find(id)->values;
-        if (id == MST_OPERATION_gemm && mst_device_is_host(w->device) && !mst_blas_get()->sgemm) continue;
+        const bool product = id == MST_OPERATION_gemm || id == MST_OPERATION_gemm_batched;
+        if (product && mst_device_is_host(w->device) && !mst_blas_get()->sgemm) continue;
         muster_tensor t[MST_OPERANDS] = {{0}};
         lay_out(w, o, values, t);
         assert_ok(o->run(w, t, values));

@@ -53,15 +53,19 @@ static void copy_converted(void *context, char *const *at, const int64_t *stride
     }
 }
 
-static muster_status copy_host(const void *parameters) {
-    const copy_parameters *p = parameters;
-    copy_state state = {p->x.dtype, p->y.dtype, muster_dtype_size(p->x.dtype), muster_dtype_size(p->y.dtype)};
+void mst_copy_host(const muster_tensor *x, const muster_tensor *y) {
+    copy_state state = {x->dtype, y->dtype, muster_dtype_size(x->dtype), muster_dtype_size(y->dtype)};
     mst_iterator iterator;
-    mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 2, (const muster_tensor *[]){&p->x, &p->y});
+    mst_iterator_make(&iterator, y->ndim, y->shape, 2, (const muster_tensor *[]){x, y});
     if (state.from == state.to)
         mst_iterator_run(&iterator, mst_copy_elements, &state.from_size);
     else
         mst_iterator_run(&iterator, copy_converted, &state);
+}
+
+static muster_status copy_host(const void *parameters) {
+    const copy_parameters *p = parameters;
+    mst_copy_host(&p->x, &p->y);
     return MUSTER_OK;
 }
 

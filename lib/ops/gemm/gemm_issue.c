@@ -2,8 +2,7 @@
  * device. */
 #include "gemm_private.h"
 
-/* Are the rows or the columns contiguous? For C, which is the output, they must be the rows. */
-static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {
+bool mst_gemm_device_fits(const muster_tensor *matrix, bool output, bool *transpose, int64_t *ld) {
     int64_t rows = matrix->shape[0], columns = matrix->shape[1], row_stride = matrix->strides[0], column_stride = matrix->strides[1];
     *transpose = false;
     *ld = rows == 1 ? columns : row_stride;
@@ -18,7 +17,7 @@ static bool fits(const muster_tensor *matrix, bool output, bool *transpose, int6
 static muster_status arrange(muster_worker *worker, const muster_tensor *matrix, bool output, bool fill, muster_tensor *arranged,
                              bool *transpose, int64_t *ld) {
     *arranged = *matrix;
-    if (fits(matrix, output, transpose, ld)) return MUSTER_OK;
+    if (mst_gemm_device_fits(matrix, output, transpose, ld)) return MUSTER_OK;
     *arranged = muster_worker_scratch(worker, matrix->dtype, 2, matrix->shape);
     if (arranged->dtype == MUSTER_DTYPE_NONE) return worker->scratch_status;
     *transpose = false;
