@@ -73,7 +73,30 @@ enum muster_unary_value {
     MUSTER_SIGMOID = 8,
     MUSTER_RELU = 9,
     MUSTER_RECIPROCAL = 10,
-    MUSTER_SOFTPLUS = 11
+    MUSTER_SOFTPLUS = 11,
+    MUSTER_SIN = 12,
+    MUSTER_COS = 13,
+    MUSTER_TAN = 14,
+    MUSTER_ASIN = 15,
+    MUSTER_ACOS = 16,
+    MUSTER_ATAN = 17,
+    MUSTER_SINH = 18,
+    MUSTER_COSH = 19,
+    MUSTER_ERF = 20,
+    MUSTER_LOG1P = 21,
+    MUSTER_EXPM1 = 22,
+    MUSTER_LOG2 = 23,
+    MUSTER_EXP2 = 24,
+    MUSTER_LOG10 = 25,
+    MUSTER_SIGN = 26,
+    MUSTER_FLOOR = 27,
+    MUSTER_CEIL = 28,
+    MUSTER_ROUND = 29,
+    MUSTER_TRUNC = 30,
+    MUSTER_RSQRT = 31,
+    MUSTER_GELU = 32,
+    MUSTER_SILU = 33,
+    MUSTER_BITWISE_NOT = 34
 };
 typedef int32_t muster_binary;
 enum muster_binary_value {
@@ -95,10 +118,12 @@ enum muster_comparison_value {
     MUSTER_GREATER_EQUAL = 6
 };
 
-/* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. neg, abs,
- * square and relu take every dtype but bool (neg takes no unsigned dtype); the others take float
- * dtypes only. softplus is log(1 + exp(x)). On the host backend f32 results are within 2 units in
- * the last place. */
+/* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. abs, square,
+ * relu and sign take every dtype but bool, neg every signed one, bitwise_not integers; the others
+ * take float dtypes only. softplus is log(1 + exp(x)), silu x / (1 + exp(-x)), gelu x (1 + erf(x /
+ * sqrt(2))) / 2. round is rint of C: halves go to even numbers, unless the thread has another
+ * rounding mode. sign of NaN is NaN. On the host backend f32 results are within 2 units in the last
+ * place. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
  * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards

@@ -54,11 +54,11 @@ MST_VECTOR_INLINE double mst_vector_exp(double x) {
     return scale + scale * p;
 }
 
-/* log of a positive normal number: m 2^e with m in [sqrt(1/2), sqrt(2)). The exponent is made a
- * double by its bits, since not every processor converts vectors of 64-bit integers. */
-MST_VECTOR_INLINE double mst_vector_log_positive(double x) {
+/* log(m) of a positive normal number m 2^e with m in [sqrt(1/2), sqrt(2)), and e. The exponent is
+ * made a double by its bits, since not every processor converts vectors of 64-bit integers. */
+MST_VECTOR_INLINE double mst_log_parts(double x, double *exponent) {
     const uint64_t bits = mst_bits_of_f64(x), above = bits - 0x3fe6a09e667f3bcdu + ((uint64_t)1024 << 52);
-    const double e = mst_f64_of_bits((above >> 52) | 0x4330000000000000u) - (0x1p52 + 1024);
+    *exponent = mst_f64_of_bits((above >> 52) | 0x4330000000000000u) - (0x1p52 + 1024);
     const double f = mst_f64_of_bits(bits - ((above & 0xfff0000000000000u) - ((uint64_t)1024 << 52))) - 1;
     const double low =
         -0x1.fffffffebd1dap-2 +
@@ -70,7 +70,13 @@ MST_VECTOR_INLINE double mst_vector_log_positive(double x) {
              f * (-0x1.94a3f9310b00bp-4 +
                   f * (0x1.70b6a56f9d2abp-4 + f * (-0x1.7d0ed713012a2p-4 + f * (0x1.7c46d03bcead3p-4 + f * -0x1.97c9230ce28c6p-5)))));
     const double f2 = f * f, f6 = f2 * f2 * f2;
-    return e * 0x1.62e42fefa39efp-1 + (f + f2 * (low + f6 * high));
+    return f + f2 * (low + f6 * high);
+}
+
+MST_VECTOR_INLINE double mst_vector_log_positive(double x) {
+    double e;
+    const double log_of_m = mst_log_parts(x, &e);
+    return e * 0x1.62e42fefa39efp-1 + log_of_m;
 }
 
 MST_VECTOR_INLINE uint32_t mst_vector_bits(float value) {
@@ -133,11 +139,9 @@ MST_VECTOR_INLINE double mst_vector_softplus(double x) {
     return (x > 0 ? x : 0) + (x == x ? log_of_sum : x);
 }
 
-/* The sine and cosine of an angle in revolutions, in [0, 1). 4 * revolutions = quarter + r, with r
- * in [-1/2, 1/2]. */
-MST_VECTOR_INLINE double mst_vector_sine(double revolutions, double *cosine) {
-    const double shifted = 4 * revolutions + 0x1.8p52, r = 4 * revolutions - (shifted - 0x1.8p52), z = r * r;
-    const uint64_t quarter = mst_bits_of_f64(shifted);
+/* The sine and cosine of (quarter + r) pi / 2, with r in [-1/2, 1/2]. */
+MST_VECTOR_INLINE double mst_sine_of_quarters(double r, uint64_t quarter, double *cosine) {
+    const double z = r * r;
     const double s =
         r * (0x1.921fb5429b3ccp+0 +
              z * (-0x1.4abbce585b9bbp-1 +
@@ -151,6 +155,12 @@ MST_VECTOR_INLINE double mst_vector_sine(double revolutions, double *cosine) {
     const uint64_t sine = (s_bits & ~odd) | (c_bits & odd), other = (c_bits & ~odd) | (s_bits & odd);
     *cosine = mst_f64_of_bits(other ^ ((quarter + 1) >> 1 & 1) << 63);
     return mst_f64_of_bits(sine ^ (quarter >> 1 & 1) << 63);
+}
+
+/* The sine and cosine of an angle in revolutions, in [0, 1). */
+MST_VECTOR_INLINE double mst_vector_sine(double revolutions, double *cosine) {
+    const double shifted = 4 * revolutions + 0x1.8p52;
+    return mst_sine_of_quarters(4 * revolutions - (shifted - 0x1.8p52), mst_bits_of_f64(shifted), cosine);
 }
 
 #endif

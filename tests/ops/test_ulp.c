@@ -18,6 +18,10 @@ enum { CHUNK = 1 << 16 };
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double softplus(double x) { return (x > 0 ? x : 0) + log1p(exp(-fabs(x))); }
 static double reciprocal(double x) { return 1 / x; }
+static double rsqrt(double x) { return 1 / sqrt(x); }
+static double gelu(double x) { return x < -40 ? -0.0 : x * erfc(-x / sqrt(2)) / 2; }
+static double silu(double x) { return x < -700 ? -0.0 : x / (1 + exp(-x)); }
+static double sign(double x) { return (x > 0) - (x < 0) + (isnan(x) ? x : 0); }
 
 static const struct {
     const char *name;
@@ -32,6 +36,28 @@ static const struct {
     {"tanh", MUSTER_TANH, tanh, 2},
     {"sigmoid", MUSTER_SIGMOID, sigmoid, 1},
     {"softplus", MUSTER_SOFTPLUS, softplus, 1},
+    {"sin", MUSTER_SIN, sin, 1},
+    {"cos", MUSTER_COS, cos, 1},
+    {"tan", MUSTER_TAN, tan, 1},
+    {"asin", MUSTER_ASIN, asin, 1},
+    {"acos", MUSTER_ACOS, acos, 1},
+    {"atan", MUSTER_ATAN, atan, 1},
+    {"sinh", MUSTER_SINH, sinh, 1},
+    {"cosh", MUSTER_COSH, cosh, 1},
+    {"erf", MUSTER_ERF, erf, 1},
+    {"log1p", MUSTER_LOG1P, log1p, 1},
+    {"expm1", MUSTER_EXPM1, expm1, 1},
+    {"log2", MUSTER_LOG2, log2, 1},
+    {"exp2", MUSTER_EXP2, exp2, 1},
+    {"log10", MUSTER_LOG10, log10, 1},
+    {"gelu", MUSTER_GELU, gelu, 1},
+    {"silu", MUSTER_SILU, silu, 1},
+    {"rsqrt", MUSTER_RSQRT, rsqrt, 2},
+    {"sign", MUSTER_SIGN, sign, 0},
+    {"floor", MUSTER_FLOOR, floor, 0},
+    {"ceil", MUSTER_CEIL, ceil, 0},
+    {"round", MUSTER_ROUND, nearbyint, 0},
+    {"trunc", MUSTER_TRUNC, trunc, 0},
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -42,7 +68,13 @@ static const float specials[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p
                                  /* where tanh changes its formula and becomes 1 */
                                  0.625f, 0x1.3ffffep-1f, 0x1.400002p-1f, -0.625f, 9.010913f, 9.1f, 10, 11, -10, 3e38f,
                                  /* about 1, where log is small */
-                                 0x1.fffffep-1f, 0x1.000002p+0f, 0x1.6a09e6p-1f, 0x1.6a09e8p-1f, 0x1.6a09e6p+0f};
+                                 0x1.fffffep-1f, 0x1.000002p+0f, 0x1.6a09e6p-1f, 0x1.6a09e8p-1f, 0x1.6a09e6p+0f,
+                                 /* halves, and where all numbers are integers */
+                                 0.5f, -0.5f, 1.5f, 2.5f, -2.5f, 0x1.fffffep+22f, 0x1p23f, 0x1p24f,
+                                 /* where gelu and silu become 0, and where atan changes its formula */
+                                 -14.17f, -14.5f, -15, -92, -110, -150.1f, 0.4142135f, 0.4142136f, 2.414213f, 2.414214f,
+                                 /* next to multiples of pi / 2, small and large, and where the table of 2 / pi begins */
+                                 0x1.921fb6p+0f, 0x1.921fb6p+1f, 0x1.45f306p+25f, 0x1p25f, 0x1p26f, 0x1.fffffep+25f, 0x1.c6a2f2p+127f};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 
 /* |value - exact| in units of the last place of a float near `exact`. */

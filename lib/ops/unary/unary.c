@@ -1,5 +1,6 @@
 #include "../op_impl.h"
-#include "../vector_math_private.h"
+#include "../vector_angles_private.h"
+#include "../vector_exponentials_private.h"
 
 #include <math.h>
 
@@ -16,6 +17,9 @@ static MST_ALWAYS_INLINE float vector_sigmoidf(float v) { return (float)mst_vect
 static MST_ALWAYS_INLINE float vector_softplusf(float v) { return (float)mst_vector_softplus((double)v); }
 static MST_ALWAYS_INLINE double plain_sigmoid(double v) { return 1 / (1 + exp(-v)); }
 static MST_ALWAYS_INLINE double plain_softplus(double v) { return (v > 0 ? v : 0) + log1p(exp(-fabs(v))); }
+/* x (1 + erf(x / sqrt(2))) / 2 and x / (1 + exp(-x)), whose limits at -inf are -0. */
+static MST_ALWAYS_INLINE double plain_gelu(double v) { return v < -40 ? -0.0 : 0.5 * v * erfc(v * -0x1.6a09e667f3bcdp-1); }
+static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : v / (1 + exp(-v)); }
 #define V(for_float, for_double, v) _Generic((v), float : for_float, default : for_double)(v)
 #define MST_INLINE_HALVES
 #include "half_impl.h"
@@ -23,23 +27,37 @@ static MST_ALWAYS_INLINE double plain_softplus(double v) { return (v > 0 ? v : 0
 #include "../each_float_loops.h"
 #include "../each_integer_loops.h"
 
+/* X(OPERATION, operation, dtype) for each operation, by the dtypes that it takes. */
+#define EACH_ON_NUMBERS(X, dtype) X(ABS, abs, dtype) X(SQUARE, square, dtype) X(RELU, relu, dtype) X(SIGN, sign, dtype)
+#define EACH_ON_SIGNED(X, dtype) X(NEG, neg, dtype)
+#define EACH_ON_INTEGERS(X, dtype) X(BITWISE_NOT, bitwise_not, dtype)
+#define EACH_ON_FLOATS(X, dtype)                                                                                                        \
+    X(SQRT, sqrt, dtype)                                                                                                                \
+    X(EXP, exp, dtype) X(LOG, log, dtype) X(TANH, tanh, dtype) X(SIGMOID, sigmoid, dtype) X(RECIPROCAL, reciprocal, dtype)              \
+        X(SOFTPLUS, softplus, dtype) X(SIN, sin, dtype) X(COS, cos, dtype) X(TAN, tan, dtype) X(ASIN, asin, dtype) X(ACOS, acos, dtype) \
+            X(ATAN, atan, dtype) X(SINH, sinh, dtype) X(COSH, cosh, dtype) X(ERF, erf, dtype) X(LOG1P, log1p, dtype)                    \
+                X(EXPM1, expm1, dtype) X(LOG2, log2, dtype) X(EXP2, exp2, dtype) X(LOG10, log10, dtype) X(FLOOR, floor, dtype)          \
+                    X(CEIL, ceil, dtype) X(ROUND, round, dtype) X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype)      \
+                        X(SILU, silu, dtype)
+
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
-#define FLOAT_ROWS(NAME, name, T, C, LOAD, STORE)                                                   \
-    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name,          [MUSTER_ABS] = abs_##name,               \
-                       [MUSTER_SQUARE] = square_##name,    [MUSTER_SQRT] = sqrt_##name,             \
-                       [MUSTER_EXP] = exp_##name,          [MUSTER_LOG] = log_##name,               \
-                       [MUSTER_TANH] = tanh_##name,        [MUSTER_RELU] = relu_##name,             \
-                       [MUSTER_SIGMOID] = sigmoid_##name,  [MUSTER_RECIPROCAL] = reciprocal_##name, \
-                       [MUSTER_SOFTPLUS] = softplus_##name},
-#define SIGNED_ROWS(NAME, name, T) \
-    [MUSTER_##NAME] = {[MUSTER_NEG] = neg_##name, [MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
-#define UNSIGNED_ROWS(NAME, name, T) \
-    [MUSTER_##NAME] = {[MUSTER_ABS] = abs_##name, [MUSTER_SQUARE] = square_##name, [MUSTER_RELU] = relu_##name},
-enum { OPERATIONS = MUSTER_SOFTPLUS + 1 };
-static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(SIGNED_ROWS)
-                                                                         MST_EACH_UNSIGNED(UNSIGNED_ROWS)};
-static const char *const names[] = {"",     "neg",     "abs",  "square",     "sqrt",     "exp", "log",
-                                    "tanh", "sigmoid", "relu", "reciprocal", "softplus", NULL};
+#define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
+#define FLOAT_ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_SIGNED(ENTRY, name) EACH_ON_FLOATS(ENTRY, name)},
+#define SIGNED_ROW(NAME, name, T) \
+    [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_SIGNED(ENTRY, name) EACH_ON_INTEGERS(ENTRY, name)},
+#define UNSIGNED_ROW(NAME, name, T) [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_INTEGERS(ENTRY, name)},
+enum { OPERATIONS = MUSTER_BITWISE_NOT + 1 };
+static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(SIGNED_ROW)
+                                                                         MST_EACH_UNSIGNED(UNSIGNED_ROW)};
+#define NAME_ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = #operation,
+static const char *const names[OPERATIONS + 1] = {"", EACH_ON_NUMBERS(NAME_ENTRY, ) EACH_ON_SIGNED(NAME_ENTRY, )
+                                                          EACH_ON_INTEGERS(NAME_ENTRY, ) EACH_ON_FLOATS(NAME_ENTRY, )};
+
+static const char *unary_dtypes(int32_t op) {
+    return loops[MUSTER_U8][op]   ? (loops[MUSTER_F32][op] ? "a number dtype" : "an integer dtype")
+           : loops[MUSTER_I8][op] ? "a signed dtype"
+                                  : "f16, bf16, f32 or f64";
+}
 
 static bool unary_takes(muster_dtype dtype, const mst_op_value *values) { return loops[dtype][values[0].integer] != NULL; }
 
@@ -64,16 +82,13 @@ static MST_ALWAYS_INLINE muster_status unary_check(const muster_worker *worker, 
     const muster_tensor *x = t[0], *y = t[1];
     const int32_t op = (int32_t)values[0].integer;
     if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_SOFTPLUS, received %d", where, op);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_NEG to MUSTER_BITWISE_NOT, received %d", where, op);
     MUSTER_TRY(mst_op_check(worker, x, where, "x"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));
     MUSTER_TRY(mst_op_same_dtype(where, "y", y->dtype, "x", x->dtype));
     if (!loops[x->dtype][op])
-        return mst_error(MUSTER_UNSUPPORTED, "%s: x: expected %s for %s, received %s", where,
-                         op == MUSTER_NEG                                               ? "a signed dtype"
-                         : op == MUSTER_ABS || op == MUSTER_SQUARE || op == MUSTER_RELU ? "a number dtype"
-                                                                                        : "f16, bf16, f32 or f64",
-                         names[op], muster_dtype_name(x->dtype));
+        return mst_error(MUSTER_UNSUPPORTED, "%s: x: expected %s for %s, received %s", where, unary_dtypes(op), names[op],
+                         muster_dtype_name(x->dtype));
     MUSTER_TRY(mst_op_broadcasts(where, "x", x, "y", y));
     return mst_op_check_results(&mst_operation_unary, t, where);
 }
