@@ -5,18 +5,19 @@
 
 /* The bytes from *begin up to *end contain all elements; both are 0 if there are none. False if an
  * address does not fit 64 bits, also where there is no element to have it. */
-static bool results_span(const muster_tensor *tensor, uintptr_t *begin, uintptr_t *end) {
-    const int64_t size = muster_dtype_size(tensor->dtype);
-    int64_t low = 0, high = size;
+static inline bool results_span(const muster_tensor *tensor, uintptr_t *begin, uintptr_t *end) {
+    int64_t low = 0, high = 1; /* in elements, from the first one */
     for (int32_t d = 0; d < tensor->ndim; d++) {
         int64_t span;
         if (tensor->shape[d] == 0) {
             *begin = *end = 0;
             return true;
         }
-        if (!mst_multiply(tensor->shape[d] - 1, tensor->strides[d], &span) || !mst_multiply(span, size, &span)) return false;
+        if (!mst_multiply(tensor->shape[d] - 1, tensor->strides[d], &span)) return false;
         if (span < 0 ? __builtin_add_overflow(low, span, &low) : __builtin_add_overflow(high, span, &high)) return false;
     }
+    const int64_t size = (int64_t)mst_dtype_misaligned(tensor->dtype) + 1;
+    if (!mst_multiply(low, size, &low) || !mst_multiply(high, size, &high)) return false;
     const uintptr_t address = (uintptr_t)muster_tensor_address(*tensor);
     *begin = address + (uintptr_t)low;
     *end = address + (uintptr_t)high;

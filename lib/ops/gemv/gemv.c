@@ -24,15 +24,21 @@ enum { BLOCK = 512 };
         __typeof__(s0) all = __builtin_shufflevector(low, high, 0, 1, 4, 5) + __builtin_shufflevector(low, high, 2, 3, 6, 7); \
         memcpy(sums, &all, sizeof all);                                                                                       \
     } while (0)
-#define HALVES(s) (__builtin_shufflevector(s, s, 0, 1, 2, 3) + __builtin_shufflevector(s, s, 4, 5, 6, 7))
-#define SUM_FOUR_8(s0, s1, s2, s3, sums)                                                           \
-    do {                                                                                           \
-        __typeof__(HALVES(s0)) h0 = HALVES(s0), h1 = HALVES(s1), h2 = HALVES(s2), h3 = HALVES(s3); \
-        SUM_FOUR_4(h0, h1, h2, h3, sums);                                                          \
+/* Within the halves of the vectors, which one instruction does for both; then the halves. */
+#define SUM_FOUR_8(s0, s1, s2, s3, sums)                                                                                                   \
+    do {                                                                                                                                   \
+        __typeof__(s0) low =                                                                                                               \
+            __builtin_shufflevector(s0, s1, 0, 8, 1, 9, 4, 12, 5, 13) + __builtin_shufflevector(s0, s1, 2, 10, 3, 11, 6, 14, 7, 15);       \
+        __typeof__(s0) high =                                                                                                              \
+            __builtin_shufflevector(s2, s3, 0, 8, 1, 9, 4, 12, 5, 13) + __builtin_shufflevector(s2, s3, 2, 10, 3, 11, 6, 14, 7, 15);       \
+        __typeof__(s0) both =                                                                                                              \
+            __builtin_shufflevector(low, high, 0, 1, 8, 9, 4, 5, 12, 13) + __builtin_shufflevector(low, high, 2, 3, 10, 11, 6, 7, 14, 15); \
+        __auto_type all = __builtin_shufflevector(both, both, 0, 1, 2, 3) + __builtin_shufflevector(both, both, 4, 5, 6, 7);               \
+        memcpy(sums, &all, sizeof all);                                                                                                    \
     } while (0)
 #else /* for GCC before 12: the same sums in the same order */
 #define LANES_4(s) ((s[0] + s[2]) + (s[1] + s[3]))
-#define LANES_8(s) (((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7])))
+#define LANES_8(s) (((s[0] + s[2]) + (s[1] + s[3])) + ((s[4] + s[6]) + (s[5] + s[7])))
 #define SUM_FOUR_4(s0, s1, s2, s3, sums) (sums[0] = LANES_4(s0), sums[1] = LANES_4(s1), sums[2] = LANES_4(s2), sums[3] = LANES_4(s3))
 #define SUM_FOUR_8(s0, s1, s2, s3, sums) (sums[0] = LANES_8(s0), sums[1] = LANES_8(s1), sums[2] = LANES_8(s2), sums[3] = LANES_8(s3))
 #endif

@@ -95,8 +95,9 @@ static void MST_JOIN(gemv_, SUFFIX)(const gemv_parameters *p) {
     const T *a = muster_tensor_address(*p->a), *x = muster_tensor_address(*p->x);
     int64_t n = p->a->shape[0], k = p->a->shape[1], row_stride = p->a->strides[0], column_stride = p->a->strides[1];
     int64_t stride = p->x->strides[0];
+    const bool direct = p->alpha == 1 && p->beta == 0 && p->y->strides[0] == 1; /* y does not overlap a or x */
     for (int64_t begin = 0; begin < n; begin += BLOCK) {
-        T sums[BLOCK];
+        T block[BLOCK], *sums = direct ? (T *)muster_tensor_address(*p->y) + begin : block;
         int64_t count = n - begin < BLOCK ? n - begin : BLOCK;
         const T *rows = a + begin * row_stride;
         if ((column_stride == 1 && stride == 1) || k == 0)
@@ -109,7 +110,7 @@ static void MST_JOIN(gemv_, SUFFIX)(const gemv_parameters *p) {
                 for (int64_t j = 0; j < k; j++) sum += rows[i * row_stride + j * column_stride] * x[j * stride];
                 sums[i] = sum;
             }
-        MST_JOIN(finish_, SUFFIX)(p, begin, count, sums);
+        if (!direct) MST_JOIN(finish_, SUFFIX)(p, begin, count, sums);
     }
 }
 
