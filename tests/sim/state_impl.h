@@ -188,6 +188,9 @@ struct CUstream_st {
     sim_gate inbox, progress;
     uint64_t chance;
 };
+/* stream_queue.c. open: the empty queue, and the thread that serves it. reset: between machines. */
+sim_result sim_stream_open_queue(sim_stream *stream);
+void sim_connections_reset(void);
 SIM_EXPORT sim_result sim_stream_create(sim_context *context, bool blocking, sim_stream **stream);
 SIM_EXPORT void sim_stream_destroy(sim_stream *stream);
 sim_stream *sim_streams_next(const sim_stream *stream); /* that is alive; NULL: the first, and behind the last */
