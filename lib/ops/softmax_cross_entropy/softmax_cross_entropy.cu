@@ -1,10 +1,24 @@
 /* One thread (with few classes) or one block computes the loss of a row. Then one block sums the
  * losses in a fixed order. */
+#include "float_sums.cuh"
 #include "softmax_parameters_private.h"
 #include "tensor.cuh"
 
 static inline float softmax_exp(float v) { return expf(v); }
 static inline double softmax_exp(double v) { return exp(v); }
+
+/* The sum of exp(z[j] - top) over j = begin, begin + distance and so on, below `end`; at most
+ * MST_SUM_GROUP terms. The terms are at most 1, so that f32 holds the sum. */
+static inline double softmax_group(const double *z, int64_t stride, double top, int64_t begin, int64_t distance, int64_t end) {
+    double sum = 0;
+    for (int64_t j = begin; j < end; j += distance) sum += softmax_exp(z[j * stride] - top);
+    return sum;
+}
+static inline double softmax_group(const float *z, int64_t stride, float top, int64_t begin, int64_t distance, int64_t end) {
+    mst_float_sum sum;
+    for (int64_t j = begin; j < end; j += distance) sum.add(softmax_exp(z[j * stride] - top));
+    return sum.value();
+}
 
 static inline int64_t softmax_label(const mst_softmax_parameters &p, const void *labels, int64_t row) {
     int64_t at = row * p.label_stride;
@@ -51,7 +65,8 @@ template <typename T> static inline void softmax_threads(const mst_softmax_param
             if (z[j * p.column_stride] > z[largest * p.column_stride]) largest = j;
         T top = z[largest * p.column_stride], label_logit = z[label * p.column_stride] - top;
         double sum = 0;
-        for (int64_t j = 0; j < p.k; j++) sum += (double)softmax_exp(z[j * p.column_stride] - top);
+        for (int64_t j = 0; j < p.k; j += MST_SUM_GROUP)
+            sum += softmax_group(z, p.column_stride, top, j, 1, j + MST_SUM_GROUP < p.k ? j + MST_SUM_GROUP : p.k);
         losses[row] = log(sum) - (double)label_logit;
         hits[row] = largest == label;
         if (gradient) {
@@ -66,6 +81,7 @@ template <typename T> static inline void softmax_threads(const mst_softmax_param
 
 template <typename T> static inline void softmax_blocks(const mst_softmax_parameters &p) {
     typedef softmax_top<T> best;
+    enum { TILE = MST_THREADS * MST_SUM_GROUP };
     const T *logits = MST_ADDRESS(const T, p.logits);
     T *gradient = MST_ADDRESS(T, p.gradient);
     const void *labels = MST_ADDRESS(const char, p.labels);
@@ -80,7 +96,11 @@ template <typename T> static inline void softmax_blocks(const mst_softmax_parame
         MST_BLOCK_REDUCE(best, largest, j, p.k, none, at(j), softmax_higher<T>());
         /* read first, because the gradient may overwrite the logits */
         T top = largest.value, label_logit = good ? z[label * p.column_stride] - top : (T)0;
-        MST_BLOCK_REDUCE(double, sum, j, p.k, 0.0, (double)softmax_exp(z[j * p.column_stride] - top), softmax_plus<double>());
+        auto group = [&](int64_t g) -> double {
+            int64_t tile = g / MST_THREADS * TILE;
+            return softmax_group(z, p.column_stride, top, tile + g % MST_THREADS, MST_THREADS, tile + TILE < p.k ? tile + TILE : p.k);
+        };
+        MST_BLOCK_REDUCE(double, sum, g, (p.k + TILE - 1) / TILE * MST_THREADS, 0.0, group(g), softmax_plus<double>());
         MST_ONE {
             losses[row] = good ? log(sum) - (double)label_logit : 0;
             hits[row] = good ? largest.index == label : -1;
