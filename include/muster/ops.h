@@ -106,7 +106,15 @@ enum muster_binary_value {
     MUSTER_DIV = 4,
     MUSTER_MAXIMUM = 5,
     MUSTER_MINIMUM = 6,
-    MUSTER_POW = 7
+    MUSTER_POW = 7,
+    MUSTER_FLOOR_DIVIDE = 8,
+    MUSTER_REMAINDER = 9,
+    MUSTER_ATAN2 = 10,
+    MUSTER_HYPOT = 11,
+    MUSTER_FMOD = 12,
+    MUSTER_BITWISE_AND = 13,
+    MUSTER_BITWISE_OR = 14,
+    MUSTER_BITWISE_XOR = 15
 };
 typedef int32_t muster_comparison;
 enum muster_comparison_value {
@@ -115,7 +123,10 @@ enum muster_comparison_value {
     MUSTER_LESS = 3,
     MUSTER_LESS_EQUAL = 4,
     MUSTER_GREATER = 5,
-    MUSTER_GREATER_EQUAL = 6
+    MUSTER_GREATER_EQUAL = 6,
+    MUSTER_LOGICAL_AND = 7,
+    MUSTER_LOGICAL_OR = 8,
+    MUSTER_LOGICAL_XOR = 9
 };
 
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. abs, square,
@@ -126,9 +137,11 @@ enum muster_comparison_value {
  * place. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
- * Every dtype but bool. Integer add, sub and mul wrap around. Integer division truncates towards
- * zero; division by 0 gives 0; the most negative integer divided by -1 wraps around. pow takes
- * float dtypes only. */
+ * Every dtype but bool; pow, atan2 (a is the ordinate) and hypot take float dtypes only, bitwise_and,
+ * bitwise_or and bitwise_xor integers only. Integer add, sub and mul wrap around. Integer division
+ * truncates towards zero. floor_divide rounds the quotient down and remainder has the sign of b, as
+ * in Python and NumPy; fmod has the sign of a, as in C. Integers divided by 0 give 0, in all of
+ * these; the most negative integer divided by -1 wraps around. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b,
                                                            muster_tensor y);
 /* muster_binary_op with a number as one operand: y = x op value, and y = value op x. Float dtypes
@@ -138,7 +151,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_binary_scalar(muster_worker *wo
 MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *worker, muster_binary op, double value, muster_tensor x,
                                                                muster_tensor y);
 /* y (bool) = a op b, elementwise; a and b have one dtype, any, and may be broadcast as in
- * muster_copy. Comparisons with NaN are false, but not_equal is true. */
+ * muster_copy. Comparisons with NaN are false, but not_equal is true. logical_and, logical_or and
+ * logical_xor take every number that is not 0 as true, NaN too. y may be a or b itself if they are
+ * bool. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *worker, muster_comparison op, muster_tensor a, muster_tensor b,
                                                          muster_tensor y);
 /* y = a where the condition (bool) is true, else b, elementwise. All three may be broadcast as in

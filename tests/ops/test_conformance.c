@@ -92,6 +92,12 @@ static muster_status integers_wrap(muster_worker *w, void *argument) {
     int32_t a = INT32_MIN, b = -1, y = 5;
     assert_ok(muster_binary_op(w, MUSTER_DIV, muster_i32(&a), muster_i32(&b), muster_i32(&y)));
     assert_int_equal(y, INT32_MIN);
+    assert_ok(muster_binary_op(w, MUSTER_FLOOR_DIVIDE, muster_i32(&a), muster_i32(&b), muster_i32(&y)));
+    assert_int_equal(y, INT32_MIN);
+    assert_ok(muster_binary_op(w, MUSTER_REMAINDER, muster_i32(&a), muster_i32(&b), muster_i32(&y)));
+    assert_int_equal(y, 0);
+    assert_ok(muster_binary_op(w, MUSTER_FMOD, muster_i32(&a), muster_i32(&b), muster_i32(&y)));
+    assert_int_equal(y, 0);
     assert_ok(muster_binary_op(w, MUSTER_ADD, muster_i32(&a), muster_i32(&b), muster_i32(&y)));
     assert_int_equal(y, INT32_MAX);
     assert_ok(muster_unary_op(w, MUSTER_NEG, muster_i32(&a), muster_i32(&y)));
@@ -313,7 +319,8 @@ static muster_status refusals(muster_worker *w, void *argument) {
         assert_refused(muster_reduce(w, no_ops[i], x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     }
     assert_refused(muster_unary_op(w, MUSTER_BITWISE_NOT + 1, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_unary_op: op:");
-    assert_refused(muster_binary_op(w, MUSTER_POW + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT, "muster_binary_op: op:");
+    assert_refused(muster_binary_op(w, MUSTER_BITWISE_XOR + 1, x.device, x.device, x.device), MUSTER_INVALID_ARGUMENT,
+                   "muster_binary_op: op:");
     assert_refused(muster_reduce(w, MUSTER_AVG + 1, x.device, -1, y.device), MUSTER_INVALID_ARGUMENT, "muster_reduce: op:");
     assert_refused(muster_random_normal(w, 1, 0, 0, -0x1p-1074, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");
     assert_refused(muster_random_normal(w, 1, 0, 0, INFINITY, x.device), MUSTER_INVALID_ARGUMENT, "muster_random_normal: deviation:");

@@ -1,5 +1,7 @@
 #include "binary_private.h"
 
+#include "../vector_angles_private.h"
+#include "division_private.h"
 #include "power_private.h"
 
 #include <math.h>
@@ -9,7 +11,17 @@ typedef struct binary_parameters {
     muster_binary op;
 } binary_parameters;
 
+/* sqrt(a^2 + b^2), of which double holds the squares. With one infinity it is infinite, whatever the
+ * other number is. */
+static MST_ALWAYS_INLINE float vector_hypotf(float a, float b) {
+    const double p = (double)a, q = (double)b, root = sqrt(p * p + q * q);
+    return isinf(a) || isinf(b) ? INFINITY : (float)root;
+}
+
 /* Chooses the function for float, as tgmath.h does. */
+#define ATAN2(a, b) _Generic((a), float : mst_vector_atan2f, default : atan2)(a, b)
+#define HYPOT(a, b) _Generic((a), float : vector_hypotf, default : hypot)(a, b)
+#define FMOD(a, b) _Generic((a), float : fmodf, default : fmod)(a, b)
 #define POW(a, b) _Generic((a), float : mst_vector_powf, default : pow)(a, b)
 #define MST_LOOPS "binary/binary_loops.h"
 #define pow_f32 compiled_pow_f32
@@ -21,29 +33,37 @@ static void pow_f32(void *context, char *const *at, const int64_t *stride, int64
     if (!mst_power_avx512(at, stride, n)) compiled_pow_f32(context, at, stride, n);
 }
 
-#define FLOAT_ROWS(NAME, name, ...)                                                                                                 \
-    [MUSTER_##NAME] = {                                                                                                             \
-        [MUSTER_ADD] = add_##name,         [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, [MUSTER_DIV] = div_##name, \
-        [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name, [MUSTER_POW] = pow_##name},
-#define ROWS(NAME, name, ...)                                                                                   \
-    [MUSTER_##NAME] = {[MUSTER_ADD] = add_##name, [MUSTER_SUB] = sub_##name,         [MUSTER_MUL] = mul_##name, \
-                       [MUSTER_DIV] = div_##name, [MUSTER_MAXIMUM] = maximum_##name, [MUSTER_MINIMUM] = minimum_##name},
-const mst_iterator_loop mst_binary_loops[MST_DTYPE_COUNT][MST_BINARY_OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROWS) MST_EACH_SIGNED(ROWS)
-                                                                                        MST_EACH_UNSIGNED(ROWS)};
+/* X(OPERATION, operation, dtype) for each operation, by the dtypes that it takes. */
+#define EACH_ON_NUMBERS(X, dtype)                                                                                  \
+    X(ADD, add, dtype)                                                                                             \
+    X(SUB, sub, dtype) X(MUL, mul, dtype) X(DIV, div, dtype) X(MAXIMUM, maximum, dtype) X(MINIMUM, minimum, dtype) \
+        X(FLOOR_DIVIDE, floor_divide, dtype) X(REMAINDER, remainder, dtype) X(FMOD, fmod, dtype)
+#define EACH_ON_FLOATS(X, dtype) X(POW, pow, dtype) X(ATAN2, atan2, dtype) X(HYPOT, hypot, dtype)
+#define EACH_ON_INTEGERS(X, dtype) X(BITWISE_AND, bitwise_and, dtype) X(BITWISE_OR, bitwise_or, dtype) X(BITWISE_XOR, bitwise_xor, dtype)
 
-const char *const mst_binary_names[] = {"", "add", "sub", "mul", "div", "maximum", "minimum", "pow", NULL};
+#define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
+#define FLOAT_ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_FLOATS(ENTRY, name)},
+#define INTEGER_ROW(NAME, name, T) [MUSTER_##NAME] = {EACH_ON_NUMBERS(ENTRY, name) EACH_ON_INTEGERS(ENTRY, name)},
+const mst_iterator_loop mst_binary_loops[MST_DTYPE_COUNT][MST_BINARY_OPERATIONS] = {MST_EACH_FLOAT(FLOAT_ROW) MST_EACH_SIGNED(INTEGER_ROW)
+                                                                                        MST_EACH_UNSIGNED(INTEGER_ROW)};
+
+#define NAME_ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = #operation,
+const char *const mst_binary_names[MST_BINARY_OPERATIONS + 1] = {"", EACH_ON_NUMBERS(NAME_ENTRY, ) EACH_ON_FLOATS(NAME_ENTRY, )
+                                                                         EACH_ON_INTEGERS(NAME_ENTRY, )};
 
 bool mst_binary_takes(muster_dtype dtype, const mst_op_value *values) { return mst_binary_loops[dtype][values[0].integer] != NULL; }
 
 muster_status mst_binary_check_op(int32_t op, const char *where) {
     if (op > 0 && op < MST_BINARY_OPERATIONS) return MUSTER_OK;
-    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_POW, received %d", where, op);
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_ADD to MUSTER_BITWISE_XOR, received %d", where, op);
 }
 
 muster_status mst_binary_check_dtype(int32_t op, muster_dtype dtype, const char *where, const char *what) {
     if (mst_binary_loops[dtype][op]) return MUSTER_OK;
-    return mst_op_refuse_dtype(where, what, op == MUSTER_POW && dtype != MUSTER_BOOL ? "f16, bf16, f32 or f64 for pow" : "a number dtype",
-                               dtype);
+    if (dtype == MUSTER_BOOL) return mst_op_refuse_dtype(where, what, "a number dtype", dtype);
+    return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected %s for %s, received %s", where, what,
+                     mst_dtype_is_float(dtype) ? "an integer dtype" : "f16, bf16, f32 or f64", mst_binary_names[op],
+                     muster_dtype_name(dtype));
 }
 
 static muster_status binary_host(const void *parameters) {

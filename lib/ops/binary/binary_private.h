@@ -4,11 +4,11 @@
 
 #include "../op_impl.h"
 
-enum { MST_BINARY_OPERATIONS = MUSTER_POW + 1 };
+enum { MST_BINARY_OPERATIONS = MUSTER_BITWISE_XOR + 1 };
 /* The table of operation x dtype. An empty entry (as for bool) means that the pair is not
  * supported. */
 extern const mst_iterator_loop mst_binary_loops[MST_DTYPE_COUNT][MST_BINARY_OPERATIONS];
-extern const char *const mst_binary_names[];
+extern const char *const mst_binary_names[MST_BINARY_OPERATIONS + 1]; /* as in mst_attribute.choices */
 
 enum { MST_BINARY_TENSORS, MST_BINARY_SCALAR, MST_BINARY_CODE };
 extern mst_code_kernel mst_binary_code[MST_BINARY_CODE];

@@ -1,4 +1,4 @@
-/* y = a op b as bool. Comparisons with NaN are false, except not_equal. */
+/* y = a op b as bool. Comparisons with NaN are false, except not_equal; NaN itself is true. */
 #include "../op_impl.h"
 
 typedef struct compare_parameters {
@@ -22,14 +22,18 @@ typedef struct compare_parameters {
 #undef LOAD
 #undef R
 
-#define ROW(NAME, name, ...)                                                                                         \
-    [MUSTER_##NAME] = {                                                                                              \
-        [MUSTER_EQUAL] = equal_##name,           [MUSTER_NOT_EQUAL] = not_equal_##name, [MUSTER_LESS] = less_##name, \
-        [MUSTER_LESS_EQUAL] = less_equal_##name, [MUSTER_GREATER] = greater_##name,     [MUSTER_GREATER_EQUAL] = greater_equal_##name},
-enum { OPERATIONS = MUSTER_GREATER_EQUAL + 1 };
+#define EACH_OPERATION(X, dtype)                                                                                    \
+    X(EQUAL, equal, dtype)                                                                                          \
+    X(NOT_EQUAL, not_equal, dtype) X(LESS, less, dtype) X(LESS_EQUAL, less_equal, dtype) X(GREATER, greater, dtype) \
+        X(GREATER_EQUAL, greater_equal, dtype) X(LOGICAL_AND, logical_and, dtype) X(LOGICAL_OR, logical_or, dtype)  \
+            X(LOGICAL_XOR, logical_xor, dtype)
+#define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
+#define ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_OPERATION(ENTRY, name)},
+enum { OPERATIONS = MUSTER_LOGICAL_XOR + 1 };
 static const mst_iterator_loop loops[MST_DTYPE_COUNT][OPERATIONS] = {MST_EACH_FLOAT(ROW) MST_EACH_SIGNED(ROW) MST_EACH_UNSIGNED(ROW)
                                                                          ROW(BOOL, boolean)};
-static const char *const names[] = {"", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", NULL};
+#define NAME_ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = #operation,
+static const char *const names[OPERATIONS + 1] = {"", EACH_OPERATION(NAME_ENTRY, )};
 
 static muster_status compare_host(const void *parameters) {
     const compare_parameters *p = parameters;
@@ -52,7 +56,7 @@ static MST_ALWAYS_INLINE muster_status compare_check(const muster_worker *worker
     const muster_tensor *a = t[0], *b = t[1], *y = t[2];
     const int32_t op = (int32_t)values[0].integer;
     if (op <= 0 || op >= OPERATIONS)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_EQUAL to MUSTER_GREATER_EQUAL, received %d", where, op);
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: op: expected MUSTER_EQUAL to MUSTER_LOGICAL_XOR, received %d", where, op);
     MUSTER_TRY(mst_op_check(worker, a, where, "a"));
     MUSTER_TRY(mst_op_check(worker, b, where, "b"));
     MUSTER_TRY(mst_op_check(worker, y, where, "y"));

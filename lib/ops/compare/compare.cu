@@ -27,8 +27,17 @@ template <typename D> static inline void compare(const mst_element_parameters &p
         case MUSTER_GREATER:
             result = a > b;
             break;
-        default:
+        case MUSTER_GREATER_EQUAL:
             result = a >= b;
+            break;
+        case MUSTER_LOGICAL_AND:
+            result = a != 0 && b != 0;
+            break;
+        case MUSTER_LOGICAL_OR:
+            result = a != 0 || b != 0;
+            break;
+        default:
+            result = (a != 0) != (b != 0);
         }
         *(uint8_t *)(y + offset[2]) = result;
     }

@@ -17,3 +17,12 @@
 #define FUNCTION MST_JOIN(greater_equal_, SUFFIX)
 #define RESULT a >= b
 #include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(logical_and_, SUFFIX)
+#define RESULT (a != 0) & (b != 0)
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(logical_or_, SUFFIX)
+#define RESULT (a != 0) | (b != 0)
+#include "elementwise_two_loops.h"
+#define FUNCTION MST_JOIN(logical_xor_, SUFFIX)
+#define RESULT (a != 0) ^ (b != 0)
+#include "elementwise_two_loops.h"

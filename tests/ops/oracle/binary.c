@@ -5,8 +5,8 @@
 #include <math.h>
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_binary op = 1 + (muster_binary)ops_random(MUSTER_POW);
-    muster_dtype dtype = op == MUSTER_POW ? MUSTER_F16 + (muster_dtype)ops_random(4) : ops_random_dtype(o);
+    muster_dtype dtype;
+    const muster_binary op = binary_draw(o, &dtype);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), a = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y,
              b = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
@@ -17,7 +17,7 @@ static void draw(muster_worker *w, const mst_op_row *o) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_binary op = MUSTER_ADD; op <= MUSTER_POW; op++)
+        for (muster_binary op = MUSTER_ADD; op <= MUSTER_BITWISE_XOR; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
                 ops_pair a = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3),
                          b = ops_laid_out(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
@@ -27,9 +27,11 @@ static void cases(muster_worker *w, const mst_op_row *o) {
                                    "a: expected a number dtype, received bool");
                     continue;
                 }
-                if (op == MUSTER_POW && !mst_dtype_is_float(dtype)) {
+                if (!binary_exists(op, dtype)) {
                     assert_refused(muster_binary_op(w, op, a.device, b.device, y.device), MUSTER_UNSUPPORTED,
-                                   "a: expected f16, bf16, f32 or f64 for pow, received");
+                                   mst_dtype_is_float(dtype) ? "a: expected an integer dtype for bitwise_"
+                                   : op == MUSTER_POW        ? "a: expected f16, bf16, f32 or f64 for pow, received"
+                                                             : "a: expected f16, bf16, f32 or f64 for ");
                     continue;
                 }
                 assert_ok(muster_binary_op(w, op, a.device, b.device, y.device));
@@ -44,4 +46,5 @@ static void cases(muster_worker *w, const mst_op_row *o) {
             }
 }
 
-const ops_oracle ops_oracle_binary = {.draw = draw, .cases = cases, .case_count = (11 * 6 + 4) * 27, .values = {{.integer = MUSTER_ADD}}};
+const ops_oracle ops_oracle_binary = {
+    .draw = draw, .cases = cases, .case_count = (11 * 9 + 4 * 3 + 7 * 3) * 27, .values = {{.integer = MUSTER_ADD}}};

@@ -16,13 +16,19 @@ static bool plain_compare(muster_comparison op, double a, double b) {
         return a < b || a == b;
     case MUSTER_GREATER:
         return b < a;
-    default:
+    case MUSTER_GREATER_EQUAL:
         return b < a || a == b;
+    case MUSTER_LOGICAL_AND:
+        return a != 0 && b != 0;
+    case MUSTER_LOGICAL_OR:
+        return a != 0 || b != 0;
+    default:
+        return (a != 0) != (b != 0);
     }
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_comparison op = 1 + (muster_comparison)ops_random(MUSTER_GREATER_EQUAL);
+    muster_comparison op = 1 + (muster_comparison)ops_random(MUSTER_LOGICAL_XOR);
     muster_dtype dtype = ops_random_dtype(o);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, MUSTER_BOOL, s),
@@ -45,7 +51,7 @@ static void compare_specials(muster_worker *w) {
     }
     ops_send(w, &a);
     ops_send(w, &b);
-    for (muster_comparison op = MUSTER_EQUAL; op <= MUSTER_GREATER_EQUAL; op++) {
+    for (muster_comparison op = MUSTER_EQUAL; op <= MUSTER_LOGICAL_XOR; op++) {
         assert_ok(muster_compare(w, op, a.device, b.device, y.device));
         ops_fetch(w, &y);
         for (int64_t i = 0; i < COUNT; i++)
@@ -55,7 +61,7 @@ static void compare_specials(muster_worker *w) {
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_comparison op = MUSTER_EQUAL; op <= MUSTER_GREATER_EQUAL; op++)
+        for (muster_comparison op = MUSTER_EQUAL; op <= MUSTER_LOGICAL_XOR; op++)
             for (int layouts = 0; layouts < 27; layouts++) {
                 ops_pair a = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3),
                          b = ops_laid_out(w, dtype, 1, layouts % 2 ? 5 : 1, 0, layouts / 3 % 3),
@@ -69,10 +75,10 @@ static void cases(muster_worker *w, const mst_op_row *o) {
             }
     compare_specials(w);
     ops_pair y = ops_laid_out(w, MUSTER_BOOL, 1, 3, 0, 0);
-    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_GREATER_EQUAL + 1, INT32_MAX};
+    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_LOGICAL_XOR + 1, INT32_MAX};
     for (int i = 0; i < 5; i++)
         assert_refused(muster_compare(w, no_ops[i], y.device, y.device, y.device), MUSTER_INVALID_ARGUMENT,
-                       "muster_compare: op: expected MUSTER_EQUAL to MUSTER_GREATER_EQUAL, received");
+                       "muster_compare: op: expected MUSTER_EQUAL to MUSTER_LOGICAL_XOR, received");
 }
 
-const ops_oracle ops_oracle_compare = {.draw = draw, .cases = cases, .case_count = 12 * 6 * 27, .values = {{.integer = MUSTER_LESS}}};
+const ops_oracle ops_oracle_compare = {.draw = draw, .cases = cases, .case_count = 12 * 9 * 27, .values = {{.integer = MUSTER_LESS}}};

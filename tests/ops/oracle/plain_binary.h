@@ -6,6 +6,29 @@
 
 #include <math.h>
 
+static bool binary_exists(muster_binary op, muster_dtype dtype) {
+    const bool is_float = mst_dtype_is_float(dtype);
+    if (dtype == MUSTER_BOOL) return false;
+    if (op == MUSTER_POW || op == MUSTER_ATAN2 || op == MUSTER_HYPOT) return is_float;
+    return op < MUSTER_BITWISE_AND || !is_float;
+}
+
+/* An operation, and a dtype of those that it takes. */
+static muster_binary binary_draw(const mst_op_row *o, muster_dtype *dtype) {
+    const muster_binary op = 1 + (muster_binary)ops_random(MUSTER_BITWISE_XOR);
+    do *dtype = ops_random_dtype(o);
+    while (!binary_exists(op, *dtype));
+    return op;
+}
+
+/* floor(a / b) or trunc(a / b), and the remainder, in more bits than any dtype has. */
+static double plain_division(muster_binary op, bool integer, double a, double b) {
+    if (integer && b == 0) return 0;
+    const long double quotient = (long double)a / b;
+    if (op == MUSTER_FLOOR_DIVIDE) return (double)floorl(quotient);
+    return (double)((long double)a - (op == MUSTER_FMOD ? truncl(quotient) : floorl(quotient)) * b);
+}
+
 static double plain_binary(muster_binary op, bool integer, double a, double b) {
     switch (op) {
     case MUSTER_ADD:
@@ -18,6 +41,20 @@ static double plain_binary(muster_binary op, bool integer, double a, double b) {
         return !integer ? a / b : b == 0 ? 0 : trunc(a / b);
     case MUSTER_POW:
         return pow(a, b);
+    case MUSTER_FLOOR_DIVIDE:
+    case MUSTER_REMAINDER:
+    case MUSTER_FMOD:
+        return plain_division(op, integer, a, b);
+    case MUSTER_ATAN2:
+        return (double)atan2l(a, b);
+    case MUSTER_HYPOT:
+        return (double)sqrtl((long double)a * a + (long double)b * b);
+    case MUSTER_BITWISE_AND:
+        return (double)((int64_t)a & (int64_t)b);
+    case MUSTER_BITWISE_OR:
+        return (double)((int64_t)a | (int64_t)b);
+    case MUSTER_BITWISE_XOR:
+        return (double)((int64_t)a ^ (int64_t)b);
     case MUSTER_MAXIMUM:
         return a > b ? a : b;
     default:

@@ -16,8 +16,8 @@ static double plain(muster_binary op, muster_dtype dtype, double x, double value
 }
 
 static void draw(muster_worker *w, const mst_op_row *o) {
-    muster_binary op = 1 + (muster_binary)ops_random(MUSTER_POW);
-    muster_dtype dtype = op == MUSTER_POW ? MUSTER_F16 + (muster_dtype)ops_random(4) : ops_random_dtype(o);
+    muster_dtype dtype;
+    const muster_binary op = binary_draw(o, &dtype);
     const double value = (double)ops_random(5) - (ops_is_unsigned(dtype) ? 0 : 2);
     ops_shape s = ops_random_shape();
     ops_pair y = ops_output(w, dtype, s), x = ops_random(4) ? ops_input(w, dtype, ops_random_repeated(&s)) : y;
@@ -41,19 +41,19 @@ static void refuse_values(muster_worker *w) {
     refuse(w, MUSTER_I64, 0x1p63, false), refuse(w, MUSTER_I64, -0x1p63, true), refuse(w, MUSTER_U64, 0x1p64, false);
     refuse(w, MUSTER_U64, 0x1p63, true), refuse(w, MUSTER_F16, 1e9, true), refuse(w, MUSTER_F32, NAN, true);
     ops_pair x = ops_laid_out(w, MUSTER_F32, 1, 3, 0, 0), flags = ops_laid_out(w, MUSTER_BOOL, 1, 3, 0, 0);
-    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_POW + 1, INT32_MAX};
+    const int32_t no_ops[] = {0, -1, INT32_MIN, MUSTER_BITWISE_XOR + 1, INT32_MAX};
     for (int i = 0; i < 5; i++)
         assert_refused(combine(w, no_ops[i], x.device, 1, x.device), MUSTER_INVALID_ARGUMENT,
-                       "op: expected MUSTER_ADD to MUSTER_POW, received");
+                       "op: expected MUSTER_ADD to MUSTER_BITWISE_XOR, received");
     assert_refused(combine(w, MUSTER_ADD, flags.device, 1, flags.device), MUSTER_UNSUPPORTED, "x: expected a number dtype, received bool");
 }
 
 static void cases(muster_worker *w, const mst_op_row *o) {
     for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
-        for (muster_binary op = MUSTER_ADD; op <= MUSTER_POW; op++)
+        for (muster_binary op = MUSTER_ADD; op <= MUSTER_BITWISE_XOR; op++)
             for (int layouts = 0; layouts < 9; layouts++) {
                 ops_pair x = ops_laid_out(w, dtype, 2, 4, 5, layouts % 3), y = ops_laid_out(w, dtype, 2, 4, 5, layouts / 3);
-                if (dtype == MUSTER_BOOL || (op == MUSTER_POW && !mst_dtype_is_float(dtype))) continue;
+                if (!binary_exists(op, dtype)) continue;
                 assert_ok(combine(w, op, x.device, 2, y.device));
                 ops_fetch(w, &y);
                 for (int64_t i = 0; i < 20; i++) {
