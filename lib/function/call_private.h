@@ -100,8 +100,10 @@ struct muster_function {
     mst_store *results;   /* [outputs] contiguous results, for outputs that are strided in the caller's memory */
 };
 
-/* function.c */
+/* seal.c. unseal: frees what sealing has allocated, and all that calls have kept. */
 muster_status mst_function_seal(muster_function *function, const char *where);
+void mst_function_unseal(muster_function *function);
+/* function.c */
 const char *mst_function_name(const muster_function *function);
 
 /* describe.c. Between open, which enters the pool and refuses a sealed function, and close, which

@@ -13,6 +13,7 @@ typedef struct mst_store {
     int64_t capacity;
 } mst_store;
 
+/* store.c */
 void mst_host_store_free(mst_store *store);
 muster_status mst_host_store_reserve(mst_store *store, int64_t bytes, const char *what);
 /* Call these two between runs. */
@@ -20,7 +21,7 @@ muster_status mst_device_store_reserve(mst_device *device, mst_store *store, int
 void mst_device_store_free(mst_device *device, mst_store *store);
 /* Call it during a run. */
 muster_status mst_worker_store_reserve(muster_worker *worker, mst_store *store, int64_t bytes);
-/* reserve.c. Page-locked host memory if the device has any, else ordinary host memory. */
+/* Page-locked host memory if the device has any, else ordinary host memory. */
 muster_status mst_locked_store_reserve(mst_device *device, mst_store *store, int64_t bytes, const char *what);
 void mst_locked_store_free(mst_device *device, mst_store *store);
 

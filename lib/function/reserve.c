@@ -4,26 +4,6 @@
 #include "output_private.h"
 #include "place_private.h"
 
-/* ---- host memory that a device copies from and to without staging ---- */
-
-void mst_locked_store_free(mst_device *device, mst_store *store) {
-    if (device->host_memory)
-        device->host_memory->release(device, store->address);
-    else
-        mst_free(store->address);
-    *store = (mst_store){0};
-}
-
-muster_status mst_locked_store_reserve(mst_device *device, mst_store *store, int64_t bytes, const char *what) {
-    void *address;
-    if (bytes <= store->capacity && store->address) return MUSTER_OK;
-    if (!device->host_memory) return mst_host_store_reserve(store, bytes, what);
-    MUSTER_TRY(device->host_memory->allocate(device, bytes, &address));
-    device->host_memory->release(device, store->address);
-    *store = (mst_store){.address = address, .capacity = bytes};
-    return MUSTER_OK;
-}
-
 /* ---- what one rank needs ---- */
 
 typedef struct demand {
