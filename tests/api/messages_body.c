@@ -100,12 +100,12 @@ static void elements(muster_worker *w) {
     REFUSE(SHAPE_MISMATCH, "x", muster_copy, w, o.matrix, o.vector);
     REFUSE(INVALID_ARGUMENT, "worker", muster_unary_op, NULL, MUSTER_EXP, o.matrix, o.other);
     REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, 0, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, 12, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_unary_op, w, MUSTER_BITWISE_NOT + 1, o.matrix, o.other);
     REFUSE_OPERAND("x", muster_unary_op, w, MUSTER_EXP, t, o.other);
     REFUSE_OPERAND("y", muster_unary_op, w, MUSTER_EXP, o.matrix, t);
     REFUSE(UNSUPPORTED, "x", muster_unary_op, w, MUSTER_EXP, o.ints, o.ints);
     REFUSE(INVALID_ARGUMENT, "worker", muster_binary_op, NULL, MUSTER_ADD, o.matrix, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_binary_op, w, 8, o.matrix, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_binary_op, w, MUSTER_BITWISE_XOR + 1, o.matrix, o.matrix, o.other);
     REFUSE_OPERAND("a", muster_binary_op, w, MUSTER_ADD, t, o.matrix, o.other);
     REFUSE_OPERAND("b", muster_binary_op, w, MUSTER_ADD, o.matrix, t, o.other);
     REFUSE_OPERAND("y", muster_binary_op, w, MUSTER_ADD, o.matrix, o.matrix, t);
@@ -117,11 +117,11 @@ static void elements(muster_worker *w) {
     REFUSE_OPERAND("x", muster_binary_scalar, w, MUSTER_ADD, t, 1, o.other);
     REFUSE_OPERAND("y", muster_binary_scalar, w, MUSTER_ADD, o.matrix, 1, t);
     REFUSE(INVALID_ARGUMENT, "worker", muster_scalar_binary, NULL, MUSTER_ADD, 1, o.matrix, o.other);
-    REFUSE(INVALID_ARGUMENT, "op", muster_scalar_binary, w, 8, 1, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "op", muster_scalar_binary, w, MUSTER_BITWISE_XOR + 1, 1, o.matrix, o.other);
     REFUSE_OPERAND("x", muster_scalar_binary, w, MUSTER_ADD, 1, t, o.other);
     REFUSE_OPERAND("y", muster_scalar_binary, w, MUSTER_ADD, 1, o.matrix, t);
     REFUSE(INVALID_ARGUMENT, "worker", muster_compare, NULL, MUSTER_LESS, o.matrix, o.matrix, bools);
-    REFUSE(INVALID_ARGUMENT, "op", muster_compare, w, 7, o.matrix, o.matrix, bools);
+    REFUSE(INVALID_ARGUMENT, "op", muster_compare, w, MUSTER_LOGICAL_XOR + 1, o.matrix, o.matrix, bools);
     REFUSE_OPERAND("a", muster_compare, w, MUSTER_LESS, t, o.matrix, bools);
     REFUSE_OPERAND("b", muster_compare, w, MUSTER_LESS, o.matrix, t, bools);
     REFUSE_OPERAND("y", muster_compare, w, MUSTER_LESS, o.matrix, o.matrix, t);
