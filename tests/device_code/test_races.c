@@ -2,6 +2,7 @@
  * block interleaved at random: no race is reported, and the results have the bits of the ordinary
  * run. Each barrier of the texts is left out in turn, and is missed. */
 #include "base_check.h"
+#include "base_seed.h"
 #include "code/peer_parameters_private.h"
 #include "communicator_impl.h"
 #include "gather/gather_parameters_private.h"
@@ -16,6 +17,8 @@
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
 enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 33, BARRIERS = 5 };
+/* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
+enum { SEEDS = 2, FULL_SEEDS = 40 };
 
 /* ---- results: what a case has computed, one after another ---- */
 static struct {
@@ -273,19 +276,21 @@ static void run_case(const device_case *c) { assert_ok(mst_pool_run_single(pool,
 static void test_no_kernel_races_and_all_give_the_usual_bits(void **state) {
     static char usual[sizeof results.bytes];
     (void)state;
+    const uint64_t first = test_seed();
+    const int seeds = test_is_full() ? FULL_SEEDS : SEEDS;
     int runs = 0;
     for (int i = 0; i < CASES; i++) {
         muster_sim_check_races(0);
         run_case(&cases[i]);
         memcpy(usual, results.bytes, sizeof usual);
-        for (uint64_t seed = 1; seed <= 2; seed++, runs++) {
+        for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++, runs++) {
             muster_sim_check_races(seed);
             run_case(&cases[i]);
             if (*muster_sim_hazards()) fail_msg("%s, seed %d: %s", cases[i].name, (int)seed, muster_sim_hazards());
             if (memcmp(usual, results.bytes, sizeof usual) != 0) fail_msg("%s, seed %d: other bits than usual", cases[i].name, (int)seed);
         }
     }
-    assert_int_equal(runs, 2 * CASES);
+    assert_int_equal(runs, seeds * CASES);
     assert_int_equal(mst_code_kernel_count(), KERNELS);
     for (int32_t i = 0; i < mst_code_kernel_count(); i++)
         if (muster_sim_launches(mst_code_kernel_name(i)) < 3) fail_msg("no case launches %s", mst_code_kernel_name(i));

@@ -5,6 +5,7 @@
  * chosen element of the result must have its value. */
 #include "argmax/argmax_parameters_private.h"
 #include "base_check.h"
+#include "base_seed.h"
 #include "clip/clip_parameters_private.h"
 #include "code/peer_parameters_private.h"
 #include "dot/dot_parameters_private.h"
@@ -134,8 +135,8 @@ static void run_block(const void *parameters, int64_t bytes, int64_t block) {
     for (int64_t thread = THREADS - 1; thread >= 0; thread--) run_thread(parameters, bytes, block, thread);
 }
 
-/* ---- chosen elements ---- */
-enum { CHOSEN_MAX = 8, THREADS_MAX = CHOSEN_MAX * 12 };
+/* ---- chosen elements: those at the bounds; with MUSTER_TEST_FULL=1 some by chance, too ---- */
+enum { BOUNDS = 8, CHOSEN_MAX = BOUNDS + 24, THREADS_MAX = CHOSEN_MAX * 12 };
 typedef struct chosen {
     int64_t at[CHOSEN_MAX];
     int count;
@@ -144,9 +145,14 @@ typedef struct chosen {
 static chosen choose_elements(int64_t count) {
     const int64_t wanted[] = {0, two_31 - 1, two_31, two_31 + 1, two_32 - 1, two_32, two_32 + 1, count - 1};
     chosen result = {.count = 0};
-    for (int i = 0; i < CHOSEN_MAX; i++)
-        if (wanted[i] < count && (i == CHOSEN_MAX - 1 || wanted[i] != count - 1)) result.at[result.count++] = wanted[i];
+    for (int i = 0; i < BOUNDS; i++)
+        if (wanted[i] < count && (i == BOUNDS - 1 || wanted[i] != count - 1)) result.at[result.count++] = wanted[i];
     assert_true(result.count >= 2);
+    uint64_t chance = test_seed();
+    while (test_is_full() && result.count < CHOSEN_MAX) {
+        chance = chance * 6364136223846793005u + 1442695040888963407u;
+        result.at[result.count++] = (int64_t)((chance >> 20) % (uint64_t)count);
+    }
     return result;
 }
 
@@ -263,16 +269,20 @@ static void run_row(const row *r, int64_t wanted, int layout) {
     close_operands();
 }
 
-static const int64_t counts[] = {((int64_t)1 << 31) - 1, (int64_t)1 << 31, ((int64_t)1 << 31) + 3, ((int64_t)1 << 32) + 5};
-enum { COUNTS = sizeof counts / sizeof *counts };
+/* The first four; all of them with MUSTER_TEST_FULL=1. */
+static const int64_t counts[] = {((int64_t)1 << 31) - 1, (int64_t)1 << 31,       ((int64_t)1 << 31) + 3, ((int64_t)1 << 32) + 5,
+                                 ((int64_t)1 << 31) + 1, ((int64_t)1 << 32) - 1, (int64_t)1 << 32,       ((int64_t)1 << 32) + 1};
+enum { COUNTS = 4, FULL_COUNTS = sizeof counts / sizeof *counts };
+
+static int count_of_counts(void) { return test_is_full() ? FULL_COUNTS : COUNTS; }
 
 static void test_elementwise_kernels(void **state) {
     (void)state;
     int runs = 0;
     for (int r = 0; r < ROWS; r++)
-        for (int c = 0; c < COUNTS; c++)
+        for (int c = 0; c < count_of_counts(); c++)
             for (int layout = 0; layout < LAYOUTS; layout++, runs++) run_row(&rows[r], counts[c], layout);
-    assert_int_equal(runs, 10 * 4 * 3);
+    assert_int_equal(runs, 10 * count_of_counts() * 3);
 }
 
 static void where_and_clip(int64_t count) {
@@ -325,7 +335,7 @@ static void random_numbers(int64_t count, bool contiguous) {
 
 static void test_where_clip_and_random_numbers(void **state) {
     (void)state;
-    for (int i = 0; i < COUNTS; i++) {
+    for (int i = 0; i < count_of_counts(); i++) {
         where_and_clip(counts[i]);
         random_numbers(counts[i], true);
         random_numbers(counts[i], false);
@@ -435,7 +445,7 @@ static void test_indices(void **state) {
 /* ---- sums of collectives ---- */
 static void test_sums_of_collectives(void **state) {
     (void)state;
-    for (int n = 0; n < COUNTS; n++) {
+    for (int n = 0; n < count_of_counts(); n++) {
         const int64_t count = counts[n];
         const chosen c = choose_elements(count);
         for (int odd = 0; odd < 2; odd++) { /* in packs, and one by one */
