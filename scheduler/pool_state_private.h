@@ -155,6 +155,12 @@ void mst_pool_life_end(mst_pool *pool);
 /* pool.c */
 /* Wakes every thread that waits for any worker. */
 void mst_pool_notify_all(mst_pool *pool);
+/* The thread of a worker. `state`: its mst_worker_state. */
+void *mst_pool_worker_main(void *state);
+/* The number of forks before this process: a new pool keeps it. The first call begins to count. */
+uint64_t mst_pool_fork_generation(void);
+/* Was the pool made before a fork of which this process is the child? */
+bool mst_pool_forked(const mst_pool *pool);
 
 /* worker.c */
 /* Makes all scratch of this worker free for the next run. Several blocks become one of their total
