@@ -105,6 +105,7 @@ def operation_case(numpy, name, side, long):
         "random_normal": lambda: random.standard_normal(out=z, dtype=numpy.float32),
         "random_uniform": lambda: random.random(out=z, dtype=numpy.float32),
         "reduce": lambda: numpy.sum(matrix, axis=0, out=row),
+        "predicate": lambda: numpy.isfinite(x, out=truth),
         "scalar_binary": lambda: numpy.subtract(3 * one, x, out=z),
         "scatter_add": lambda: numpy.add.at(square, ones, matrix),
         "softplus": lambda: numpy.logaddexp(x, 0 * one, out=z),

@@ -129,6 +129,9 @@ enum muster_comparison_value {
     MUSTER_LOGICAL_XOR = 9
 };
 
+typedef int32_t muster_predicate;
+enum muster_predicate_value { MUSTER_LOGICAL_NOT = 1, MUSTER_ISNAN = 2, MUSTER_ISFINITE = 3, MUSTER_ISINF = 4 };
+
 /* y = op(x), elementwise; x may be broadcast as in muster_copy, and y may be x itself. abs, square,
  * relu and sign take every dtype but bool, neg every signed one, bitwise_not integers; the others
  * take float dtypes only. softplus is log(1 + exp(x)), silu x / (1 + exp(-x)), gelu x (1 + erf(x /
@@ -156,6 +159,9 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *wo
  * bool. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *worker, muster_comparison op, muster_tensor a, muster_tensor b,
                                                          muster_tensor y);
+/* y (bool) = op(x), elementwise, for x of any dtype, which may be broadcast as in muster_copy. y may
+ * be x itself if x is bool. logical_not is true where x is 0; an integer is finite. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_predicate_op(muster_worker *worker, muster_predicate op, muster_tensor x, muster_tensor y);
 /* y = a where the condition (bool) is true, else b, elementwise. All three may be broadcast as in
  * muster_copy; y may be a or b itself. Every dtype. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_where(muster_worker *worker, muster_tensor condition, muster_tensor a, muster_tensor b,

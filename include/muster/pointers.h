@@ -119,6 +119,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary_p(muster_worker *
                                                                  const muster_tensor *x, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_compare_p(muster_worker *worker, muster_comparison op, const muster_tensor *a,
                                                            const muster_tensor *b, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_predicate_op_p(muster_worker *worker, muster_predicate op, const muster_tensor *x,
+                                                                const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_where_p(muster_worker *worker, const muster_tensor *condition, const muster_tensor *a,
                                                          const muster_tensor *b, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_clip_p(muster_worker *worker, double low, double high, const muster_tensor *x,

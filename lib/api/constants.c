@@ -131,6 +131,10 @@ static const constant constants[] = {
     CONSTANT(MUSTER_LOGICAL_AND),
     CONSTANT(MUSTER_LOGICAL_OR),
     CONSTANT(MUSTER_LOGICAL_XOR),
+    CONSTANT(MUSTER_LOGICAL_NOT),
+    CONSTANT(MUSTER_ISNAN),
+    CONSTANT(MUSTER_ISFINITE),
+    CONSTANT(MUSTER_ISINF),
     /* runtime.h */
     SIZE(muster_device_info),
     SIZE(muster_runtime_options),

@@ -166,6 +166,9 @@ muster_status muster_compare_p(muster_worker *worker, muster_comparison op, cons
                                const muster_tensor *y) {
     return muster_compare(worker, op, pointers_tensor(a), pointers_tensor(b), pointers_tensor(y));
 }
+muster_status muster_predicate_op_p(muster_worker *worker, muster_predicate op, const muster_tensor *x, const muster_tensor *y) {
+    return muster_predicate_op(worker, op, pointers_tensor(x), pointers_tensor(y));
+}
 muster_status muster_where_p(muster_worker *worker, const muster_tensor *condition, const muster_tensor *a, const muster_tensor *b,
                              const muster_tensor *y) {
     return muster_where(worker, pointers_tensor(condition), pointers_tensor(a), pointers_tensor(b), pointers_tensor(y));

@@ -154,6 +154,8 @@ FUNCTIONS = {
     "pending_test": "status PP",
     "pending_wait": "status P",
     "philox4x32": "void jjP",
+    "predicate_op": "status PITT",
+    "predicate_op_p": "status PItt",
     "random_normal": "status PUUDDT",
     "random_normal_p": "status PUUDDt",
     "random_uniform": "status PUUT",

@@ -126,6 +126,13 @@ static void elements(muster_worker *w) {
     REFUSE_OPERAND("b", muster_compare, w, MUSTER_LESS, o.matrix, t, bools);
     REFUSE_OPERAND("y", muster_compare, w, MUSTER_LESS, o.matrix, o.matrix, t);
     REFUSE(DTYPE_MISMATCH, "y", muster_compare, w, MUSTER_LESS, o.matrix, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_predicate_op, NULL, MUSTER_ISNAN, o.matrix, bools);
+    REFUSE(INVALID_ARGUMENT, "op", muster_predicate_op, w, 0, o.matrix, bools);
+    REFUSE(INVALID_ARGUMENT, "op", muster_predicate_op, w, MUSTER_ISINF + 1, o.matrix, bools);
+    REFUSE_OPERAND("x", muster_predicate_op, w, MUSTER_ISNAN, t, bools);
+    REFUSE_OPERAND("y", muster_predicate_op, w, MUSTER_ISNAN, o.matrix, t);
+    REFUSE(DTYPE_MISMATCH, "y", muster_predicate_op, w, MUSTER_ISNAN, o.matrix, o.other);
+    REFUSE(SHAPE_MISMATCH, "x", muster_predicate_op, w, MUSTER_ISNAN, o.vector, bools);
     REFUSE(INVALID_ARGUMENT, "worker", muster_where, NULL, bools, o.matrix, o.matrix, o.other);
     REFUSE_OPERAND("condition", muster_where, w, t, o.matrix, o.matrix, o.other);
     REFUSE_OPERAND("a", muster_where, w, bools, t, o.matrix, o.other);

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* One multiprocessor: at most 16 blocks in a launch, so that blocks go round their loops again. */
-enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 33, BARRIERS = 5 };
+enum { GRID = 16, ROWS = 2 * GRID + 3, KERNELS = 34, BARRIERS = 5 };
 /* Orders of the threads that each case is run in; FULL_SEEDS with MUSTER_TEST_FULL=1. */
 enum { SEEDS = 2, FULL_SEEDS = 40 };
 
@@ -78,6 +78,7 @@ static void elementwise(muster_worker *w) {
     assert_ok(muster_bias_relu(w, a, row, keep(w, y)));
     assert_ok(muster_relu_gradient(w, a, b, keep(w, y)));
     assert_ok(muster_compare(w, MUSTER_LESS, a, b, mask));
+    assert_ok(muster_predicate_op(w, MUSTER_LOGICAL_NOT, keep(w, mask), mask)); /* in place */
     assert_ok(muster_where(w, keep(w, mask), a, b, keep(w, y)));
     assert_ok(muster_copy(w, keep(w, y), half));
     assert_ok(muster_copy(w, muster_tensor_transpose(a), muster_tensor_transpose(y)));

@@ -29,7 +29,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 33, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 34, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -200,6 +200,7 @@ static float sum(float a, float b) { return a + b; }
 static float triple(float a, float b) { return (void)b, 3 * a; }
 static float scaled(float a, float b) { return 2 * a + 3 * b; }
 static float less(float a, float b) { return a < b; }
+static float is_zero(float a, float b) { return (void)b, a == 0; }
 
 static const row rows[] = {
     {.name = "mst_fill", .op = 4, .element = 7, .f = seven, .result_bytes = 4},
@@ -210,6 +211,7 @@ static const row rows[] = {
     {.name = "mst_binary_scalar", .dtype = MUSTER_F32, .op = MUSTER_MUL, .inputs = 1, .element = 3, .f = triple, .result_bytes = 4},
     {.name = "mst_scale_add", .dtype = MUSTER_F32, .alpha = 2, .beta = 3, .inputs = 2, .f = scaled, .result_bytes = 4},
     {.name = "mst_compare", .dtype = MUSTER_F32, .op = MUSTER_LESS, .inputs = 2, .f = less, .result_bytes = 1},
+    {.name = "mst_predicate", .dtype = MUSTER_F32, .op = MUSTER_LOGICAL_NOT, .inputs = 1, .f = is_zero, .result_bytes = 1},
     {.name = "mst_bias_relu", .dtype = MUSTER_F32, .inputs = 2, .f = sum, .result_bytes = 4},
     {.name = "mst_relu_gradient", .dtype = MUSTER_F32, .inputs = 2, .f = second, .result_bytes = 4},
 };
@@ -282,7 +284,7 @@ static void test_elementwise_kernels(void **state) {
     for (int r = 0; r < ROWS; r++)
         for (int c = 0; c < count_of_counts(); c++)
             for (int layout = 0; layout < LAYOUTS; layout++, runs++) run_row(&rows[r], counts[c], layout);
-    assert_int_equal(runs, 10 * count_of_counts() * 3);
+    assert_int_equal(runs, 11 * count_of_counts() * 3);
 }
 
 static void where_and_clip(int64_t count) {

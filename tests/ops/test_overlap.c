@@ -20,6 +20,7 @@ static const struct {
     {"binary_scalar", "y", 1},
     {"clip", "y", 1},
     {"compare", "y", 0}, /* of operands of one byte; not among the cases here */
+    {"predicate", "y", 0}, /* of an operand of one byte; not among the cases here */
     {"scalar_binary", "y", 1},
     {"where", "y", 2},
     {"binary", "y", 2},
