@@ -140,11 +140,11 @@ enum muster_predicate_value { MUSTER_LOGICAL_NOT = 1, MUSTER_ISNAN = 2, MUSTER_I
  * place. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_unary_op(muster_worker *worker, muster_unary op, muster_tensor x, muster_tensor y);
 /* y = a op b, elementwise; a and b may be broadcast as in muster_copy, and y may be a or b itself.
- * Every dtype but bool; pow, atan2 (a is the ordinate) and hypot take float dtypes only, bitwise_and,
- * bitwise_or and bitwise_xor integers only. Integer add, sub and mul wrap around. Integer division
- * truncates towards zero. floor_divide rounds the quotient down and remainder has the sign of b, as
- * in Python and NumPy; fmod has the sign of a, as in C. Integers divided by 0 give 0, in all of
- * these; the most negative integer divided by -1 wraps around. */
+ * Every dtype but bool; pow, atan2 (a is the ordinate) and hypot take float dtypes only,
+ * bitwise_and, bitwise_or and bitwise_xor integers only. Integer add, sub and mul wrap around.
+ * Integer division truncates towards zero. floor_divide rounds the quotient down and remainder has
+ * the sign of b, as in Python and NumPy; fmod has the sign of a, as in C. Integers divided by 0
+ * give 0, in all of these; the most negative integer divided by -1 wraps around. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_binary_op(muster_worker *worker, muster_binary op, muster_tensor a, muster_tensor b,
                                                            muster_tensor y);
 /* muster_binary_op with a number as one operand: y = x op value, and y = value op x. Float dtypes
@@ -211,6 +211,43 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_sum(muster_worker *worker, must
  * the first of equals; the first NaN of a row that has one. k = 0 is refused. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmax(muster_worker *worker, muster_tensor x, muster_tensor index);
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmin(muster_worker *worker, muster_tensor x, muster_tensor index);
+
+/* The softmax family over the last axis. Float dtypes. No finite input overflows.
+ * - softmax: y = exp(x) / sum(exp(x)); log_softmax: y = x - log(sum(exp(x))), y of the shape of x.
+ *   y may be x.
+ * - logsumexp: y = log(sum(exp(x))), without the last axis; -inf over nothing.
+ * - softmax_gradient: dx = y (dy - sum(y dy)), for y = softmax(x); log_softmax_gradient: dx = dy -
+ *   exp(y) sum(dy), for y = log_softmax(x). dx may be y or dy. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax(muster_worker *worker, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax(muster_worker *worker, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_logsumexp(muster_worker *worker, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy,
+                                                                  muster_tensor dx);
+MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax_gradient(muster_worker *worker, muster_tensor y, muster_tensor dy,
+                                                                      muster_tensor dx);
+/* y = the sums of x up to and with each element, along an axis (from 0 on; OUT_OF_RANGE if x does
+ * not have it). y may be x. Every dtype but bool. Floats are summed in f64 and rounded once;
+ * integers wrap around. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_cumsum(muster_worker *worker, muster_tensor x, int32_t axis, muster_tensor y);
+/* Sorting along the last axis. Every dtype.
+ * - sort: y = the elements of each row of x, ascending; NaN last.
+ * - argsort: index (i64, of the shape of x) = their places. Equal elements keep their order.
+ * - top_k: values and index (i64), of the shape of x with k as the last size = the k largest
+ *   elements of each row and their places, descending; NaN first, as in muster_argmax, and of
+ *   equals the one with the lower index. OUT_OF_RANGE unless 0 <= k <= the last size of x. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_sort(muster_worker *worker, muster_tensor x, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argsort(muster_worker *worker, muster_tensor x, muster_tensor index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_top_k(muster_worker *worker, muster_tensor x, int64_t k, muster_tensor values,
+                                                       muster_tensor index);
+/* Triangles of the last two axes: y (..., n, m) = x at (i, j) where j - i <= k (tril) or j - i >= k
+ * (triu), else 0. y may be x. Every dtype. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_tril(muster_worker *worker, muster_tensor x, int64_t k, muster_tensor y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_triu(muster_worker *worker, muster_tensor x, int64_t k, muster_tensor y);
+/* y (n, m), of any dtype, = 1 at (i, i + k), else 0. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_eye(muster_worker *worker, int64_t k, muster_tensor y);
+/* y (n) = start + i increment, computed in f64 and converted as in muster_copy. Every dtype but
+ * bool. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_arange(muster_worker *worker, double start, double increment, muster_tensor y);
 
 /* Softmax cross-entropy of logits (n, k), f32 or f64, with labels (n) of u8, i32 or i64 in [0, k).
  * A label out of range ends the call with OUT_OF_RANGE.

@@ -145,6 +145,23 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_mean_p(muster_worker *worker, c
 MUSTER_API MUSTER_NODISCARD muster_status muster_sum_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index);
 MUSTER_API MUSTER_NODISCARD muster_status muster_argmin_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_logsumexp_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_gradient_p(muster_worker *worker, const muster_tensor *y, const muster_tensor *dy,
+                                                                    const muster_tensor *dx);
+MUSTER_API MUSTER_NODISCARD muster_status muster_log_softmax_gradient_p(muster_worker *worker, const muster_tensor *y,
+                                                                        const muster_tensor *dy, const muster_tensor *dx);
+MUSTER_API MUSTER_NODISCARD muster_status muster_cumsum_p(muster_worker *worker, const muster_tensor *x, int32_t axis,
+                                                          const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_sort_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_argsort_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_top_k_p(muster_worker *worker, const muster_tensor *x, int64_t k,
+                                                         const muster_tensor *values, const muster_tensor *index);
+MUSTER_API MUSTER_NODISCARD muster_status muster_tril_p(muster_worker *worker, const muster_tensor *x, int64_t k, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_triu_p(muster_worker *worker, const muster_tensor *x, int64_t k, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_eye_p(muster_worker *worker, int64_t k, const muster_tensor *y);
+MUSTER_API MUSTER_NODISCARD muster_status muster_arange_p(muster_worker *worker, double start, double increment, const muster_tensor *y);
 MUSTER_API MUSTER_NODISCARD muster_status muster_softmax_cross_entropy_p(muster_worker *worker, const muster_tensor *logits,
                                                                          const muster_tensor *labels, double scale,
                                                                          const muster_tensor *loss, const muster_tensor *gradient,

@@ -213,6 +213,45 @@ muster_status muster_argmax_p(muster_worker *worker, const muster_tensor *x, con
 muster_status muster_argmin_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index) {
     return muster_argmin(worker, pointers_tensor(x), pointers_tensor(index));
 }
+muster_status muster_softmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y) {
+    return muster_softmax(worker, pointers_tensor(x), pointers_tensor(y));
+}
+muster_status muster_log_softmax_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y) {
+    return muster_log_softmax(worker, pointers_tensor(x), pointers_tensor(y));
+}
+muster_status muster_logsumexp_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y) {
+    return muster_logsumexp(worker, pointers_tensor(x), pointers_tensor(y));
+}
+muster_status muster_softmax_gradient_p(muster_worker *worker, const muster_tensor *y, const muster_tensor *dy, const muster_tensor *dx) {
+    return muster_softmax_gradient(worker, pointers_tensor(y), pointers_tensor(dy), pointers_tensor(dx));
+}
+muster_status muster_log_softmax_gradient_p(muster_worker *worker, const muster_tensor *y, const muster_tensor *dy,
+                                            const muster_tensor *dx) {
+    return muster_log_softmax_gradient(worker, pointers_tensor(y), pointers_tensor(dy), pointers_tensor(dx));
+}
+muster_status muster_cumsum_p(muster_worker *worker, const muster_tensor *x, int32_t axis, const muster_tensor *y) {
+    return muster_cumsum(worker, pointers_tensor(x), axis, pointers_tensor(y));
+}
+muster_status muster_sort_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *y) {
+    return muster_sort(worker, pointers_tensor(x), pointers_tensor(y));
+}
+muster_status muster_argsort_p(muster_worker *worker, const muster_tensor *x, const muster_tensor *index) {
+    return muster_argsort(worker, pointers_tensor(x), pointers_tensor(index));
+}
+muster_status muster_top_k_p(muster_worker *worker, const muster_tensor *x, int64_t k, const muster_tensor *values,
+                             const muster_tensor *index) {
+    return muster_top_k(worker, pointers_tensor(x), k, pointers_tensor(values), pointers_tensor(index));
+}
+muster_status muster_tril_p(muster_worker *worker, const muster_tensor *x, int64_t k, const muster_tensor *y) {
+    return muster_tril(worker, pointers_tensor(x), k, pointers_tensor(y));
+}
+muster_status muster_triu_p(muster_worker *worker, const muster_tensor *x, int64_t k, const muster_tensor *y) {
+    return muster_triu(worker, pointers_tensor(x), k, pointers_tensor(y));
+}
+muster_status muster_eye_p(muster_worker *worker, int64_t k, const muster_tensor *y) { return muster_eye(worker, k, pointers_tensor(y)); }
+muster_status muster_arange_p(muster_worker *worker, double start, double increment, const muster_tensor *y) {
+    return muster_arange(worker, start, increment, pointers_tensor(y));
+}
 muster_status muster_softmax_cross_entropy_p(muster_worker *worker, const muster_tensor *logits, const muster_tensor *labels, double scale,
                                              const muster_tensor *loss, const muster_tensor *gradient, const muster_tensor *correct) {
     return muster_softmax_cross_entropy(worker, pointers_tensor(logits), pointers_tensor(labels), scale, pointers_tensor(loss),

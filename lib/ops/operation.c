@@ -92,8 +92,11 @@ static muster_status bind_inputs(const mst_op_row *o, const muster_tensor *tenso
 static void infer_result(const bindings *b, const mst_operand *operand, muster_dtype dtype, muster_tensor *result) {
     int64_t shape[MUSTER_MAX_DIMS];
     int32_t ndim = is_any(operand) ? b->any.ndim : (int32_t)strlen(operand->dims);
-    if (ndim < 0) return; /* no input determines it */
-    for (int32_t d = 0; d < ndim; d++) shape[d] = is_any(operand) ? b->any.shape[d] : b->letters[operand->dims[d] - 'a'];
+    if (ndim < 0) return; /* no input determines it, as below */
+    for (int32_t d = 0; d < ndim; d++) {
+        shape[d] = is_any(operand) ? b->any.shape[d] : b->letters[operand->dims[d] - 'a'];
+        if (shape[d] < 0) return;
+    }
     *result = muster_tensor_make(dtype, result->data, ndim, shape);
 }
 

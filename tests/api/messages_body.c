@@ -146,6 +146,76 @@ static void elements(muster_worker *w) {
     REFUSE_OPERAND("y", muster_clip, w, 0, 1, o.matrix, t);
 }
 
+/* Operations that compute each row by itself, and what makes new tensors. */
+static void rows_of_their_own(muster_worker *w, operands o) {
+    static int64_t places[6];
+    const muster_tensor index = muster_i64(places, 2, 3);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_softmax, NULL, o.matrix, o.other);
+    REFUSE_OPERAND("x", muster_softmax, w, t, o.other);
+    REFUSE_OPERAND("y", muster_softmax, w, o.matrix, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_softmax, w, o.matrix, o.vector);
+    REFUSE(UNSUPPORTED, "x", muster_softmax, w, o.ints, o.ints);
+    REFUSE(SHAPE_MISMATCH, "x", muster_softmax, w, o.scalar, o.scalar);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_log_softmax, NULL, o.matrix, o.other);
+    REFUSE_OPERAND("x", muster_log_softmax, w, t, o.other);
+    REFUSE_OPERAND("y", muster_log_softmax, w, o.matrix, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_log_softmax, w, o.matrix, o.vector);
+    REFUSE(UNSUPPORTED, "x", muster_log_softmax, w, o.ints, o.ints);
+    REFUSE(SHAPE_MISMATCH, "x", muster_log_softmax, w, o.scalar, o.scalar);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_logsumexp, NULL, o.matrix, o.vector);
+    REFUSE_OPERAND("x", muster_logsumexp, w, t, o.vector);
+    REFUSE_OPERAND("y", muster_logsumexp, w, o.matrix, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_logsumexp, w, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_softmax_gradient, NULL, o.matrix, o.matrix, o.other);
+    REFUSE_OPERAND("y", muster_softmax_gradient, w, t, o.matrix, o.other);
+    REFUSE_OPERAND("dy", muster_softmax_gradient, w, o.matrix, t, o.other);
+    REFUSE_OPERAND("dx", muster_softmax_gradient, w, o.matrix, o.matrix, t);
+    REFUSE(DTYPE_MISMATCH, "dy", muster_softmax_gradient, w, o.matrix, o.wide, o.other);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_log_softmax_gradient, NULL, o.matrix, o.matrix, o.other);
+    REFUSE_OPERAND("y", muster_log_softmax_gradient, w, t, o.matrix, o.other);
+    REFUSE_OPERAND("dy", muster_log_softmax_gradient, w, o.matrix, t, o.other);
+    REFUSE_OPERAND("dx", muster_log_softmax_gradient, w, o.matrix, o.matrix, t);
+    REFUSE(DTYPE_MISMATCH, "dy", muster_log_softmax_gradient, w, o.matrix, o.wide, o.other);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_cumsum, NULL, o.matrix, 0, o.other);
+    REFUSE_OPERAND("x", muster_cumsum, w, t, 0, o.other);
+    REFUSE_OPERAND("y", muster_cumsum, w, o.matrix, 0, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_cumsum, w, o.matrix, 0, o.vector);
+    REFUSE(OUT_OF_RANGE, "axis", muster_cumsum, w, o.matrix, 2, o.other);
+    REFUSE(OUT_OF_RANGE, "axis", muster_cumsum, w, o.matrix, -1, o.other);
+    REFUSE(UNSUPPORTED, "x", muster_cumsum, w, o.bools, 0, o.bools);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_sort, NULL, o.matrix, o.other);
+    REFUSE_OPERAND("x", muster_sort, w, t, o.other);
+    REFUSE_OPERAND("y", muster_sort, w, o.matrix, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_sort, w, o.matrix, o.vector);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_argsort, NULL, o.matrix, index);
+    REFUSE_OPERAND("x", muster_argsort, w, t, index);
+    REFUSE_OPERAND("index", muster_argsort, w, o.matrix, t);
+    REFUSE(DTYPE_MISMATCH, "index", muster_argsort, w, o.matrix, o.other);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_top_k, NULL, o.matrix, 3, o.other, index);
+    REFUSE_OPERAND("x", muster_top_k, w, t, 3, o.other, index);
+    REFUSE_OPERAND("values", muster_top_k, w, o.matrix, 3, t, index);
+    REFUSE_OPERAND("index", muster_top_k, w, o.matrix, 3, o.other, t);
+    REFUSE(OUT_OF_RANGE, "k", muster_top_k, w, o.matrix, 4, o.other, index);
+    REFUSE(OUT_OF_RANGE, "k", muster_top_k, w, o.matrix, -1, o.other, index);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_tril, NULL, o.matrix, 0, o.other);
+    REFUSE_OPERAND("x", muster_tril, w, t, 0, o.other);
+    REFUSE_OPERAND("y", muster_tril, w, o.matrix, 0, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_tril, w, o.matrix, 0, o.vector);
+    REFUSE(SHAPE_MISMATCH, "x", muster_tril, w, o.vector, 0, o.vector);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_triu, NULL, o.matrix, 0, o.other);
+    REFUSE_OPERAND("x", muster_triu, w, t, 0, o.other);
+    REFUSE_OPERAND("y", muster_triu, w, o.matrix, 0, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_triu, w, o.matrix, 0, o.vector);
+    REFUSE(SHAPE_MISMATCH, "x", muster_triu, w, o.vector, 0, o.vector);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_eye, NULL, 0, o.matrix);
+    REFUSE_OPERAND("y", muster_eye, w, 0, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_eye, w, 0, o.vector);
+    REFUSE(INVALID_ARGUMENT, "worker", muster_arange, NULL, 0, 1, o.vector);
+    REFUSE_OPERAND("y", muster_arange, w, 0, 1, t);
+    REFUSE(SHAPE_MISMATCH, "y", muster_arange, w, 0, 1, o.matrix);
+    REFUSE(UNSUPPORTED, "y", muster_arange, w, 0, 1, o.bools);
+}
+
 static void rows_and_layers(muster_worker *w) {
     const operands o = make_operands();
     static float bias_values[3];
@@ -199,6 +269,7 @@ static void rows_and_layers(muster_worker *w) {
     REFUSE(INVALID_ARGUMENT, "worker", muster_argmin, NULL, o.matrix, index);
     REFUSE_OPERAND("x", muster_argmin, w, t, index);
     REFUSE_OPERAND("index", muster_argmin, w, o.matrix, t);
+    rows_of_their_own(w, o);
     REFUSE(INVALID_ARGUMENT, "worker", muster_softmax_cross_entropy, NULL, o.matrix, o.labels, 1, o.scalar, o.other, correct);
     REFUSE_OPERAND("logits", muster_softmax_cross_entropy, w, t, o.labels, 1, o.scalar, o.none, o.none);
     REFUSE_OPERAND("labels", muster_softmax_cross_entropy, w, o.matrix, t, 1, o.scalar, o.none, o.none);

@@ -21,15 +21,18 @@
 #include "scatter_add/scatter_add_parameters_private.h"
 #include "shim/mst_program.h"
 #include "shim/mst_texts.h"
+#include "softmax/softmax_op_parameters_private.h"
 #include "softmax_cross_entropy/softmax_parameters_private.h"
+#include "sort/sort_parameters_private.h"
 #include "take/take_parameters_private.h"
+#include "tril/triangle_parameters_private.h"
 
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
-enum { THREADS = 256, KERNELS = 34, REGIONS = 4 };
+enum { THREADS = 256, KERNELS = 44, REGIONS = 4 };
 static const int64_t two_31 = (int64_t)1 << 31, two_32 = (int64_t)1 << 32, region_bytes = (int64_t)48 << 30;
 /* Blocks of a launch: each thread then has up to 65 indices of 2^32. Long rows have a block
  * each. */
@@ -688,6 +691,117 @@ static void test_softmax(void **state) {
     close_operands();
 }
 
+/* Operands of rows that lie behind each other. */
+static mst_rows_parameters rows_of(int64_t count, int64_t length, int operands, const int32_t *bytes, const int64_t *lengths) {
+    mst_rows_parameters p = {.count = count, .length = length, .dtype = MUSTER_F32};
+    p.rows = (mst_iterator){.ndim = 1, .operands = operands, .shape = {count}};
+    for (int k = 0; k < operands; k++) {
+        p.rows.strides[k][0] = lengths[k] * bytes[k];
+        p.stride[k] = bytes[k];
+    }
+    return p;
+}
+
+static void test_softmax_of_rows(void **state) {
+    const int64_t n = two_31 + 3;
+    const chosen c = choose_elements(n);
+    (void)state;
+    float *x = operand(0, n * 2 * 4, false), *y = operand(1, n * 2 * 4, true);
+    mst_rows_parameters p = rows_of(n, 2, 2, (const int32_t[]){4, 4}, (const int64_t[]){2, 2});
+    p.op = MST_SOFTMAX, p.rows.base[0] = (char *)x, p.rows.base[1] = (char *)y;
+    for (int i = 0; i < c.count; i++) x[2 * c.at[i] + 1] = (float)i;
+    choose("mst_softmax_rows_threads");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], 1 / (1 + exp(-i)), y[2 * c.at[i] + 1]);
+    x = operand(0, (int64_t)LONG_ROWS * LONG * 4, false), y = operand(1, LONG_ROWS * 4, true);
+    p = rows_of(LONG_ROWS, LONG, 2, (const int32_t[]){4, 4}, (const int64_t[]){LONG, 1});
+    p.op = MST_LOGSUMEXP, p.rows.base[0] = (char *)x, p.rows.base[1] = (char *)y, p.stride[1] = 0;
+    grid = LONG_ROWS;
+    choose("mst_softmax_rows_blocks");
+    for (int i = 0; i < 5; i++) {
+        x[long_rows[i] * LONG + 256 * (i % 4)] = 5;
+        run_thread(&p, sizeof p, long_rows[i], 0); /* its own elements: 0, 256, 512, 768 */
+        assert_value(long_rows[i], 5 + log(1 + 3 * exp(-5)), y[long_rows[i]]);
+    }
+    grid = 1 << 18;
+    close_operands();
+}
+
+/* More than 2^31 rows of one element. */
+static void test_running_sums(void **state) {
+    const int64_t n = two_31 + 3;
+    const chosen c = choose_elements(n);
+    (void)state;
+    float *x = operand(0, n * 4, false), *y = operand(1, n * 4, true);
+    double *sums = operand(2, n * 8, true);
+    mst_rows_parameters p = rows_of(n, 1, 2, (const int32_t[]){4, 4}, (const int64_t[]){1, 1});
+    p.chunk = 1, p.chunks = 1, p.work = sums, p.rows.base[0] = (char *)x, p.rows.base[1] = (char *)y;
+    for (int i = 0; i < c.count; i++) x[c.at[i]] = value_a(c.at[i]);
+    choose("mst_cumsum_chunks");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], value_a(c.at[i]), sums[c.at[i]]);
+    choose("mst_cumsum_offsets");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_true(sums[c.at[i]] == 0);
+    choose("mst_cumsum");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_value(c.at[i], value_a(c.at[i]), y[c.at[i]]);
+    close_operands();
+}
+
+/* Rows of two elements, the second of which is smaller, in runs of one. */
+static void test_sorting(void **state) {
+    const int64_t rows = two_31 / 2 + 3, n = 2 * rows;
+    const chosen c = choose_elements(n);
+    (void)state;
+    unsigned char *x = operand(0, n, false), *y = operand(1, n, true);
+    mst_sort_parameters p = {.rows = rows_of(rows, 2, 3, (const int32_t[]){1, 1, 1}, (const int64_t[]){2, 2, 2}), .wanted = 2, .width = 1};
+    p.rows.dtype = MUSTER_U8, p.rows.rows.base[0] = (char *)x, p.rows.rows.base[1] = (char *)y;
+    p.from = operand(2, n * 8, true), p.to = operand(3, n * 8, true);
+    for (int i = 0; i < c.count; i++) {
+        const int64_t first = c.at[i] / 2 * 2;
+        x[first] = 9, x[first + 1] = 3;
+        p.from[first + 1] = 1; /* the places of two runs of one */
+    }
+    choose("mst_sort_merge");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) /* the chosen element has gone to the place of the other */
+        assert_int_equal(p.to[c.at[i] ^ 1], c.at[i] & 1);
+    for (int i = 0; i < c.count; i++) p.to[c.at[i] / 2 * 2] = 1, p.to[c.at[i] / 2 * 2 + 1] = 0;
+    choose("mst_sort_write");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_int_equal(y[c.at[i]], c.at[i] & 1 ? 9 : 3);
+    p.to = operand(3, n * 8, true);
+    p.rows.chunk = 1, p.rows.chunks = 2;
+    choose("mst_sort_runs");
+    run_owners(&p, sizeof p, &c);
+    for (int i = 0; i < c.count; i++) assert_int_equal(p.to[c.at[i]], c.at[i] & 1);
+    close_operands();
+}
+
+static void test_triangles_and_ranges(void **state) {
+    (void)state;
+    for (int i = 0; i < count_of_counts(); i++) {
+        const int64_t count = counts[i];
+        const chosen c = choose_elements(count);
+        uint8_t *x = operand(0, count, false), *y = operand(1, count, true);
+        mst_triangle_parameters p = {.rows = rows_of(1, count, 2, (const int32_t[]){1, 1}, (const int64_t[]){count, count}), .height = 1};
+        p.rows.rows.base[0] = (char *)x, p.rows.rows.base[1] = (char *)y;
+        p.element_size = 1, p.diagonal = two_31;
+        for (int e = 0; e < c.count; e++) x[c.at[e]] = (uint8_t)(e + 1);
+        choose("mst_triangle");
+        run_owners(&p, sizeof p, &c);
+        for (int e = 0; e < c.count; e++) assert_int_equal(y[c.at[e]], c.at[e] <= two_31 ? e + 1 : 0);
+        mst_element_parameters q = {.count = count, .dtype = MUSTER_F32, .alpha = 3, .beta = 2};
+        q.iterator = lay_out(0, count, 1, (const int32_t[]){4});
+        q.iterator.base[0] = operand(2, count * 4, true);
+        choose("mst_arange");
+        run_owners(&q, sizeof q, &c);
+        for (int e = 0; e < c.count; e++) assert_value(c.at[e], 3 + 2 * (double)c.at[e], ((float *)(void *)q.iterator.base[0])[c.at[e]]);
+    }
+    close_operands();
+}
+
 static void test_the_probe_of_peers(void **state) {
     const int64_t n = two_32 + 5;
     const chosen c = choose_elements(n);
@@ -734,6 +848,10 @@ int main(void) {
         cmocka_unit_test(test_gemv),
         cmocka_unit_test(test_argmax),
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_softmax_of_rows),
+        cmocka_unit_test(test_running_sums),
+        cmocka_unit_test(test_sorting),
+        cmocka_unit_test(test_triangles_and_ranges),
         cmocka_unit_test(test_the_probe_of_peers),
         cmocka_unit_test(test_every_kernel_has_run),
     };

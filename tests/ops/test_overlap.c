@@ -28,6 +28,13 @@ static const struct {
     {"reduce", "y", 0}, /* of a single element; not among the cases here */
     {"reduce_axes", "y", 0},
     {"relu_gradient", "dx", 2},
+    {"cumsum", "y", 1},
+    {"log_softmax", "y", 1},
+    {"log_softmax_gradient", "dx", 2},
+    {"softmax", "y", 1},
+    {"softmax_gradient", "dx", 2},
+    {"tril", "y", 1},
+    {"triu", "y", 1},
     {"scale_add", "y", 1},
     {"softmax_cross_entropy", "gradient", 1},
     {"unary", "y", 1},

@@ -1,0 +1,28 @@
+#define DESCENDING false
+#include "order.h"
+
+static void draw(muster_worker *w, const mst_op_row *o) {
+    const muster_dtype dtype = ops_random_dtype(o);
+    const int64_t n = ops_random_size(4), k = ops_random_size(ops_random(4) ? 40 : 300);
+    ops_pair x = ops_matrix(w, dtype, n, k, true), y = ops_matrix(w, MUSTER_I64, n, k, false);
+    put_specials(w, &x);
+    plain_order(&x, k, true);
+    assert_ok(ops_apply(w, o, NULL, PAIRS(&x, &y)));
+    ops_check(w, o, &y, ops_results);
+}
+
+static void cases(muster_worker *w, const mst_op_row *o) {
+    for (muster_dtype dtype = 1; dtype < MST_DTYPE_COUNT; dtype++)
+        for (int i = 0; i < LENGTHS; i++)
+            for (int layout = 0; layout < OPS_LAYOUTS; layout++) {
+                ops_pair x = ops_laid_out(w, dtype, 2, 2, lengths[i], layout),
+                         y = ops_laid_out(w, MUSTER_I64, 2, 2, lengths[i], (layout + 1) % 3);
+                put_specials(w, &x);
+                plain_order(&x, lengths[i], true);
+                assert_ok(muster_argsort(w, x.device, y.device));
+                ops_check(w, o, &y, ops_results);
+                ops_count_case(o, dtype);
+            }
+}
+
+const ops_oracle ops_oracle_argsort = {.draw = draw, .cases = cases, .case_count = 12 * LENGTHS * OPS_LAYOUTS};

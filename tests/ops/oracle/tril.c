@@ -1,0 +1,5 @@
+#define FUNCTION muster_tril
+#define KEEPS(i, j, k) ((double)(j) - (double)(i) <= (double)(k))
+#include "triangle.h"
+
+const ops_oracle ops_oracle_tril = {.draw = draw, .cases = cases, .case_count = 12 * 9 * 10};
