@@ -4,8 +4,11 @@
 #include "explorer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static bool wanted(const char *name, char **prefixes, int count) {
     for (int i = 0; i < count; i++) {
@@ -26,9 +29,33 @@ typedef struct totals {
     double interleavings;
 } totals;
 
+/* In a process of its own: the thread-local variables of the real files, which all threads of a
+ * scenario share, begin anew with each. */
+static explore_result run_apart(const explore_scenario *scenario) {
+    int ends[2];
+    explore_result result = {.faulty = true};
+    fflush(stdout);
+    if (pipe(ends) != 0) return result;
+    const pid_t child = fork();
+    if (child == 0) {
+        result = explore_run(scenario);
+        fflush(stdout);
+        _exit(write(ends[1], &result, sizeof result) == sizeof result ? 0 : 2);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 0 ||
+        read(ends[0], &result, sizeof result) != sizeof result) {
+        fprintf(stderr, "explore: %s was not explored\n", scenario->name);
+        exit(2);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return result;
+}
+
 static void run_one(const explore_scenario *scenario, totals *all) {
     double begun = seconds();
-    explore_result r = explore_run(scenario);
+    explore_result r = run_apart(scenario);
     printf("%-52s %9lld states %10lld steps %10.3g interleavings, depth %4d, %.2f s%s\n", scenario->name, (long long)r.states,
            (long long)r.steps, r.interleavings, r.deepest, seconds() - begun, r.faulty ? ", FAULTY" : "");
     fflush(stdout);
