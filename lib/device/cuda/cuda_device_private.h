@@ -236,8 +236,10 @@ static inline mst_cu_stream mst_cuda_stream_of(const mst_cuda *cuda, mst_queue q
 muster_status mst_cuda_wait_event(mst_cuda *cuda, mst_cu_event event);
 /* Polls until COMPUTE has done what is in it now. Errors: as of wait_event. */
 muster_status mst_cuda_await_compute(mst_cuda *cuda);
-/* Before closing: polls until both queues are empty, for a bounded time. false: a queue did not
- * drain. */
+/* Polls until the stream is empty, for at most `limit_ns`. false: it did not drain in time, or its
+ * state is unknown. */
+bool mst_cuda_drain_stream(mst_cuda *cuda, mst_cu_stream stream, int64_t limit_ns);
+/* Before closing: the same of both queues, for a bounded time. */
 bool mst_cuda_drain(mst_cuda *cuda);
 /* record_released records `released`. before_compute does so only if async copies need it; call it
  * before anything is issued in COMPUTE. */

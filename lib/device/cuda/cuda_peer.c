@@ -13,9 +13,8 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
-enum { WORDS = 1024, POLL_NS = 20 * 1000, QUERY_ERRORS = 3 };
+enum { WORDS = 1024 };
 static const int64_t AREA = WORDS * (int64_t)sizeof(uint32_t);
 
 int64_t mst_cuda_probe_ns = 5 * 1000000000ll;
@@ -113,20 +112,6 @@ static muster_status peer_issue_apart(probe *p) {
     return status;
 }
 
-/* False: the stream has not ended in time, or its state is unknown. */
-static bool peer_await(mst_cuda *cuda, mst_cu_stream stream) {
-    const int64_t begin = mst_now_ns();
-    for (int32_t errors = 0; errors < QUERY_ERRORS;) {
-        const mst_cu_result result = cuda->api->cuStreamQuery(stream);
-        if (result == MST_CU_SUCCESS) return true;
-        if (mst_cuda_error_is_sticky(result)) (void)mst_cuda_failed(cuda, result, "cuStreamQuery");
-        if (mst_cuda_is_lost(cuda) || mst_now_ns() - begin >= mst_cuda_probe_ns) return false;
-        errors = result == MST_CU_NOT_READY ? 0 : errors + 1;
-        nanosleep(&(struct timespec){.tv_nsec = POLL_NS}, NULL);
-    }
-    return false;
-}
-
 static int32_t right_words(const probe *p, int area, uint32_t seed) {
     int32_t right = 0;
     for (int32_t i = 0; i < WORDS; i++) right += p->words[area * WORDS + i] == word_at(seed, i);
@@ -190,7 +175,7 @@ static muster_status peer_run_apart(probe *p, bool *ended) {
     muster_status status = MST_CU(p->local, cuStreamCreate, &p->stream, MST_CU_STREAM_NON_BLOCKING);
     if (status == MUSTER_OK) {
         status = peer_issue_apart(p);
-        *ended = peer_await(p->local, p->stream);
+        *ended = mst_cuda_drain_stream(p->local, p->stream, mst_cuda_probe_ns);
         if (*ended) (void)p->local->api->cuStreamDestroy_v2(p->stream);
     }
     return mst_cuda_end(p->local, &scope, status);

@@ -137,11 +137,10 @@ muster_status mst_cuda_poll(mst_device *device, bool *done) {
     return mst_cuda_end(cuda, &scope, look(cuda, done));
 }
 
-/* False: the queue did not drain in time, or its state is unknown. */
-static bool drain(mst_cuda *cuda, mst_cu_stream stream) {
+bool mst_cuda_drain_stream(mst_cuda *cuda, mst_cu_stream stream, int64_t limit_ns) {
     int64_t begin = mst_now_ns(), sleep_ns = SLEEP_NS;
     int32_t errors = 0;
-    while (mst_now_ns() - begin < DRAIN_NS) {
+    while (mst_now_ns() - begin < limit_ns) {
         mst_cu_result result = cuda->api->cuStreamQuery(stream);
         if (result == MST_CU_SUCCESS) return true;
         if (mst_cuda_error_is_sticky(result)) (void)mst_cuda_failed(cuda, result, "cuStreamQuery");
@@ -152,7 +151,10 @@ static bool drain(mst_cuda *cuda, mst_cu_stream stream) {
     return false;
 }
 
-bool mst_cuda_drain(mst_cuda *cuda) { return (!cuda->compute || drain(cuda, cuda->compute)) && (!cuda->copy || drain(cuda, cuda->copy)); }
+bool mst_cuda_drain(mst_cuda *cuda) {
+    return (!cuda->compute || mst_cuda_drain_stream(cuda, cuda->compute, DRAIN_NS)) &&
+           (!cuda->copy || mst_cuda_drain_stream(cuda, cuda->copy, DRAIN_NS));
+}
 
 /* ---- order ---- */
 
