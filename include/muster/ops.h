@@ -159,8 +159,8 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_scalar_binary(muster_worker *wo
  * bool. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_compare(muster_worker *worker, muster_comparison op, muster_tensor a, muster_tensor b,
                                                          muster_tensor y);
-/* y (bool) = op(x), elementwise, for x of any dtype, which may be broadcast as in muster_copy. y may
- * be x itself if x is bool. logical_not is true where x is 0; an integer is finite. */
+/* y (bool) = op(x), elementwise, for x of any dtype, which may be broadcast as in muster_copy. y
+ * may be x itself if x is bool. logical_not is true where x is 0; an integer is finite. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_predicate_op(muster_worker *worker, muster_predicate op, muster_tensor x, muster_tensor y);
 /* y = a where the condition (bool) is true, else b, elementwise. All three may be broadcast as in
  * muster_copy; y may be a or b itself. Every dtype. */
