@@ -11,6 +11,7 @@
 #include "muster/driver.h"
 #include "muster/dtype.h"
 #include "muster/function.h"
+#include "muster/graph.h"
 #include "muster/kernel.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"

@@ -1,0 +1,165 @@
+/* muster/graph.h: expressions. A program writes what it wants to compute, and compiles it into an
+ * ordinary function (muster/function.h), with gradients where it asks for them.
+ *
+ * A graph holds expressions. Each expression is an input, a parameter (a variable), a number, or an
+ * operation applied to other expressions. Its dtype and shape are known when it is made; a shape
+ * may contain sizes that only a call knows. Nothing is computed before the compiled function is
+ * called. docs/expressions.md lists the operations.
+ *
+ * Errors. A function that makes an expression never returns NULL for a graph. If it fails,
+ * muster_last_error has the sentence at once, and the result is an expression that stands for the
+ * error; whatever is made from it is the same error. The graph keeps the first error:
+ * muster_graph_status returns it, and so does muster_graph_compile, so that a program needs to look
+ * at one status only. A message names the operation, the operand, what was expected and what was
+ * received, and the place in the program.
+ *
+ * Ownership. A graph belongs to the program, which destroys it. An expression belongs to its graph
+ * and ends with it. Once compiled, a graph is frozen: it takes no more expressions. The function
+ * needs nothing of the graph.
+ * Threads of every function here: owner of the graph. */
+#ifndef MUSTER_GRAPH_H
+#define MUSTER_GRAPH_H
+
+#include "muster/function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct muster_graph muster_graph;
+typedef struct muster_expr muster_expr;
+
+/* Entries of a shape that are no numbers. MUSTER_ROWS is the number of rows of the call that a
+ * worker has; muster_graph_size makes others. MUSTER_INFER, in the shape of a reshape, is the size
+ * that follows from the others. */
+#define MUSTER_ROWS (-1000)
+#define MUSTER_INFER (-1)
+/* A bound of a slice that is left out, as None in Python. */
+#define MUSTER_NONE INT64_MIN
+/* Two arguments, ndim and shape: MUSTER_SHAPE(MUSTER_ROWS, 784). A scalar is MUSTER_SCALAR. */
+#define MUSTER_SHAPE(...) \
+    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+#define MUSTER_SCALAR 0, (const int64_t *)0
+
+/* Creates an empty graph. `name` becomes the name of the compiled function. Errors:
+ * INVALID_ARGUMENT (NULL, an empty name), OUT_OF_MEMORY, BAD_STATE (a closed runtime). */
+MUSTER_API MUSTER_NODISCARD muster_status muster_graph_create(muster_runtime *runtime, const char *name, muster_graph **graph);
+/* Ends the graph and its expressions. Accepts NULL. */
+MUSTER_API muster_status muster_graph_destroy(muster_graph *graph);
+/* The status of the first error of the graph, which becomes muster_last_error again; MUSTER_OK if
+ * there was none. INVALID_ARGUMENT for NULL. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_graph_status(muster_graph *graph);
+
+/* A named size, for the shapes of inputs: each call takes its value from the inputs' shapes, and
+ * checks that it is the same in all of them. The same name gives the same size. At most 7 sizes. In
+ * case of an error the result is -1 (MUSTER_INFER), which no input accepts. Errors:
+ * INVALID_ARGUMENT (NULL, an empty name, "rows"), UNSUPPORTED (more than 7), OUT_OF_MEMORY. */
+MUSTER_API int64_t muster_graph_size(muster_graph *graph, const char *name);
+
+/* An input of the function, in the order of these calls. `shape` has ndim entries: numbers,
+ * MUSTER_ROWS and named sizes. A scattered input has MUSTER_ROWS first. mode: as in
+ * muster_function_input. Errors: INVALID_ARGUMENT (an unknown dtype or mode, a bad entry, a name
+ * that is taken), OUT_OF_MEMORY. */
+MUSTER_API muster_expr *muster_graph_input(muster_graph *graph, const char *name, muster_dtype dtype, int32_t ndim, const int64_t *shape,
+                                           muster_input_mode mode);
+/* The value of a variable, in the shape that its replica on the master has now. A call refuses a
+ * variable whose shape has changed. The second use of a variable gives the same expression.
+ * Errors: INVALID_ARGUMENT (NULL, a variable of another runtime), OUT_OF_MEMORY. */
+MUSTER_API muster_expr *muster_graph_parameter(muster_graph *graph, muster_variable *variable);
+/* The same for a variable whose replicas differ in their number of rows: the first size is
+ * MUSTER_ROWS, batches and slices select among the rows (MUSTER_USE_READ_SLICEABLE). */
+MUSTER_API muster_expr *muster_graph_parameter_rows(muster_graph *graph, muster_variable *variable);
+/* A number. It takes the dtype of the other operand of its operation. */
+MUSTER_API muster_expr *muster_graph_number(muster_graph *graph, double value);
+
+/* How an output is collected, and an update accumulated, besides the modes of muster/function.h.
+ * With MUSTER_ONE_DEVICE it is the value that one device would compute from all rows; with
+ * MUSTER_PER_WORKER it is the average, and dtypes without an average are refused. */
+#define MUSTER_AUTO 0
+
+/* An output of the function, in the order of these calls. Errors: INVALID_ARGUMENT (a name that is
+ * taken, an unknown mode, an expression of another graph), UNSUPPORTED (a mode that the dtype does
+ * not have, a gathered value without rows), OUT_OF_MEMORY. */
+MUSTER_API muster_status muster_graph_output(muster_graph *graph, const char *name, muster_expr *value, muster_collect_mode mode);
+/* The new value of a variable after each call, in the shape and dtype of the variable. All
+ * expressions of a call use the old value. mode: as in muster_function_update. Errors: as
+ * muster_graph_output, SHAPE_MISMATCH, DTYPE_MISMATCH. */
+MUSTER_API muster_status muster_graph_update(muster_graph *graph, muster_variable *variable, muster_expr *value, muster_collect_mode mode);
+
+/* What a reduction over rows means on several devices. */
+typedef int32_t muster_graph_meaning;
+enum muster_graph_meaning_value {
+    /* What one device with all rows would compute. On a runtime with several devices, such a graph
+     * is refused with UNSUPPORTED in this version. */
+    MUSTER_ONE_DEVICE = 0,
+    /* Each worker computes from its own rows; outputs and updates are collected by their modes. */
+    MUSTER_PER_WORKER = 1
+};
+/* An option struct: the rules are in muster/status.h. */
+typedef struct muster_graph_options {
+    size_t struct_size; /* set by muster_graph_options_init */
+    muster_graph_meaning meaning;
+    /* 1: every intermediate value has memory of its own, and no operation writes over its operand.
+     * For tests: the results are the same bits. */
+    int32_t unshared_memory;
+} muster_graph_options;
+MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
+static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }
+
+/* Creates the function, which belongs to the runtime. options NULL: all defaults. After success the
+ * graph is frozen, and may be destroyed at once. Errors: the graph's first error; INVALID_ARGUMENT
+ * (NULL; a graph without outputs and updates; a size that no input has; a name that is taken),
+ * UNSUPPORTED (see muster_graph_meaning), BAD_STATE (a frozen graph), and those of
+ * muster_function_create. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_graph_compile(muster_graph *graph, const muster_graph_options *options,
+                                                               muster_function **function);
+
+/* ---- expressions ---- */
+
+/* An attribute of an operation, such as the axes of a sum. Which member counts follows from the
+ * operation. An array of attributes ends with a name of NULL; NULL stands for an array of none. The
+ * layout is frozen. */
+typedef struct muster_attribute {
+    const char *name;
+    double number;
+    int64_t integer;         /* an integer, a truth value, a dtype */
+    const int64_t *integers; /* a list: axes, a shape */
+    int32_t count;           /* the length of the list */
+    int32_t reserved;        /* 0 */
+} muster_attribute;
+
+/* Applies an operation of docs/expressions.md, by its name, to `count` expressions. *result, if
+ * result is not NULL, becomes the expression, also in case of an error. `where` is the place in the
+ * program for messages, such as "digits.c:41"; it is copied, and may be NULL. muster/expr.h has a
+ * function for each operation. Errors: INVALID_ARGUMENT (NULL, an unknown operation or attribute,
+ * an expression of another graph), SHAPE_MISMATCH, DTYPE_MISMATCH, UNSUPPORTED (a dtype that the
+ * operation does not have), OUT_OF_RANGE (an axis), OVERFLOW (a size), OUT_OF_MEMORY, BAD_STATE (a
+ * frozen graph). */
+MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
+                                           const muster_attribute *attributes, const char *where, muster_expr **result);
+/* Result `index` of an operation with several results; 0 is the expression itself. */
+MUSTER_API muster_expr *muster_expr_result(muster_expr *expression, int32_t index);
+/* Names the expression, for messages, dumps and traces; returns it. The first name stays. */
+MUSTER_API muster_expr *muster_expr_name(muster_expr *expression, const char *name);
+/* The dtype (MUSTER_DTYPE_NONE for NULL and for an error) and the number of dimensions (-1). */
+MUSTER_API muster_dtype muster_expr_dtype(const muster_expr *expression);
+MUSTER_API int32_t muster_expr_ndim(const muster_expr *expression);
+/* The shape as text, such as "(rows, 784)". Valid as long as the expression. */
+MUSTER_API const char *muster_expr_shape(muster_expr *expression);
+
+/* gradients[i] = the gradient of `loss`, a scalar of a float dtype, with respect to
+ * expressions[i], which may be any expressions: reverse mode, over the operations between the two.
+ * They are expressions of the graph, so that gradients of gradients work. If the loss does not
+ * depend on an expression, its gradient is 0 in its shape. Errors: INVALID_ARGUMENT (NULL, a loss
+ * that is no scalar), UNSUPPORTED (an operation without a gradient; integers), OUT_OF_MEMORY. */
+MUSTER_API muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **gradients);
+
+/* The expression with each from[i] replaced by to[i], which has the same dtype and shape: one graph
+ * then serves inputs from the host and variables on the devices. Errors: INVALID_ARGUMENT (NULL,
+ * another graph), SHAPE_MISMATCH, DTYPE_MISMATCH, OUT_OF_MEMORY. */
+MUSTER_API muster_expr *muster_expr_substitute(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,242 @@
+/* Applying an operation: attributes, the operator, the node. */
+#include "graph_private.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char where_apply[] = "muster_expr_apply";
+
+/* ---- attributes ---- */
+
+static muster_status attribute_list(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
+    const int32_t most = row->kind == MST_VALUE_DIMS ? MUSTER_MAX_DIMS : 64;
+    if (given->count < 0 || given->count > most)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected 0 to %d entries, received %d", row->name, (int)most,
+                                (int)given->count);
+    if (given->count > 0 && !given->integers)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected %d integers, received NULL", row->name,
+                                (int)given->count);
+    value->list = given->integers;
+    value->count = given->count;
+    if (row->kind == MST_VALUE_LIST || given->count == 0) return MUSTER_OK;
+    int64_t *dims = mst_arena_take(&draft->graph->arena, (size_t)given->count * sizeof *dims);
+    if (!dims) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "%s: out of memory", row->name);
+    for (int32_t i = 0; i < given->count; i++) {
+        dims[i] = given->integers[i] == MUSTER_INFER ? MST_DIM_NONE : mst_dim_read(draft->graph, given->integers[i]);
+        if (dims[i] == MST_DIM_NONE && given->integers[i] != MUSTER_INFER)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: entry %d: expected a size, received %lld", row->name, (int)i,
+                                    (long long)given->integers[i]);
+    }
+    value->list = dims;
+    return MUSTER_OK;
+}
+
+static muster_status attribute_read(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
+    if (given->reserved)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected reserved = 0, received %d", row->name,
+                                (int)given->reserved);
+    switch (row->kind) {
+    case MST_VALUE_NUMBER:
+        value->number = given->number;
+        return MUSTER_OK;
+    case MST_VALUE_INTEGER:
+        value->integer = given->integer;
+        return MUSTER_OK;
+    case MST_VALUE_DTYPE:
+        value->integer = given->integer;
+        if (given->integer > MUSTER_DTYPE_NONE && given->integer < MST_DTYPE_COUNT) return MUSTER_OK;
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a dtype, received %lld", row->name,
+                                (long long)given->integer);
+    default:
+        return attribute_list(draft, row, given, value);
+    }
+}
+
+static const muster_attribute *attribute_find(const muster_attribute *attributes, const char *name) {
+    for (; attributes && attributes->name; attributes++)
+        if (strcmp(attributes->name, name) == 0) return attributes;
+    return NULL;
+}
+
+static bool operator_has(const mst_operator *op, const char *name) {
+    for (int32_t a = 0; op->attributes[a].name; a++)
+        if (strcmp(op->attributes[a].name, name) == 0) return true;
+    return false;
+}
+
+static muster_status attributes_read(mst_draft *draft, const muster_attribute *given) {
+    for (const muster_attribute *at = given; at && at->name; at++) {
+        if (!operator_has(draft->op, at->name))
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "unknown attribute \"%.60s\"", at->name);
+        if (attribute_find(given, at->name) != at) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: given twice", at->name);
+    }
+    for (int32_t a = 0; draft->op->attributes[a].name; a++) {
+        const mst_attribute_row *row = &draft->op->attributes[a];
+        const muster_attribute *found = attribute_find(given, row->name);
+        if (!found && row->required) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "expected %s, received none", row->name);
+        draft->values[a] = (mst_graph_value){0};
+        if (found)
+            MUSTER_TRY(attribute_read(draft, row, found, &draft->values[a]));
+        else if (row->kind == MST_VALUE_NUMBER)
+            draft->values[a].number = row->number;
+        else
+            draft->values[a].integer = (int64_t)row->number;
+    }
+    return MUSTER_OK;
+}
+
+/* ---- one operation ---- */
+
+static muster_status check_count(mst_draft *draft) {
+    bool more;
+    const int32_t operands = mst_operator_operand_count(draft->op, &more);
+    if (draft->count == operands || (more && draft->count > operands)) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "expected %d operand%s%s, received %d", (int)operands,
+                            operands == 1 ? "" : "s", more ? " or more" : "", (int)draft->count);
+}
+
+/* Draft operands are changed by operators: numbers become constants of a dtype. */
+static muster_expr *apply_draft(mst_draft *draft) {
+    for (int32_t i = 0; i < draft->count; i++)
+        if (mst_node_is_error(draft->inputs[i])) return draft->graph->error;
+    if (draft->op->expand) {
+        muster_expr *expanded = draft->op->expand(draft);
+        if (expanded) return expanded;
+    }
+    if (draft->op->infer(draft) != MUSTER_OK) return draft->graph->error;
+    for (int32_t r = 0; r < MST_RESULTS; r++)
+        for (int32_t d = 0; d < draft->types[r].ndim; d++)
+            if (draft->types[r].dims[d] == MST_DIM_NONE) return draft->graph->error; /* a size that overflows; the message is set */
+    return mst_node_make(draft);
+}
+
+enum { FEW_INPUTS = 8 };
+
+muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values) {
+    muster_expr *few[FEW_INPUTS], **copy = few;
+    mst_graph_value own[MST_GRAPH_ATTRIBUTES] = {MST_NO_VALUE};
+    mst_draft draft = {.graph = graph, .op = mst_operators[id], .count = count, .values = own};
+    if (count > FEW_INPUTS && !(copy = mst_arena_take(&graph->arena, (size_t)count * sizeof *copy))) {
+        (void)mst_draft_refuse(&draft, MUSTER_OUT_OF_MEMORY, -1, "out of memory");
+        return graph->error;
+    }
+    if (count) memcpy(copy, inputs, (size_t)count * sizeof *copy);
+    draft.inputs = copy;
+    for (int32_t a = 0; a < mst_operator_attribute_count(draft.op); a++) {
+        if (values)
+            own[a] = values[a];
+        else if (draft.op->attributes[a].kind == MST_VALUE_NUMBER)
+            own[a].number = draft.op->attributes[a].number;
+        else
+            own[a].integer = (int64_t)draft.op->attributes[a].number;
+    }
+    return apply_draft(&draft);
+}
+
+static muster_expr *apply_public(mst_draft *draft, muster_expr *const *inputs, const muster_attribute *attributes) {
+    mst_graph *graph = draft->graph;
+    for (int32_t i = 0; i < draft->count; i++) {
+        char what[32];
+        const muster_status status =
+            mst_expr_check(graph, inputs[i], where_apply, (snprintf(what, sizeof what, "inputs[%d]", (int)i), what));
+        if (status != MUSTER_OK) {
+            (void)mst_graph_keep(graph, status);
+            return graph->error;
+        }
+    }
+    if (check_count(draft) != MUSTER_OK || attributes_read(draft, attributes) != MUSTER_OK) return graph->error;
+    return mst_apply(graph, draft->op->id, inputs, draft->count, draft->values);
+}
+
+/* The place is copied once for a row of operations that name the same one. */
+static const char *keep_where(mst_graph *graph, const char *where) {
+    if (!where) return NULL;
+    if (!graph->last_where || strcmp(graph->last_where, where) != 0) graph->last_where = mst_arena_text(&graph->arena, where);
+    return graph->last_where;
+}
+
+muster_status muster_expr_apply(muster_graph *handle, const char *operation, muster_expr *const *inputs, int32_t count,
+                                const muster_attribute *attributes, const char *where, muster_expr **result) {
+    mst_graph_value values[MST_GRAPH_ATTRIBUTES];
+    const muster_status usable = mst_graph_check(handle, where_apply);
+    if (usable != MUSTER_OK) {
+        if (result) *result = NULL; /* not before: `result` may point into `inputs` */
+        return usable;
+    }
+    mst_graph *graph = handle->graph;
+    muster_expr *made = graph->error;
+    if (!operation || count < 0 || (count > 0 && !inputs)) {
+        const muster_status status =
+            !operation  ? mst_error_null(where_apply, "operation", "a name")
+            : count < 0 ? mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where_apply, (int)count)
+                        : mst_error_null(where_apply, "inputs", "expressions");
+        if (result) *result = graph->error;
+        return mst_graph_keep(graph, status);
+    }
+    graph->origin = (mst_origin){.where = keep_where(graph, where)};
+    graph->latest = MUSTER_OK;
+    const mst_operator *op = mst_operator_find(operation);
+    if (op) {
+        mst_draft draft = {.graph = graph, .op = op, .inputs = (muster_expr **)(uintptr_t)inputs, .count = count, .values = values};
+        made = apply_public(&draft, inputs, attributes);
+    } else {
+        char place[MST_NODE_TEXT];
+        (void)mst_origin_text(&graph->origin, place);
+        (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT, "%s%s%s: unknown operation \"%.60s\"", place, *place ? ": " : "", where_apply,
+                             operation);
+    }
+    graph->origin = (mst_origin){0};
+    if (result) *result = made;
+    if (!mst_node_is_error(made)) return MUSTER_OK;
+    /* an operand may stand for an older error */
+    return graph->latest != MUSTER_OK ? graph->latest : mst_error_restore(graph->status, graph->message);
+}
+
+/* ---- what the operators use ---- */
+
+muster_expr *mst_number(mst_graph *graph, muster_dtype dtype, double value) { return mst_full(graph, &(mst_type){.dtype = dtype}, value); }
+
+muster_expr *mst_full(mst_graph *graph, const mst_type *type, double value) {
+    int64_t dims[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < type->ndim; d++) dims[d] = type->dims[d];
+    return mst_apply(graph, MST_OPERATOR_full, NULL, 0,
+                     (mst_graph_value[]){{.list = dims, .count = type->ndim}, {.number = value}, {.integer = type->dtype}});
+}
+
+muster_expr *mst_reshape_to(muster_expr *node, int32_t ndim, const mst_dim *dims) {
+    int64_t list[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < ndim; d++) list[d] = dims[d];
+    return mst_apply(node->graph, MST_OPERATOR_reshape, &node, 1, (mst_graph_value[]){{.list = list, .count = ndim}});
+}
+
+muster_expr *mst_broadcast_to(muster_expr *node, const mst_type *type) {
+    int64_t list[MUSTER_MAX_DIMS];
+    if (mst_node_is_error(node) || mst_same_dims(&node->type, type)) return node;
+    for (int32_t d = 0; d < type->ndim; d++) list[d] = type->dims[d];
+    return mst_apply(node->graph, MST_OPERATOR_broadcast_to, &node, 1, (mst_graph_value[]){{.list = list, .count = type->ndim}});
+}
+
+muster_expr *mst_sum_to(muster_expr *node, const mst_type *type) {
+    int64_t axes[MUSTER_MAX_DIMS];
+    int32_t count = 0;
+    if (mst_node_is_error(node)) return node;
+    const int32_t missing = node->type.ndim - type->ndim;
+    for (int32_t d = 0; d < node->type.ndim; d++)
+        if (d < missing || node->type.dims[d] != type->dims[d - missing]) axes[count++] = d;
+    if (count) {
+        node = mst_apply(node->graph, MST_OPERATOR_sum, &node, 1, (mst_graph_value[]){{.list = axes, .count = count}, {.integer = 0}});
+        if (mst_node_is_error(node)) return node;
+    }
+    return mst_same_dims(&node->type, type) ? node : mst_reshape_to(node, type->ndim, type->dims);
+}
+
+muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype) {
+    mst_graph *graph = node->graph;
+    mst_dim product = MST_DIM_ONE;
+    for (int32_t d = 0; d < node->type.ndim; d++)
+        if (axes >> d & 1) product = mst_dim_multiply(graph, product, node->type.dims[d]);
+    if (product == MST_DIM_NONE) return graph->error;
+    const int64_t constant = mst_dim_constant(graph, product), list[1] = {product};
+    if (constant >= 0) return mst_number(graph, dtype, (double)constant);
+    return mst_apply(graph, MST_OPERATOR_extent, NULL, 0, (mst_graph_value[]){{.list = list, .count = 1}, {.integer = dtype}});
+}

@@ -1,0 +1,163 @@
+/* A graph becomes a function. */
+#include "options_impl.h"
+#include "program_private.h"
+#include "runtime_impl.h"
+
+#include <string.h>
+
+static const char where[] = "muster_graph_compile";
+
+/* ---- checks ---- */
+
+static bool dim_is_rows(const mst_graph *graph, mst_dim dim) {
+    const mst_monomial rows = {.factor = 1, .powers = {1}};
+    return memcmp(&graph->dims[dim], &rows, sizeof rows) == 0;
+}
+
+/* A bit for each size that a single axis of an input or a variable gives. */
+static uint32_t sizes_given(const mst_graph *graph) {
+    uint32_t given = 0;
+    for (int32_t i = 0; i < graph->inputs.count + graph->variables.count; i++) {
+        const mst_graph_port *port = i < graph->inputs.count ? &graph->inputs.items[i] : &graph->variables.items[i - graph->inputs.count];
+        for (int32_t d = 0; d < port->node->type.ndim; d++) {
+            const mst_monomial *m = &graph->dims[port->node->type.dims[d]];
+            for (int32_t s = 0; s < MST_SIZES; s++) {
+                mst_monomial single = {.factor = 1};
+                single.powers[s] = 1;
+                if (memcmp(m, &single, sizeof single) == 0) given |= 1u << s;
+            }
+        }
+    }
+    return given;
+}
+
+static muster_status check_sizes(const mst_program *program) {
+    const mst_graph *graph = program->graph;
+    const uint32_t given = sizes_given(graph);
+    char text[MST_NODE_TEXT];
+    for (int32_t at = 0; at < program->count; at++)
+        for (int32_t d = 0; d < program->order[at]->type.ndim; d++)
+            for (int32_t s = 0; s < MST_SIZES; s++)
+                if (graph->dims[program->order[at]->type.dims[d]].powers[s] && !(given >> s & 1))
+                    return mst_error(MUSTER_INVALID_ARGUMENT,
+                                     "%s: graph \"%s\": expected an input with an axis of size \"%s\", which %s needs, received "
+                                     "none",
+                                     where, graph->name, graph->size_names[s], mst_node_text(program->order[at], NULL, text));
+    return MUSTER_OK;
+}
+
+static muster_status check_graph(const mst_graph *graph, const muster_graph_options *options) {
+    if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
+    if (options->meaning != MUSTER_ONE_DEVICE && options->meaning != MUSTER_PER_WORKER)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: options: meaning: expected a muster_graph_meaning, received %d", where,
+                         (int)options->meaning);
+    if (graph->outputs.count + graph->updates.count == 0)
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: graph \"%s\": expected an output or an update, received none", where, graph->name);
+    if (options->meaning == MUSTER_ONE_DEVICE && (graph->runtime->size > 1 || graph->runtime->logical_shards))
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "%s: graph \"%s\": options: meaning: expected MUSTER_PER_WORKER on a runtime with %s, since this version shares no graph "
+            "out, received MUSTER_ONE_DEVICE",
+            where, graph->name, graph->runtime->size > 1 ? "several devices" : "logical shards");
+    for (int32_t i = 0; options->meaning == MUSTER_PER_WORKER && i < graph->outputs.count; i++) {
+        const mst_graph_port *port = &graph->outputs.items[i];
+        if (port->mode == MUSTER_AUTO && !mst_dtype_is_float(port->node->type.dtype))
+            return mst_error(
+                MUSTER_UNSUPPORTED,
+                "%s: output \"%.60s\": mode: expected MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM, "
+                "since %s has no average, received MUSTER_AUTO",
+                where, port->name, muster_dtype_name(port->node->type.dtype));
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the function ---- */
+
+static int32_t output_mode(const mst_graph *graph, const mst_graph_port *port, muster_graph_meaning meaning) {
+    if (port->mode != MUSTER_AUTO) return port->mode;
+    if (meaning == MUSTER_PER_WORKER) return MUSTER_AVG;
+    /* one device: there is one value, which MAX takes as it is */
+    return port->node->type.ndim > 0 && dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MAX;
+}
+
+static muster_status describe(mst_program *program, const muster_graph_options *options, muster_function *function) {
+    mst_graph *graph = program->graph;
+    const int32_t count = graph->inputs.count + graph->outputs.count + graph->variables.count + graph->updates.count;
+    muster_port *ports = mst_alloc((size_t)count * sizeof *ports), *at = ports;
+    if (!ports) return mst_out_of_memory(where, (int64_t)count * (int64_t)sizeof *ports);
+    for (int32_t i = 0; i < graph->inputs.count; i++) {
+        const mst_graph_port *port = &graph->inputs.items[i];
+        *at++ = (muster_port){MUSTER_PORT_INPUT, port->mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
+    }
+    for (int32_t i = 0; i < graph->outputs.count; i++) {
+        const mst_graph_port *port = &graph->outputs.items[i];
+        const int32_t mode = output_mode(graph, port, options->meaning);
+        program->whole |= options->meaning == MUSTER_ONE_DEVICE && mode != MUSTER_GATHER;
+        *at++ = (muster_port){MUSTER_PORT_OUTPUT, mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
+    }
+    for (int32_t i = 0; i < graph->variables.count; i++)
+        *at++ = (muster_port){
+            .kind = MUSTER_PORT_VARIABLE, .mode = graph->variables.items[i].mode, .variable = graph->variables.items[i].variable};
+    for (int32_t i = 0; i < graph->updates.count; i++) {
+        const mst_graph_port *port = &graph->updates.items[i];
+        const int32_t otherwise = options->meaning == MUSTER_PER_WORKER ? MUSTER_AVG : MUSTER_MASTER;
+        program->whole |= options->meaning == MUSTER_ONE_DEVICE;
+        *at++ = (muster_port){
+            .kind = MUSTER_PORT_UPDATE, .mode = port->mode == MUSTER_AUTO ? otherwise : port->mode, .variable = port->variable};
+    }
+    const muster_status status = muster_function_describe(function, ports, count);
+    mst_free(ports);
+    return status;
+}
+
+static muster_status program_fill(mst_program *program) {
+    const mst_graph *graph = program->graph;
+    program->input_count = graph->inputs.count;
+    program->variable_count = graph->variables.count;
+    program->output_count = graph->outputs.count;
+    program->update_count = graph->updates.count;
+    program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
+    MUSTER_TRY(mst_program_order(program));
+    MUSTER_TRY(check_sizes(program));
+    program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
+    if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
+    program->rank_count = graph->runtime->size;
+    const size_t given = (size_t)(program->input_count + program->variable_count + program->update_count) + 1;
+    for (int32_t r = 0; r < program->rank_count; r++)
+        if (!(program->ranks[r].given = mst_alloc(given * sizeof(muster_tensor))))
+            return mst_out_of_memory(where, (int64_t)(given * sizeof(muster_tensor)));
+    return MUSTER_OK;
+}
+
+muster_status muster_graph_compile(muster_graph *handle, const muster_graph_options *options, muster_function **function) {
+    muster_graph_options known;
+    if (!function) return mst_error_null(where, "function", "the address of a pointer");
+    *function = NULL;
+    MUSTER_TRY(mst_graph_check(handle, where));
+    mst_graph *graph = handle->graph;
+    MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
+    MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
+    MUSTER_TRY(check_graph(graph, &known));
+    mst_program *program = mst_alloc(sizeof *program);
+    if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
+    atomic_fetch_add(&graph->references, 1);
+    *program = (mst_program){.graph = graph, .unshared = known.unshared_memory != 0};
+    const muster_status status = program_fill(program);
+    if (status != MUSTER_OK) {
+        mst_program_destroy(program);
+        return status;
+    }
+    const muster_backend_body body = {NULL, mst_program_body};
+    muster_function *made;
+    MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_program_destroy, &made));
+    const muster_status described = describe(program, &known, made);
+    if (described != MUSTER_OK) {
+        char message[MST_MESSAGE_SIZE];
+        mst_error_save(message);
+        (void)muster_function_destroy(made);
+        return mst_error_restore(described, message);
+    }
+    graph->frozen = true;
+    *function = made;
+    return MUSTER_OK;
+}

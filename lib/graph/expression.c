@@ -1,0 +1,118 @@
+/* Questions about expressions, and expressions made from others as a whole. */
+#include "graph_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+muster_dtype muster_expr_dtype(const muster_expr *expression) { return expression ? expression->type.dtype : MUSTER_DTYPE_NONE; }
+
+int32_t muster_expr_ndim(const muster_expr *expression) {
+    return !expression || mst_node_is_error(expression) ? -1 : expression->type.ndim;
+}
+
+muster_expr *muster_expr_name(muster_expr *expression, const char *name) {
+    if (!expression || mst_node_is_error(expression) || expression->name || !name || expression->graph->frozen) return expression;
+    expression->name = mst_arena_text(&expression->graph->arena, name);
+    return expression;
+}
+
+muster_expr *muster_expr_result(muster_expr *expression, int32_t index) {
+    static const char where[] = "muster_expr_result";
+    if (!expression) {
+        (void)mst_error_null(where, "expression", "an expression");
+        return NULL;
+    }
+    mst_graph *graph = expression->graph;
+    if (mst_node_is_error(expression) || index == 0) return expression;
+    const muster_status status = mst_graph_check_open(graph, where);
+    const int32_t results = expression->op->results > 1 ? expression->op->results : 1;
+    if (status != MUSTER_OK) return graph->error;
+    if (index < 0 || index >= results) {
+        (void)mst_graph_fail(graph, MUSTER_OUT_OF_RANGE, "%s: index: expected 0 to %d, the results of %s, received %d", where,
+                             (int)results - 1, expression->op->name, (int)index);
+        return graph->error;
+    }
+    return mst_apply(graph, MST_OPERATOR_result, &expression, 1, (mst_graph_value[]){{.integer = index}});
+}
+
+/* ---- substitution ---- */
+
+static const char where_substitute[] = "muster_expr_substitute";
+
+static muster_status substitute_check(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count) {
+    mst_graph *graph = expression->graph;
+    char what[32], expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    MUSTER_TRY(mst_graph_check_open(graph, where_substitute));
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where_substitute, (int)count);
+    if (count && (!from || !to)) return mst_error_null(where_substitute, from ? "to" : "from", "expressions");
+    for (int32_t i = 0; i < count; i++) {
+        snprintf(what, sizeof what, "from[%d]", (int)i);
+        MUSTER_TRY(mst_expr_check(graph, from[i], where_substitute, what));
+        snprintf(what, sizeof what, "to[%d]", (int)i);
+        MUSTER_TRY(mst_expr_check(graph, to[i], where_substitute, what));
+        if (mst_node_is_error(from[i]) || mst_node_is_error(to[i])) return graph->status;
+        if (from[i]->type.dtype != to[i]->type.dtype || !mst_same_dims(&from[i]->type, &to[i]->type))
+            return mst_error(from[i]->type.dtype != to[i]->type.dtype ? MUSTER_DTYPE_MISMATCH : MUSTER_SHAPE_MISMATCH,
+                             "%s: %s: expected the shape and dtype of %s, received %s", where_substitute, what,
+                             mst_node_text(from[i], NULL, expected), mst_node_text(to[i], NULL, received));
+    }
+    return mst_node_is_error(expression) ? graph->status : MUSTER_OK;
+}
+
+/* The node with new operands of the same types. */
+static muster_expr *node_again(muster_expr *node, muster_expr **replaced) {
+    muster_expr **inputs = mst_arena_take(&node->graph->arena, (size_t)(node->input_count + 1) * sizeof *inputs);
+    bool same = true;
+    if (!inputs) {
+        (void)mst_graph_fail(node->graph, MUSTER_OUT_OF_MEMORY, "%s: out of memory", where_substitute);
+        return node->graph->error;
+    }
+    for (int32_t i = 0; i < node->input_count; i++) {
+        inputs[i] = replaced[node->inputs[i]->id];
+        same &= inputs[i] == node->inputs[i];
+    }
+    if (same) return node;
+    mst_draft draft = {.graph = node->graph,
+                       .op = node->op,
+                       .inputs = inputs,
+                       .count = node->input_count,
+                       .values = (mst_graph_value *)(uintptr_t)node->values};
+    draft.types[0] = node->type;
+    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
+    node->graph->origin = node->origin;
+    node->graph->origin.next = NULL;
+    return mst_node_make(&draft);
+}
+
+static muster_expr *substitute(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count) {
+    mst_graph *graph = expression->graph;
+    const int32_t nodes = expression->id + 1;
+    muster_expr **replaced = mst_alloc((size_t)graph->node_count * sizeof *replaced), *result = graph->error;
+    bool *used = mst_alloc((size_t)nodes);
+    if (!replaced || !used) {
+        (void)mst_graph_keep(graph, mst_out_of_memory(where_substitute, nodes));
+    } else {
+        used[expression->id] = true;
+        for (int32_t id = expression->id; id >= 0; id--)
+            for (int32_t i = 0; used[id] && i < graph->nodes[id]->input_count; i++) used[graph->nodes[id]->inputs[i]->id] = true;
+        for (int32_t i = 0; i < count; i++) replaced[from[i]->id] = to[i];
+        for (int32_t id = 0; id < nodes; id++)
+            if (used[id] && !replaced[id]) replaced[id] = node_again(graph->nodes[id], replaced);
+        result = replaced[expression->id];
+    }
+    graph->origin = (mst_origin){0};
+    mst_free(replaced);
+    mst_free(used);
+    return result;
+}
+
+muster_expr *muster_expr_substitute(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count) {
+    if (!expression) {
+        (void)mst_error_null(where_substitute, "expression", "an expression");
+        return NULL;
+    }
+    const muster_status status = substitute_check(expression, from, to, count);
+    if (status == MUSTER_OK) return substitute(expression, from, to, count);
+    (void)mst_graph_keep(expression->graph, status);
+    return expression->graph->error;
+}

@@ -1,0 +1,134 @@
+/* Reverse-mode gradients. One sweep from the loss back to the expressions asked for, over the nodes
+ * that lie between them only. Gradients are ordinary nodes, so that they have gradients too. */
+#include "graph_private.h"
+#include "operators/operators_private.h"
+
+static const char where_gradient[] = "muster_gradient";
+
+/* Does the gradient of the loss flow through the node, by id? */
+struct mst_gradients {
+    mst_graph *graph;
+    bool *wanted;
+    muster_expr **sums; /* by id; NULL: 0 so far */
+    int32_t count;      /* of nodes when the sweep began */
+};
+
+bool mst_gradient_wanted(const mst_gradients *gradients, const muster_expr *node, int32_t operand) {
+    return gradients->wanted[node->inputs[operand]->id];
+}
+
+void mst_gradient_refuse(mst_gradients *gradients, muster_expr *node, const char *reason) {
+    char place[MST_NODE_TEXT];
+    const mst_origin *origin = &node->origin;
+    (void)mst_origin_text(origin, place);
+    (void)mst_graph_fail(gradients->graph, MUSTER_UNSUPPORTED, "%s%s%s: %s%s%s%s has no gradient: %s", place, *place ? ": " : "",
+                         where_gradient, node->name ? "\"" : "muster_expr_", node->name ? node->name : node->op->name,
+                         node->name ? "\"" : "", "", reason);
+}
+
+void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t operand, muster_expr *part) {
+    muster_expr *input = node->inputs[operand];
+    if (!gradients->wanted[input->id] || mst_node_is_error(part)) return;
+    part = mst_sum_to(part, &input->type);
+    muster_expr **sum = &gradients->sums[input->id];
+    *sum = *sum ? MST_APPLY(gradients->graph, add, *sum, part) : part;
+}
+
+/* Marks what depends on the expressions asked for, and of that what the loss depends on. Ids of
+ * operands are smaller than those of what is made from them. */
+static bool mark_paths(mst_gradients *gradients, const muster_expr *loss, muster_expr *const *expressions, int32_t count) {
+    const mst_graph *graph = gradients->graph;
+    bool *used = mst_alloc((size_t)gradients->count);
+    if (!used) return false;
+    for (int32_t i = 0; i < count; i++) gradients->wanted[expressions[i]->id] = true;
+    for (int32_t id = 0; id <= loss->id; id++) {
+        const muster_expr *node = graph->nodes[id];
+        for (int32_t i = 0; i < node->input_count && !gradients->wanted[id]; i++)
+            gradients->wanted[id] = gradients->wanted[node->inputs[i]->id];
+        gradients->wanted[id] &= mst_dtype_is_float(node->type.dtype);
+    }
+    used[loss->id] = true;
+    for (int32_t id = loss->id; id >= 0; id--)
+        for (int32_t i = 0; used[id] && i < graph->nodes[id]->input_count; i++) used[graph->nodes[id]->inputs[i]->id] = true;
+    for (int32_t id = 0; id < gradients->count; id++) gradients->wanted[id] &= used[id];
+    mst_free(used);
+    return true;
+}
+
+static bool has_wanted_operand(const mst_gradients *gradients, const muster_expr *node) {
+    for (int32_t i = 0; i < node->input_count; i++)
+        if (gradients->wanted[node->inputs[i]->id]) return true;
+    return false;
+}
+
+static void sweep(mst_gradients *gradients, muster_expr *loss) {
+    mst_graph *graph = gradients->graph;
+    gradients->sums[loss->id] = mst_full(graph, &loss->type, 1);
+    for (int32_t id = loss->id; id >= 0 && graph->status == MUSTER_OK; id--) {
+        muster_expr *node = graph->nodes[id], *dy = gradients->sums[id];
+        if (!dy || !has_wanted_operand(gradients, node)) continue;
+        graph->origin = (mst_origin){.forward = node};
+        if (node->op->gradient)
+            node->op->gradient(gradients, node, dy);
+        else
+            mst_gradient_refuse(gradients, node, node->op->no_gradient);
+    }
+    graph->origin = (mst_origin){0};
+}
+
+static muster_status gradient_arguments(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
+    if (!loss) return mst_error_null(where_gradient, "loss", "an expression");
+    if (count < 0) return mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where_gradient, (int)count);
+    if (count && (!expressions || !results)) return mst_error_null(where_gradient, expressions ? "gradients" : "expressions", "an array");
+    return MUSTER_OK;
+}
+
+static muster_status gradient_check(muster_expr *loss, muster_expr *const *expressions, int32_t count) {
+    mst_graph *graph = loss->graph;
+    char text[MST_NODE_TEXT], what[40];
+    MUSTER_TRY(mst_graph_check_open(graph, where_gradient));
+    for (int32_t i = 0; i < count; i++) {
+        snprintf(what, sizeof what, "expressions[%d]", (int)i);
+        MUSTER_TRY(mst_expr_check(graph, expressions[i], where_gradient, what));
+        if (mst_node_is_error(expressions[i])) return graph->status;
+    }
+    if (mst_node_is_error(loss)) return graph->status;
+    if (loss->type.ndim != 0 || !mst_dtype_is_float(loss->type.dtype))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: loss: expected a scalar of a float dtype, received %s", where_gradient,
+                         mst_node_text(loss, NULL, text));
+    for (int32_t i = 0; i < count; i++)
+        if (!mst_dtype_is_float(expressions[i]->type.dtype))
+            return mst_error(MUSTER_UNSUPPORTED, "%s: expressions[%d]: expected a float dtype, received %s", where_gradient, (int)i,
+                             mst_node_text(expressions[i], NULL, text));
+    return MUSTER_OK;
+}
+
+static muster_status gradients_make(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
+    mst_graph *graph = loss->graph;
+    mst_gradients gradients = {.graph = graph, .count = graph->node_count};
+    gradients.wanted = mst_alloc((size_t)graph->node_count);
+    gradients.sums = mst_alloc((size_t)graph->node_count * sizeof *gradients.sums);
+    muster_status status = MUSTER_OK;
+    if (!gradients.wanted || !gradients.sums || !mark_paths(&gradients, loss, expressions, count))
+        status = mst_graph_keep(graph, mst_out_of_memory(where_gradient, (int64_t)graph->node_count));
+    if (status == MUSTER_OK) {
+        sweep(&gradients, loss);
+        status = graph->status;
+    }
+    for (int32_t i = 0; i < count; i++) {
+        muster_expr *found = status == MUSTER_OK ? gradients.sums[expressions[i]->id] : graph->error;
+        results[i] = found ? found : mst_full(graph, &expressions[i]->type, 0);
+    }
+    mst_free(gradients.wanted);
+    mst_free(gradients.sums);
+    return status;
+}
+
+muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
+    MUSTER_TRY(gradient_arguments(loss, expressions, count, results));
+    mst_graph *graph = loss->graph;
+    muster_status status = gradient_check(loss, expressions, count);
+    if (status == MUSTER_OK) return gradients_make(loss, expressions, count, results);
+    for (int32_t i = 0; i < count; i++) results[i] = graph->error;
+    return graph->frozen ? status : mst_graph_keep(graph, status);
+}

@@ -1,0 +1,301 @@
+/* The inside of a graph: nodes, sizes, and how they are made. The nodes of a graph are never
+ * changed and never freed singly. A compiled function shares them with its graph. */
+#ifndef MST_GRAPH_PRIVATE_H
+#define MST_GRAPH_PRIVATE_H
+
+#include "dtype_impl.h"
+#include "memory_impl.h"
+#include "muster/graph.h"
+#include "operation_impl.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* ---- arena.c: memory that is freed all at once ---- */
+
+typedef struct mst_arena {
+    struct mst_arena_chunk *chunks;
+    size_t used, capacity; /* of the newest chunk */
+} mst_arena;
+/* Zeroed, aligned to 16 bytes. NULL when out of memory. */
+void *mst_arena_take(mst_arena *arena, size_t bytes);
+char *mst_arena_text(mst_arena *arena, const char *text);
+void mst_arena_free(mst_arena *arena);
+
+/* ---- dim.c: sizes of axes, some of which only a call knows ---- */
+
+/* A size is a product: a number times powers of named sizes. Equal sizes have equal numbers, so
+ * that two of them are compared by ==. */
+enum { MST_SIZES = 8, MST_SIZE_ROWS = 0 };
+typedef int32_t mst_dim;
+enum { MST_DIM_ONE = 0, MST_DIM_NONE = -1 };
+typedef struct mst_monomial {
+    int64_t factor;
+    int8_t powers[MST_SIZES];
+} mst_monomial;
+
+/* ---- nodes ---- */
+
+typedef struct mst_operator mst_operator;
+typedef struct mst_graph mst_graph;
+
+/* Where the program made a node: its own words, or the node whose gradient led to this one. */
+typedef struct mst_origin {
+    const char *where; /* NULL: unknown */
+    const muster_expr *forward;
+    struct mst_origin *next; /* a node that was made in several places has all of them */
+} mst_origin;
+
+/* The value of an attribute, as its kind says. A list of sizes holds numbers of mst_dim. */
+typedef struct mst_graph_value {
+    double number;
+    int64_t integer;
+    const int64_t *list;
+    int32_t count;
+} mst_graph_value;
+#define MST_NO_VALUE ((mst_graph_value){.count = 0})
+
+typedef struct mst_type {
+    muster_dtype dtype;
+    int32_t ndim;
+    mst_dim dims[MUSTER_MAX_DIMS];
+} mst_type;
+
+enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 4 };
+struct muster_expr {
+    mst_graph *graph;
+    const mst_operator *op;
+    muster_expr **inputs;
+    const mst_graph_value *values; /* [the operator's attributes] */
+    mst_type type;
+    const mst_type *more; /* the types of results 1, 2 ...; NULL: there is one result */
+    const char *name;
+    const char *shape_text;
+    mst_origin origin;
+    int32_t id; /* nodes are numbered in the order of their creation: inputs have smaller numbers */
+    int32_t input_count;
+    uint32_t hash;
+    int32_t at; /* inputs, variables: their index in the function; while compiling: the position */
+};
+
+typedef struct mst_graph_port {
+    const char *name;
+    muster_expr *node;
+    muster_variable *variable;
+    int32_t mode;
+} mst_graph_port;
+
+typedef struct mst_ports {
+    mst_graph_port *items;
+    int64_t capacity;
+    int32_t count;
+} mst_ports;
+
+/* What a graph and the functions compiled from it share. */
+struct mst_graph {
+    atomic_int references;
+    mst_arena arena;
+    char *name;
+    muster_runtime *runtime;
+    bool frozen;
+    muster_status status; /* of the first error */
+    muster_status latest; /* of the latest */
+    char message[MST_MESSAGE_SIZE];
+    muster_expr *error; /* stands for all errors */
+
+    muster_expr **nodes; /* by id */
+    int64_t node_capacity;
+    int32_t node_count;
+    muster_expr **table; /* hashed; size table_size, a power of 2 */
+    int32_t table_size, table_used;
+    int64_t unique;         /* the next number of a node that is never merged */
+    mst_origin origin;      /* of the nodes made now */
+    const char *last_where; /* the last text copied into the arena */
+
+    mst_monomial *dims; /* by mst_dim */
+    int64_t dim_capacity;
+    int32_t dim_count;
+    int32_t *dim_table; /* hashed: number + 1 */
+    int32_t dim_table_size;
+    const char *size_names[MST_SIZES];
+    int32_t size_count;
+
+    mst_ports inputs, variables, outputs, updates;
+};
+
+struct muster_graph {
+    mst_graph *graph; /* NULL: destroyed */
+};
+
+enum { MST_GRAPH_NODES = 1 << 20 };
+
+/* ---- dim.c ---- */
+
+/* MST_DIM_NONE: out of memory, or the size overflows; the message is set. */
+mst_dim mst_dim_number(mst_graph *graph, int64_t number);
+mst_dim mst_dim_size(mst_graph *graph, int32_t size);
+mst_dim mst_dim_multiply(mst_graph *graph, mst_dim a, mst_dim b);
+/* a / b, where b divides a for all values of the sizes; else MST_DIM_NONE, with a message. */
+mst_dim mst_dim_divide(mst_graph *graph, mst_dim a, mst_dim b);
+/* a + b, where both are multiples of the same product of sizes; else MST_DIM_NONE, with a
+ * message. */
+mst_dim mst_dim_add(mst_graph *graph, mst_dim a, mst_dim b);
+/* The number, or -1 for a size that only a call knows. */
+int64_t mst_dim_constant(const mst_graph *graph, mst_dim dim);
+/* The size for these values of the named sizes; -1 if it overflows. */
+int64_t mst_dim_value(const mst_graph *graph, mst_dim dim, const int64_t sizes[MST_SIZES]);
+/* A size that a program gives: a number, MUSTER_ROWS, a named size. MST_DIM_NONE: none of them. */
+mst_dim mst_dim_read(mst_graph *graph, int64_t entry);
+int32_t mst_dim_print(const mst_graph *graph, mst_dim dim, char *text, size_t size);
+
+/* ---- operators: what each operation is ---- */
+
+typedef enum mst_value_kind {
+    MST_VALUE_NONE,
+    MST_VALUE_NUMBER,
+    MST_VALUE_INTEGER,
+    MST_VALUE_DTYPE,
+    MST_VALUE_LIST, /* of integers */
+    MST_VALUE_DIMS, /* of sizes; MUSTER_INFER stays -1 */
+} mst_value_kind;
+
+typedef struct mst_attribute_row {
+    const char *name; /* NULL ends the list */
+    mst_value_kind kind;
+    bool required;
+    double number; /* the default of an attribute that is not required; of a list: no entries */
+} mst_attribute_row;
+
+/* A node before it is one. Inputs are nodes without errors. */
+typedef struct mst_draft {
+    mst_graph *graph;
+    const mst_operator *op;
+    muster_expr **inputs;
+    int32_t count;
+    mst_graph_value *values;
+    mst_type types[MST_RESULTS];
+} mst_draft;
+
+/* What a step of a running program sees. */
+typedef struct mst_step_run {
+    const muster_expr *node;
+    const muster_tensor *const *in; /* NULL for an operand that is a number, which the operator takes from the node */
+    muster_tensor *const *out;      /* "no tensor": not wanted */
+    const int64_t *sizes;           /* of mst_dim_value */
+} mst_step_run;
+
+/* What the gradients of operators add to. */
+typedef struct mst_gradients mst_gradients;
+
+enum {
+    MST_OPERATOR_NUMBERS = 1, /* `run` takes an operand that is a number (0-d full) from the node */
+    MST_OPERATOR_UNIQUE = 2,  /* two equal nodes are two values: never merged */
+    MST_OPERATOR_HIDDEN = 4,  /* made by the library only */
+};
+
+struct mst_operator {
+    const char *name; /* NumPy's word */
+    const char *brief;
+    int32_t id;
+    int32_t operation;       /* of muster/ops.h, where several operators share their functions */
+    const char *operands[4]; /* NULL ends the list; "..." after the last: one or more of it */
+    mst_attribute_row attributes[MST_GRAPH_ATTRIBUTES + 1];
+    uint32_t dtypes; /* of the operands that have the dtype of the first; 0: infer checks */
+    uint32_t flags;
+    int32_t results;   /* 0: 1 */
+    uint32_t in_place; /* a mask of operands: result 0 may have the same memory */
+    /* Sets the types of the results. Errors: by mst_draft_refuse. */
+    muster_status (*infer)(mst_draft *draft);
+    /* A composite operation: makes nodes of other operations in place of one of its own. */
+    muster_expr *(*expand)(mst_draft *draft);
+    /* The result as a view of operand 0, if its layout allows it. */
+    bool (*view)(const mst_step_run *run, muster_tensor *result);
+    muster_status (*run)(muster_worker *worker, const mst_step_run *run);
+    /* Adds to the gradients of the node's operands (mst_gradient_add). NULL: no_gradient says why
+     * there is none. */
+    void (*gradient)(mst_gradients *gradients, muster_expr *node, muster_expr *dy);
+    const char *no_gradient;
+};
+
+enum {
+#define MST_OPERATOR(name) MST_OPERATOR_##name,
+#include "operators.def"
+#undef MST_OPERATOR
+    MST_OPERATORS
+};
+extern const mst_operator *const mst_operators[MST_OPERATORS];
+const mst_operator *mst_operator_find(const char *name);
+int32_t mst_operator_attribute_count(const mst_operator *op);
+int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
+
+/* ---- node.c ---- */
+
+/* The node of the draft; one that exists already if it is the same. Returns the error node if
+ * anything fails. */
+muster_expr *mst_node_make(mst_draft *draft);
+/* A node of its own for an input, a parameter or a number. NULL: out of memory; the message is
+ * set. */
+muster_expr *mst_node_add(mst_graph *graph, const mst_operator *op, const mst_type *type, const char *name);
+static inline bool mst_node_is_error(const muster_expr *node) { return node == node->graph->error; }
+static inline bool mst_node_is(const muster_expr *node, int32_t id);
+/* A 0-d number of a known dtype. */
+static inline bool mst_node_is_number(const muster_expr *node);
+
+/* ---- describe.c ---- */
+
+enum { MST_NODE_TEXT = 160 };
+/* Such as: a "pixels" (rows, 784) f32. `operand` may be NULL. */
+const char *mst_node_text(const muster_expr *node, const char *operand, char text[MST_NODE_TEXT]);
+const char *mst_type_text(const mst_graph *graph, const mst_type *type, char text[MST_NODE_TEXT]);
+/* Such as: digits.c:41, or: gradient of "h" (digits.c:41). "" if it is not known. */
+const char *mst_origin_text(const mst_origin *origin, char text[MST_NODE_TEXT]);
+
+/* ---- fail.c: the first error stays ---- */
+
+/* Sets the message, keeps it if it is the graph's first, and returns the status. */
+muster_status mst_graph_fail(mst_graph *graph, muster_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Keeps the thread's last error, which has `status`. */
+muster_status mst_graph_keep(mst_graph *graph, muster_status status);
+/* "<where>: muster_expr_<name>: <operand>: ...". operand -1: about the whole operation. */
+muster_status mst_draft_refuse(mst_draft *draft, muster_status status, int32_t operand, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Is the graph there, and not frozen? */
+muster_status mst_graph_check(const muster_graph *handle, const char *where);
+muster_status mst_graph_check_open(mst_graph *graph, const char *where);
+/* Is the expression one of this graph? */
+muster_status mst_expr_check(const mst_graph *graph, const muster_expr *node, const char *where, const char *what);
+void mst_graph_release(mst_graph *graph);
+
+/* ---- apply.c ---- */
+
+/* For the library itself: values in the order of the operator's attributes. */
+muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values);
+#define MST_INPUTS(...) (muster_expr *const[]){__VA_ARGS__}, (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *))
+#define MST_APPLY(graph, name, ...) mst_apply(graph, MST_OPERATOR_##name, MST_INPUTS(__VA_ARGS__), NULL)
+/* A number of this dtype. */
+muster_expr *mst_number(mst_graph *graph, muster_dtype dtype, double value);
+muster_expr *mst_full(mst_graph *graph, const mst_type *type, double value);
+/* The node, repeated or summed so that it has the dims of `type`. */
+muster_expr *mst_broadcast_to(muster_expr *node, const mst_type *type);
+muster_expr *mst_sum_to(muster_expr *node, const mst_type *type);
+muster_expr *mst_reshape_to(muster_expr *node, int32_t ndim, const mst_dim *dims);
+/* The number of elements of these axes (a mask) as a number of the dtype. */
+muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype);
+
+/* ---- gradient.c ---- */
+
+/* `part` is added to the gradient of operand `operand` of the node. */
+void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t operand, muster_expr *part);
+/* Is the gradient of this operand wanted? */
+bool mst_gradient_wanted(const mst_gradients *gradients, const muster_expr *node, int32_t operand);
+
+static inline bool mst_node_is(const muster_expr *node, int32_t id) { return node->op->id == id; }
+static inline bool mst_node_is_number(const muster_expr *node) { return mst_node_is(node, MST_OPERATOR_full) && node->type.ndim == 0; }
+static inline bool mst_same_dims(const mst_type *a, const mst_type *b) {
+    bool same = a->ndim == b->ndim;
+    for (int32_t d = 0; same && d < a->ndim; d++) same = a->dims[d] == b->dims[d];
+    return same;
+}
+
+#endif

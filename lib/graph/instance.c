@@ -1,0 +1,320 @@
+/* Making an instance: the sizes from the inputs' shapes, the steps that the wanted outputs need,
+ * views where layouts allow them, and the place of every value. */
+#include "program_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct making {
+    const mst_program *program;
+    mst_instance *instance;
+    const muster_tensor *out, *updates;
+    bool *needed; /* by position */
+    mst_plan plan;
+} making;
+
+static muster_status making_failed(void) { return mst_out_of_memory("muster_function_call", (int64_t)sizeof(mst_instance)); }
+
+/* ---- sizes ---- */
+
+static const char *shape_print(const muster_tensor *t, char text[MST_NODE_TEXT]) {
+    size_t length = (size_t)snprintf(text, MST_NODE_TEXT, "(");
+    for (int32_t d = 0; d < t->ndim && length < 120; d++)
+        length += (size_t)snprintf(text + length, MST_NODE_TEXT - length, d ? ", %lld" : "%lld", (long long)t->shape[d]);
+    snprintf(text + length, MST_NODE_TEXT - length, t->ndim == 1 ? ",)" : ")");
+    return text;
+}
+
+/* The size that a monomial consists of, or -1. */
+static int32_t single_size(const mst_graph *graph, mst_dim dim) {
+    const mst_monomial *m = &graph->dims[dim];
+    int32_t found = -1;
+    if (m->factor != 1) return -1;
+    for (int32_t s = 0; s < MST_SIZES; s++) {
+        if (!m->powers[s]) continue;
+        if (found >= 0 || m->powers[s] != 1) return -1;
+        found = s;
+    }
+    return found;
+}
+
+static const mst_graph_port *given_port(const mst_program *program, int32_t i) {
+    return i < program->input_count ? &program->graph->inputs.items[i] : &program->graph->variables.items[i - program->input_count];
+}
+
+static muster_status sizes_refuse(const mst_program *program, int32_t i, const muster_tensor *given) {
+    char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
+    const mst_graph_port *port = given_port(program, i);
+    return mst_error(MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected %s, received %s", program->graph->name,
+                     i < program->input_count ? "input" : "variable", port->name,
+                     mst_type_text(program->graph, &port->node->type, expected), shape_print(given, received));
+}
+
+/* The first use of a size gives its value; all others are compared. */
+static muster_status bind_sizes(const mst_program *program, const muster_tensor *given, int64_t sizes[MST_SIZES]) {
+    const mst_graph *graph = program->graph;
+    const int32_t count = program->input_count + program->variable_count;
+    for (int32_t s = 0; s < MST_SIZES; s++) sizes[s] = -1;
+    for (int32_t i = 0; i < count; i++) {
+        const mst_type *type = &given_port(program, i)->node->type;
+        if (given[i].ndim != type->ndim) return sizes_refuse(program, i, &given[i]);
+        for (int32_t d = 0; d < type->ndim; d++) {
+            const int32_t size = single_size(graph, type->dims[d]);
+            if (size >= 0 && sizes[size] < 0) sizes[size] = given[i].shape[d];
+        }
+    }
+    for (int32_t i = 0; i < count; i++) {
+        const mst_type *type = &given_port(program, i)->node->type;
+        for (int32_t d = 0; d < type->ndim; d++) {
+            if (mst_dim_value(graph, type->dims[d], sizes) == given[i].shape[d]) continue;
+            const int32_t size = single_size(graph, type->dims[d]);
+            if (size < 0) return sizes_refuse(program, i, &given[i]);
+            char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
+            return mst_error(
+                MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected %s with %s = %lld, as in an input before it, received %s",
+                graph->name, i < program->input_count ? "input" : "variable", given_port(program, i)->name,
+                mst_type_text(graph, type, expected), graph->size_names[size], (long long)sizes[size], shape_print(&given[i], received));
+        }
+    }
+    return MUSTER_OK;
+}
+
+/* ---- which values are needed, and where they lie ---- */
+
+static void mark_needed(making *m) {
+    const mst_program *p = m->program;
+    for (int32_t o = 0; o < p->output_count; o++)
+        if (m->instance->wanted[o]) m->needed[p->position[p->graph->outputs.items[o].node->id]] = true;
+    for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = true;
+    for (int32_t at = p->count - 1; at >= 0; at--) {
+        const muster_expr *node = p->order[at];
+        for (int32_t i = 0; m->needed[at] && i < node->input_count; i++)
+            if (!mst_operand_is_number(node, i)) m->needed[p->position[node->inputs[i]->id]] = true;
+    }
+}
+
+static muster_status shape_of(const making *m, const mst_type *type, muster_tensor *tensor) {
+    int64_t elements = 1;
+    *tensor = (muster_tensor){.dtype = type->dtype, .ndim = type->ndim, .device = MUSTER_DEVICE_HOST};
+    bool fits = true;
+    for (int32_t d = type->ndim - 1; d >= 0; d--) {
+        tensor->shape[d] = mst_dim_value(m->program->graph, type->dims[d], m->instance->sizes);
+        tensor->strides[d] = elements;
+        fits = fits && tensor->shape[d] >= 0 && mst_multiply(elements, tensor->shape[d] > 0 ? tensor->shape[d] : 1, &elements);
+    }
+    if (fits && elements <= INT64_MAX / 16) return MUSTER_OK;
+    char text[MST_NODE_TEXT];
+    return mst_error(MUSTER_OVERFLOW, "function \"%s\": a value of shape %s has more elements than 64 bits count", m->program->graph->name,
+                     mst_type_text(m->program->graph, type, text));
+}
+
+static bool same_shape(const muster_tensor *a, const muster_tensor *b) {
+    bool same = a->dtype == b->dtype && a->ndim == b->ndim;
+    for (int32_t d = 0; same && d < a->ndim; d++) same = a->shape[d] == b->shape[d];
+    return same;
+}
+
+static int32_t new_buffer(making *m, const muster_tensor *tensor) {
+    mst_plan_buffer *made = &m->plan.buffers[m->plan.buffer_count];
+    *made = (mst_plan_buffer){.bytes = muster_tensor_bytes(*tensor), .last = -1, .next = -1, .shared = -1};
+    return m->plan.buffer_count++;
+}
+
+static void step_operand(making *m, mst_program_step *step, int32_t i, int32_t index) {
+    const int32_t at = m->program->position[step->node->inputs[i]->id];
+    const mst_plan_value *value = &m->plan.values[at];
+    step->in[i] = &m->instance->tensors[at];
+    if (value->buffer >= 0) m->plan.buffers[value->buffer].last = index;
+}
+
+static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
+    mst_instance *instance = m->instance;
+    const int32_t index = instance->step_count++;
+    mst_program_step *step = &instance->steps[index];
+    *step = (mst_program_step){.node = node, .copy_from = -1};
+    step->in = mst_arena_take(&instance->memory, (size_t)(node->input_count + 1) * sizeof *step->in);
+    if (!step->in) return making_failed();
+    for (int32_t r = 0; r < MST_RESULTS; r++) {
+        const int32_t made = r == 0 ? at : m->program->results[at][r];
+        step->out[r] = &step->none;
+        if (made < 0 || !(r == 0 || m->needed[made])) continue;
+        if (r) MUSTER_TRY(shape_of(m, &m->program->order[made]->type, &instance->tensors[made]));
+        m->plan.values[made] = (mst_plan_value){.base = MST_BASE_ARENA, .buffer = new_buffer(m, &instance->tensors[made])};
+        m->plan.buffers[m->plan.values[made].buffer].last = index;
+        step->out[r] = &instance->tensors[made];
+    }
+    for (int32_t i = 0; i < node->input_count; i++)
+        if (!mst_operand_is_number(node, i)) step_operand(m, step, i, index);
+    return MUSTER_OK;
+}
+
+/* The result of a node as a view of its first operand. */
+static bool view_make(making *m, const muster_expr *node, int32_t at) {
+    if (!node->op->view) return false;
+    const int32_t from = m->program->position[node->inputs[0]->id];
+    const muster_tensor *x = &m->instance->tensors[from];
+    muster_tensor result = m->instance->tensors[at];
+    result.byte_offset = x->byte_offset;
+    const mst_step_run run = {.node = node, .in = &x, .sizes = m->instance->sizes};
+    if (!node->op->view(&run, &result)) return false;
+    m->instance->tensors[at] = result;
+    m->plan.values[at] = m->plan.values[from];
+    return true;
+}
+
+static muster_status value_make(making *m, int32_t at, const muster_tensor *given) {
+    const mst_program *p = m->program;
+    const muster_expr *node = p->order[at];
+    muster_tensor *tensor = &m->instance->tensors[at];
+    if (mst_node_is(node, MST_OPERATOR_result)) return MUSTER_OK; /* made with the others of its operation */
+    const bool input = mst_node_is(node, MST_OPERATOR_input);
+    if (input || mst_node_is(node, MST_OPERATOR_parameter)) {
+        *tensor = given[input ? node->at : p->input_count + node->at];
+        tensor->byte_offset = 0;
+        m->plan.values[at] = (mst_plan_value){.base = input ? mst_base_input(p, node->at) : mst_base_variable(p, node->at), .buffer = -1};
+        return MUSTER_OK;
+    }
+    MUSTER_TRY(shape_of(m, &node->type, tensor));
+    return view_make(m, node, at) ? MUSTER_OK : step_add(m, node, at);
+}
+
+/* ---- outputs and updates ---- */
+
+static muster_status target_check(const making *m, const mst_graph_port *port, const char *kind, const muster_tensor *target) {
+    const muster_tensor *value = &m->instance->tensors[m->program->position[port->node->id]];
+    char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
+    if (same_shape(value, target)) return MUSTER_OK;
+    return mst_error(MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected shape %s, received %s", m->program->graph->name, kind,
+                     port->name, shape_print(value, expected), shape_print(target, received));
+}
+
+/* The value is written where it belongs at once, or copied there by a last step. */
+static void target_add(making *m, const mst_graph_port *port, const muster_tensor *target, int32_t base, int32_t extra) {
+    const int32_t at = m->program->position[port->node->id];
+    mst_plan_value *value = &m->plan.values[at];
+    if (value->base == MST_BASE_ARENA && muster_tensor_is_contiguous(*target) && muster_tensor_is_contiguous(m->instance->tensors[at]) &&
+        !port->node->op->view) {
+        m->plan.buffers[value->buffer].bytes = 0;
+        const int32_t buffer = value->buffer;
+        for (int32_t k = 0; k < m->program->count; k++) /* and the views of it */
+            if (m->plan.values[k].base == MST_BASE_ARENA && m->plan.values[k].buffer == buffer)
+                m->plan.values[k] = (mst_plan_value){.base = base, .buffer = -1};
+        return;
+    }
+    const int32_t index = m->instance->step_count++;
+    mst_program_step *step = &m->instance->steps[index];
+    *step = (mst_program_step){.node = port->node, .copy_from = at};
+    m->instance->tensors[extra] = *target;
+    m->instance->tensors[extra].byte_offset = 0;
+    m->plan.values[extra] = (mst_plan_value){.base = base, .buffer = -1};
+    step->out[0] = &m->instance->tensors[extra];
+    if (value->buffer >= 0) m->plan.buffers[value->buffer].last = index;
+}
+
+static muster_status targets_make(making *m) {
+    const mst_program *p = m->program;
+    int32_t extra = p->count;
+    for (int32_t o = 0; o < p->output_count; o++, extra++) {
+        if (!m->instance->wanted[o]) continue;
+        MUSTER_TRY(target_check(m, &p->graph->outputs.items[o], "output", &m->out[o]));
+        target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra);
+    }
+    for (int32_t u = 0; u < p->update_count; u++, extra++) {
+        MUSTER_TRY(target_check(m, &p->graph->updates.items[u], "new value of", &m->updates[u]));
+        target_add(m, &p->graph->updates.items[u], &m->updates[u], mst_base_update(p, u), extra);
+    }
+    return MUSTER_OK;
+}
+
+/* ---- the list of addresses ---- */
+
+static int32_t value_count(const mst_program *p) { return p->count + p->output_count + p->update_count; }
+
+static int64_t value_offset(const making *m, int32_t at) {
+    const int32_t buffer = m->plan.values[at].buffer;
+    const int64_t within = m->instance->tensors[at].byte_offset;
+    if (buffer < 0) return within;
+    int32_t root = buffer;
+    while (m->plan.buffers[root].shared >= 0) root = m->plan.buffers[root].shared;
+    return m->plan.buffers[root].offset + within;
+}
+
+/* Sorted by base, by counting. */
+static void places_make(making *m) {
+    mst_instance *instance = m->instance;
+    const int32_t bases = m->program->base_count, values = value_count(m->program);
+    int32_t *first = instance->first_place;
+    for (int32_t at = 0; at < values; at++)
+        if (m->plan.values[at].base != MST_BASE_NONE) first[m->plan.values[at].base + 1]++;
+    for (int32_t base = 0; base < bases; base++) first[base + 1] += first[base];
+    for (int32_t at = values - 1; at >= 0; at--) {
+        const int32_t base = m->plan.values[at].base;
+        if (base == MST_BASE_NONE) continue;
+        instance->places[--first[base + 1]] = (mst_place){&instance->tensors[at], value_offset(m, at)};
+        instance->tensors[at].byte_offset = 0;
+    }
+    /* first[base + 1] went down to where base begins */
+    for (int32_t base = 0; base < bases; base++) first[base] = first[base + 1];
+    first[bases] = 0;
+    for (int32_t at = 0; at < values; at++) first[bases] += m->plan.values[at].base != MST_BASE_NONE;
+}
+
+/* ---- all of it ---- */
+
+static bool instance_memory(making *m) {
+    const mst_program *p = m->program;
+    mst_arena *memory = &m->instance->memory;
+    const size_t values = (size_t)value_count(p), bases = (size_t)p->base_count;
+    m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
+    m->instance->wanted = mst_arena_take(memory, (size_t)p->output_count + 1);
+    m->instance->tensors = mst_arena_take(memory, (values + 1) * sizeof(muster_tensor));
+    m->instance->steps = mst_arena_take(memory, (values + 1) * sizeof(mst_program_step));
+    m->instance->places = mst_arena_take(memory, (values + 1) * sizeof(mst_place));
+    m->instance->first_place = mst_arena_take(memory, (bases + 2) * sizeof(int32_t));
+    m->instance->addresses = mst_arena_take(memory, (bases + 1) * sizeof(char *));
+    m->needed = mst_alloc(values + 1);
+    m->plan.values = mst_alloc((values + 1) * sizeof *m->plan.values);
+    m->plan.buffers = mst_alloc((values + 1) * sizeof *m->plan.buffers);
+    return m->instance->given && m->instance->wanted && m->instance->tensors && m->instance->steps && m->instance->places &&
+           m->instance->first_place && m->instance->addresses && m->needed && m->plan.values && m->plan.buffers;
+}
+
+static muster_status instance_fill(making *m, const muster_tensor *given) {
+    const mst_program *p = m->program;
+    mst_instance *instance = m->instance;
+    MUSTER_TRY(bind_sizes(p, given, instance->sizes));
+    for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
+    for (int32_t o = 0; o < p->output_count; o++) instance->wanted[o] = m->out[o].dtype != MUSTER_DTYPE_NONE;
+    for (int32_t at = 0; at < value_count(p); at++) m->plan.values[at] = (mst_plan_value){.base = MST_BASE_NONE, .buffer = -1};
+    mark_needed(m);
+    for (int32_t at = 0; at < p->count; at++)
+        if (m->needed[at]) MUSTER_TRY(value_make(m, at, given));
+    MUSTER_TRY(targets_make(m));
+    MUSTER_TRY(mst_plan_memory(&m->plan));
+    places_make(m);
+    return MUSTER_OK;
+}
+
+muster_status mst_instance_make(const mst_program *program, const muster_tensor *given, const muster_tensor *out,
+                                const muster_tensor *updates, mst_instance **instance) {
+    making m = {.program = program, .out = out, .updates = updates, .instance = mst_alloc(sizeof(mst_instance))};
+    if (!m.instance) return making_failed();
+    m.plan.program = program;
+    m.plan.instance = m.instance;
+    const muster_status status = instance_memory(&m) ? instance_fill(&m, given) : making_failed();
+    mst_free(m.needed);
+    mst_free(m.plan.values);
+    mst_free(m.plan.buffers);
+    if (status != MUSTER_OK) {
+        mst_instance_free(m.instance);
+        return status;
+    }
+    *instance = m.instance;
+    return MUSTER_OK;
+}
+
+void mst_instance_free(mst_instance *instance) {
+    if (!instance) return;
+    mst_arena_free(&instance->memory);
+    mst_free(instance);
+}

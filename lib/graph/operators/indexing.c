@@ -1,0 +1,165 @@
+/* Rows by index, and losses that take labels. */
+#include "operators_private.h"
+
+#define X (node->inputs[0])
+enum { INDICES = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64) };
+
+/* ---- take ---- */
+
+/* Indices of any shape become a vector; another axis than 0 is moved there. */
+static muster_expr *expand_take(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0], *indices = draft->inputs[1];
+    mst_graph *graph = draft->graph;
+    int32_t axis;
+    if (x->type.ndim == 0) {
+        (void)mst_draft_ndim(draft, 0, 1);
+        return graph->error;
+    }
+    if (mst_draft_axis(draft, 0, &axis) != MUSTER_OK) return graph->error;
+    draft->values[0].integer = axis;
+    if (axis == 0 && indices->type.ndim == 1) return NULL;
+    if (x->type.ndim - 1 + indices->type.ndim > MUSTER_MAX_DIMS) {
+        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 1, "expected a result of at most %d dimensions, received %d", MUSTER_MAX_DIMS,
+                               (int)(x->type.ndim - 1 + indices->type.ndim));
+        return graph->error;
+    }
+    int64_t axes[MUSTER_MAX_DIMS] = {axis};
+    for (int32_t d = 1; d < x->type.ndim; d++) axes[d] = d <= axis ? d - 1 : d;
+    mst_dim count = MST_DIM_ONE;
+    for (int32_t d = 0; d < indices->type.ndim; d++) count = mst_dim_multiply(graph, count, indices->type.dims[d]);
+    if (count == MST_DIM_NONE) return graph->error;
+    muster_expr *flat = mst_reshape_to(indices, 1, &count);
+    muster_expr *moved = mst_transpose_to(x, axes);
+    muster_expr *rows = mst_apply(graph, MST_OPERATOR_take, MST_INPUTS(moved, flat), (mst_graph_value[]){MST_NO_VALUE});
+    if (mst_node_is_error(rows)) return rows;
+    /* (count, the other axes) -> the axes of the indices at the place of `axis` */
+    mst_dim dims[2 * MUSTER_MAX_DIMS];
+    int64_t order[MUSTER_MAX_DIMS];
+    const int32_t k = indices->type.ndim, ndim = k + x->type.ndim - 1;
+    for (int32_t d = 0; d < k; d++) dims[d] = indices->type.dims[d];
+    for (int32_t d = 1; d < x->type.ndim; d++) dims[k + d - 1] = moved->type.dims[d];
+    muster_expr *shaped = mst_reshape_to(rows, ndim, dims);
+    for (int32_t d = 0; d < ndim; d++) order[d] = d < axis ? k + d : d < axis + k ? d - axis : d;
+    return mst_transpose_to(shaped, order);
+}
+
+static muster_status infer_take(mst_draft *draft) {
+    const mst_type *x = &draft->inputs[0]->type;
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_ALL_DTYPES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    draft->types[0] = *x;
+    draft->types[0].dims[0] = draft->inputs[1]->type.dims[0];
+    return MUSTER_OK;
+}
+
+static muster_status run_take(muster_worker *worker, const mst_step_run *run) {
+    return muster_take(worker, *run->in[0], *run->in[1], *run->out[0]);
+}
+
+static void gradient_take(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0,
+                     mst_apply(node->graph, MST_OPERATOR_scatter_add, MST_INPUTS(dy, node->inputs[1]),
+                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}}));
+}
+
+const mst_operator mst_operator_take = {MST_ANY_OPERATOR(take, "the parts of x at the indices along the axis"),
+                                        .operands = {"x", "indices"},
+                                        .attributes = {{"axis", MST_VALUE_INTEGER}},
+                                        .expand = expand_take,
+                                        .infer = infer_take,
+                                        .run = run_take,
+                                        .gradient = gradient_take};
+
+static muster_status infer_scatter_add(mst_draft *draft) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *x = &draft->inputs[0]->type, *indices = &draft->inputs[1]->type;
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_NUMBER_DTYPES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
+    if (x->ndim == 0 || x->dims[0] != indices->dims[0])
+        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one index for each row of %s, received %s",
+                                mst_node_text(draft->inputs[0], "x", expected), mst_type_text(draft->graph, indices, received));
+    if (draft->values[0].count != 1 || draft->values[0].list[0] == MST_DIM_NONE)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "rows: expected one size, received %d", (int)draft->values[0].count);
+    draft->types[0] = *x;
+    draft->types[0].dims[0] = (mst_dim)draft->values[0].list[0];
+    return MUSTER_OK;
+}
+
+static muster_status run_scatter_add(muster_worker *worker, const mst_step_run *run) {
+    MUSTER_TRY(muster_fill(worker, 0, *run->out[0]));
+    return muster_scatter_add(worker, *run->in[0], *run->in[1], *run->out[0]);
+}
+
+static void gradient_scatter_add(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0,
+                     mst_apply(node->graph, MST_OPERATOR_take, MST_INPUTS(dy, node->inputs[1]), (mst_graph_value[]){MST_NO_VALUE}));
+}
+
+const mst_operator mst_operator_scatter_add = {
+    MST_ANY_OPERATOR(scatter_add, "zeros (rows, ...) to which row i of x is added at row indices[i]"),
+    .operands = {"x", "indices"},
+    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}},
+    .infer = infer_scatter_add,
+    .run = run_scatter_add,
+    .gradient = gradient_scatter_add};
+
+/* ---- one_hot ---- */
+
+static muster_status infer_one_hot(mst_draft *draft) {
+    MUSTER_TRY(mst_draft_dtype(draft, 0, INDICES));
+    MUSTER_TRY(mst_draft_ndim(draft, 0, 1));
+    if (draft->values[0].count != 1 || draft->values[0].list[0] == MST_DIM_NONE)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "k: expected one size, received %d", (int)draft->values[0].count);
+    draft->types[0] = (mst_type){.dtype = (muster_dtype)draft->values[1].integer,
+                                 .ndim = 2,
+                                 .dims = {draft->inputs[0]->type.dims[0], (mst_dim)draft->values[0].list[0]}};
+    return MUSTER_OK;
+}
+
+static muster_status run_one_hot(muster_worker *worker, const mst_step_run *run) {
+    return muster_one_hot(worker, *run->in[0], run->out[0]->shape[1], *run->out[0]);
+}
+
+const mst_operator mst_operator_one_hot = {
+    MST_ANY_OPERATOR(one_hot, "(n, k) with 1 at (i, labels[i]), else 0"),
+    .operands = {"labels"},
+    .attributes = {{"k", MST_VALUE_DIMS, .required = true}, {"dtype", MST_VALUE_DTYPE, .number = MUSTER_F32}},
+    .infer = infer_one_hot,
+    .run = run_one_hot,
+    .no_gradient = "labels are integers"};
+
+/* ---- softmax_cross_entropy ---- */
+
+static muster_status infer_cross_entropy(mst_draft *draft) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    const mst_type *logits = &draft->inputs[0]->type, *labels = &draft->inputs[1]->type;
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_BLAS_DTYPES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    MUSTER_TRY(mst_draft_ndim(draft, 0, 2));
+    MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
+    if (logits->dims[0] != labels->dims[0])
+        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one label for each row of %s, received %s",
+                                mst_node_text(draft->inputs[0], "logits", expected), mst_type_text(draft->graph, labels, received));
+    draft->types[0] = (mst_type){.dtype = logits->dtype};
+    draft->types[1] = *logits;
+    draft->types[2] = (mst_type){.dtype = MUSTER_I64};
+    return MUSTER_OK;
+}
+
+static muster_status run_cross_entropy(muster_worker *worker, const mst_step_run *run) {
+    return muster_softmax_cross_entropy(worker, *run->in[0], *run->in[1], 1, *run->out[0], *run->out[1], *run->out[2]);
+}
+
+static void gradient_cross_entropy(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, multiply, muster_expr_result(node, 1), dy));
+}
+
+const mst_operator mst_operator_softmax_cross_entropy = {
+    MST_ANY_OPERATOR(softmax_cross_entropy,
+                     "the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax - onehot; result 2: correct rows"),
+    .operands = {"logits", "labels"},
+    .results = 3,
+    .infer = infer_cross_entropy,
+    .run = run_cross_entropy,
+    .gradient = gradient_cross_entropy};

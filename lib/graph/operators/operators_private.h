@@ -1,0 +1,38 @@
+/* What the operators share. */
+#ifndef MST_OPERATORS_PRIVATE_H
+#define MST_OPERATORS_PRIVATE_H
+
+#include "graph_private.h"
+
+#define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
+
+/* Gives the operands from `first` on one dtype: that of those which have one. Plain numbers become
+ * constants of it. Errors: DTYPE_MISMATCH, UNSUPPORTED (the operator has no such dtype), OUT_OF_RANGE (a
+ * number that the dtype does not hold). */
+muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dtype);
+/* Refuses a dtype that is not in the set. */
+muster_status mst_draft_dtype(mst_draft *draft, int32_t operand, uint32_t dtypes);
+muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim);
+/* type->dims = the shape to which all operands broadcast. */
+muster_status mst_draft_broadcast(mst_draft *draft, mst_type *type);
+/* Reads a list of axes of operand 0: sorted, from 0 on, each once. No entries: all axes. */
+muster_status mst_draft_axes(mst_draft *draft, int32_t attribute, uint32_t *mask);
+/* One axis of operand 0; negative ones count from the end. */
+muster_status mst_draft_axis(mst_draft *draft, int32_t attribute, int32_t *axis);
+/* Are all operands plain numbers? Then *values are theirs. */
+bool mst_draft_numbers(const mst_draft *draft, double values[2]);
+
+static inline double mst_number_of(const muster_expr *node) { return node->values[1].number; } /* of a full */
+/* transpose(node, axes), and its gradient. */
+muster_expr *mst_transpose_to(muster_expr *node, const int64_t *axes);
+/* The node with these axes (a mask) moved to the end, in their order; axes receives the order. */
+muster_expr *mst_axes_last(muster_expr *node, uint32_t mask, int64_t axes[MUSTER_MAX_DIMS]);
+/* The other way. */
+muster_expr *mst_axes_back(muster_expr *node, const int64_t axes[MUSTER_MAX_DIMS]);
+/* dy, which lacks the reduced axes, with these as axes of size 1. */
+muster_expr *mst_keep_axes(muster_expr *dy, const mst_type *type, uint32_t mask);
+uint32_t mst_axes_mask(const mst_graph_value *value, int32_t ndim);
+/* The message of an operator that can say only now that it has no gradient. */
+void mst_gradient_refuse(mst_gradients *gradients, muster_expr *node, const char *reason);
+
+#endif

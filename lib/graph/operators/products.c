@@ -1,0 +1,163 @@
+/* Products of matrices and vectors. */
+#include "operators_private.h"
+
+/* Vectors become matrices, as in NumPy: a (k) is (1, k) on the left and (k, 1) on the right. */
+static muster_expr *expand_matmul(mst_draft *draft) {
+    muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
+    const int32_t left = a->type.ndim, right = b->type.ndim;
+    if (left != 1 && right != 1) return NULL;
+    for (int32_t i = 0; i < 2; i++)
+        if (draft->inputs[i]->type.ndim == 0) {
+            (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, i, "expected 1 dimension or more, received a scalar");
+            return draft->graph->error;
+        }
+    if (left == 1) a = mst_reshape_to(a, 2, (mst_dim[]){MST_DIM_ONE, a->type.dims[0]});
+    if (right == 1) b = mst_reshape_to(b, 2, (mst_dim[]){b->type.dims[0], MST_DIM_ONE});
+    if (mst_node_is_error(a) || mst_node_is_error(b)) return draft->graph->error;
+    /* The message about a refused product names the operands of the program. */
+    const mst_dim inner = a->type.dims[a->type.ndim - 1], outer = b->type.dims[b->type.ndim - 2];
+    if (inner == outer) {
+        muster_expr *product = MST_APPLY(draft->graph, matmul, a, b);
+        if (mst_node_is_error(product)) return product;
+        mst_dim dims[MUSTER_MAX_DIMS];
+        int32_t ndim = 0;
+        for (int32_t d = 0; d < product->type.ndim; d++) {
+            const bool added = (left == 1 && d == product->type.ndim - 2) || (right == 1 && d == product->type.ndim - 1);
+            if (!added) dims[ndim++] = product->type.dims[d];
+        }
+        return mst_reshape_to(product, ndim, dims);
+    }
+    return NULL;
+}
+
+static muster_status refuse_inner(mst_draft *draft, int32_t axis) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT], extent[64];
+    const muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
+    (void)mst_dim_print(draft->graph, a->type.dims[a->type.ndim - 1], extent, sizeof extent);
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected extent %s in axis %d (the last of %s), received %s", extent,
+                            (int)axis, mst_node_text(a, "a", expected), mst_type_text(draft->graph, &b->type, received));
+}
+
+static muster_status infer_matmul(mst_draft *draft) {
+    muster_dtype dtype;
+    mst_type *type = &draft->types[0];
+    MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
+    const mst_type *a = &draft->inputs[0]->type, *b = &draft->inputs[1]->type;
+    for (int32_t i = 0; i < 2; i++)
+        if (draft->inputs[i]->type.ndim == 0)
+            return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, i, "expected 1 dimension or more, received a scalar");
+    if (b->ndim == 1 || a->ndim == 1) return refuse_inner(draft, b->ndim == 1 ? 0 : b->ndim - 2);
+    if (a->dims[a->ndim - 1] != b->dims[b->ndim - 2]) return refuse_inner(draft, b->ndim - 2);
+    /* the axes before the matrices broadcast */
+    type->dtype = dtype;
+    type->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+    for (int32_t d = 0; d < type->ndim - 2; d++) {
+        const int32_t from_a = d - (type->ndim - a->ndim), from_b = d - (type->ndim - b->ndim);
+        const mst_dim x = from_a >= 0 ? a->dims[from_a] : MST_DIM_ONE, y = from_b >= 0 ? b->dims[from_b] : MST_DIM_ONE;
+        if (x != y && x != MST_DIM_ONE && y != MST_DIM_ONE) {
+            char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+            return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1,
+                                    "expected axes before the last two that broadcast with those of %s, received %s",
+                                    mst_node_text(draft->inputs[0], "a", expected), mst_type_text(draft->graph, b, received));
+        }
+        type->dims[d] = x == MST_DIM_ONE ? y : x;
+    }
+    type->dims[type->ndim - 2] = a->dims[a->ndim - 2];
+    type->dims[type->ndim - 1] = b->dims[b->ndim - 1];
+    return MUSTER_OK;
+}
+
+static muster_tensor column_of(muster_tensor matrix) { /* (k, 1) -> (k) */
+    matrix.ndim = 1;
+    return matrix;
+}
+
+static muster_status product_of_matrices(muster_worker *worker, muster_tensor a, muster_tensor b, muster_tensor c) {
+    const bool blas = c.dtype == MUSTER_F32 || c.dtype == MUSTER_F64;
+    if (blas && b.shape[1] == 1 && c.shape[0] > 0) return muster_gemv(worker, 1, a, column_of(b), 0, column_of(c));
+    return muster_gemm(worker, 1, a, b, 0, c);
+}
+
+/* Matrix `index` of a stack, whose axes before the last two are broadcast to `shape`. */
+static muster_tensor matrix_at(muster_tensor stack, int32_t ndim, const int64_t *shape, int64_t index) {
+    const int32_t axes = stack.ndim - 2;
+    for (int32_t d = ndim - 3, own = axes - 1; d >= 0; d--, own--) {
+        const int64_t at = index % shape[d];
+        index /= shape[d];
+        if (own >= 0 && stack.shape[own] > 1) stack.byte_offset += at * stack.strides[own] * muster_dtype_size(stack.dtype);
+    }
+    for (int32_t d = 0; d < 2; d++) {
+        stack.shape[d] = stack.shape[axes + d];
+        stack.strides[d] = stack.strides[axes + d];
+    }
+    stack.ndim = 2;
+    return stack;
+}
+
+static muster_status run_matmul(muster_worker *worker, const mst_step_run *run) {
+    const muster_tensor a = *run->in[0], b = *run->in[1], c = *run->out[0];
+    int64_t stack = 1;
+    if (c.ndim == 2) return product_of_matrices(worker, a, b, c);
+    for (int32_t d = 0; d < c.ndim - 2; d++) stack *= c.shape[d];
+    for (int64_t i = 0; i < stack; i++)
+        MUSTER_TRY(product_of_matrices(worker, matrix_at(a, c.ndim, c.shape, i), matrix_at(b, c.ndim, c.shape, i),
+                                       matrix_at(c, c.ndim, c.shape, i)));
+    return MUSTER_OK;
+}
+
+static muster_expr *swap_last(muster_expr *node) {
+    int64_t axes[MUSTER_MAX_DIMS];
+    const int32_t ndim = node->type.ndim;
+    for (int32_t d = 0; d < ndim; d++) axes[d] = d;
+    axes[ndim - 2] = ndim - 1;
+    axes[ndim - 1] = ndim - 2;
+    return mst_transpose_to(node, axes);
+}
+
+static void gradient_matmul(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    muster_expr *a = node->inputs[0], *b = node->inputs[1];
+    if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, MST_APPLY(node->graph, matmul, dy, swap_last(b)));
+    if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, MST_APPLY(node->graph, matmul, swap_last(a), dy));
+}
+
+const mst_operator mst_operator_matmul = {
+    MST_ANY_OPERATOR(matmul, "the product of matrices; axes before the last two are stacks, which broadcast"),
+    .operands = {"a", "b"},
+    .dtypes = MST_FLOAT_DTYPES,
+    .expand = expand_matmul,
+    .infer = infer_matmul,
+    .run = run_matmul,
+    .gradient = gradient_matmul};
+
+/* ---- composites ---- */
+
+static muster_status infer_nothing(mst_draft *draft) { return mst_draft_refuse(draft, MUSTER_INTERNAL, -1, "a composite operation"); }
+
+/* NumPy's dot: scalars multiply; vectors, matrices and stacks on the left are matmul. */
+static muster_expr *expand_dot(mst_draft *draft) {
+    muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
+    if (a->type.ndim == 0 || b->type.ndim == 0) return MST_APPLY(draft->graph, multiply, a, b);
+    if (b->type.ndim > 2) {
+        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 1, "expected at most 2 dimensions, received %d (muster_expr_matmul takes stacks)",
+                               (int)b->type.ndim);
+        return draft->graph->error;
+    }
+    return MST_APPLY(draft->graph, matmul, a, b);
+}
+
+const mst_operator mst_operator_dot = {MST_ANY_OPERATOR(dot, "matmul, or the product of a scalar and an array"), .operands = {"a", "b"},
+                                       .expand = expand_dot, .infer = infer_nothing};
+
+/* NumPy's inner: the sum over the last axis of both. */
+static muster_expr *expand_inner(mst_draft *draft) {
+    muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
+    if (a->type.ndim == 0 || b->type.ndim == 0) return MST_APPLY(draft->graph, multiply, a, b);
+    if (b->type.ndim > 2) {
+        (void)mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 1, "expected at most 2 dimensions, received %d", (int)b->type.ndim);
+        return draft->graph->error;
+    }
+    return MST_APPLY(draft->graph, matmul, a, b->type.ndim == 2 ? swap_last(b) : b);
+}
+
+const mst_operator mst_operator_inner = {MST_ANY_OPERATOR(inner, "the sum of the products along the last axis of both"),
+                                         .operands = {"a", "b"}, .expand = expand_inner, .infer = infer_nothing};

@@ -1,0 +1,148 @@
+/* Running a program: the body of a compiled function. */
+#include "program_private.h"
+
+#include <string.h>
+
+/* ---- the instance for this run ---- */
+
+static bool fits(const mst_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
+    const int32_t count = program->input_count + program->variable_count;
+    for (int32_t o = 0; o < program->output_count; o++)
+        if (instance->wanted[o] != (out[o].dtype != MUSTER_DTYPE_NONE)) return false;
+    for (int32_t i = 0; i < count; i++) {
+        const muster_tensor *x = &instance->given[i], *y = &given[i];
+        if (x->ndim != y->ndim) return false;
+        for (int32_t d = 0; d < x->ndim; d++)
+            if (x->shape[d] != y->shape[d] || x->strides[d] != y->strides[d]) return false;
+    }
+    return true;
+}
+
+/* The one that was used last the longest ago makes room. */
+static mst_instance **instance_slot(mst_program_rank *rank) {
+    mst_instance **oldest = &rank->instances[0];
+    for (int32_t i = 0; i < MST_INSTANCES; i++) {
+        if (!rank->instances[i]) return &rank->instances[i];
+        if (rank->instances[i]->used < (*oldest)->used) oldest = &rank->instances[i];
+    }
+    if (rank->last == *oldest) rank->last = NULL;
+    mst_instance_free(*oldest);
+    *oldest = NULL;
+    return oldest;
+}
+
+static muster_status instance_find(mst_program *program, mst_program_rank *rank, const muster_tensor *given, const muster_tensor *out,
+                                   const muster_tensor *updates, mst_instance **found) {
+    *found = rank->last;
+    if (!*found || !fits(program, *found, given, out)) {
+        *found = NULL;
+        for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
+            if (rank->instances[i] && fits(program, rank->instances[i], given, out)) *found = rank->instances[i];
+        if (!*found) {
+            MUSTER_TRY(mst_instance_make(program, given, out, updates, found));
+            *instance_slot(rank) = *found;
+        }
+        rank->last = *found;
+    }
+    (*found)->used = ++rank->clock;
+    return MUSTER_OK;
+}
+
+/* ---- addresses ---- */
+
+static void base_move(mst_instance *instance, int32_t base, const muster_tensor *memory) {
+    char *address = muster_tensor_address(*memory);
+    if (instance->addresses[base] == address) return;
+    instance->addresses[base] = address;
+    for (int32_t i = instance->first_place[base]; i < instance->first_place[base + 1]; i++) {
+        const mst_place *place = &instance->places[i];
+        place->tensor->data = address + place->offset;
+        place->tensor->device = memory->device;
+    }
+}
+
+static muster_status bases_move(muster_worker *worker, const mst_program *program, mst_instance *instance, const muster_tensor *given,
+                                const muster_tensor *out, const muster_tensor *updates) {
+    if (instance->first_place[1]) {
+        const muster_tensor arena =
+            muster_worker_scratch(worker, MUSTER_U8, 1, (const int64_t[]){instance->arena_bytes ? instance->arena_bytes : 1});
+        if (arena.dtype == MUSTER_DTYPE_NONE) return mst_tensor_check(arena, "muster_function_call", "scratch memory");
+        base_move(instance, MST_BASE_ARENA, &arena);
+    }
+    for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
+    for (int32_t o = 0; o < program->output_count; o++)
+        if (instance->wanted[o]) base_move(instance, mst_base_output(program, o), &out[o]);
+    for (int32_t u = 0; u < program->update_count; u++) base_move(instance, mst_base_update(program, u), &updates[u]);
+    return MUSTER_OK;
+}
+
+/* ---- steps ---- */
+
+/* The message gets the place of the node in the program. */
+static muster_status step_failed(const mst_program_step *step, muster_status status) {
+    char message[MST_MESSAGE_SIZE], place[MST_NODE_TEXT];
+    const muster_expr *node = step->node;
+    (void)mst_origin_text(&node->origin, place);
+    mst_error_save(message);
+    return mst_error(status, "%.340s (in %s%s%s%s%s)", message, node->name ? "\"" : "", node->name ? node->name : node->op->name,
+                     node->name ? "\"" : "", *place ? ", " : "", place);
+}
+
+static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
+    for (int32_t s = 0; s < instance->step_count; s++) {
+        mst_program_step *step = &instance->steps[s];
+        const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes};
+        const muster_status status = step->copy_from < 0 ? step->node->op->run(worker, &run)
+                                                         : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
+        if (__builtin_expect(status != MUSTER_OK, 0)) return step_failed(step, status);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status variables_read(muster_worker *worker, const mst_program *program, muster_tensor *given, muster_tensor *updates) {
+    for (int32_t v = 0; v < program->variable_count; v++) {
+        given[program->input_count + v] = muster_worker_variable(worker, program->graph->variables.items[v].variable);
+        MUSTER_TRY(mst_tensor_check(given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
+    }
+    for (int32_t u = 0; u < program->update_count; u++) {
+        updates[u] = muster_worker_update(worker, program->graph->updates.items[u].variable);
+        MUSTER_TRY(mst_tensor_check(updates[u], "muster_worker_update", program->graph->updates.items[u].name));
+    }
+    return MUSTER_OK;
+}
+
+muster_status mst_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    mst_program *program = user;
+    mst_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+    muster_tensor *updates = rank->given + program->input_count + program->variable_count;
+    mst_instance *instance;
+    if (program->whole && muster_worker_slices(worker) > 1)
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "function \"%s\": slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
+            "received %lld",
+            program->graph->name, (long long)muster_worker_slices(worker));
+    const muster_tensor *given = in;
+    if (program->variable_count || program->update_count) {
+        for (int32_t i = 0; i < program->input_count; i++) rank->given[i] = in[i];
+        MUSTER_TRY(variables_read(worker, program, rank->given, updates));
+        given = rank->given;
+    }
+    MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
+    MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
+    return steps_run(worker, instance);
+}
+
+void mst_program_destroy(void *user) {
+    mst_program *program = user;
+    for (int32_t r = 0; program->ranks && r < program->rank_count; r++) {
+        for (int32_t i = 0; i < MST_INSTANCES; i++) mst_instance_free(program->ranks[r].instances[i]);
+        mst_free(program->ranks[r].given);
+    }
+    mst_free(program->ranks);
+    mst_free(program->order);
+    mst_free(program->position);
+    mst_free(program->results);
+    mst_graph_release(program->graph);
+    mst_free(program);
+}
