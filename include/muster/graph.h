@@ -144,6 +144,8 @@ MUSTER_API muster_expr *muster_expr_name(muster_expr *expression, const char *na
 /* The dtype (MUSTER_DTYPE_NONE for NULL and for an error) and the number of dimensions (-1). */
 MUSTER_API muster_dtype muster_expr_dtype(const muster_expr *expression);
 MUSTER_API int32_t muster_expr_ndim(const muster_expr *expression);
+/* The graph of the expression; NULL for NULL, and once the graph is destroyed. */
+MUSTER_API muster_graph *muster_expr_graph(const muster_expr *expression);
 /* The shape as text, such as "(rows, 784)". Valid as long as the expression. */
 MUSTER_API const char *muster_expr_shape(muster_expr *expression);
 

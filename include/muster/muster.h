@@ -10,6 +10,7 @@
 #include "muster/dlpack.h"
 #include "muster/driver.h"
 #include "muster/dtype.h"
+#include "muster/expr.h"
 #include "muster/function.h"
 #include "muster/graph.h"
 #include "muster/kernel.h"

@@ -6,6 +6,8 @@
 
 muster_dtype muster_expr_dtype(const muster_expr *expression) { return expression ? expression->type.dtype : MUSTER_DTYPE_NONE; }
 
+muster_graph *muster_expr_graph(const muster_expr *expression) { return expression ? expression->graph->handle : NULL; }
+
 int32_t muster_expr_ndim(const muster_expr *expression) {
     return !expression || mst_node_is_error(expression) ? -1 : expression->type.ndim;
 }

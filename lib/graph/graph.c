@@ -55,6 +55,7 @@ muster_status muster_graph_create(muster_runtime *runtime, const char *name, mus
     }
     if (status == MUSTER_OK) {
         made->graph = graph;
+        graph->handle = made;
         *handle = made;
         return MUSTER_OK;
     }
@@ -70,6 +71,7 @@ muster_status muster_graph_create(muster_runtime *runtime, const char *name, mus
 muster_status muster_graph_destroy(muster_graph *handle) {
     if (!handle) return MUSTER_OK;
     if (!handle->graph) return mst_error(MUSTER_BAD_STATE, "muster_graph_destroy: the graph has been destroyed");
+    handle->graph->handle = NULL;
     mst_graph_release(handle->graph);
     handle->graph = NULL;
     mst_retire(handle);

@@ -95,6 +95,7 @@ typedef struct mst_ports {
 /* What a graph and the functions compiled from it share. */
 struct mst_graph {
     atomic_int references;
+    muster_graph *handle;
     mst_arena arena;
     char *name;
     muster_runtime *runtime;

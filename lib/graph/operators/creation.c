@@ -29,6 +29,31 @@ const mst_operator mst_operator_result = {MST_ANY_OPERATOR(result, "another resu
                                           .infer = infer_result,
                                           .no_gradient = "only the first result of an operation has one"};
 
+/* ---- stop_gradient ---- */
+
+static muster_status infer_stop_gradient(mst_draft *draft) {
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_ALL_DTYPES));
+    draft->types[0] = draft->inputs[0]->type;
+    return MUSTER_OK;
+}
+
+static bool view_stop_gradient(const mst_step_run *run, muster_tensor *result) {
+    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = run->in[0]->strides[d];
+    return true;
+}
+
+static void gradient_stop_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    (void)gradients;
+    (void)node;
+    (void)dy;
+}
+
+const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"),
+                                                 .operands = {"x"},
+                                                 .infer = infer_stop_gradient,
+                                                 .view = view_stop_gradient,
+                                                 .gradient = gradient_stop_gradient};
+
 /* ---- constants ---- */
 
 enum { SHAPE, VALUE, DTYPE };
@@ -51,7 +76,7 @@ static muster_status run_full(muster_worker *worker, const mst_step_run *run) {
 
 const mst_operator mst_operator_full = {
     MST_ANY_OPERATOR(full, "the value in every element"),
-    .attributes = {{"shape", MST_VALUE_DIMS}, {"value", MST_VALUE_NUMBER, .required = true}, {"dtype", MST_VALUE_DTYPE, .required = true}},
+    .attributes = {{"shape", MST_VALUE_DIMS, .required = true}, {"value", MST_VALUE_NUMBER, .required = true}, {"dtype", MST_VALUE_DTYPE, .required = true}},
     .infer = infer_full, .run = run_full, .no_gradient = is_leaf};
 
 static muster_status infer_extent(mst_draft *draft) {

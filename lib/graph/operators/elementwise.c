@@ -29,7 +29,7 @@ static muster_expr *fold_negative(mst_draft *draft) {
         mst_gradient_add(gradients, node, 0, (part));                                           \
     }
 GRADIENT(negative, G(negative, dy))
-GRADIENT(absolute, G(where, G(equal, X, NUMBER(0)), NUMBER(0), G(where, G(greater, X, NUMBER(0)), dy, G(negative, dy))))
+GRADIENT(absolute, G(multiply, dy, G(sign, X)))
 GRADIENT(square, G(multiply, G(multiply, dy, X), NUMBER(2)))
 GRADIENT(sqrt, G(divide, dy, G(multiply, node, NUMBER(2))))
 GRADIENT(exp, G(multiply, dy, node))
@@ -39,6 +39,45 @@ GRADIENT(sigmoid, G(multiply, dy, G(multiply, node, G(subtract, NUMBER(1), node)
 GRADIENT(relu, G(relu_gradient, node, dy))
 GRADIENT(reciprocal, G(negative, G(multiply, dy, G(square, node))))
 GRADIENT(softplus, G(multiply, dy, G(sigmoid, X)))
+GRADIENT(sin, G(multiply, dy, G(cos, X)))
+GRADIENT(cos, G(negative, G(multiply, dy, G(sin, X))))
+GRADIENT(tan, G(multiply, dy, G(add, NUMBER(1), G(square, node))))
+GRADIENT(asin, G(multiply, dy, G(rsqrt, G(subtract, NUMBER(1), G(square, X)))))
+GRADIENT(acos, G(negative, G(multiply, dy, G(rsqrt, G(subtract, NUMBER(1), G(square, X))))))
+GRADIENT(atan, G(divide, dy, G(add, NUMBER(1), G(square, X))))
+GRADIENT(sinh, G(multiply, dy, G(cosh, X)))
+GRADIENT(cosh, G(multiply, dy, G(sinh, X)))
+GRADIENT(erf, G(multiply, dy, G(multiply, NUMBER(1.1283791670955126 /* 2 / sqrt(pi) */), G(exp, G(negative, G(square, X))))))
+GRADIENT(log1p, G(divide, dy, G(add, NUMBER(1), X)))
+GRADIENT(expm1, G(multiply, dy, G(exp, X)))
+GRADIENT(log2, G(divide, dy, G(multiply, X, NUMBER(0.6931471805599453 /* log(2) */))))
+GRADIENT(exp2, G(multiply, dy, G(multiply, node, NUMBER(0.6931471805599453))))
+GRADIENT(log10, G(divide, dy, G(multiply, X, NUMBER(2.302585092994046 /* log(10) */))))
+GRADIENT(rsqrt, G(multiply, dy, G(multiply, NUMBER(-0.5), G(multiply, node, G(square, node)))))
+
+/* With P the normal distribution: P(x) + x p(x). */
+static void gradient_gelu(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    muster_expr *chance = G(multiply, NUMBER(0.5), G(add, NUMBER(1), G(erf, G(multiply, X, NUMBER(0.7071067811865476 /* sqrt(1/2) */)))));
+    muster_expr *density = G(multiply, NUMBER(0.3989422804014327 /* 1 / sqrt(2 pi) */), G(exp, G(multiply, NUMBER(-0.5), G(square, X))));
+    mst_gradient_add(gradients, node, 0, G(multiply, dy, G(add, chance, G(multiply, X, density))));
+}
+
+static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    muster_expr *s = G(sigmoid, X);
+    mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, s, G(add, NUMBER(1), G(multiply, X, G(subtract, NUMBER(1), s))))));
+}
+
+/* Between its steps the result does not change. */
+static void gradient_zero(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    (void)gradients;
+    (void)node;
+    (void)dy;
+}
+#define gradient_sign gradient_zero
+#define gradient_floor gradient_zero
+#define gradient_ceil gradient_zero
+#define gradient_round gradient_zero
+#define gradient_trunc gradient_zero
 
 #define UNARY(op_name, op, takes, text)                                           \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
@@ -59,6 +98,37 @@ UNARY(sigmoid, MUSTER_SIGMOID, MST_FLOAT_DTYPES, "1 / (1 + exp(-x))");
 UNARY(relu, MUSTER_RELU, MST_NUMBER_DTYPES, "the larger of x and 0; the gradient at 0 is 0");
 UNARY(reciprocal, MUSTER_RECIPROCAL, MST_FLOAT_DTYPES, "1 / x");
 UNARY(softplus, MUSTER_SOFTPLUS, MST_FLOAT_DTYPES, "log(1 + exp(x))");
+UNARY(sin, MUSTER_SIN, MST_FLOAT_DTYPES, "the sine of x");
+UNARY(cos, MUSTER_COS, MST_FLOAT_DTYPES, "the cosine of x");
+UNARY(tan, MUSTER_TAN, MST_FLOAT_DTYPES, "the tangent of x");
+UNARY(asin, MUSTER_ASIN, MST_FLOAT_DTYPES, "the angle whose sine is x");
+UNARY(acos, MUSTER_ACOS, MST_FLOAT_DTYPES, "the angle whose cosine is x");
+UNARY(atan, MUSTER_ATAN, MST_FLOAT_DTYPES, "the angle whose tangent is x");
+UNARY(sinh, MUSTER_SINH, MST_FLOAT_DTYPES, "the hyperbolic sine of x");
+UNARY(cosh, MUSTER_COSH, MST_FLOAT_DTYPES, "the hyperbolic cosine of x");
+UNARY(erf, MUSTER_ERF, MST_FLOAT_DTYPES, "the error function of x");
+UNARY(log1p, MUSTER_LOG1P, MST_FLOAT_DTYPES, "log(1 + x)");
+UNARY(expm1, MUSTER_EXPM1, MST_FLOAT_DTYPES, "exp(x) - 1");
+UNARY(log2, MUSTER_LOG2, MST_FLOAT_DTYPES, "the logarithm of x to the base 2");
+UNARY(exp2, MUSTER_EXP2, MST_FLOAT_DTYPES, "2 to the power of x");
+UNARY(log10, MUSTER_LOG10, MST_FLOAT_DTYPES, "the logarithm of x to the base 10");
+UNARY(rsqrt, MUSTER_RSQRT, MST_FLOAT_DTYPES, "1 / sqrt(x)");
+UNARY(gelu, MUSTER_GELU, MST_FLOAT_DTYPES, "x (1 + erf(x / sqrt(2))) / 2");
+UNARY(silu, MUSTER_SILU, MST_FLOAT_DTYPES, "x / (1 + exp(-x))");
+UNARY(sign, MUSTER_SIGN, MST_NUMBER_DTYPES, "-1, 0 or 1; the gradient is 0");
+UNARY(floor, MUSTER_FLOOR, MST_FLOAT_DTYPES, "x rounded down; the gradient is 0");
+UNARY(ceil, MUSTER_CEIL, MST_FLOAT_DTYPES, "x rounded up; the gradient is 0");
+UNARY(round, MUSTER_ROUND, MST_FLOAT_DTYPES, "x rounded to the nearest integer, halves to the even one; the gradient is 0");
+UNARY(trunc, MUSTER_TRUNC, MST_FLOAT_DTYPES, "x rounded towards 0; the gradient is 0");
+
+const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x with every bit inverted"),
+                                               .operation = MUSTER_BITWISE_NOT,
+                                               .operands = {"x"},
+                                               .dtypes = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES,
+                                               .in_place = 1,
+                                               .infer = infer_unary,
+                                               .run = run_unary,
+                                               .no_gradient = "it takes integers"};
 
 enum { UNSIGNED = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_U32) | MST_DTYPE_BIT(MUSTER_U64) };
 const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),

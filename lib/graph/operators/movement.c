@@ -251,6 +251,22 @@ const mst_operator mst_operator_transpose = {MST_ANY_OPERATOR(transpose, "x with
                                              .view = view_transpose,
                                              .gradient = gradient_transpose};
 
+static muster_expr *expand_swapaxes(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0];
+    int64_t axes[MUSTER_MAX_DIMS];
+    int32_t first, second;
+    if (mst_draft_axis(draft, 0, &first) != MUSTER_OK || mst_draft_axis(draft, 1, &second) != MUSTER_OK) return draft->graph->error;
+    for (int32_t d = 0; d < x->type.ndim; d++) axes[d] = d == first ? second : d == second ? first : d;
+    return mst_transpose_to(x, axes);
+}
+
+const mst_operator mst_operator_swapaxes = {
+    MST_ANY_OPERATOR(swapaxes, "x with two axes exchanged"),
+    .operands = {"x"},
+    .attributes = {{"axis1", MST_VALUE_INTEGER, .required = true}, {"axis2", MST_VALUE_INTEGER, .required = true}},
+    .expand = expand_swapaxes,
+    .infer = infer_nothing};
+
 /* ---- slice ---- */
 
 enum { START, STOP, STEP, SHAPE = 3 };
@@ -351,6 +367,26 @@ const mst_operator mst_operator_slice = {
     .infer = infer_slice,
     .view = view_slice,
     .gradient = gradient_slice};
+
+static muster_expr *expand_flip(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0];
+    int64_t start[MUSTER_MAX_DIMS], stop[MUSTER_MAX_DIMS], step[MUSTER_MAX_DIMS];
+    uint32_t mask;
+    if (mst_draft_axes(draft, 0, &mask) != MUSTER_OK) return draft->graph->error;
+    for (int32_t d = 0; d < x->type.ndim; d++) {
+        start[d] = stop[d] = MUSTER_NONE;
+        step[d] = mask >> d & 1 ? -1 : 1;
+    }
+    const int32_t ndim = x->type.ndim;
+    return mst_apply(draft->graph, MST_OPERATOR_slice, &x, 1,
+                     (mst_graph_value[]){{.list = start, .count = ndim}, {.list = stop, .count = ndim}, {.list = step, .count = ndim}});
+}
+
+const mst_operator mst_operator_flip = {MST_ANY_OPERATOR(flip, "x in reverse along the axes, or along all"),
+                                        .operands = {"x"},
+                                        .attributes = {{"axis", MST_VALUE_LIST}},
+                                        .expand = expand_flip,
+                                        .infer = infer_nothing};
 
 static muster_status infer_slice_gradient(mst_draft *draft) {
     set_dims(&draft->types[0], &draft->inputs[0]->type, &draft->values[SHAPE]);
@@ -483,3 +519,21 @@ const mst_operator mst_operator_concatenate = {MST_ANY_OPERATOR(concatenate, "th
                                                .infer = infer_concatenate,
                                                .run = run_concatenate,
                                                .gradient = gradient_concatenate};
+
+static muster_expr *expand_stack(mst_draft *draft) {
+    mst_graph *graph = draft->graph;
+    muster_expr **parts = mst_arena_take(&graph->arena, (size_t)draft->count * sizeof *parts);
+    if (!parts) {
+        (void)mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "out of memory");
+        return graph->error;
+    }
+    for (int32_t i = 0; i < draft->count; i++)
+        parts[i] = mst_apply(graph, MST_OPERATOR_expand_dims, &draft->inputs[i], 1, (mst_graph_value[]){draft->values[0]});
+    return mst_apply(graph, MST_OPERATOR_concatenate, parts, draft->count, (mst_graph_value[]){draft->values[0]});
+}
+
+const mst_operator mst_operator_stack = {MST_ANY_OPERATOR(stack, "the operands along a new axis"),
+                                         .operands = {"x", "..."},
+                                         .attributes = {{"axis", MST_VALUE_INTEGER}},
+                                         .expand = expand_stack,
+                                         .infer = infer_nothing};

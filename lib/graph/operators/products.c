@@ -78,31 +78,9 @@ static muster_status product_of_matrices(muster_worker *worker, muster_tensor a,
     return muster_gemm(worker, 1, a, b, 0, c);
 }
 
-/* Matrix `index` of a stack, whose axes before the last two are broadcast to `shape`. */
-static muster_tensor matrix_at(muster_tensor stack, int32_t ndim, const int64_t *shape, int64_t index) {
-    const int32_t axes = stack.ndim - 2;
-    for (int32_t d = ndim - 3, own = axes - 1; d >= 0; d--, own--) {
-        const int64_t at = index % shape[d];
-        index /= shape[d];
-        if (own >= 0 && stack.shape[own] > 1) stack.byte_offset += at * stack.strides[own] * muster_dtype_size(stack.dtype);
-    }
-    for (int32_t d = 0; d < 2; d++) {
-        stack.shape[d] = stack.shape[axes + d];
-        stack.strides[d] = stack.strides[axes + d];
-    }
-    stack.ndim = 2;
-    return stack;
-}
-
 static muster_status run_matmul(muster_worker *worker, const mst_step_run *run) {
     const muster_tensor a = *run->in[0], b = *run->in[1], c = *run->out[0];
-    int64_t stack = 1;
-    if (c.ndim == 2) return product_of_matrices(worker, a, b, c);
-    for (int32_t d = 0; d < c.ndim - 2; d++) stack *= c.shape[d];
-    for (int64_t i = 0; i < stack; i++)
-        MUSTER_TRY(product_of_matrices(worker, matrix_at(a, c.ndim, c.shape, i), matrix_at(b, c.ndim, c.shape, i),
-                                       matrix_at(c, c.ndim, c.shape, i)));
-    return MUSTER_OK;
+    return c.ndim == 2 ? product_of_matrices(worker, a, b, c) : muster_gemm_batched(worker, 1, a, b, 0, c);
 }
 
 static muster_expr *swap_last(muster_expr *node) {

@@ -25,33 +25,10 @@ static muster_status infer_reduction(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-/* Axis by axis, the last one first. */
-static muster_status reduce_axes(muster_worker *worker, const mst_step_run *run, uint32_t mask) {
-    const muster_reduction op = run->node->op->operation;
-    muster_tensor x = *run->in[0];
-    const int64_t mark = muster_worker_scratch_mark(worker);
-    for (int32_t axis = x.ndim - 1; axis >= 0; axis--) {
-        if (!(mask >> axis & 1)) continue;
-        mask &= ~(1u << axis);
-        muster_tensor y = *run->out[0];
-        if (mask) {
-            int64_t shape[MUSTER_MAX_DIMS];
-            for (int32_t d = 0; d < x.ndim - 1; d++) shape[d] = x.shape[d < axis ? d : d + 1];
-            y = muster_worker_scratch(worker, x.dtype, x.ndim - 1, shape);
-        }
-        MUSTER_TRY(muster_reduce(worker, op, x, axis, y));
-        x = y;
-    }
-    return muster_worker_scratch_release(worker, mark);
-}
-
 static muster_status run_reduction(muster_worker *worker, const mst_step_run *run) {
     const muster_expr *node = run->node;
-    const int32_t ndim = run->in[0]->ndim;
-    const uint32_t mask = mst_axes_mask(&node->values[AXIS], ndim);
-    if (ndim == 0) return muster_copy(worker, *run->in[0], *run->out[0]);
-    if (mask == (1u << ndim) - 1) return muster_reduce(worker, node->op->operation, *run->in[0], -1, *run->out[0]);
-    return reduce_axes(worker, run, mask);
+    if (run->in[0]->ndim == 0) return muster_copy(worker, *run->in[0], *run->out[0]);
+    return muster_reduce_axes(worker, node->op->operation, *run->in[0], (int32_t)mst_axes_mask(&node->values[AXIS], run->in[0]->ndim), *run->out[0]);
 }
 
 #define X (node->inputs[0])
@@ -157,3 +134,71 @@ static muster_status run_argmin(muster_worker *worker, const mst_step_run *run) 
                                                  .no_gradient = "its result is an index"}
 ARG(argmax, "the index of the largest element along the axis, or among all; the first of equals");
 ARG(argmin, "the index of the smallest element along the axis, or among all; the first of equals");
+
+/* ---- composites ---- */
+
+static muster_status infer_nothing(mst_draft *draft) { return mst_draft_refuse(draft, MUSTER_INTERNAL, -1, "a composite operation"); }
+
+/* The axes as a list of their own, from 0 on. False: refused. */
+static bool read_axes(mst_draft *draft, mst_graph_value values[2], int64_t keepdims) {
+    uint32_t mask;
+    if (mst_draft_dtype(draft, 0, MST_FLOAT_DTYPES) != MUSTER_OK || mst_draft_axes(draft, AXIS, &mask) != MUSTER_OK) return false;
+    values[AXIS] = draft->values[AXIS];
+    values[KEEPDIMS] = (mst_graph_value){.integer = keepdims};
+    return true;
+}
+
+static muster_expr *expand_var(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0];
+    mst_graph_value kept[2];
+    if (!read_axes(draft, kept, 1)) return draft->graph->error;
+    muster_expr *mean = mst_apply(draft->graph, MST_OPERATOR_mean, &x, 1, kept);
+    muster_expr *squares = MST_APPLY(draft->graph, square, MST_APPLY(draft->graph, subtract, x, mean));
+    kept[KEEPDIMS].integer = draft->values[KEEPDIMS].integer;
+    return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, kept);
+}
+
+/* The largest element along the axes, as a constant: the results do not depend on it, but without it exp would overflow. */
+static muster_expr *largest(mst_draft *draft, const mst_graph_value kept[2]) {
+    return MST_APPLY(draft->graph, stop_gradient, mst_apply(draft->graph, MST_OPERATOR_max, draft->inputs, 1, kept));
+}
+
+static muster_expr *expand_logsumexp(mst_draft *draft) {
+    mst_graph *graph = draft->graph;
+    mst_graph_value kept[2];
+    if (!read_axes(draft, kept, 1)) return graph->error;
+    muster_expr *most = largest(draft, kept), *powers = MST_APPLY(graph, exp, MST_APPLY(graph, subtract, draft->inputs[0], most));
+    const mst_type type = draft->inputs[0]->type;
+    muster_expr *sum = MST_APPLY(graph, add, MST_APPLY(graph, log, mst_apply(graph, MST_OPERATOR_sum, &powers, 1, kept)), most);
+    if (draft->values[KEEPDIMS].integer || mst_node_is_error(sum)) return sum;
+    mst_dim dims[MUSTER_MAX_DIMS];
+    int32_t ndim = 0;
+    const uint32_t mask = mst_axes_mask(&kept[AXIS], type.ndim);
+    for (int32_t d = 0; d < type.ndim; d++)
+        if (!(mask >> d & 1)) dims[ndim++] = type.dims[d];
+    return mst_reshape_to(sum, ndim, dims);
+}
+
+static muster_expr *expand_softmax(mst_draft *draft) {
+    mst_graph *graph = draft->graph;
+    mst_graph_value kept[2];
+    if (!read_axes(draft, kept, 1)) return graph->error;
+    muster_expr *powers = MST_APPLY(graph, exp, MST_APPLY(graph, subtract, draft->inputs[0], largest(draft, kept)));
+    return MST_APPLY(graph, divide, powers, mst_apply(graph, MST_OPERATOR_sum, &powers, 1, kept));
+}
+
+static muster_expr *expand_log_softmax(mst_draft *draft) {
+    mst_graph *graph = draft->graph;
+    mst_graph_value kept[2];
+    if (!read_axes(draft, kept, 1)) return graph->error;
+    return MST_APPLY(graph, subtract, draft->inputs[0], mst_apply(graph, MST_OPERATOR_logsumexp, draft->inputs, 1, kept));
+}
+
+#define COMPOSITE(op_name, text, ...)                                                                                  \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), .operands = {"x"},                   \
+                                                 .attributes = {{"axis", MST_VALUE_LIST}, __VA_ARGS__}, .dtypes = MST_FLOAT_DTYPES, \
+                                                 .expand = expand_##op_name, .infer = infer_nothing}
+COMPOSITE(var, "the average of the squared distances from the average", {"keepdims", MST_VALUE_INTEGER});
+COMPOSITE(logsumexp, "log(sum(exp(x))) over the axes, without overflow", {"keepdims", MST_VALUE_INTEGER});
+COMPOSITE(softmax, "exp(x) / sum(exp(x)) over the axes, without overflow", {NULL, MST_VALUE_NONE});
+COMPOSITE(log_softmax, "log(softmax(x)) over the axes", {NULL, MST_VALUE_NONE});

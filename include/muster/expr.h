@@ -1,0 +1,1200 @@
+/* muster/expr.h: a function for each operation of expressions (muster/graph.h), with NumPy's words.
+ * Printed from the library's table of operations; a test compares.
+ *
+ *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));
+ *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);
+ *
+ * The operands come first, then the attributes that the operation must have. The others follow as
+ * fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...). C++
+ * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes is
+ * MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are those of
+ * muster_expr_apply. */
+#ifndef MUSTER_EXPR_H
+#define MUSTER_EXPR_H
+
+#include "muster/graph.h"
+
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The place in the program, for messages. */
+#define MUSTER_LINE_TEXT_(line) #line
+#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)
+#define MUSTER_HERE __FILE__ ":" MUSTER_LINE_TEXT(__LINE__)
+/* A field that is a list: MUSTER_LIST(axis, 0, 1). */
+#define MUSTER_LIST(name, ...) \
+    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const int64_t[]){__VA_ARGS__}
+
+/* clang-format off */
+/* stop_gradient: x, whose gradient is taken as 0. */
+static inline muster_expr *muster_expr_stop_gradient_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "stop_gradient", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_stop_gradient(...) muster_expr_stop_gradient_at(MUSTER_HERE, __VA_ARGS__)
+
+/* full: the value in every element. No gradient: it depends on nothing. */
+static inline muster_expr *muster_expr_full_at(const char *where, muster_graph *graph, int32_t shape_count, const int64_t *shape, double value, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "value";
+    list[1].number = value;
+    list[2].name = "dtype";
+    list[2].integer = dtype;
+    (void)muster_expr_apply(graph, "full", NULL, 0, list, where, &result);
+    return result;
+}
+#define muster_expr_full(...) muster_expr_full_at(MUSTER_HERE, __VA_ARGS__)
+
+/* negative: -x. */
+static inline muster_expr *muster_expr_negative_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "negative", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_negative(...) muster_expr_negative_at(MUSTER_HERE, __VA_ARGS__)
+
+/* absolute: |x|; the gradient at 0 is 0. */
+static inline muster_expr *muster_expr_absolute_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "absolute", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_absolute(...) muster_expr_absolute_at(MUSTER_HERE, __VA_ARGS__)
+
+/* square: x x. */
+static inline muster_expr *muster_expr_square_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "square", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_square(...) muster_expr_square_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sqrt: the square root of x. */
+static inline muster_expr *muster_expr_sqrt_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sqrt", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_sqrt(...) muster_expr_sqrt_at(MUSTER_HERE, __VA_ARGS__)
+
+/* exp: e to the power of x. */
+static inline muster_expr *muster_expr_exp_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "exp", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_exp(...) muster_expr_exp_at(MUSTER_HERE, __VA_ARGS__)
+
+/* log: the natural logarithm of x. */
+static inline muster_expr *muster_expr_log_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_log(...) muster_expr_log_at(MUSTER_HERE, __VA_ARGS__)
+
+/* tanh: the hyperbolic tangent of x. */
+static inline muster_expr *muster_expr_tanh_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "tanh", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_tanh(...) muster_expr_tanh_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sigmoid: 1 / (1 + exp(-x)). */
+static inline muster_expr *muster_expr_sigmoid_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sigmoid", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_sigmoid(...) muster_expr_sigmoid_at(MUSTER_HERE, __VA_ARGS__)
+
+/* relu: the larger of x and 0; the gradient at 0 is 0. */
+static inline muster_expr *muster_expr_relu_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "relu", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_relu(...) muster_expr_relu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* reciprocal: 1 / x. */
+static inline muster_expr *muster_expr_reciprocal_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "reciprocal", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_reciprocal(...) muster_expr_reciprocal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* softplus: log(1 + exp(x)). */
+static inline muster_expr *muster_expr_softplus_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "softplus", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_softplus(...) muster_expr_softplus_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sin: the sine of x. */
+static inline muster_expr *muster_expr_sin_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sin", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_sin(...) muster_expr_sin_at(MUSTER_HERE, __VA_ARGS__)
+
+/* cos: the cosine of x. */
+static inline muster_expr *muster_expr_cos_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "cos", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_cos(...) muster_expr_cos_at(MUSTER_HERE, __VA_ARGS__)
+
+/* tan: the tangent of x. */
+static inline muster_expr *muster_expr_tan_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "tan", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_tan(...) muster_expr_tan_at(MUSTER_HERE, __VA_ARGS__)
+
+/* asin: the angle whose sine is x. */
+static inline muster_expr *muster_expr_asin_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "asin", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_asin(...) muster_expr_asin_at(MUSTER_HERE, __VA_ARGS__)
+
+/* acos: the angle whose cosine is x. */
+static inline muster_expr *muster_expr_acos_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "acos", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_acos(...) muster_expr_acos_at(MUSTER_HERE, __VA_ARGS__)
+
+/* atan: the angle whose tangent is x. */
+static inline muster_expr *muster_expr_atan_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "atan", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_atan(...) muster_expr_atan_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sinh: the hyperbolic sine of x. */
+static inline muster_expr *muster_expr_sinh_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sinh", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_sinh(...) muster_expr_sinh_at(MUSTER_HERE, __VA_ARGS__)
+
+/* cosh: the hyperbolic cosine of x. */
+static inline muster_expr *muster_expr_cosh_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "cosh", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_cosh(...) muster_expr_cosh_at(MUSTER_HERE, __VA_ARGS__)
+
+/* erf: the error function of x. */
+static inline muster_expr *muster_expr_erf_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "erf", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_erf(...) muster_expr_erf_at(MUSTER_HERE, __VA_ARGS__)
+
+/* log1p: log(1 + x). */
+static inline muster_expr *muster_expr_log1p_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log1p", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_log1p(...) muster_expr_log1p_at(MUSTER_HERE, __VA_ARGS__)
+
+/* expm1: exp(x) - 1. */
+static inline muster_expr *muster_expr_expm1_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "expm1", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_expm1(...) muster_expr_expm1_at(MUSTER_HERE, __VA_ARGS__)
+
+/* log2: the logarithm of x to the base 2. */
+static inline muster_expr *muster_expr_log2_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log2", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_log2(...) muster_expr_log2_at(MUSTER_HERE, __VA_ARGS__)
+
+/* exp2: 2 to the power of x. */
+static inline muster_expr *muster_expr_exp2_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "exp2", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_exp2(...) muster_expr_exp2_at(MUSTER_HERE, __VA_ARGS__)
+
+/* log10: the logarithm of x to the base 10. */
+static inline muster_expr *muster_expr_log10_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log10", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_log10(...) muster_expr_log10_at(MUSTER_HERE, __VA_ARGS__)
+
+/* rsqrt: 1 / sqrt(x). */
+static inline muster_expr *muster_expr_rsqrt_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "rsqrt", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_rsqrt(...) muster_expr_rsqrt_at(MUSTER_HERE, __VA_ARGS__)
+
+/* gelu: x (1 + erf(x / sqrt(2))) / 2. */
+static inline muster_expr *muster_expr_gelu_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "gelu", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_gelu(...) muster_expr_gelu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* silu: x / (1 + exp(-x)). */
+static inline muster_expr *muster_expr_silu_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "silu", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_silu(...) muster_expr_silu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sign: -1, 0 or 1; the gradient is 0. */
+static inline muster_expr *muster_expr_sign_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sign", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_sign(...) muster_expr_sign_at(MUSTER_HERE, __VA_ARGS__)
+
+/* floor: x rounded down; the gradient is 0. */
+static inline muster_expr *muster_expr_floor_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "floor", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_floor(...) muster_expr_floor_at(MUSTER_HERE, __VA_ARGS__)
+
+/* ceil: x rounded up; the gradient is 0. */
+static inline muster_expr *muster_expr_ceil_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "ceil", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_ceil(...) muster_expr_ceil_at(MUSTER_HERE, __VA_ARGS__)
+
+/* round: x rounded to the nearest integer, halves to the even one; the gradient is 0. */
+static inline muster_expr *muster_expr_round_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "round", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_round(...) muster_expr_round_at(MUSTER_HERE, __VA_ARGS__)
+
+/* trunc: x rounded towards 0; the gradient is 0. */
+static inline muster_expr *muster_expr_trunc_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "trunc", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_trunc(...) muster_expr_trunc_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bitwise_not: x with every bit inverted. No gradient: it takes integers. */
+static inline muster_expr *muster_expr_bitwise_not_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "bitwise_not", inputs, 1, NULL, where, &result);
+    return result;
+}
+#define muster_expr_bitwise_not(...) muster_expr_bitwise_not_at(MUSTER_HERE, __VA_ARGS__)
+
+/* add: a + b. */
+static inline muster_expr *muster_expr_add_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "add", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_add(...) muster_expr_add_at(MUSTER_HERE, __VA_ARGS__)
+
+/* subtract: a - b. */
+static inline muster_expr *muster_expr_subtract_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "subtract", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_subtract(...) muster_expr_subtract_at(MUSTER_HERE, __VA_ARGS__)
+
+/* multiply: a b. */
+static inline muster_expr *muster_expr_multiply_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "multiply", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_multiply(...) muster_expr_multiply_at(MUSTER_HERE, __VA_ARGS__)
+
+/* divide: a / b; of integers, rounded towards zero. */
+static inline muster_expr *muster_expr_divide_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "divide", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_divide(...) muster_expr_divide_at(MUSTER_HERE, __VA_ARGS__)
+
+/* maximum: the larger of a and b; of equals a has the gradient. */
+static inline muster_expr *muster_expr_maximum_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "maximum", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_maximum(...) muster_expr_maximum_at(MUSTER_HERE, __VA_ARGS__)
+
+/* minimum: the smaller of a and b; of equals a has the gradient. */
+static inline muster_expr *muster_expr_minimum_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "minimum", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_minimum(...) muster_expr_minimum_at(MUSTER_HERE, __VA_ARGS__)
+
+/* power: a to the power of b. */
+static inline muster_expr *muster_expr_power_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "power", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_power(...) muster_expr_power_at(MUSTER_HERE, __VA_ARGS__)
+
+/* equal: is a equal to b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_equal_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "equal", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_equal(...) muster_expr_equal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* not_equal: is a not equal to b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_not_equal_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "not_equal", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_not_equal(...) muster_expr_not_equal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* less: is a less than b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_less_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "less", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_less(...) muster_expr_less_at(MUSTER_HERE, __VA_ARGS__)
+
+/* less_equal: is a at most b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_less_equal_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "less_equal", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_less_equal(...) muster_expr_less_equal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* greater: is a greater than b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_greater_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "greater", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_greater(...) muster_expr_greater_at(MUSTER_HERE, __VA_ARGS__)
+
+/* greater_equal: is a at least b?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_greater_equal_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "greater_equal", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_greater_equal(...) muster_expr_greater_equal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* where: a where the condition is true, else b. */
+static inline muster_expr *muster_expr_where_at(const char *where, muster_expr *condition, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[3];
+    inputs[0] = condition;
+    inputs[1] = a;
+    inputs[2] = b;
+    (void)muster_expr_apply(muster_expr_graph(condition), "where", inputs, 3, NULL, where, &result);
+    return result;
+}
+#define muster_expr_where(...) muster_expr_where_at(MUSTER_HERE, __VA_ARGS__)
+
+/* clip: x limited to [low, high]; the gradient is that of x inside and at the bounds, else 0. */
+static inline muster_expr *muster_expr_clip_at(const char *where, muster_expr *x, double low, double high) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "low";
+    list[0].number = low;
+    list[1].name = "high";
+    list[1].number = high;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "clip", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_clip(...) muster_expr_clip_at(MUSTER_HERE, __VA_ARGS__)
+
+/* cast: x converted to the dtype, as muster_copy converts. */
+static inline muster_expr *muster_expr_cast_at(const char *where, muster_expr *x, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "dtype";
+    list[0].integer = dtype;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "cast", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_cast(...) muster_expr_cast_at(MUSTER_HERE, __VA_ARGS__)
+
+/* relu_gradient: dy where y > 0, else 0: the gradient of relu. */
+static inline muster_expr *muster_expr_relu_gradient_at(const char *where, muster_expr *y, muster_expr *dy) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = y;
+    inputs[1] = dy;
+    (void)muster_expr_apply(muster_expr_graph(y), "relu_gradient", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_relu_gradient(...) muster_expr_relu_gradient_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sum: the sum over the axes, or over all. */
+typedef struct muster_sum_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_sum_attributes;
+static inline muster_expr *muster_expr_sum_at(const char *where, muster_expr *x, muster_sum_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sum", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_sum(...) muster_expr_sum_(__VA_ARGS__, )
+#define muster_expr_sum_(a0, ...) \
+    muster_expr_sum_at(MUSTER_HERE, a0, (muster_sum_attributes){0, __VA_ARGS__})
+#endif
+
+/* prod: the product over the axes, or over all. No gradient: product / x is undefined where an element is 0; exp(sum(log(x))) has one for positive elements. */
+typedef struct muster_prod_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_prod_attributes;
+static inline muster_expr *muster_expr_prod_at(const char *where, muster_expr *x, muster_prod_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "prod", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_prod(...) muster_expr_prod_(__VA_ARGS__, )
+#define muster_expr_prod_(a0, ...) \
+    muster_expr_prod_at(MUSTER_HERE, a0, (muster_prod_attributes){0, __VA_ARGS__})
+#endif
+
+/* max: the largest element; of equals the first has the gradient. */
+typedef struct muster_max_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_max_attributes;
+static inline muster_expr *muster_expr_max_at(const char *where, muster_expr *x, muster_max_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "max", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_max(...) muster_expr_max_(__VA_ARGS__, )
+#define muster_expr_max_(a0, ...) \
+    muster_expr_max_at(MUSTER_HERE, a0, (muster_max_attributes){0, __VA_ARGS__})
+#endif
+
+/* min: the smallest element; of equals the first has the gradient. */
+typedef struct muster_min_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_min_attributes;
+static inline muster_expr *muster_expr_min_at(const char *where, muster_expr *x, muster_min_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "min", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_min(...) muster_expr_min_(__VA_ARGS__, )
+#define muster_expr_min_(a0, ...) \
+    muster_expr_min_at(MUSTER_HERE, a0, (muster_min_attributes){0, __VA_ARGS__})
+#endif
+
+/* mean: the average over the axes, or over all. */
+typedef struct muster_mean_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_mean_attributes;
+static inline muster_expr *muster_expr_mean_at(const char *where, muster_expr *x, muster_mean_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "mean", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_mean(...) muster_expr_mean_(__VA_ARGS__, )
+#define muster_expr_mean_(a0, ...) \
+    muster_expr_mean_at(MUSTER_HERE, a0, (muster_mean_attributes){0, __VA_ARGS__})
+#endif
+
+/* var: the average of the squared distances from the average. */
+typedef struct muster_var_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_var_attributes;
+static inline muster_expr *muster_expr_var_at(const char *where, muster_expr *x, muster_var_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "var", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_var(...) muster_expr_var_(__VA_ARGS__, )
+#define muster_expr_var_(a0, ...) \
+    muster_expr_var_at(MUSTER_HERE, a0, (muster_var_attributes){0, __VA_ARGS__})
+#endif
+
+/* logsumexp: log(sum(exp(x))) over the axes, without overflow. */
+typedef struct muster_logsumexp_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_logsumexp_attributes;
+static inline muster_expr *muster_expr_logsumexp_at(const char *where, muster_expr *x, muster_logsumexp_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "logsumexp", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_logsumexp(...) muster_expr_logsumexp_(__VA_ARGS__, )
+#define muster_expr_logsumexp_(a0, ...) \
+    muster_expr_logsumexp_at(MUSTER_HERE, a0, (muster_logsumexp_attributes){0, __VA_ARGS__})
+#endif
+
+/* softmax: exp(x) / sum(exp(x)) over the axes, without overflow. */
+typedef struct muster_softmax_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+} muster_softmax_attributes;
+static inline muster_expr *muster_expr_softmax_at(const char *where, muster_expr *x, muster_softmax_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "softmax", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_softmax(...) muster_expr_softmax_(__VA_ARGS__, )
+#define muster_expr_softmax_(a0, ...) \
+    muster_expr_softmax_at(MUSTER_HERE, a0, (muster_softmax_attributes){0, __VA_ARGS__})
+#endif
+
+/* log_softmax: log(softmax(x)) over the axes. */
+typedef struct muster_log_softmax_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+} muster_log_softmax_attributes;
+static inline muster_expr *muster_expr_log_softmax_at(const char *where, muster_expr *x, muster_log_softmax_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "log_softmax", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_log_softmax(...) muster_expr_log_softmax_(__VA_ARGS__, )
+#define muster_expr_log_softmax_(a0, ...) \
+    muster_expr_log_softmax_at(MUSTER_HERE, a0, (muster_log_softmax_attributes){0, __VA_ARGS__})
+#endif
+
+/* argmax: the index of the largest element along the axis, or among all; the first of equals. No gradient: its result is an index. */
+static inline muster_expr *muster_expr_argmax_at(const char *where, muster_expr *x, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "argmax", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_argmax(...) muster_expr_argmax_at(MUSTER_HERE, __VA_ARGS__)
+
+/* argmin: the index of the smallest element along the axis, or among all; the first of equals. No gradient: its result is an index. */
+static inline muster_expr *muster_expr_argmin_at(const char *where, muster_expr *x, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "argmin", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_argmin(...) muster_expr_argmin_at(MUSTER_HERE, __VA_ARGS__)
+
+/* matmul: the product of matrices; axes before the last two are stacks, which broadcast. */
+static inline muster_expr *muster_expr_matmul_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "matmul", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_matmul(...) muster_expr_matmul_at(MUSTER_HERE, __VA_ARGS__)
+
+/* dot: matmul, or the product of a scalar and an array. */
+static inline muster_expr *muster_expr_dot_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "dot", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_dot(...) muster_expr_dot_at(MUSTER_HERE, __VA_ARGS__)
+
+/* inner: the sum of the products along the last axis of both. */
+static inline muster_expr *muster_expr_inner_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "inner", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_inner(...) muster_expr_inner_at(MUSTER_HERE, __VA_ARGS__)
+
+/* reshape: the elements of x in another shape. */
+static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "reshape", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_reshape(...) muster_expr_reshape_at(MUSTER_HERE, __VA_ARGS__)
+
+/* broadcast_to: x repeated along its axes of size 1 and along new first axes. */
+static inline muster_expr *muster_expr_broadcast_to_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "broadcast_to", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_broadcast_to(...) muster_expr_broadcast_to_at(MUSTER_HERE, __VA_ARGS__)
+
+/* expand_dims: x with a new axis of size 1. */
+static inline muster_expr *muster_expr_expand_dims_at(const char *where, muster_expr *x, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "expand_dims", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_expand_dims(...) muster_expr_expand_dims_at(MUSTER_HERE, __VA_ARGS__)
+
+/* squeeze: x without the axes, whose size is 1, or without all axes of size 1. */
+typedef struct muster_squeeze_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+} muster_squeeze_attributes;
+static inline muster_expr *muster_expr_squeeze_at(const char *where, muster_expr *x, muster_squeeze_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "squeeze", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_squeeze(...) muster_expr_squeeze_(__VA_ARGS__, )
+#define muster_expr_squeeze_(a0, ...) \
+    muster_expr_squeeze_at(MUSTER_HERE, a0, (muster_squeeze_attributes){0, __VA_ARGS__})
+#endif
+
+/* transpose: x with its axes in another order, or in reverse. */
+typedef struct muster_transpose_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axes_count;
+    const int64_t *axes;
+} muster_transpose_attributes;
+static inline muster_expr *muster_expr_transpose_at(const char *where, muster_expr *x, muster_transpose_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axes";
+    list[0].integers = attributes.axes;
+    list[0].count = attributes.axes_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "transpose", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_transpose(...) muster_expr_transpose_(__VA_ARGS__, )
+#define muster_expr_transpose_(a0, ...) \
+    muster_expr_transpose_at(MUSTER_HERE, a0, (muster_transpose_attributes){0, __VA_ARGS__})
+#endif
+
+/* swapaxes: x with two axes exchanged. */
+static inline muster_expr *muster_expr_swapaxes_at(const char *where, muster_expr *x, int64_t axis1, int64_t axis2) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis1";
+    list[0].integer = axis1;
+    list[1].name = "axis2";
+    list[1].integer = axis2;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "swapaxes", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_swapaxes(...) muster_expr_swapaxes_at(MUSTER_HERE, __VA_ARGS__)
+
+/* slice: x[start:stop:step] along each axis, as in Python; MUSTER_NONE leaves a bound out. */
+typedef struct muster_slice_attributes {
+    int32_t reserved; /* 0 */
+    int32_t start_count;
+    const int64_t *start;
+    int32_t stop_count;
+    const int64_t *stop;
+    int32_t step_count;
+    const int64_t *step;
+} muster_slice_attributes;
+static inline muster_expr *muster_expr_slice_at(const char *where, muster_expr *x, muster_slice_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "start";
+    list[0].integers = attributes.start;
+    list[0].count = attributes.start_count;
+    list[1].name = "stop";
+    list[1].integers = attributes.stop;
+    list[1].count = attributes.stop_count;
+    list[2].name = "step";
+    list[2].integers = attributes.step;
+    list[2].count = attributes.step_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "slice", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_slice(...) muster_expr_slice_(__VA_ARGS__, )
+#define muster_expr_slice_(a0, ...) \
+    muster_expr_slice_at(MUSTER_HERE, a0, (muster_slice_attributes){0, __VA_ARGS__})
+#endif
+
+/* flip: x in reverse along the axes, or along all. */
+typedef struct muster_flip_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+} muster_flip_attributes;
+static inline muster_expr *muster_expr_flip_at(const char *where, muster_expr *x, muster_flip_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "flip", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_flip(...) muster_expr_flip_(__VA_ARGS__, )
+#define muster_expr_flip_(a0, ...) \
+    muster_expr_flip_at(MUSTER_HERE, a0, (muster_flip_attributes){0, __VA_ARGS__})
+#endif
+
+/* pad: x with zeros before and after its elements along each axis. */
+typedef struct muster_pad_attributes {
+    int32_t reserved; /* 0 */
+    int32_t before_count;
+    const int64_t *before;
+    int32_t after_count;
+    const int64_t *after;
+} muster_pad_attributes;
+static inline muster_expr *muster_expr_pad_at(const char *where, muster_expr *x, muster_pad_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "before";
+    list[0].integers = attributes.before;
+    list[0].count = attributes.before_count;
+    list[1].name = "after";
+    list[1].integers = attributes.after;
+    list[1].count = attributes.after_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "pad", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_pad(...) muster_expr_pad_(__VA_ARGS__, )
+#define muster_expr_pad_(a0, ...) \
+    muster_expr_pad_at(MUSTER_HERE, a0, (muster_pad_attributes){0, __VA_ARGS__})
+#endif
+
+/* concatenate: the operands, one behind the other along the axis. */
+typedef struct muster_concatenate_attributes {
+    int32_t reserved; /* 0 */
+    int64_t axis;
+} muster_concatenate_attributes;
+static inline muster_expr *muster_expr_concatenate_at(const char *where, muster_expr *const *x, int32_t count, muster_concatenate_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = attributes.axis;
+    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : NULL, "concatenate", x, count, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_concatenate(...) muster_expr_concatenate_(__VA_ARGS__, )
+#define muster_expr_concatenate_(a0, a1, ...) \
+    muster_expr_concatenate_at(MUSTER_HERE, a0, a1, (muster_concatenate_attributes){0, __VA_ARGS__})
+#endif
+
+/* stack: the operands along a new axis. */
+typedef struct muster_stack_attributes {
+    int32_t reserved; /* 0 */
+    int64_t axis;
+} muster_stack_attributes;
+static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *const *x, int32_t count, muster_stack_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = attributes.axis;
+    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : NULL, "stack", x, count, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_stack(...) muster_expr_stack_(__VA_ARGS__, )
+#define muster_expr_stack_(a0, a1, ...) \
+    muster_expr_stack_at(MUSTER_HERE, a0, a1, (muster_stack_attributes){0, __VA_ARGS__})
+#endif
+
+/* take: the parts of x at the indices along the axis. */
+typedef struct muster_take_attributes {
+    int32_t reserved; /* 0 */
+    int64_t axis;
+} muster_take_attributes;
+static inline muster_expr *muster_expr_take_at(const char *where, muster_expr *x, muster_expr *indices, muster_take_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = attributes.axis;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = indices;
+    (void)muster_expr_apply(muster_expr_graph(x), "take", inputs, 2, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_take(...) muster_expr_take_(__VA_ARGS__, )
+#define muster_expr_take_(a0, a1, ...) \
+    muster_expr_take_at(MUSTER_HERE, a0, a1, (muster_take_attributes){0, __VA_ARGS__})
+#endif
+
+/* scatter_add: zeros (rows, ...) to which row i of x is added at row indices[i]. */
+static inline muster_expr *muster_expr_scatter_add_at(const char *where, muster_expr *x, muster_expr *indices, int32_t rows_count, const int64_t *rows) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "rows";
+    list[0].integers = rows;
+    list[0].count = rows_count;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = indices;
+    (void)muster_expr_apply(muster_expr_graph(x), "scatter_add", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_scatter_add(...) muster_expr_scatter_add_at(MUSTER_HERE, __VA_ARGS__)
+
+/* one_hot: (n, k) with 1 at (i, labels[i]), else 0. No gradient: labels are integers. */
+static inline muster_expr *muster_expr_one_hot_at(const char *where, muster_expr *labels, int32_t k_count, const int64_t *k, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "k";
+    list[0].integers = k;
+    list[0].count = k_count;
+    list[1].name = "dtype";
+    list[1].integer = dtype;
+    muster_expr *inputs[1];
+    inputs[0] = labels;
+    (void)muster_expr_apply(muster_expr_graph(labels), "one_hot", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_one_hot(...) muster_expr_one_hot_at(MUSTER_HERE, __VA_ARGS__)
+
+/* softmax_cross_entropy: the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax - onehot; result 2: correct rows. */
+static inline muster_expr *muster_expr_softmax_cross_entropy_at(const char *where, muster_expr *logits, muster_expr *labels) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = logits;
+    inputs[1] = labels;
+    (void)muster_expr_apply(muster_expr_graph(logits), "softmax_cross_entropy", inputs, 2, NULL, where, &result);
+    return result;
+}
+#define muster_expr_softmax_cross_entropy(...) muster_expr_softmax_cross_entropy_at(MUSTER_HERE, __VA_ARGS__)
+
+/* clang-format on */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

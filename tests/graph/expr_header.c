@@ -1,0 +1,162 @@
+/* Prints include/muster/expr.h from the table of operations, or with --table the table of
+ * docs/expressions.md. */
+#include "graph_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool public_operation(const mst_operator *op) { return !(op->flags & MST_OPERATOR_HIDDEN); }
+
+/* An attribute without which the operation means nothing, or whose default is not 0, is an
+ * argument; the others are fields of a struct. */
+static bool is_argument(const mst_attribute_row *attribute) {
+    return attribute->required || attribute->number != 0 || attribute->kind == MST_VALUE_NUMBER;
+}
+
+static bool has_options(const mst_operator *op) {
+    bool found = false;
+    for (int32_t a = 0; op->attributes[a].name; a++) found |= !is_argument(&op->attributes[a]);
+    return found;
+}
+
+static bool is_list(const mst_attribute_row *attribute) { return attribute->kind == MST_VALUE_LIST || attribute->kind == MST_VALUE_DIMS; }
+
+/* ---- the header ---- */
+
+static void print_options(const mst_operator *op) {
+    if (!has_options(op)) return;
+    printf("typedef struct muster_%s_attributes {\n    int32_t reserved; /* 0 */\n", op->name);
+    for (int32_t a = 0; op->attributes[a].name; a++) {
+        const mst_attribute_row *attribute = &op->attributes[a];
+        if (is_argument(attribute)) continue;
+        if (is_list(attribute))
+            printf("    int32_t %s_count;\n    const int64_t *%s;\n", attribute->name, attribute->name);
+        else
+            printf("    int64_t %s;\n", attribute->name);
+    }
+    printf("} muster_%s_attributes;\n", op->name);
+}
+
+static void print_parameters(const mst_operator *op, int32_t operands, bool more) {
+    if (operands == 0) printf(", muster_graph *graph");
+    for (int32_t i = 0; i < operands; i++)
+        printf(more && i == operands - 1 ? ", muster_expr *const *%s, int32_t count" : ", muster_expr *%s", op->operands[i]);
+    for (int32_t a = 0; op->attributes[a].name; a++) {
+        const mst_attribute_row *attribute = &op->attributes[a];
+        if (!is_argument(attribute)) continue;
+        switch (attribute->kind) {
+            case MST_VALUE_NUMBER: printf(", double %s", attribute->name); break;
+            case MST_VALUE_DTYPE: printf(", muster_dtype %s", attribute->name); break;
+            case MST_VALUE_INTEGER: printf(", int64_t %s", attribute->name); break;
+            default: printf(", int32_t %s_count, const int64_t *%s", attribute->name, attribute->name); break;
+        }
+    }
+    if (has_options(op)) printf(", muster_%s_attributes attributes", op->name);
+}
+
+static void print_values(const mst_operator *op) {
+    if (!op->attributes[0].name) return;
+    printf("    muster_attribute list[%d];\n    memset(list, 0, sizeof list);\n", (int)mst_operator_attribute_count(op) + 1);
+    for (int32_t a = 0; op->attributes[a].name; a++) {
+        const mst_attribute_row *attribute = &op->attributes[a];
+        const char *from = is_argument(attribute) ? "" : "attributes.";
+        printf("    list[%d].name = \"%s\";\n", (int)a, attribute->name);
+        if (is_list(attribute))
+            printf("    list[%d].integers = %s%s;\n    list[%d].count = %s%s_count;\n", (int)a, from, attribute->name, (int)a, from, attribute->name);
+        else
+            printf("    list[%d].%s = %s%s;\n", (int)a, attribute->kind == MST_VALUE_NUMBER ? "number" : "integer", from, attribute->name);
+    }
+}
+
+static void print_function(const mst_operator *op) {
+    bool more;
+    const int32_t operands = mst_operator_operand_count(op, &more);
+    const bool none = !op->gradient && op->no_gradient;
+    printf("/* %s: %s.%s%s%s */\n", op->name, op->brief, none ? " No gradient: " : "", none ? op->no_gradient : "", none ? "." : "");
+    print_options(op);
+    printf("static inline muster_expr *muster_expr_%s_at(const char *where", op->name);
+    print_parameters(op, operands, more);
+    printf(") {\n    muster_expr *result;\n");
+    print_values(op);
+    if (operands > 1 || (operands == 1 && !more)) {
+        printf("    muster_expr *inputs[%d];\n", (int)operands);
+        for (int32_t i = 0; i < operands; i++) printf("    inputs[%d] = %s;\n", (int)i, op->operands[i]);
+    }
+    const char *first = operands ? op->operands[0] : "graph";
+    if (operands == 0)
+        printf("    (void)muster_expr_apply(graph, \"%s\", NULL, 0, ", op->name);
+    else if (more)
+        printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : NULL, \"%s\", %s, count, ", first, op->name, first);
+    else
+        printf("    (void)muster_expr_apply(muster_expr_graph(%s), \"%s\", inputs, %d, ", first, op->name, (int)operands);
+    printf("%s, where, &result);\n    return result;\n}\n", op->attributes[0].name ? "list" : "NULL");
+    if (!has_options(op)) {
+        printf("#define muster_expr_%s(...) muster_expr_%s_at(MUSTER_HERE, __VA_ARGS__)\n\n", op->name, op->name);
+        return;
+    }
+    /* the arguments before the attributes, then a comma that ends the attributes */
+    printf("#ifndef __cplusplus\n#define muster_expr_%s(...) muster_expr_%s_(__VA_ARGS__, )\n#define muster_expr_%s_(", op->name, op->name, op->name);
+    int32_t fixed = operands + (more ? 1 : 0);
+    for (int32_t a = 0; op->attributes[a].name; a++)
+        if (is_argument(&op->attributes[a])) fixed += is_list(&op->attributes[a]) ? 2 : 1;
+    for (int32_t i = 0; i < fixed; i++) printf("a%d, ", (int)i);
+    printf("...) \\\n    muster_expr_%s_at(MUSTER_HERE, ", op->name);
+    for (int32_t i = 0; i < fixed; i++) printf("a%d, ", (int)i);
+    printf("(muster_%s_attributes){0, __VA_ARGS__})\n#endif\n\n", op->name);
+}
+
+static void print_header(void) {
+    printf("/* muster/expr.h: a function for each operation of expressions (muster/graph.h), with NumPy's words.\n"
+           " * Printed from the library's table of operations; a test compares.\n"
+           " *\n"
+           " *     muster_expr *h = muster_expr_relu(muster_expr_matmul(x, w));\n"
+           " *     muster_expr *loss = muster_expr_mean(h, MUSTER_LIST(axis, 0), .keepdims = 1);\n"
+           " *\n"
+           " * The operands come first, then the attributes that the operation must have. The others follow as\n"
+           " * fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...). C++\n"
+           " * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes is\n"
+           " * MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are those of\n"
+           " * muster_expr_apply. */\n"
+           "#ifndef MUSTER_EXPR_H\n#define MUSTER_EXPR_H\n\n#include \"muster/graph.h\"\n\n#include <string.h>\n\n"
+           "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+           "/* The place in the program, for messages. */\n"
+           "#define MUSTER_LINE_TEXT_(line) #line\n#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)\n"
+           "#define MUSTER_HERE __FILE__ \":\" MUSTER_LINE_TEXT(__LINE__)\n"
+           "/* A field that is a list: MUSTER_LIST(axis, 0, 1). */\n"
+           "#define MUSTER_LIST(name, ...) \\\n"
+           "    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const int64_t[]){__VA_ARGS__}\n\n"
+           "/* clang-format off */\n");
+    for (int32_t id = 0; id < MST_OPERATORS; id++)
+        if (public_operation(mst_operators[id])) print_function(mst_operators[id]);
+    printf("/* clang-format on */\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
+}
+
+/* ---- the table ---- */
+
+static void print_row(const mst_operator *op) {
+    bool more;
+    const int32_t operands = mst_operator_operand_count(op, &more);
+    char text[128];
+    printf("| `%s(", op->name);
+    for (int32_t i = 0; i < operands; i++) printf("%s%s", i ? ", " : "", op->operands[i]);
+    if (more) printf(", ...");
+    for (int32_t a = 0; op->attributes[a].name; a++)
+        printf("%s%s%s", operands || a ? ", " : "", op->attributes[a].name, is_argument(&op->attributes[a]) && op->attributes[a].required ? "" : "=");
+    printf(")` | %s | %s | ", op->brief,
+           op->dtypes == 0 ? "" : op->dtypes == MST_ALL_DTYPES ? "all" : op->dtypes == MST_NUMBER_DTYPES ? "all but bool" : mst_dtypes_text(text, op->dtypes));
+    printf("%s |\n", op->gradient || !op->no_gradient ? "yes" : op->no_gradient);
+}
+
+static void print_table(void) {
+    printf("| operation | result | dtypes | gradient |\n|---|---|---|---|\n");
+    for (int32_t id = 0; id < MST_OPERATORS; id++)
+        if (public_operation(mst_operators[id])) print_row(mst_operators[id]);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--table") == 0)
+        print_table();
+    else
+        print_header();
+    return 0;
+}
