@@ -21,6 +21,8 @@
 #define MUSTER_GRAPH_H
 
 #include "muster/function.h"
+#include "muster/runtime.h"
+#include "muster/variable.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,14 +34,18 @@ typedef struct muster_expr muster_expr;
 /* Entries of a shape that are no numbers. MUSTER_ROWS is the number of rows of the call that a
  * worker has; muster_graph_size makes others. MUSTER_INFER, in the shape of a reshape, is the size
  * that follows from the others. */
-#define MUSTER_ROWS (-1000)
-#define MUSTER_INFER (-1)
+enum muster_graph_size_value { MUSTER_ROWS = -1000, MUSTER_INFER = -1 };
 /* A bound of a slice that is left out, as None in Python. */
 #define MUSTER_NONE INT64_MIN
-/* Two arguments, ndim and shape: MUSTER_SHAPE(MUSTER_ROWS, 784). A scalar is MUSTER_SCALAR. */
+/* Two arguments, ndim and shape: MUSTER_SHAPE(MUSTER_ROWS, 784). A scalar is MUSTER_SCALAR. In C++,
+ * which has no compound literals, the end of this header defines them with the same meaning. */
+#if !defined(__cplusplus)
+/* clang-format off */
 #define MUSTER_SHAPE(...) \
-    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) { __VA_ARGS__ }
+    (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__}
+/* clang-format on */
 #define MUSTER_SCALAR 0, (const int64_t *)0
+#endif
 
 /* Creates an empty graph. `name` becomes the name of the compiled function. Errors:
  * INVALID_ARGUMENT (NULL, an empty name), OUT_OF_MEMORY, BAD_STATE (a closed runtime). */
@@ -75,7 +81,7 @@ MUSTER_API muster_expr *muster_graph_number(muster_graph *graph, double value);
 /* How an output is collected, and an update accumulated, besides the modes of muster/function.h.
  * With MUSTER_ONE_DEVICE it is the value that one device would compute from all rows; with
  * MUSTER_PER_WORKER it is the average, and dtypes without an average are refused. */
-#define MUSTER_AUTO 0
+enum muster_graph_mode_value { MUSTER_AUTO = 0 };
 
 /* An output of the function, in the order of these calls. Errors: INVALID_ARGUMENT (a name that is
  * taken, an unknown mode, an expression of another graph), UNSUPPORTED (a mode that the dtype does
@@ -163,5 +169,15 @@ MUSTER_API muster_expr *muster_expr_substitute(muster_expr *expression, muster_e
 
 #ifdef __cplusplus
 }
+#endif
+
+#if defined(__cplusplus) && !defined(__CUDACC_RTC__) /* NVRTC has no standard headers */
+#include <cstddef>
+#include <initializer_list>
+/* Its size is the number of entries of the braces; it is never called. */
+template <std::size_t Count> char (&muster_shape_count_(const int64_t (&entries)[Count]))[Count];
+#define MUSTER_SHAPE(...) \
+    static_cast<int32_t>(sizeof(muster_shape_count_({__VA_ARGS__}))), std::initializer_list<int64_t>({__VA_ARGS__}).begin()
+#define MUSTER_SCALAR 0, nullptr
 #endif
 #endif

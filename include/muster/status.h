@@ -150,7 +150,7 @@ MUSTER_API int32_t muster_version(void);
 
 /* For languages that cannot read a header: the value of a public constant, or the size in bytes of
  * a public struct, by its C name ("MUSTER_F32", "sizeof(muster_tensor)"). INT64_MIN if the name is
- * unknown or NULL. Threads: any. */
+ * unknown or NULL, and for MUSTER_NONE, whose value it is. Threads: any. */
 MUSTER_API int64_t muster_constant(const char *name);
 
 /* Returns the status from the enclosing function when `expression` fails. */

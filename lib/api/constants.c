@@ -164,6 +164,15 @@ static const constant constants[] = {
     CONSTANT(MUSTER_PORT_VARIABLE),
     CONSTANT(MUSTER_PORT_UPDATE),
     SIZE(muster_call_options),
+    /* graph.h */
+    CONSTANT(MUSTER_ROWS),
+    CONSTANT(MUSTER_INFER),
+    CONSTANT(MUSTER_NONE),
+    CONSTANT(MUSTER_AUTO),
+    CONSTANT(MUSTER_ONE_DEVICE),
+    CONSTANT(MUSTER_PER_WORKER),
+    SIZE(muster_graph_options),
+    SIZE(muster_attribute),
     /* kernel.h */
     CONSTANT(MUSTER_PARAMETER_BUFFER),
     CONSTANT(MUSTER_PARAMETER_SIZE),

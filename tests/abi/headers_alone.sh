@@ -1,6 +1,6 @@
 #!/bin/sh
 # headers_alone.sh HEADERS CC CXX: every public header compiles alone, twice included, as strict C11 and as C++17,
-# and the macros of tensor.h are usable there. C++ programs may turn on warnings of casts; clang++ checks as well,
+# and the macros of tensor.h and graph.h are usable there. C++ programs may turn on warnings of casts; clang++ checks as well,
 # where it is installed.
 set -eu
 headers=$1 cc=$2 cxx=$3
@@ -35,6 +35,11 @@ muster_status use(const float *x, int64_t n, float *r) {
     muster_tensor scalar = muster_f32(r);
     MUSTER_TRY(matrix.ndim == 2 && vector.ndim == 1 && scalar.ndim == 0 ? MUSTER_OK : MUSTER_INTERNAL);
     return muster_tensor_address(matrix) ? MUSTER_OK : MUSTER_INTERNAL;
+}
+int32_t shapes(muster_graph *graph, int64_t n);
+int32_t shapes(muster_graph *graph, int64_t n) {
+    muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, n, 4), MUSTER_SCATTER);
+    return muster_expr_ndim(x) + muster_expr_ndim(muster_graph_input(graph, "r", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST));
 }
 USE
 $cc -std=c11 $warnings '-DVIEW(...)=__VA_ARGS__' -I"$headers" -x c use.txt

@@ -366,6 +366,37 @@ static void counts_result(const void *counts) {
     (void)counts;
 }
 
+/* ---- graph options ---- */
+
+/* The environment's MUSTER_DEVICES is host:1 here. Integers have no average, which the meaning "per
+ * worker" would take. */
+static muster_status compile_integers(const void *options) {
+    muster_graph *graph;
+    muster_function *function;
+    char message[512];
+    EXPECT_OK(muster_graph_create(runtime, "integers", &graph));
+    muster_expr *x = muster_graph_input(graph, "x", MUSTER_I32, MUSTER_SHAPE(3), MUSTER_BROADCAST);
+    EXPECT_OK(muster_graph_output(graph, "y", x, MUSTER_AUTO));
+    const muster_status status = muster_graph_compile(graph, options, &function);
+    muster_last_error_copy(message, sizeof message);
+    EXPECT_OK(muster_graph_destroy(graph));
+    return status ? muster_fail(status, message) : muster_function_destroy(function);
+}
+
+static void init_graph(void *options) { muster_graph_options_init(options); }
+
+static muster_status use_graph(const void *options) { return compile_integers(options); }
+
+static void graph_defaults(const void *options) { EXPECT_OK(compile_integers(options)); }
+
+static void graph_fields(void *options) {
+#ifndef OLDEST_muster_graph_options
+    ((muster_graph_options *)options)->meaning = MUSTER_PER_WORKER;
+    EXPECT(compile_integers(options) == MUSTER_UNSUPPORTED && strstr(muster_last_error(), "i32 has no average"));
+#endif
+    (void)options;
+}
+
 /* ---- the subjects ---- */
 
 typedef struct subject {
@@ -393,6 +424,7 @@ static const subject subjects[] = {
     OPTIONS(muster_server_options, server, "muster_server_create"),
     OPTIONS(muster_driver_options, driver, "muster_easgd_create"),
     OPTIONS(muster_allocator_options, allocator, "muster_allocator_set"),
+    OPTIONS(muster_graph_options, graph, "muster_graph_compile"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),

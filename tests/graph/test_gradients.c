@@ -15,9 +15,12 @@ typedef struct gradient_case {
     int32_t first_order_only;
 } gradient_case;
 
-#define NUMBER(attribute, value) {.name = (attribute), .number = (value)}
-#define INTEGER(attribute, value) {.name = (attribute), .integer = (value)}
-#define ENTRIES(attribute, ...) {.name = (attribute), LIST(__VA_ARGS__)}
+#define NUMBER(attribute, value) \
+    { .name = (attribute), .number = (value) }
+#define INTEGER(attribute, value) \
+    { .name = (attribute), .integer = (value) }
+#define ENTRIES(attribute, ...) \
+    { .name = (attribute), LIST(__VA_ARGS__) }
 
 static const gradient_case cases[] = {
     {"negative", {"23"}, .low = -2, .high = 2},
@@ -193,7 +196,8 @@ static int32_t compare(const checked *c) {
             *x = value;
             const double difference = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / 12e-3; /* error O(h^4) */
             if (fabs(difference - gradients[i][e]) > 1e-8 * (1 + fabs(difference)))
-                fail_msg("%s: operand %d, element %d: gradient %.12g, differences %.12g", c->name, (int)i, (int)e, gradients[i][e], difference);
+                fail_msg("%s: operand %d, element %d: gradient %.12g, differences %.12g", c->name, (int)i, (int)e, gradients[i][e],
+                         difference);
         }
     return compared;
 }
@@ -337,10 +341,8 @@ static int close_runtime(void **state) { return muster_runtime_close(*state) != 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(second_gradients_are_those_of_differences),
-        cmocka_unit_test(every_operation_has_a_case_or_a_reason),
-        cmocka_unit_test(gradients_pass_selections_and_conversions),
+        cmocka_unit_test(gradients_are_those_of_differences),     cmocka_unit_test(second_gradients_are_those_of_differences),
+        cmocka_unit_test(every_operation_has_a_case_or_a_reason), cmocka_unit_test(gradients_pass_selections_and_conversions),
         cmocka_unit_test(operations_without_a_gradient_say_why),
     };
     return cmocka_run_group_tests(tests, open_one_device, close_runtime);

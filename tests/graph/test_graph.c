@@ -58,7 +58,8 @@ static void a_mean_of_products_is_that_of_one_device(void **state) {
         for (int32_t single = 0; single < 2; single++) {
             float got[M];
             const muster_tensor in[] = {muster_f32(x, ROWS, K), muster_f32(w, K, M)}, out = muster_f32(got, M);
-            assert_ok(single ? muster_function_call_single(function, in, 2, &out, 1, NULL) : muster_function_call(function, in, 2, &out, 1, NULL));
+            assert_ok(single ? muster_function_call_single(function, in, 2, &out, 1, NULL)
+                             : muster_function_call(function, in, 2, &out, 1, NULL));
             for (int32_t m = 0; m < M; m++, compared++) assert_true(fabs(got[m] - expected[m]) <= 1e-6 * (1 + fabs(expected[m])));
         }
         assert_ok(muster_runtime_close(runtime));
@@ -125,9 +126,10 @@ static void what_is_written_twice_is_one_expression(void **state) {
 static void an_error_stays(void **state) {
     muster_graph *graph = graph_named(*state, "wrong");
     muster_expr *pixels = muster_graph_input(graph, "pixels", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 784), MUSTER_SCATTER);
-    muster_expr *w1 = muster_graph_input(graph, "w1", MUSTER_F32, MUSTER_SHAPE(800, 10), MUSTER_BROADCAST), *both[] = {pixels, w1}, *product, *later;
-    static const char expected[] =
-        "digits.c:41: muster_expr_matmul: b \"w1\": expected extent 784 in axis 0 (the last of a \"pixels\" (rows, 784) f32), received (800, 10)";
+    muster_expr *w1 = muster_graph_input(graph, "w1", MUSTER_F32, MUSTER_SHAPE(800, 10), MUSTER_BROADCAST), *both[] = {pixels, w1},
+                *product, *later;
+    static const char expected[] = "digits.c:41: muster_expr_matmul: b \"w1\": expected extent 784 in axis 0 (the last of a \"pixels\" "
+                                   "(rows, 784) f32), received (800, 10)";
     assert_refused(muster_expr_apply(graph, "matmul", both, 2, NULL, "digits.c:41", &product), MUSTER_SHAPE_MISMATCH, expected);
     assert_non_null(product);
     assert_string_equal(muster_expr_shape(product), "error");

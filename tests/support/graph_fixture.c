@@ -9,8 +9,10 @@ muster_runtime *graph_runtime(const char *devices) {
     return runtime;
 }
 
-muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count, const muster_attribute *attributes) {
+muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
+                   const muster_attribute *attributes) {
     muster_expr *result;
-    if (muster_expr_apply(graph, operation, inputs, count, attributes, "test.c:1", &result) != MUSTER_OK) fail_msg("%s", muster_last_error());
+    if (muster_expr_apply(graph, operation, inputs, count, attributes, "test.c:1", &result) != MUSTER_OK)
+        fail_msg("%s", muster_last_error());
     return result;
 }

@@ -7,9 +7,11 @@
 
 muster_runtime *graph_runtime(const char *devices);
 /* Applies an operation; fails the test if that fails. */
-muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count, const muster_attribute *attributes);
-#define APPLY(graph, operation, ...) \
-    apply(graph, operation, (muster_expr *const[]){__VA_ARGS__}, (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *)), NULL)
+muster_expr *apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
+                   const muster_attribute *attributes);
+#define APPLY(graph, operation, ...)                             \
+    apply(graph, operation, (muster_expr *const[]){__VA_ARGS__}, \
+          (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *)), NULL)
 #define ATTRIBUTES(...) ((const muster_attribute[]){__VA_ARGS__, {.name = NULL}})
 #define LIST(...) .integers = (const int64_t[]){__VA_ARGS__}, .count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 
