@@ -45,10 +45,18 @@ static void print_parameters(const mst_operator *op, int32_t operands, bool more
         const mst_attribute_row *attribute = &op->attributes[a];
         if (!is_argument(attribute)) continue;
         switch (attribute->kind) {
-            case MST_VALUE_NUMBER: printf(", double %s", attribute->name); break;
-            case MST_VALUE_DTYPE: printf(", muster_dtype %s", attribute->name); break;
-            case MST_VALUE_INTEGER: printf(", int64_t %s", attribute->name); break;
-            default: printf(", int32_t %s_count, const int64_t *%s", attribute->name, attribute->name); break;
+        case MST_VALUE_NUMBER:
+            printf(", double %s", attribute->name);
+            break;
+        case MST_VALUE_DTYPE:
+            printf(", muster_dtype %s", attribute->name);
+            break;
+        case MST_VALUE_INTEGER:
+            printf(", int64_t %s", attribute->name);
+            break;
+        default:
+            printf(", int32_t %s_count, const int64_t *%s", attribute->name, attribute->name);
+            break;
         }
     }
     if (has_options(op)) printf(", muster_%s_attributes attributes", op->name);
@@ -62,7 +70,8 @@ static void print_values(const mst_operator *op) {
         const char *from = is_argument(attribute) ? "" : "attributes.";
         printf("    list[%d].name = \"%s\";\n", (int)a, attribute->name);
         if (is_list(attribute))
-            printf("    list[%d].integers = %s%s;\n    list[%d].count = %s%s_count;\n", (int)a, from, attribute->name, (int)a, from, attribute->name);
+            printf("    list[%d].integers = %s%s;\n    list[%d].count = %s%s_count;\n", (int)a, from, attribute->name, (int)a, from,
+                   attribute->name);
         else
             printf("    list[%d].%s = %s%s;\n", (int)a, attribute->kind == MST_VALUE_NUMBER ? "number" : "integer", from, attribute->name);
     }
@@ -95,7 +104,8 @@ static void print_function(const mst_operator *op) {
         return;
     }
     /* the arguments before the attributes, then a comma that ends the attributes */
-    printf("#ifndef __cplusplus\n#define muster_expr_%s(...) muster_expr_%s_(__VA_ARGS__, )\n#define muster_expr_%s_(", op->name, op->name, op->name);
+    printf("#ifndef __cplusplus\n#define muster_expr_%s(...) muster_expr_%s_(__VA_ARGS__, )\n#define muster_expr_%s_(", op->name, op->name,
+           op->name);
     int32_t fixed = operands + (more ? 1 : 0);
     for (int32_t a = 0; op->attributes[a].name; a++)
         if (is_argument(&op->attributes[a])) fixed += is_list(&op->attributes[a]) ? 2 : 1;
@@ -124,7 +134,8 @@ static void print_header(void) {
            "#define MUSTER_HERE __FILE__ \":\" MUSTER_LINE_TEXT(__LINE__)\n"
            "/* A field that is a list: MUSTER_LIST(axis, 0, 1). */\n"
            "#define MUSTER_LIST(name, ...) \\\n"
-           "    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const int64_t[]){__VA_ARGS__}\n\n"
+           "    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const "
+           "int64_t[]){__VA_ARGS__}\n\n"
            "/* clang-format off */\n");
     for (int32_t id = 0; id < MST_OPERATORS; id++)
         if (public_operation(mst_operators[id])) print_function(mst_operators[id]);
@@ -141,9 +152,13 @@ static void print_row(const mst_operator *op) {
     for (int32_t i = 0; i < operands; i++) printf("%s%s", i ? ", " : "", op->operands[i]);
     if (more) printf(", ...");
     for (int32_t a = 0; op->attributes[a].name; a++)
-        printf("%s%s%s", operands || a ? ", " : "", op->attributes[a].name, is_argument(&op->attributes[a]) && op->attributes[a].required ? "" : "=");
+        printf("%s%s%s", operands || a ? ", " : "", op->attributes[a].name,
+               is_argument(&op->attributes[a]) && op->attributes[a].required ? "" : "=");
     printf(")` | %s | %s | ", op->brief,
-           op->dtypes == 0 ? "" : op->dtypes == MST_ALL_DTYPES ? "all" : op->dtypes == MST_NUMBER_DTYPES ? "all but bool" : mst_dtypes_text(text, op->dtypes));
+           op->dtypes == 0                   ? ""
+           : op->dtypes == MST_ALL_DTYPES    ? "all"
+           : op->dtypes == MST_NUMBER_DTYPES ? "all but bool"
+                                             : mst_dtypes_text(text, op->dtypes));
     printf("%s |\n", op->gradient || !op->no_gradient ? "yes" : op->no_gradient);
 }
 

@@ -48,10 +48,8 @@ static void gradient_stop_gradient(mst_gradients *gradients, muster_expr *node, 
     (void)dy;
 }
 
-const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"),
-                                                 .operands = {"x"},
-                                                 .infer = infer_stop_gradient,
-                                                 .view = view_stop_gradient,
+const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"), .operands = {"x"},
+                                                 .infer = infer_stop_gradient, .view = view_stop_gradient,
                                                  .gradient = gradient_stop_gradient};
 
 /* ---- constants ---- */
@@ -74,10 +72,11 @@ static muster_status run_full(muster_worker *worker, const mst_step_run *run) {
     return muster_fill(worker, run->node->values[VALUE].number, *run->out[0]);
 }
 
-const mst_operator mst_operator_full = {
-    MST_ANY_OPERATOR(full, "the value in every element"),
-    .attributes = {{"shape", MST_VALUE_DIMS, .required = true}, {"value", MST_VALUE_NUMBER, .required = true}, {"dtype", MST_VALUE_DTYPE, .required = true}},
-    .infer = infer_full, .run = run_full, .no_gradient = is_leaf};
+const mst_operator mst_operator_full = {MST_ANY_OPERATOR(full, "the value in every element"),
+                                        .attributes = {{"shape", MST_VALUE_DIMS, .required = true},
+                                                       {"value", MST_VALUE_NUMBER, .required = true},
+                                                       {"dtype", MST_VALUE_DTYPE, .required = true}},
+                                        .infer = infer_full, .run = run_full, .no_gradient = is_leaf};
 
 static muster_status infer_extent(mst_draft *draft) {
     draft->types[0] = (mst_type){.dtype = (muster_dtype)draft->values[1].integer};

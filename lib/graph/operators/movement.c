@@ -261,11 +261,9 @@ static muster_expr *expand_swapaxes(mst_draft *draft) {
 }
 
 const mst_operator mst_operator_swapaxes = {
-    MST_ANY_OPERATOR(swapaxes, "x with two axes exchanged"),
-    .operands = {"x"},
+    MST_ANY_OPERATOR(swapaxes, "x with two axes exchanged"), .operands = {"x"},
     .attributes = {{"axis1", MST_VALUE_INTEGER, .required = true}, {"axis2", MST_VALUE_INTEGER, .required = true}},
-    .expand = expand_swapaxes,
-    .infer = infer_nothing};
+    .expand = expand_swapaxes, .infer = infer_nothing};
 
 /* ---- slice ---- */
 
@@ -382,11 +380,8 @@ static muster_expr *expand_flip(mst_draft *draft) {
                      (mst_graph_value[]){{.list = start, .count = ndim}, {.list = stop, .count = ndim}, {.list = step, .count = ndim}});
 }
 
-const mst_operator mst_operator_flip = {MST_ANY_OPERATOR(flip, "x in reverse along the axes, or along all"),
-                                        .operands = {"x"},
-                                        .attributes = {{"axis", MST_VALUE_LIST}},
-                                        .expand = expand_flip,
-                                        .infer = infer_nothing};
+const mst_operator mst_operator_flip = {MST_ANY_OPERATOR(flip, "x in reverse along the axes, or along all"), .operands = {"x"},
+                                        .attributes = {{"axis", MST_VALUE_LIST}}, .expand = expand_flip, .infer = infer_nothing};
 
 static muster_status infer_slice_gradient(mst_draft *draft) {
     set_dims(&draft->types[0], &draft->inputs[0]->type, &draft->values[SHAPE]);
@@ -532,8 +527,5 @@ static muster_expr *expand_stack(mst_draft *draft) {
     return mst_apply(graph, MST_OPERATOR_concatenate, parts, draft->count, (mst_graph_value[]){draft->values[0]});
 }
 
-const mst_operator mst_operator_stack = {MST_ANY_OPERATOR(stack, "the operands along a new axis"),
-                                         .operands = {"x", "..."},
-                                         .attributes = {{"axis", MST_VALUE_INTEGER}},
-                                         .expand = expand_stack,
-                                         .infer = infer_nothing};
+const mst_operator mst_operator_stack = {MST_ANY_OPERATOR(stack, "the operands along a new axis"), .operands = {"x", "..."},
+                                         .attributes = {{"axis", MST_VALUE_INTEGER}}, .expand = expand_stack, .infer = infer_nothing};

@@ -28,7 +28,8 @@ static muster_status infer_reduction(mst_draft *draft) {
 static muster_status run_reduction(muster_worker *worker, const mst_step_run *run) {
     const muster_expr *node = run->node;
     if (run->in[0]->ndim == 0) return muster_copy(worker, *run->in[0], *run->out[0]);
-    return muster_reduce_axes(worker, node->op->operation, *run->in[0], (int32_t)mst_axes_mask(&node->values[AXIS], run->in[0]->ndim), *run->out[0]);
+    return muster_reduce_axes(worker, node->op->operation, *run->in[0], (int32_t)mst_axes_mask(&node->values[AXIS], run->in[0]->ndim),
+                              *run->out[0]);
 }
 
 #define X (node->inputs[0])
@@ -158,7 +159,8 @@ static muster_expr *expand_var(mst_draft *draft) {
     return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, kept);
 }
 
-/* The largest element along the axes, as a constant: the results do not depend on it, but without it exp would overflow. */
+/* The largest element along the axes, as a constant: the results do not depend on it, but without
+ * it exp would overflow. */
 static muster_expr *largest(mst_draft *draft, const mst_graph_value kept[2]) {
     return MST_APPLY(draft->graph, stop_gradient, mst_apply(draft->graph, MST_OPERATOR_max, draft->inputs, 1, kept));
 }
@@ -194,10 +196,10 @@ static muster_expr *expand_log_softmax(mst_draft *draft) {
     return MST_APPLY(graph, subtract, draft->inputs[0], mst_apply(graph, MST_OPERATOR_logsumexp, draft->inputs, 1, kept));
 }
 
-#define COMPOSITE(op_name, text, ...)                                                                                  \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), .operands = {"x"},                   \
-                                                 .attributes = {{"axis", MST_VALUE_LIST}, __VA_ARGS__}, .dtypes = MST_FLOAT_DTYPES, \
-                                                 .expand = expand_##op_name, .infer = infer_nothing}
+#define COMPOSITE(op_name, text, ...)                                                                                       \
+    const mst_operator mst_operator_##op_name = {                                                                           \
+        MST_ANY_OPERATOR(op_name, text), .operands = {"x"},          .attributes = {{"axis", MST_VALUE_LIST}, __VA_ARGS__}, \
+        .dtypes = MST_FLOAT_DTYPES,      .expand = expand_##op_name, .infer = infer_nothing}
 COMPOSITE(var, "the average of the squared distances from the average", {"keepdims", MST_VALUE_INTEGER});
 COMPOSITE(logsumexp, "log(sum(exp(x))) over the axes, without overflow", {"keepdims", MST_VALUE_INTEGER});
 COMPOSITE(softmax, "exp(x) / sum(exp(x)) over the axes, without overflow", {NULL, MST_VALUE_NONE});

@@ -1,0 +1,116 @@
+/* expressions.c: the code of docs/expressions.md. */
+#include "docs.h"
+
+#include <string.h>
+
+enum { N = 8, K = 3, H = 4 };
+
+static float x[N][K], targets[N];
+
+static void numbers(void) {
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < K; k++) x[i][k] = (float)((3 * i + 5 * k) % 7) / 4;
+        targets[i] = (float)(i % 3);
+    }
+}
+
+static void first(muster_runtime *rt) {
+    float means[H], y[K][H];
+    for (int k = 0; k < K; k++)
+        for (int h = 0; h < H; h++) y[k][h] = (float)(k - h);
+    /* snippet: first */
+    muster_graph *g;
+    muster_function *f;
+    check(muster_graph_create(rt, "mean of products", &g));
+    muster_expr *rows =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    muster_expr *matrix =
+        muster_graph_input(g, "y", MUSTER_F32, MUSTER_SHAPE(K, H), MUSTER_BROADCAST);
+    muster_expr *mean = muster_expr_mean(muster_expr_matmul(rows, matrix), MUSTER_LIST(axis, 0));
+    (void)muster_graph_output(g, "mean", mean, MUSTER_AUTO);
+
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    /* end of snippet */
+    /* snippet: call */
+    const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(y, K, H)};
+    const muster_tensor out[] = {muster_f32(means, H)};
+    check(muster_function_call(f, in, 2, out, 1, NULL));
+    /* end of snippet */
+    double expected = 0;
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < K; k++) expected += (double)x[i][k] * (k - 1) / N;
+    EXPECT(means[1] > expected - 1e-5 && means[1] < expected + 1e-5);
+}
+
+static void train(muster_runtime *rt) {
+    float zeros[K] = {0}, weights[K], loss = 0, before = 0;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    /* snippet: train */
+    muster_graph *g;
+    muster_function *step;
+    muster_variable *w;
+    check(muster_variable_create(rt, "w", muster_f32(zeros, K), &w));
+    check(muster_graph_create(rt, "step", &g));
+    muster_expr *rows =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    muster_expr *t =
+        muster_graph_input(g, "t", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER);
+    muster_expr *rate = muster_graph_input(g, "rate", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    muster_expr *p = muster_graph_parameter(g, w), *d;
+    muster_expr *error = muster_expr_subtract(muster_expr_matmul(rows, p), t);
+    muster_expr *mean = muster_expr_mean(muster_expr_square(error));
+    (void)muster_gradient(mean, &p, 1, &d);
+    (void)muster_graph_update(g, w, muster_expr_subtract(p, muster_expr_multiply(rate, d)),
+                              MUSTER_AUTO);
+    (void)muster_graph_output(g, "loss", mean, MUSTER_AUTO);
+    check(muster_graph_compile(g, &options, &step));
+    check(muster_graph_destroy(g));
+    /* end of snippet */
+    float speed = 0.1f;
+    for (int i = 0; i < 20; i++) {
+        const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N),
+                                    muster_f32(&speed)};
+        const muster_tensor out = muster_f32(&loss);
+        check(muster_function_call(step, in, 3, &out, 1, NULL));
+        check(muster_variables_all_reduce(&w, 1, MUSTER_AVG));
+        if (i == 0) before = loss;
+    }
+    check(muster_variable_get(w, 0, muster_f32(weights, K)));
+    EXPECT(loss < before && weights[0] != 0);
+}
+
+static void wrong(muster_runtime *rt) {
+    muster_graph *g;
+    /* snippet: wrong */
+    check(muster_graph_create(rt, "wrong", &g));
+    muster_expr *a =
+        muster_graph_input(g, "a", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 784), MUSTER_SCATTER);
+    muster_expr *b =
+        muster_graph_input(g, "b", MUSTER_F32, MUSTER_SHAPE(800, 10), MUSTER_BROADCAST);
+    muster_expr *c = muster_expr_relu(muster_expr_matmul(a, b)); /* no status to look at */
+    (void)muster_graph_output(g, "c", c, MUSTER_AUTO);
+    muster_function *f;
+    if (muster_graph_compile(g, NULL, &f) != MUSTER_OK) puts(muster_last_error());
+    /* end of snippet */
+    EXPECT(
+        strstr(muster_last_error(), "muster_expr_matmul: b \"b\": expected extent 784 in axis 0"));
+    EXPECT(strstr(muster_last_error(), "expressions.c:"));
+    check(muster_graph_destroy(g));
+}
+
+int main(void) {
+    muster_runtime *rt;
+    numbers();
+    check(muster_runtime_open(NULL, &rt));
+    first(rt);
+    train(rt);
+    wrong(rt);
+    check(muster_runtime_close(rt));
+    return 0;
+}
