@@ -114,8 +114,8 @@ enum { FEW_INPUTS = 8 };
 
 muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values) {
     muster_expr *few[FEW_INPUTS], **copy = few;
-    mst_graph_value own[MST_GRAPH_ATTRIBUTES] = {MST_NO_VALUE};
-    mst_draft draft = {.graph = graph, .op = mst_operators[id], .count = count, .values = own};
+    mst_graph_value filled[MST_GRAPH_ATTRIBUTES] = {MST_NO_VALUE};
+    mst_draft draft = {.graph = graph, .op = mst_operators[id], .count = count, .values = filled};
     if (count > FEW_INPUTS && !(copy = mst_arena_take(&graph->arena, (size_t)count * sizeof *copy))) {
         (void)mst_draft_refuse(&draft, MUSTER_OUT_OF_MEMORY, -1, "out of memory");
         return graph->error;
@@ -124,11 +124,11 @@ muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs,
     draft.inputs = copy;
     for (int32_t a = 0; a < mst_operator_attribute_count(draft.op); a++) {
         if (values)
-            own[a] = values[a];
+            filled[a] = values[a];
         else if (draft.op->attributes[a].kind == MST_VALUE_NUMBER)
-            own[a].number = draft.op->attributes[a].number;
+            filled[a].number = draft.op->attributes[a].number;
         else
-            own[a].integer = (int64_t)draft.op->attributes[a].number;
+            filled[a].integer = (int64_t)draft.op->attributes[a].number;
     }
     return apply_draft(&draft);
 }

@@ -31,7 +31,7 @@ static uint32_t sizes_given(const mst_graph *graph) {
     return given;
 }
 
-static muster_status check_sizes(const mst_program *program) {
+static muster_status check_sizes(const mst_graph_program *program) {
     const mst_graph *graph = program->graph;
     const uint32_t given = sizes_given(graph);
     char text[MST_NODE_TEXT];
@@ -80,7 +80,7 @@ static int32_t output_mode(const mst_graph *graph, const mst_graph_port *port, m
     return port->node->type.ndim > 0 && dim_is_rows(graph, port->node->type.dims[0]) ? MUSTER_GATHER : MUSTER_MAX;
 }
 
-static muster_status describe(mst_program *program, const muster_graph_options *options, muster_function *function) {
+static muster_status describe(mst_graph_program *program, const muster_graph_options *options, muster_function *function) {
     mst_graph *graph = program->graph;
     const int32_t count = graph->inputs.count + graph->outputs.count + graph->variables.count + graph->updates.count;
     muster_port *ports = mst_alloc((size_t)count * sizeof *ports), *at = ports;
@@ -92,7 +92,7 @@ static muster_status describe(mst_program *program, const muster_graph_options *
     for (int32_t i = 0; i < graph->outputs.count; i++) {
         const mst_graph_port *port = &graph->outputs.items[i];
         const int32_t mode = output_mode(graph, port, options->meaning);
-        program->whole |= options->meaning == MUSTER_ONE_DEVICE && mode != MUSTER_GATHER;
+        program->all_rows |= options->meaning == MUSTER_ONE_DEVICE && mode != MUSTER_GATHER;
         *at++ = (muster_port){MUSTER_PORT_OUTPUT, mode, port->name, port->node->type.dtype, port->node->type.ndim, NULL};
     }
     for (int32_t i = 0; i < graph->variables.count; i++)
@@ -101,7 +101,7 @@ static muster_status describe(mst_program *program, const muster_graph_options *
     for (int32_t i = 0; i < graph->updates.count; i++) {
         const mst_graph_port *port = &graph->updates.items[i];
         const int32_t otherwise = options->meaning == MUSTER_PER_WORKER ? MUSTER_AVG : MUSTER_MASTER;
-        program->whole |= options->meaning == MUSTER_ONE_DEVICE;
+        program->all_rows |= options->meaning == MUSTER_ONE_DEVICE;
         *at++ = (muster_port){
             .kind = MUSTER_PORT_UPDATE, .mode = port->mode == MUSTER_AUTO ? otherwise : port->mode, .variable = port->variable};
     }
@@ -110,14 +110,14 @@ static muster_status describe(mst_program *program, const muster_graph_options *
     return status;
 }
 
-static muster_status program_fill(mst_program *program) {
+static muster_status program_fill(mst_graph_program *program) {
     const mst_graph *graph = program->graph;
     program->input_count = graph->inputs.count;
     program->variable_count = graph->variables.count;
     program->output_count = graph->outputs.count;
     program->update_count = graph->updates.count;
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
-    MUSTER_TRY(mst_program_order(program));
+    MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
@@ -138,18 +138,18 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
     MUSTER_TRY(check_graph(graph, &known));
-    mst_program *program = mst_alloc(sizeof *program);
+    mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
     atomic_fetch_add(&graph->references, 1);
-    *program = (mst_program){.graph = graph, .unshared = known.unshared_memory != 0};
+    *program = (mst_graph_program){.graph = graph, .unshared = known.unshared_memory != 0};
     const muster_status status = program_fill(program);
     if (status != MUSTER_OK) {
-        mst_program_destroy(program);
+        mst_graph_program_destroy(program);
         return status;
     }
-    const muster_backend_body body = {NULL, mst_program_body};
+    const muster_backend_body body = {NULL, mst_graph_program_body};
     muster_function *made;
-    MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_program_destroy, &made));
+    MUSTER_TRY(muster_function_create_owned(graph->runtime, graph->name, &body, 1, program, mst_graph_program_destroy, &made));
     const muster_status described = describe(program, &known, made);
     if (described != MUSTER_OK) {
         char message[MST_MESSAGE_SIZE];

@@ -27,12 +27,12 @@ static const char *operand_text(const mst_draft *draft, int32_t operand, char te
     bool more;
     const int32_t names = mst_operator_operand_count(draft->op, &more);
     const char *name = operand < names ? draft->op->operands[operand] : draft->op->operands[names - 1];
-    const char *own = draft->inputs[operand]->name;
+    const char *title = draft->inputs[operand]->name;
     if (operand >= names || (more && operand == names - 1))
-        snprintf(text, MST_NODE_TEXT, "%s[%d]%s%.60s%s", name, (int)(operand - names + 1), own ? " \"" : "", own ? own : "",
-                 own ? "\"" : "");
+        snprintf(text, MST_NODE_TEXT, "%s[%d]%s%.60s%s", name, (int)(operand - names + 1), title ? " \"" : "", title ? title : "",
+                 title ? "\"" : "");
     else
-        snprintf(text, MST_NODE_TEXT, "%s%s%.60s%s", name, own ? " \"" : "", own ? own : "", own ? "\"" : "");
+        snprintf(text, MST_NODE_TEXT, "%s%s%.60s%s", name, title ? " \"" : "", title ? title : "", title ? "\"" : "");
     return text;
 }
 

@@ -36,7 +36,7 @@ void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t opera
 
 /* Marks what depends on the expressions asked for, and of that what the loss depends on. Ids of
  * operands are smaller than those of what is made from them. */
-static bool mark_paths(mst_gradients *gradients, const muster_expr *loss, muster_expr *const *expressions, int32_t count) {
+static bool find_paths(mst_gradients *gradients, const muster_expr *loss, muster_expr *const *expressions, int32_t count) {
     const mst_graph *graph = gradients->graph;
     bool *used = mst_alloc((size_t)gradients->count);
     if (!used) return false;
@@ -109,7 +109,7 @@ static muster_status gradients_make(muster_expr *loss, muster_expr *const *expre
     gradients.wanted = mst_alloc((size_t)graph->node_count);
     gradients.sums = mst_alloc((size_t)graph->node_count * sizeof *gradients.sums);
     muster_status status = MUSTER_OK;
-    if (!gradients.wanted || !gradients.sums || !mark_paths(&gradients, loss, expressions, count))
+    if (!gradients.wanted || !gradients.sums || !find_paths(&gradients, loss, expressions, count))
         status = mst_graph_keep(graph, mst_out_of_memory(where_gradient, (int64_t)graph->node_count));
     if (status == MUSTER_OK) {
         sweep(&gradients, loss);

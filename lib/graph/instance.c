@@ -6,7 +6,7 @@
 #include <string.h>
 
 typedef struct making {
-    const mst_program *program;
+    const mst_graph_program *program;
     mst_instance *instance;
     const muster_tensor *out, *updates;
     bool *needed; /* by position */
@@ -38,11 +38,11 @@ static int32_t single_size(const mst_graph *graph, mst_dim dim) {
     return found;
 }
 
-static const mst_graph_port *given_port(const mst_program *program, int32_t i) {
+static const mst_graph_port *given_port(const mst_graph_program *program, int32_t i) {
     return i < program->input_count ? &program->graph->inputs.items[i] : &program->graph->variables.items[i - program->input_count];
 }
 
-static muster_status sizes_refuse(const mst_program *program, int32_t i, const muster_tensor *given) {
+static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, const muster_tensor *given) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     const mst_graph_port *port = given_port(program, i);
     return mst_error(MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected %s, received %s", program->graph->name,
@@ -51,7 +51,7 @@ static muster_status sizes_refuse(const mst_program *program, int32_t i, const m
 }
 
 /* The first use of a size gives its value; all others are compared. */
-static muster_status bind_sizes(const mst_program *program, const muster_tensor *given, int64_t sizes[MST_SIZES]) {
+static muster_status bind_sizes(const mst_graph_program *program, const muster_tensor *given, int64_t sizes[MST_SIZES]) {
     const mst_graph *graph = program->graph;
     const int32_t count = program->input_count + program->variable_count;
     for (int32_t s = 0; s < MST_SIZES; s++) sizes[s] = -1;
@@ -81,8 +81,8 @@ static muster_status bind_sizes(const mst_program *program, const muster_tensor 
 
 /* ---- which values are needed, and where they lie ---- */
 
-static void mark_needed(making *m) {
-    const mst_program *p = m->program;
+static void find_needed(making *m) {
+    const mst_graph_program *p = m->program;
     for (int32_t o = 0; o < p->output_count; o++)
         if (m->instance->wanted[o]) m->needed[p->position[p->graph->outputs.items[o].node->id]] = true;
     for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = true;
@@ -120,7 +120,7 @@ static int32_t new_buffer(making *m, const muster_tensor *tensor) {
     return m->plan.buffer_count++;
 }
 
-static void step_operand(making *m, mst_program_step *step, int32_t i, int32_t index) {
+static void step_operand(making *m, mst_graph_program_step *step, int32_t i, int32_t index) {
     const int32_t at = m->program->position[step->node->inputs[i]->id];
     const mst_plan_value *value = &m->plan.values[at];
     step->in[i] = &m->instance->tensors[at];
@@ -130,8 +130,8 @@ static void step_operand(making *m, mst_program_step *step, int32_t i, int32_t i
 static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
     mst_instance *instance = m->instance;
     const int32_t index = instance->step_count++;
-    mst_program_step *step = &instance->steps[index];
-    *step = (mst_program_step){.node = node, .copy_from = -1};
+    mst_graph_program_step *step = &instance->steps[index];
+    *step = (mst_graph_program_step){.node = node, .copy_from = -1};
     step->in = mst_arena_take(&instance->memory, (size_t)(node->input_count + 1) * sizeof *step->in);
     if (!step->in) return making_failed();
     for (int32_t r = 0; r < MST_RESULTS; r++) {
@@ -163,7 +163,7 @@ static bool view_make(making *m, const muster_expr *node, int32_t at) {
 }
 
 static muster_status value_make(making *m, int32_t at, const muster_tensor *given) {
-    const mst_program *p = m->program;
+    const mst_graph_program *p = m->program;
     const muster_expr *node = p->order[at];
     muster_tensor *tensor = &m->instance->tensors[at];
     if (mst_node_is(node, MST_OPERATOR_result)) return MUSTER_OK; /* made with the others of its operation */
@@ -202,8 +202,8 @@ static void target_add(making *m, const mst_graph_port *port, const muster_tenso
         return;
     }
     const int32_t index = m->instance->step_count++;
-    mst_program_step *step = &m->instance->steps[index];
-    *step = (mst_program_step){.node = port->node, .copy_from = at};
+    mst_graph_program_step *step = &m->instance->steps[index];
+    *step = (mst_graph_program_step){.node = port->node, .copy_from = at};
     m->instance->tensors[extra] = *target;
     m->instance->tensors[extra].byte_offset = 0;
     m->plan.values[extra] = (mst_plan_value){.base = base, .buffer = -1};
@@ -212,7 +212,7 @@ static void target_add(making *m, const mst_graph_port *port, const muster_tenso
 }
 
 static muster_status targets_make(making *m) {
-    const mst_program *p = m->program;
+    const mst_graph_program *p = m->program;
     int32_t extra = p->count;
     for (int32_t o = 0; o < p->output_count; o++, extra++) {
         if (!m->instance->wanted[o]) continue;
@@ -228,7 +228,7 @@ static muster_status targets_make(making *m) {
 
 /* ---- the list of addresses ---- */
 
-static int32_t value_count(const mst_program *p) { return p->count + p->output_count + p->update_count; }
+static int32_t value_count(const mst_graph_program *p) { return p->count + p->output_count + p->update_count; }
 
 static int64_t value_offset(const making *m, int32_t at) {
     const int32_t buffer = m->plan.values[at].buffer;
@@ -262,13 +262,13 @@ static void places_make(making *m) {
 /* ---- all of it ---- */
 
 static bool instance_memory(making *m) {
-    const mst_program *p = m->program;
+    const mst_graph_program *p = m->program;
     mst_arena *memory = &m->instance->memory;
     const size_t values = (size_t)value_count(p), bases = (size_t)p->base_count;
     m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
     m->instance->wanted = mst_arena_take(memory, (size_t)p->output_count + 1);
     m->instance->tensors = mst_arena_take(memory, (values + 1) * sizeof(muster_tensor));
-    m->instance->steps = mst_arena_take(memory, (values + 1) * sizeof(mst_program_step));
+    m->instance->steps = mst_arena_take(memory, (values + 1) * sizeof(mst_graph_program_step));
     m->instance->places = mst_arena_take(memory, (values + 1) * sizeof(mst_place));
     m->instance->first_place = mst_arena_take(memory, (bases + 2) * sizeof(int32_t));
     m->instance->addresses = mst_arena_take(memory, (bases + 1) * sizeof(char *));
@@ -280,13 +280,13 @@ static bool instance_memory(making *m) {
 }
 
 static muster_status instance_fill(making *m, const muster_tensor *given) {
-    const mst_program *p = m->program;
+    const mst_graph_program *p = m->program;
     mst_instance *instance = m->instance;
     MUSTER_TRY(bind_sizes(p, given, instance->sizes));
     for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
     for (int32_t o = 0; o < p->output_count; o++) instance->wanted[o] = m->out[o].dtype != MUSTER_DTYPE_NONE;
     for (int32_t at = 0; at < value_count(p); at++) m->plan.values[at] = (mst_plan_value){.base = MST_BASE_NONE, .buffer = -1};
-    mark_needed(m);
+    find_needed(m);
     for (int32_t at = 0; at < p->count; at++)
         if (m->needed[at]) MUSTER_TRY(value_make(m, at, given));
     MUSTER_TRY(targets_make(m));
@@ -295,7 +295,7 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     return MUSTER_OK;
 }
 
-muster_status mst_instance_make(const mst_program *program, const muster_tensor *given, const muster_tensor *out,
+muster_status mst_instance_make(const mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance) {
     making m = {.program = program, .out = out, .updates = updates, .instance = mst_alloc(sizeof(mst_instance))};
     if (!m.instance) return making_failed();

@@ -12,7 +12,7 @@ typedef struct visit {
     int32_t operand;
 } visit;
 
-static void visit_from(mst_program *program, muster_expr *root, visit *stack) {
+static void visit_from(mst_graph_program *program, muster_expr *root, visit *stack) {
     int32_t depth = 0;
     if (program->position[root->id] != -1) return;
     stack[depth++] = (visit){root, 0};
@@ -33,7 +33,7 @@ static void visit_from(mst_program *program, muster_expr *root, visit *stack) {
     }
 }
 
-muster_status mst_program_order(mst_program *program) {
+muster_status mst_graph_program_order(mst_graph_program *program) {
     const mst_graph *graph = program->graph;
     const size_t nodes = (size_t)graph->node_count;
     visit *stack = mst_alloc(nodes * sizeof *stack);

@@ -23,8 +23,8 @@ static void hole_remove(block *b, int32_t i) {
 static bool block_take(block *b, int64_t bytes, int64_t *offset) {
     int32_t best = -1;
     for (int32_t i = 0; i < b->count; i++) {
-        const int64_t room = b->holes[i].end - b->holes[i].begin;
-        if (room >= bytes && (best < 0 || room < b->holes[best].end - b->holes[best].begin)) best = i;
+        const int64_t size = b->holes[i].end - b->holes[i].begin;
+        if (size >= bytes && (best < 0 || size < b->holes[best].end - b->holes[best].begin)) best = i;
     }
     if (best >= 0) {
         *offset = b->holes[best].begin;
@@ -71,7 +71,7 @@ static bool same_layout(const muster_tensor *a, const muster_tensor *b) {
 }
 
 /* The buffer of an operand whose memory the result of the step may take over, or -1. */
-static int32_t find_in_place(const mst_plan *plan, int32_t step, const mst_program_step *s) {
+static int32_t find_in_place(const mst_plan *plan, int32_t step, const mst_graph_program_step *s) {
     const muster_expr *node = s->node;
     const int32_t at = plan->program->position[node->id];
     if (plan->program->unshared) return -1;
@@ -92,10 +92,10 @@ static int32_t find_in_place(const mst_plan *plan, int32_t step, const mst_progr
     return -1;
 }
 
-static muster_status place_result(mst_plan *plan, block *b, int32_t step, int32_t position, bool may_share) {
+static muster_status place_result(mst_plan *plan, block *b, int32_t step, int32_t position, bool may_reuse) {
     const int32_t buffer = plan->values[position].buffer;
     if (buffer < 0) return MUSTER_OK;
-    const int32_t root = may_share ? find_in_place(plan, step, &plan->instance->steps[step]) : -1;
+    const int32_t root = may_reuse ? find_in_place(plan, step, &plan->instance->steps[step]) : -1;
     if (root >= 0) {
         plan->buffers[buffer].shared = root;
         if (plan->buffers[root].last < plan->buffers[buffer].last) plan->buffers[root].last = plan->buffers[buffer].last;
@@ -118,7 +118,7 @@ muster_status mst_plan_memory(mst_plan *plan) {
     for (int32_t i = 0; i < plan->buffer_count; i++)
         plan->buffers[i].bytes = (plan->buffers[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     for (int32_t s = 0; status == MUSTER_OK && s < instance->step_count; s++) {
-        const mst_program_step *step = &instance->steps[s];
+        const mst_graph_program_step *step = &instance->steps[s];
         if (step->copy_from < 0) {
             const int32_t at = plan->program->position[step->node->id];
             status = place_result(plan, &b, s, at, true);

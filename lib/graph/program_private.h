@@ -10,13 +10,13 @@
  * outputs and the updates, numbered in this order. */
 enum { MST_BASE_ARENA = 0, MST_BASE_NONE = -1 };
 
-typedef struct mst_program_step {
+typedef struct mst_graph_program_step {
     const muster_expr *node;
     int32_t copy_from;        /* >= 0: the step copies this value (a position) into an output or update */
     const muster_tensor **in; /* one for each operand */
     muster_tensor *out[MST_RESULTS];
     muster_tensor none;
-} mst_program_step;
+} mst_graph_program_step;
 
 /* A value whose address changes with that of its base. */
 typedef struct mst_place {
@@ -31,7 +31,7 @@ typedef struct mst_instance {
     bool *wanted;         /* [outputs] */
     int64_t arena_bytes;
     muster_tensor *tensors; /* by position */
-    mst_program_step *steps;
+    mst_graph_program_step *steps;
     int32_t step_count;
     mst_place *places;    /* grouped by base */
     int32_t *first_place; /* [bases + 1] */
@@ -40,44 +40,44 @@ typedef struct mst_instance {
 } mst_instance;
 
 enum { MST_INSTANCES = 8 };
-typedef struct mst_program_rank {
+typedef struct mst_graph_program_rank {
     mst_instance *instances[MST_INSTANCES];
     mst_instance *last; /* of the last run */
     int64_t clock;
     muster_tensor *given; /* [inputs + variables] of the run that is being made */
     char padding[MST_CACHE_LINE];
-} mst_program_rank;
+} mst_graph_program_rank;
 
-typedef struct mst_program {
+typedef struct mst_graph_program {
     mst_graph *graph;
-    bool unshared, whole; /* whole: slices would give other values */
-    muster_expr **order;  /* operands before what is made from them */
+    bool unshared, all_rows; /* all_rows: slices would give other values */
+    muster_expr **order;     /* operands before what is made from them */
     int32_t count;
     int32_t *position;               /* by id; -1: not in the order */
     int32_t (*results)[MST_RESULTS]; /* by position: the positions of the other results; -1: none */
     int32_t input_count, variable_count, output_count, update_count, base_count;
-    mst_program_rank *ranks;
+    mst_graph_program_rank *ranks;
     int32_t rank_count;
-} mst_program;
+} mst_graph_program;
 
-static inline int32_t mst_base_input(const mst_program *p, int32_t i) {
+static inline int32_t mst_base_input(const mst_graph_program *p, int32_t i) {
     (void)p;
     return 1 + i;
 }
-static inline int32_t mst_base_variable(const mst_program *p, int32_t i) { return 1 + p->input_count + i; }
-static inline int32_t mst_base_output(const mst_program *p, int32_t i) { return 1 + p->input_count + p->variable_count + i; }
-static inline int32_t mst_base_update(const mst_program *p, int32_t i) {
+static inline int32_t mst_base_variable(const mst_graph_program *p, int32_t i) { return 1 + p->input_count + i; }
+static inline int32_t mst_base_output(const mst_graph_program *p, int32_t i) { return 1 + p->input_count + p->variable_count + i; }
+static inline int32_t mst_base_update(const mst_graph_program *p, int32_t i) {
     return 1 + p->input_count + p->variable_count + p->output_count + i;
 }
 
 /* order.c. Does the step of this node take operand i as a number from the node itself? */
 bool mst_operand_is_number(const muster_expr *node, int32_t i);
 /* The positions of the nodes that outputs and updates need. Errors: OUT_OF_MEMORY. */
-muster_status mst_program_order(mst_program *program);
+muster_status mst_graph_program_order(mst_graph_program *program);
 
 /* instance.c. An instance for these shapes; `given` are the inputs and variables. Errors: those of
  * the shapes, OUT_OF_MEMORY. */
-muster_status mst_instance_make(const mst_program *program, const muster_tensor *given, const muster_tensor *out,
+muster_status mst_instance_make(const mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance);
 void mst_instance_free(mst_instance *instance);
 
@@ -93,7 +93,7 @@ typedef struct mst_plan_buffer {
     int32_t shared; /* the buffer whose memory it takes over, or -1 */
 } mst_plan_buffer;
 typedef struct mst_plan {
-    const mst_program *program;
+    const mst_graph_program *program;
     mst_instance *instance;
     mst_plan_value *values; /* by position */
     mst_plan_buffer *buffers;
@@ -103,7 +103,7 @@ typedef struct mst_plan {
 muster_status mst_plan_memory(mst_plan *plan);
 
 /* run.c */
-muster_status mst_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *program);
-void mst_program_destroy(void *program);
+muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *program);
+void mst_graph_program_destroy(void *program);
 
 #endif

@@ -5,7 +5,7 @@
 
 /* ---- the instance for this run ---- */
 
-static bool fits(const mst_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
+static bool fits(const mst_graph_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
     const int32_t count = program->input_count + program->variable_count;
     for (int32_t o = 0; o < program->output_count; o++)
         if (instance->wanted[o] != (out[o].dtype != MUSTER_DTYPE_NONE)) return false;
@@ -19,7 +19,7 @@ static bool fits(const mst_program *program, const mst_instance *instance, const
 }
 
 /* The one that was used last the longest ago makes room. */
-static mst_instance **instance_slot(mst_program_rank *rank) {
+static mst_instance **instance_slot(mst_graph_program_rank *rank) {
     mst_instance **oldest = &rank->instances[0];
     for (int32_t i = 0; i < MST_INSTANCES; i++) {
         if (!rank->instances[i]) return &rank->instances[i];
@@ -31,8 +31,8 @@ static mst_instance **instance_slot(mst_program_rank *rank) {
     return oldest;
 }
 
-static muster_status instance_find(mst_program *program, mst_program_rank *rank, const muster_tensor *given, const muster_tensor *out,
-                                   const muster_tensor *updates, mst_instance **found) {
+static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
+                                   const muster_tensor *out, const muster_tensor *updates, mst_instance **found) {
     *found = rank->last;
     if (!*found || !fits(program, *found, given, out)) {
         *found = NULL;
@@ -61,7 +61,7 @@ static void base_move(mst_instance *instance, int32_t base, const muster_tensor 
     }
 }
 
-static muster_status bases_move(muster_worker *worker, const mst_program *program, mst_instance *instance, const muster_tensor *given,
+static muster_status bases_move(muster_worker *worker, const mst_graph_program *program, mst_instance *instance, const muster_tensor *given,
                                 const muster_tensor *out, const muster_tensor *updates) {
     if (instance->first_place[1]) {
         const muster_tensor arena =
@@ -79,7 +79,7 @@ static muster_status bases_move(muster_worker *worker, const mst_program *progra
 /* ---- steps ---- */
 
 /* The message gets the place of the node in the program. */
-static muster_status step_failed(const mst_program_step *step, muster_status status) {
+static muster_status step_failed(const mst_graph_program_step *step, muster_status status) {
     char message[MST_MESSAGE_SIZE], place[MST_NODE_TEXT];
     const muster_expr *node = step->node;
     (void)mst_origin_text(&node->origin, place);
@@ -90,7 +90,7 @@ static muster_status step_failed(const mst_program_step *step, muster_status sta
 
 static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
-        mst_program_step *step = &instance->steps[s];
+        mst_graph_program_step *step = &instance->steps[s];
         const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes};
         const muster_status status = step->copy_from < 0 ? step->node->op->run(worker, &run)
                                                          : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
@@ -99,7 +99,7 @@ static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     return MUSTER_OK;
 }
 
-static muster_status variables_read(muster_worker *worker, const mst_program *program, muster_tensor *given, muster_tensor *updates) {
+static muster_status variables_read(muster_worker *worker, const mst_graph_program *program, muster_tensor *given, muster_tensor *updates) {
     for (int32_t v = 0; v < program->variable_count; v++) {
         given[program->input_count + v] = muster_worker_variable(worker, program->graph->variables.items[v].variable);
         MUSTER_TRY(mst_tensor_check(given[program->input_count + v], "muster_worker_variable", program->graph->variables.items[v].name));
@@ -111,12 +111,12 @@ static muster_status variables_read(muster_worker *worker, const mst_program *pr
     return MUSTER_OK;
 }
 
-muster_status mst_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
-    mst_program *program = user;
-    mst_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
+muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *user) {
+    mst_graph_program *program = user;
+    mst_graph_program_rank *rank = &program->ranks[muster_worker_rank(worker)];
     muster_tensor *updates = rank->given + program->input_count + program->variable_count;
     mst_instance *instance;
-    if (program->whole && muster_worker_slices(worker) > 1)
+    if (program->all_rows && muster_worker_slices(worker) > 1)
         return mst_error(
             MUSTER_UNSUPPORTED,
             "function \"%s\": slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
@@ -133,8 +133,8 @@ muster_status mst_program_body(muster_worker *worker, const muster_tensor *in, m
     return steps_run(worker, instance);
 }
 
-void mst_program_destroy(void *user) {
-    mst_program *program = user;
+void mst_graph_program_destroy(void *user) {
+    mst_graph_program *program = user;
     for (int32_t r = 0; program->ranks && r < program->rank_count; r++) {
         for (int32_t i = 0; i < MST_INSTANCES; i++) mst_instance_free(program->ranks[r].instances[i]);
         mst_free(program->ranks[r].given);
