@@ -176,9 +176,9 @@ static muster_status infer_broadcast_to(mst_draft *draft) {
     set_dims(type, x, &draft->values[0]);
     bool fits = x->ndim <= type->ndim;
     for (int32_t d = 0; d < type->ndim; d++) {
-        const int32_t own = d - (type->ndim - x->ndim);
+        const int32_t axis = d - (type->ndim - x->ndim);
         if (type->dims[d] == MST_DIM_NONE) fits = false;
-        if (own >= 0 && x->dims[own] != MST_DIM_ONE && x->dims[own] != type->dims[d]) fits = false;
+        if (axis >= 0 && x->dims[axis] != MST_DIM_ONE && x->dims[axis] != type->dims[d]) fits = false;
     }
     if (fits) return MUSTER_OK;
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
@@ -192,8 +192,8 @@ static muster_status infer_broadcast_to(mst_draft *draft) {
 static bool view_broadcast_to(const mst_step_run *run, muster_tensor *result) {
     const muster_tensor *x = run->in[0];
     for (int32_t d = 0; d < result->ndim; d++) {
-        const int32_t own = d - (result->ndim - x->ndim);
-        result->strides[d] = own >= 0 && x->shape[own] == result->shape[d] ? x->strides[own] : 0;
+        const int32_t axis = d - (result->ndim - x->ndim);
+        result->strides[d] = axis >= 0 && x->shape[axis] == result->shape[d] ? x->strides[axis] : 0;
     }
     return true;
 }
@@ -333,14 +333,14 @@ static muster_status infer_slice(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-/* A slice of `whole` in the shape of `part`, whose strides and offset are set. */
-static void slice_view(const muster_expr *node, const muster_tensor *whole, muster_tensor *part) {
-    part->byte_offset = whole->byte_offset;
+/* A slice of `base` in the shape of `part`, whose strides and offset are set. */
+static void slice_view(const muster_expr *node, const muster_tensor *base, muster_tensor *part) {
+    part->byte_offset = base->byte_offset;
     for (int32_t d = 0; d < part->ndim; d++) {
         const int64_t step = node->values[STEP].list[d], given = node->values[START].list[d];
-        const int64_t start = given == MUSTER_NONE ? whole->shape[d] - 1 : given;
-        part->strides[d] = step * whole->strides[d];
-        if (part->shape[d] > 0) part->byte_offset += start * whole->strides[d] * muster_dtype_size(whole->dtype);
+        const int64_t start = given == MUSTER_NONE ? base->shape[d] - 1 : given;
+        part->strides[d] = step * base->strides[d];
+        if (part->shape[d] > 0) part->byte_offset += start * base->strides[d] * muster_dtype_size(base->dtype);
     }
 }
 
@@ -390,10 +390,10 @@ static muster_status infer_slice_gradient(mst_draft *draft) {
 
 static muster_status run_slice_gradient(muster_worker *worker, const mst_step_run *run) {
     muster_tensor part = *run->in[0];
-    const muster_tensor *whole = run->out[0];
-    MUSTER_TRY(muster_fill(worker, 0, *whole));
-    part.data = whole->data;
-    slice_view(run->node, whole, &part);
+    const muster_tensor *base = run->out[0];
+    MUSTER_TRY(muster_fill(worker, 0, *base));
+    part.data = base->data;
+    slice_view(run->node, base, &part);
     return muster_tensor_count(part) ? muster_copy(worker, *run->in[0], part) : MUSTER_OK;
 }
 
