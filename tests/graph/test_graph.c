@@ -253,6 +253,24 @@ static void shared_memory_changes_no_bit(void **state) {
     assert_true(results[0][0][0] != 0);
 }
 
+/* exp(a) is an operand twice, in two layouts, for the last time: nothing may be written over it. */
+static void an_operand_in_two_layouts_is_not_written_over(void **state) {
+    muster_graph *graph = graph_named(*state, "layouts");
+    muster_expr *a = muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(3, 3), MUSTER_BROADCAST), *e = APPLY(graph, "exp", a);
+    assert_ok(muster_graph_output(graph, "sum", APPLY(graph, "exp", APPLY(graph, "add", e, APPLY(graph, "transpose", e))), MUSTER_AUTO));
+    muster_function *function = compile(graph, MUSTER_ONE_DEVICE, 0);
+    assert_ok(muster_graph_destroy(graph));
+    float in[3][3] = {{0.5f, -1, 0.25f}, {0, -0.5f, 1}, {0.125f, -2, 0}}, out[3][3];
+    const muster_tensor given = muster_f32(in, 3, 3), result = muster_f32(out, 3, 3);
+    assert_ok(muster_function_call(function, &given, 1, &result, 1, NULL));
+    for (int32_t i = 0; i < 3; i++)
+        for (int32_t k = 0; k < 3; k++) {
+            const double expected = exp(exp(in[i][k]) + exp(in[k][i]));
+            assert_true(fabs(out[i][k] - expected) <= 1e-5 * expected);
+        }
+    assert_ok(muster_function_destroy(function));
+}
+
 static void a_repeated_call_allocates_nothing(void **state) {
     muster_graph *graph = graph_named(*state, "repeated");
     muster_expr *a = muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
@@ -363,6 +381,7 @@ int main(void) {
         cmocka_unit_test(an_unwanted_output_is_not_computed),
         cmocka_unit_test(updates_train_a_variable),
         cmocka_unit_test(shared_memory_changes_no_bit),
+        cmocka_unit_test(an_operand_in_two_layouts_is_not_written_over),
         cmocka_unit_test(a_repeated_call_allocates_nothing),
         cmocka_unit_test(a_parameter_stands_in_for_an_input),
         cmocka_unit_test(every_failed_allocation_is_said),

@@ -1,0 +1,337 @@
+/* Random graphs, seeded: intermediate values that share memory give the bits of values that do not,
+ * and gradients are those of central differences. Kinks are avoided: every operation gets operands
+ * where it is smooth. */
+#include "base_seed.h"
+#include "graph_fixture.h"
+#include "graph_private.h"
+
+#include <math.h>
+
+enum { GRAPHS = 500, FULL_GRAPHS = 20000, MOST_NODES = 64, ELEMENTS = 256, INPUTS = 3, CHECKED = 4, SMALL_SAMPLE = 60 };
+
+/* ---- random choices ---- */
+
+static uint64_t state_of_choices;
+static uint32_t choose(uint32_t below) {
+    state_of_choices = state_of_choices * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)((state_of_choices >> 33) % below);
+}
+static double between(double low, double high) { return low + (high - low) * (double)choose(1u << 30) * 0x1p-30; }
+
+/* ---- building ---- */
+
+typedef struct building {
+    muster_graph *graph;
+    muster_expr *nodes[MOST_NODES];
+    int32_t count;
+} building;
+
+static int64_t extent(const muster_expr *x, int32_t axis) { return mst_dim_constant(x->graph, x->type.dims[axis]); }
+static int64_t elements(const muster_expr *x) {
+    int64_t product = 1;
+    for (int32_t d = 0; d < x->type.ndim; d++) product *= extent(x, d);
+    return product;
+}
+static muster_expr *number(building *b, double value) { return muster_graph_number(b->graph, value); }
+static muster_expr *one(building *b, const char *operation, muster_expr *x) { return APPLY(b->graph, operation, x); }
+static muster_expr *two(building *b, const char *operation, muster_expr *x, muster_expr *y) { return APPLY(b->graph, operation, x, y); }
+static muster_expr *with(building *b, const char *operation, muster_expr *x, const muster_attribute *attributes) {
+    return apply(b->graph, operation, &x, 1, attributes);
+}
+static muster_expr *positive(building *b, muster_expr *x) { return two(b, "add", one(b, "square", one(b, "tanh", x)), number(b, 0.5)); }
+/* inside (-0.8, 0.8) */
+static muster_expr *inside(building *b, muster_expr *x) { return two(b, "multiply", one(b, "tanh", x), number(b, 0.8)); }
+
+static muster_expr *unary_of(building *b, muster_expr *x) {
+    static const char *const anywhere[] = {"negative", "square", "tanh", "sigmoid", "softplus", "sin",
+                                           "cos",      "atan",   "erf",  "gelu",    "silu"};
+    static const char *const of_positive[] = {"sqrt", "log", "reciprocal", "rsqrt", "absolute", "relu", "log2", "log10"};
+    static const char *const of_inside[] = {"exp", "tan", "asin", "acos", "sinh", "cosh", "log1p", "expm1", "exp2", "clip"};
+    switch (choose(3)) {
+    case 0:
+        return one(b, anywhere[choose(11)], x);
+    case 1:
+        return one(b, of_positive[choose(8)], positive(b, x));
+    default:
+        return one(b, of_inside[choose(10)], inside(b, x));
+    }
+}
+
+/* A node whose shape broadcasts with that of x, made of another. */
+static muster_expr *partner(building *b, muster_expr *x) {
+    muster_expr *y = b->nodes[choose((uint32_t)b->count)];
+    bool fits = true;
+    for (int32_t d = 1; d <= x->type.ndim && d <= y->type.ndim; d++) {
+        const int64_t n = extent(x, x->type.ndim - d), m = extent(y, y->type.ndim - d);
+        fits &= n == m || n == 1 || m == 1;
+    }
+    int64_t most = 1;
+    for (int32_t d = 1; d <= x->type.ndim || d <= y->type.ndim; d++) {
+        const int64_t n = d <= x->type.ndim ? extent(x, x->type.ndim - d) : 1, m = d <= y->type.ndim ? extent(y, y->type.ndim - d) : 1;
+        most *= n > m ? n : m;
+    }
+    return fits && most <= ELEMENTS ? y : one(b, "mean", y);
+}
+
+static muster_expr *binary_of(building *b, muster_expr *x) {
+    muster_expr *y = partner(b, x);
+    switch (choose(9)) {
+    case 0:
+        return two(b, "add", x, y);
+    case 1:
+        return two(b, "subtract", y, x);
+    case 2:
+        return two(b, "multiply", one(b, "tanh", x), y);
+    case 3:
+        return two(b, "divide", x, positive(b, y));
+    case 4:
+        return two(b, "power", positive(b, x), inside(b, y));
+    case 5:
+        return two(b, "maximum", inside(b, x), two(b, "add", inside(b, y), number(b, choose(2) ? 2 : -2)));
+    case 6:
+        return two(b, "minimum", two(b, "subtract", inside(b, x), number(b, 2)), inside(b, y));
+    case 7:
+        return APPLY(b->graph, "where", two(b, "greater", x, number(b, 100)), y, one(b, "sin", x));
+    default:
+        return two(b, "add", x, number(b, between(-1, 1)));
+    }
+}
+
+static muster_expr *reduction_of(building *b, muster_expr *x) {
+    static const char *const names[] = {"sum", "mean", "var", "logsumexp", "softmax", "log_softmax"};
+    const uint32_t which = choose(6);
+    if (x->type.ndim == 0) return one(b, "square", x);
+    const muster_attribute axis = {.name = "axis", LIST((int64_t)choose((uint32_t)x->type.ndim))};
+    if (which >= 4) return with(b, names[which], one(b, "tanh", x), ATTRIBUTES(axis));
+    return with(b, names[which], one(b, "tanh", x), ATTRIBUTES(axis, {.name = "keepdims", .integer = choose(2)}));
+}
+
+static muster_expr *product_of(building *b, muster_expr *x) {
+    if (x->type.ndim == 0) return two(b, "dot", x, one(b, "tanh", x));
+    if (x->type.ndim == 1) return two(b, choose(2) ? "matmul" : "inner", x, one(b, "sin", x));
+    const int32_t last = x->type.ndim - 1;
+    const muster_attribute axes[] = {{.name = "axis1", .integer = last}, {.name = "axis2", .integer = last - 1}, {.name = NULL}};
+    if (elements(x) / extent(x, last) * extent(x, last - 1) > ELEMENTS) return one(b, "tanh", x);
+    return two(b, "matmul", one(b, "tanh", x), with(b, "swapaxes", one(b, "cos", x), axes));
+}
+
+static muster_expr *indices_of(building *b, int64_t rows) {
+    muster_expr *x;
+    const muster_attribute labels[] = {{.name = "axis", .integer = 1}, {.name = NULL}};
+    /* argmax of an identity-like matrix would be constant; of an input it is stable under small steps */
+    x = apply(b->graph, "full", NULL, 0,
+              ATTRIBUTES({.name = "shape", LIST(2, rows)}, {.name = "value", .number = 1}, {.name = "dtype", .integer = MUSTER_F64}));
+    return with(b, "argmax", x, labels);
+}
+
+static muster_expr *movement_of(building *b, muster_expr *x) {
+    const int32_t ndim = x->type.ndim;
+    if (ndim == 0) return with(b, "broadcast_to", x, ATTRIBUTES({.name = "shape", LIST(2, 3)}));
+    const int64_t axis = choose((uint32_t)ndim), n = extent(x, (int32_t)axis);
+    int64_t start[MUSTER_MAX_DIMS], stop[MUSTER_MAX_DIMS], step[MUSTER_MAX_DIMS];
+    for (int32_t d = 0; d < ndim; d++) start[d] = stop[d] = MUSTER_NONE, step[d] = 1;
+    switch (choose(10)) {
+    case 0:
+        return with(b, "reshape", x, ATTRIBUTES({.name = "shape", LIST(MUSTER_INFER)}));
+    case 1:
+        return one(b, "transpose", x);
+    case 2:
+        start[axis] = n > 1 ? 1 : 0;
+        step[axis] = 2;
+        if (n == 0) return x;
+        return with(b, "slice", x,
+                    ATTRIBUTES({.name = "start", .integers = start, .count = ndim}, {.name = "stop", .integers = stop, .count = ndim},
+                               {.name = "step", .integers = step, .count = ndim}));
+    case 3:
+        return with(b, "flip", x, ATTRIBUTES({.name = "axis", LIST(axis)}));
+    case 4:
+        if (elements(x) / n * (n + 2) > ELEMENTS) return x;
+        for (int32_t d = 0; d < ndim; d++) start[d] = stop[d] = d == axis;
+        return with(b, "pad", x,
+                    ATTRIBUTES({.name = "before", .integers = start, .count = ndim}, {.name = "after", .integers = stop, .count = ndim}));
+    case 5:
+        if (2 * elements(x) > ELEMENTS) return x;
+        return apply(b->graph, "concatenate", (muster_expr *[]){x, one(b, "sin", x)}, 2, ATTRIBUTES({.name = "axis", .integer = axis}));
+    case 6:
+        if (2 * elements(x) > ELEMENTS || ndim == MUSTER_MAX_DIMS) return x;
+        return apply(b->graph, "stack", (muster_expr *[]){x, one(b, "tanh", x)}, 2, ATTRIBUTES({.name = "axis", .integer = axis}));
+    case 7:
+        return ndim < 4 ? with(b, "expand_dims", x, ATTRIBUTES({.name = "axis", .integer = axis})) : one(b, "squeeze", x);
+    case 8:
+        return apply(b->graph, "take", (muster_expr *[]){x, indices_of(b, extent(x, 0))}, 2, NULL);
+    default:
+        return one(b, "squeeze", x);
+    }
+}
+
+static muster_expr *node_of(building *b) {
+    muster_expr *x = b->nodes[choose((uint32_t)b->count)];
+    switch (choose(5)) {
+    case 0:
+        return unary_of(b, x);
+    case 1:
+        return binary_of(b, x);
+    case 2:
+        return reduction_of(b, x);
+    case 3:
+        return product_of(b, x);
+    default:
+        return movement_of(b, x);
+    }
+}
+
+/* ---- one graph ---- */
+
+typedef struct inputs {
+    double values[INPUTS][ELEMENTS];
+    muster_tensor tensors[INPUTS];
+    int64_t counts[INPUTS];
+} inputs;
+
+/* The sum of tanh of the last nodes, which all others may lead to. */
+static muster_expr *build(building *b, inputs *in) {
+    for (int32_t i = 0; i < INPUTS; i++) {
+        static const char *const names[INPUTS] = {"a", "b", "c"};
+        int64_t shape[3];
+        const int32_t ndim = (int32_t)choose(4);
+        in->counts[i] = 1;
+        for (int32_t d = 0; d < ndim; d++) {
+            shape[d] = 1 + choose(4);
+            in->counts[i] *= shape[d];
+        }
+        for (int64_t e = 0; e < in->counts[i]; e++) in->values[i][e] = between(-1, 1);
+        in->tensors[i] = muster_tensor_make(MUSTER_F64, in->values[i], ndim, shape);
+        b->nodes[b->count++] = muster_graph_input(b->graph, names[i], MUSTER_F64, ndim, shape, MUSTER_BROADCAST);
+    }
+    const int32_t wanted = b->count + 4 + (int32_t)choose(12);
+    while (b->count < wanted) {
+        b->nodes[b->count] = node_of(b);
+        b->count++;
+    }
+    muster_expr *loss = NULL;
+    for (int32_t i = b->count - 4; i < b->count; i++) {
+        muster_expr *part = one(b, "mean", one(b, "tanh", b->nodes[i]));
+        loss = loss ? two(b, "add", two(b, "multiply", loss, number(b, 0.75)), part) : part;
+    }
+    return loss;
+}
+
+static muster_function *compile(muster_runtime *runtime, uint64_t seed, int32_t unshared, inputs *in, int32_t uses[MST_OPERATORS]) {
+    building b = {.count = 0};
+    muster_expr *gradients[INPUTS];
+    muster_function *function;
+    muster_graph_options options;
+    state_of_choices = seed * 0x9e3779b97f4a7c15ull + 1;
+    assert_ok(muster_graph_create(runtime, unshared ? "unshared" : "shared", &b.graph));
+    muster_expr *loss = build(&b, in);
+    for (int32_t id = 1; uses && id < loss->graph->node_count; id++) uses[loss->graph->nodes[id]->op->id]++;
+    assert_ok(muster_gradient(loss, b.nodes, INPUTS, gradients));
+    assert_ok(muster_graph_output(b.graph, "loss", loss, MUSTER_AUTO));
+    for (int32_t i = 0; i < INPUTS; i++) {
+        static const char *const names[INPUTS] = {"da", "db", "dc"};
+        assert_ok(muster_graph_output(b.graph, names[i], gradients[i], MUSTER_MASTER));
+    }
+    muster_graph_options_init(&options);
+    options.unshared_memory = unshared;
+    assert_ok(muster_graph_compile(b.graph, &options, &function));
+    assert_ok(muster_graph_destroy(b.graph));
+    return function;
+}
+
+typedef struct results {
+    double loss, gradients[INPUTS][ELEMENTS];
+} results;
+
+static void call(muster_function *function, const inputs *in, results *r) {
+    muster_tensor out[1 + INPUTS] = {muster_f64(&r->loss)};
+    for (int32_t i = 0; i < INPUTS; i++) {
+        out[1 + i] = in->tensors[i];
+        out[1 + i].data = r->gradients[i];
+    }
+    assert_ok(muster_function_call(function, in->tensors, INPUTS, out, 1 + INPUTS, NULL));
+}
+
+static double loss_at(muster_function *function, const inputs *in) {
+    double loss;
+    const muster_tensor out[] = {muster_f64(&loss), muster_tensor_none(), muster_tensor_none(), muster_tensor_none()};
+    assert_ok(muster_function_call(function, in->tensors, INPUTS, out, 1 + INPUTS, NULL));
+    return loss;
+}
+
+/* Some elements of every input. */
+static void check_gradients(muster_function *function, inputs *in, const results *r, uint64_t seed) {
+    for (int32_t i = 0; i < INPUTS; i++)
+        for (int32_t k = 0; k < CHECKED; k++) {
+            const int64_t e = choose((uint32_t)in->counts[i]);
+            double *x = &in->values[i][e], value = *x, sides[4];
+            static const double steps[4] = {-2e-3, -1e-3, 1e-3, 2e-3};
+            for (int32_t s = 0; s < 4; s++) {
+                *x = value + steps[s];
+                sides[s] = loss_at(function, in);
+            }
+            *x = value;
+            const double difference = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / 12e-3;
+            if (fabs(difference - r->gradients[i][e]) > 1e-6 * (1 + fabs(difference)))
+                fail_msg("seed %llu: input %d, element %d: gradient %.12g, differences %.12g", (unsigned long long)seed, (int)i, (int)e,
+                         r->gradients[i][e], difference);
+        }
+}
+
+static bool same_bits(const inputs *in, const results *a, const results *b) {
+    bool same = memcmp(&a->loss, &b->loss, sizeof a->loss) == 0;
+    for (int32_t i = 0; i < INPUTS; i++) same &= memcmp(a->gradients[i], b->gradients[i], (size_t)in->counts[i] * sizeof(double)) == 0;
+    return same;
+}
+
+static bool any_gradient(const inputs *in, const results *r) {
+    bool any = false;
+    for (int32_t i = 0; i < INPUTS; i++)
+        for (int64_t e = 0; e < in->counts[i]; e++) any |= r->gradients[i][e] != 0;
+    return any;
+}
+
+static void random_graphs_agree(void **state) {
+    muster_runtime *runtime = *state;
+    int32_t uses[MST_OPERATORS] = {0}, with_gradient = 0, graphs = 0;
+#ifdef MUSTER_TEST_SANITIZED
+    const int32_t wanted = test_is_full() ? FULL_GRAPHS : SMALL_SAMPLE;
+#else
+    const int32_t wanted = test_is_full() ? FULL_GRAPHS : GRAPHS;
+#endif
+    for (; graphs < wanted; graphs++) {
+        const uint64_t seed = test_seed() * 1000003u + (uint64_t)graphs;
+        inputs in;
+        results shared, unshared;
+        muster_function *functions[2] = {compile(runtime, seed, 0, &in, uses), compile(runtime, seed, 1, &in, NULL)};
+        call(functions[0], &in, &shared);
+        call(functions[1], &in, &unshared);
+        if (!same_bits(&in, &shared, &unshared)) fail_msg("seed %llu: shared memory changes the result", (unsigned long long)seed);
+        if (!isfinite(shared.loss)) fail_msg("seed %llu: the loss is %g", (unsigned long long)seed, shared.loss);
+        check_gradients(functions[0], &in, &shared, seed);
+        with_gradient += any_gradient(&in, &shared);
+        for (int32_t f = 0; f < 2; f++) assert_ok(muster_function_destroy(functions[f]));
+    }
+    assert_int_equal(graphs, wanted);
+    assert_true(10 * with_gradient >= 9 * graphs);
+    if (wanted < GRAPHS) return;
+    for (int32_t id = 0; id < MST_OPERATORS; id++) {
+        const mst_operator *op = mst_operators[id];
+        /* composites leave nodes of other operations; the rest of the names are not smooth, or of integers */
+        const bool counted = op->gradient && op->run && !(op->flags & MST_OPERATOR_HIDDEN) && id != MST_OPERATOR_sign &&
+                             id != MST_OPERATOR_floor && id != MST_OPERATOR_ceil && id != MST_OPERATOR_round && id != MST_OPERATOR_trunc &&
+                             id != MST_OPERATOR_cast && id != MST_OPERATOR_min && id != MST_OPERATOR_relu_gradient &&
+                             id != MST_OPERATOR_scatter_add && id != MST_OPERATOR_softmax_cross_entropy;
+        if (counted && uses[id] < 20) fail_msg("%s is in %d graphs only", op->name, (int)uses[id]);
+    }
+}
+
+static int open_one_device(void **state) {
+    *state = graph_runtime("host:1");
+    return 0;
+}
+static int close_runtime(void **state) { return muster_runtime_close(*state) != MUSTER_OK; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs_agree)};
+    return cmocka_run_group_tests(tests, open_one_device, close_runtime);
+}
