@@ -64,16 +64,25 @@ static bool operator_has(const mst_operator *op, const char *name) {
     return false;
 }
 
+static muster_status attribute_unknown(mst_draft *draft, const char *name) {
+    char known[MST_NODE_TEXT] = "none";
+    size_t length = 0;
+    for (int32_t a = 0; draft->op->attributes[a].name; a++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", a ? ", " : "", draft->op->attributes[a].name);
+    return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "attributes: expected %s, received \"%.60s\"", known, name);
+}
+
 static muster_status attributes_read(mst_draft *draft, const muster_attribute *given) {
     for (const muster_attribute *at = given; at && at->name; at++) {
-        if (!operator_has(draft->op, at->name))
-            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "unknown attribute \"%.60s\"", at->name);
-        if (attribute_find(given, at->name) != at) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: given twice", at->name);
+        if (!operator_has(draft->op, at->name)) return attribute_unknown(draft, at->name);
+        if (attribute_find(given, at->name) != at)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected it once, received it twice", at->name);
     }
     for (int32_t a = 0; draft->op->attributes[a].name; a++) {
         const mst_attribute_row *row = &draft->op->attributes[a];
         const muster_attribute *found = attribute_find(given, row->name);
-        if (!found && row->required) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "expected %s, received none", row->name);
+        if (!found && row->required)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a value, received none", row->name);
         draft->values[a] = (mst_graph_value){0};
         if (found)
             MUSTER_TRY(attribute_read(draft, row, found, &draft->values[a]));
@@ -91,12 +100,12 @@ static muster_status check_count(mst_draft *draft) {
     bool more;
     const int32_t operands = mst_operator_operand_count(draft->op, &more);
     if (draft->count == operands || (more && draft->count > operands)) return MUSTER_OK;
-    return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "expected %d operand%s%s, received %d", (int)operands,
+    return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "count: expected %d operand%s%s, received %d", (int)operands,
                             operands == 1 ? "" : "s", more ? " or more" : "", (int)draft->count);
 }
 
 /* Draft operands are changed by operators: numbers become constants of a dtype. */
-static muster_expr *apply_draft(mst_draft *draft) {
+static muster_expr *apply_operator(mst_draft *draft) {
     for (int32_t i = 0; i < draft->count; i++)
         if (mst_node_is_error(draft->inputs[i])) return draft->graph->error;
     if (draft->op->expand) {
@@ -108,6 +117,15 @@ static muster_expr *apply_draft(mst_draft *draft) {
         for (int32_t d = 0; d < draft->types[r].ndim; d++)
             if (draft->types[r].dims[d] == MST_DIM_NONE) return draft->graph->error; /* a size that overflows; the message is set */
     return mst_node_make(draft);
+}
+
+/* Messages name the operation, and not those that it is made of. */
+static muster_expr *apply_draft(mst_draft *draft) {
+    const mst_operator *outer = draft->graph->op;
+    if (!outer) draft->graph->op = draft->op;
+    muster_expr *made = apply_operator(draft);
+    draft->graph->op = outer;
+    return made;
 }
 
 enum { FEW_INPUTS = 8 };
@@ -182,8 +200,8 @@ muster_status muster_expr_apply(muster_graph *handle, const char *operation, mus
     } else {
         char place[MST_NODE_TEXT];
         (void)mst_origin_text(&graph->origin, place);
-        (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT, "%s%s%s: unknown operation \"%.60s\"", place, *place ? ": " : "", where_apply,
-                             operation);
+        (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT, "%s%s%s: operation: expected one of docs/expressions.md, received \"%.60s\"",
+                             place, *place ? ": " : "", where_apply, operation);
     }
     graph->origin = (mst_origin){0};
     if (result) *result = made;

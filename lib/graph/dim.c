@@ -55,11 +55,13 @@ mst_dim mst_dim_size(mst_graph *graph, int32_t size) {
     return dim_find(graph, &m);
 }
 
-static mst_dim dim_too_large(mst_graph *graph, mst_dim a, mst_dim b) {
-    char first[64], second[64];
+static mst_dim dim_too_large(mst_graph *graph, mst_dim a, const char *how, mst_dim b) {
+    char first[64], second[64], place[MST_NODE_TEXT];
     (void)mst_dim_print(graph, a, first, sizeof first);
     (void)mst_dim_print(graph, b, second, sizeof second);
-    (void)mst_graph_fail(graph, MUSTER_OVERFLOW, "%s: %s times %s does not fit 64 bits", where, first, second);
+    (void)mst_origin_text(&graph->origin, place);
+    (void)mst_graph_fail(graph, MUSTER_OVERFLOW, "%s%smuster_expr_%s: expected sizes that 64 bits hold, received %s %s %s", place,
+                         *place ? ": " : "", graph->op ? graph->op->name : "apply", first, how, second);
     return MST_DIM_NONE;
 }
 
@@ -67,9 +69,9 @@ mst_dim mst_dim_multiply(mst_graph *graph, mst_dim a, mst_dim b) {
     if (a < 0 || b < 0) return MST_DIM_NONE;
     mst_monomial m = graph->dims[a];
     const mst_monomial *by = &graph->dims[b];
-    if (!mst_multiply(m.factor, by->factor, &m.factor)) return dim_too_large(graph, a, b);
+    if (!mst_multiply(m.factor, by->factor, &m.factor)) return dim_too_large(graph, a, "times", b);
     for (int32_t s = 0; s < MST_SIZES; s++) {
-        if (m.powers[s] + by->powers[s] > INT8_MAX) return dim_too_large(graph, a, b);
+        if (m.powers[s] + by->powers[s] > INT8_MAX) return dim_too_large(graph, a, "times", b);
         m.powers[s] = (int8_t)(m.factor ? m.powers[s] + by->powers[s] : 0);
     }
     return dim_find(graph, &m);
@@ -102,7 +104,7 @@ mst_dim mst_dim_add(mst_graph *graph, mst_dim a, mst_dim b) {
     if (m.factor == 0) return b;
     if (other->factor == 0) return a;
     if (memcmp(m.powers, other->powers, sizeof m.powers) != 0) return dim_refuse(graph, a, "cannot be added to", b);
-    if (__builtin_add_overflow(m.factor, other->factor, &m.factor)) return dim_too_large(graph, a, b);
+    if (__builtin_add_overflow(m.factor, other->factor, &m.factor)) return dim_too_large(graph, a, "plus", b);
     return dim_find(graph, &m);
 }
 

@@ -47,6 +47,10 @@ muster_status mst_draft_refuse(mst_draft *draft, muster_status status, int32_t o
                           operand >= 0 ? operand_text(draft, operand, name) : "", operand >= 0 ? ": " : "", text);
 }
 
+muster_status mst_graph_destroyed(const char *where) {
+    return mst_error(MUSTER_BAD_STATE, "%s: graph: expected one that exists, received one that has been destroyed", where);
+}
+
 muster_status mst_graph_check_open(mst_graph *graph, const char *where) {
     if (graph->frozen) return mst_error(MUSTER_BAD_STATE, "%s: graph \"%s\" has been compiled, and takes no more", where, graph->name);
     return MUSTER_OK;
@@ -54,7 +58,7 @@ muster_status mst_graph_check_open(mst_graph *graph, const char *where) {
 
 muster_status mst_graph_check(const muster_graph *handle, const char *where) {
     if (!handle) return mst_error_null(where, "graph", "a graph");
-    if (!handle->graph) return mst_error(MUSTER_BAD_STATE, "%s: the graph has been destroyed", where);
+    if (!handle->graph) return mst_graph_destroyed(where);
     return mst_graph_check_open(handle->graph, where);
 }
 

@@ -21,9 +21,10 @@ void mst_gradient_refuse(mst_gradients *gradients, muster_expr *node, const char
     char place[MST_NODE_TEXT];
     const mst_origin *origin = &node->origin;
     (void)mst_origin_text(origin, place);
-    (void)mst_graph_fail(gradients->graph, MUSTER_UNSUPPORTED, "%s%s%s: %s%s%s%s has no gradient: %s", place, *place ? ": " : "",
-                         where_gradient, node->name ? "\"" : "muster_expr_", node->name ? node->name : node->op->name,
-                         node->name ? "\"" : "", "", reason);
+    (void)mst_graph_fail(gradients->graph, MUSTER_UNSUPPORTED,
+                         "%s%s%s: loss: expected operations with a gradient, received muster_expr_%s%s%.60s%s: %s", place,
+                         *place ? ": " : "", where_gradient, node->op->name, node->name ? " \"" : "", node->name ? node->name : "",
+                         node->name ? "\"" : "", reason);
 }
 
 void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t operand, muster_expr *part) {

@@ -70,7 +70,7 @@ muster_status muster_graph_create(muster_runtime *runtime, const char *name, mus
 
 muster_status muster_graph_destroy(muster_graph *handle) {
     if (!handle) return MUSTER_OK;
-    if (!handle->graph) return mst_error(MUSTER_BAD_STATE, "muster_graph_destroy: the graph has been destroyed");
+    if (!handle->graph) return mst_graph_destroyed("muster_graph_destroy");
     handle->graph->handle = NULL;
     mst_graph_release(handle->graph);
     handle->graph = NULL;
@@ -81,7 +81,7 @@ muster_status muster_graph_destroy(muster_graph *handle) {
 muster_status muster_graph_status(muster_graph *handle) {
     static const char where[] = "muster_graph_status";
     if (!handle) return mst_error_null(where, "graph", "a graph");
-    if (!handle->graph) return mst_error(MUSTER_BAD_STATE, "%s: the graph has been destroyed", where);
+    if (!handle->graph) return mst_graph_destroyed(where);
     return handle->graph->status == MUSTER_OK ? MUSTER_OK : mst_error_restore(handle->graph->status, handle->graph->message);
 }
 
@@ -98,8 +98,8 @@ int64_t muster_graph_size(muster_graph *handle, const char *name) {
     for (int32_t s = 1; status == MUSTER_OK && s < graph->size_count; s++)
         if (strcmp(graph->size_names[s], name) == 0) return MUSTER_ROWS - s;
     if (status == MUSTER_OK && graph->size_count == MST_SIZES)
-        status = mst_error(MUSTER_UNSUPPORTED, "%s: graph \"%s\": expected at most %d named sizes, received \"%.60s\"", where, graph->name,
-                           MST_SIZES - 1, name);
+        status = mst_error(MUSTER_UNSUPPORTED, "%s: name: expected at most %d sizes in graph \"%s\", received \"%.60s\" after them", where,
+                           MST_SIZES - 1, graph->name, name);
     const char *copy = status == MUSTER_OK ? mst_arena_text(&graph->arena, name) : NULL;
     if (status == MUSTER_OK && !copy) status = mst_out_of_memory(where, (int64_t)strlen(name));
     if (status != MUSTER_OK) {
@@ -126,7 +126,8 @@ static muster_status port_name(const mst_graph *graph, const char *where, const 
     MUSTER_TRY(mst_check_utf8(name, where, "name"));
     for (int32_t i = 0; i < ports->count; i++)
         if (strcmp(ports->items[i].name, name) == 0)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: graph \"%s\" has \"%.60s\" already", where, graph->name, name);
+            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected one that graph \"%s\" does not have yet, received \"%.60s\"",
+                             where, graph->name, name);
     return MUSTER_OK;
 }
 
@@ -146,16 +147,21 @@ static muster_status input_check(mst_graph *graph, const char *where, const char
                          "%s: input \"%.60s\": mode: expected MUSTER_SCATTER, MUSTER_BROADCAST or MUSTER_MINIBATCH, received %d", where,
                          name, (int)mode);
     if (mode & MUSTER_INPUT_HOST)
-        return mst_error(MUSTER_UNSUPPORTED, "%s: input \"%.60s\": mode: expected no MUSTER_INPUT_HOST, since operations run on the device",
-                         where, name);
+        return mst_error(
+            MUSTER_UNSUPPORTED,
+            "%s: input \"%.60s\": mode: expected a mode without MUSTER_INPUT_HOST, since operations run on the device, received %d", where,
+            name, (int)mode);
     if (plain != MUSTER_BROADCAST && (ndim == 0 || shape[0] != MUSTER_ROWS))
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: input \"%.60s\": shape: expected MUSTER_ROWS first, since the input is scattered",
-                         where, name);
+        return mst_error(MUSTER_INVALID_ARGUMENT,
+                         "%s: input \"%.60s\": shape: expected MUSTER_ROWS first, since the input is scattered, received %s", where, name,
+                         ndim ? "another size" : "a scalar");
     if (plain == MUSTER_BROADCAST)
         for (int32_t d = 0; d < ndim; d++)
             if (shape[d] == MUSTER_ROWS)
                 return mst_error(MUSTER_INVALID_ARGUMENT,
-                                 "%s: input \"%.60s\": shape: expected no MUSTER_ROWS, since the input is not scattered", where, name);
+                                 "%s: input \"%.60s\": shape: expected sizes other than MUSTER_ROWS, since the input is not scattered, "
+                                 "received it in axis %d",
+                                 where, name, (int)d);
     return MUSTER_OK;
 }
 
@@ -184,6 +190,15 @@ muster_expr *muster_graph_input(muster_graph *handle, const char *name, muster_d
     return graph->error;
 }
 
+/* Is the variable there, and of the runtime of the graph? */
+static muster_status variable_check(const mst_graph *graph, const char *where, const muster_variable *variable) {
+    if (!variable) return mst_error_null(where, "variable", "a variable");
+    if (!variable->object.runtime->pool) return mst_pool_ready(NULL, where);
+    if (variable->object.runtime == graph->runtime) return MUSTER_OK;
+    return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected one of the runtime of graph \"%s\", received \"%.60s\" of another",
+                     where, graph->name, variable->object.name);
+}
+
 static muster_expr *parameter_find(const mst_graph *graph, const muster_variable *variable, bool rows) {
     for (int32_t i = 0; i < graph->variables.count; i++)
         if (graph->variables.items[i].variable == variable && (graph->variables.items[i].mode == MUSTER_USE_READ_SLICEABLE) == rows)
@@ -192,18 +207,16 @@ static muster_expr *parameter_find(const mst_graph *graph, const muster_variable
 }
 
 static muster_expr *parameter_add(mst_graph *graph, const char *where, muster_variable *variable, bool rows) {
-    if (!variable) {
-        (void)mst_graph_keep(graph, mst_error_null(where, "variable", "a variable"));
+    muster_status status = variable_check(graph, where, variable);
+    if (status != MUSTER_OK) {
+        (void)mst_graph_keep(graph, status);
         return graph->error;
     }
     muster_expr *node = parameter_find(graph, variable, rows);
     if (node) return node;
     int64_t shape[MUSTER_MAX_DIMS];
     mst_type type = {.dtype = muster_variable_dtype(variable), .ndim = muster_variable_ndim(variable)};
-    muster_status status = MUSTER_OK;
-    if (variable->object.runtime != graph->runtime)
-        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected one of the runtime of graph \"%s\"", where, graph->name);
-    if (status == MUSTER_OK) status = muster_variable_shape(variable, 0, type.ndim, shape);
+    status = muster_variable_shape(variable, 0, type.ndim, shape);
     if (status == MUSTER_OK && rows && type.ndim == 0)
         status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable \"%s\": expected one with rows, received a scalar", where,
                            muster_variable_name(variable));
@@ -255,7 +268,7 @@ static muster_status output_check(mst_graph *graph, const char *where, const cha
     if (mst_node_is_error(value)) return graph->status;
     if (value->type.dtype == MUSTER_DTYPE_NONE)
         return mst_error(MUSTER_DTYPE_MISMATCH,
-                         "%s: output \"%.60s\": expected a value with a dtype, received a plain number (muster_expr_cast "
+                         "%s: output \"%.60s\": value: expected one with a dtype, received a plain number (muster_expr_cast "
                          "gives it one)",
                          where, name);
     if (mode != MUSTER_AUTO && mode != MUSTER_GATHER && mode != MUSTER_MASTER && (mode < MUSTER_SUM || mode > MUSTER_AVG))
@@ -264,7 +277,7 @@ static muster_status output_check(mst_graph *graph, const char *where, const cha
     if (mode == MUSTER_GATHER && value->type.ndim == 0)
         return mst_error(MUSTER_UNSUPPORTED, "%s: output \"%.60s\": mode: expected a value with rows for MUSTER_GATHER, received %s", where,
                          name, mst_node_text(value, NULL, text));
-    if (mode >= MUSTER_SUM && mode <= MUSTER_AVG) MUSTER_TRY(mst_reduction_check(mode, value->type.dtype, where));
+    if (mode >= MUSTER_SUM && mode <= MUSTER_AVG) return mst_reduction_check_as("mode", mode, value->type.dtype, where);
     return MUSTER_OK;
 }
 
@@ -280,28 +293,29 @@ muster_status muster_graph_output(muster_graph *handle, const char *name, muster
 static muster_status update_check(mst_graph *graph, const char *where, muster_variable *variable, muster_expr *value,
                                   muster_collect_mode mode) {
     char text[MST_NODE_TEXT];
-    if (!variable) return mst_error_null(where, "variable", "a variable");
+    MUSTER_TRY(variable_check(graph, where, variable));
     MUSTER_TRY(mst_expr_check(graph, value, where, "value"));
     if (mst_node_is_error(value)) return graph->status;
-    if (variable->object.runtime != graph->runtime)
-        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: expected one of the runtime of graph \"%s\"", where, graph->name);
     const char *name = muster_variable_name(variable);
     for (int32_t i = 0; i < graph->updates.count; i++)
         if (graph->updates.items[i].variable == variable)
-            return mst_error(MUSTER_INVALID_ARGUMENT, "%s: variable: graph \"%s\" updates \"%s\" already", where, graph->name, name);
+            return mst_error(MUSTER_INVALID_ARGUMENT,
+                             "%s: variable: expected one that graph \"%s\" does not update yet, received \"%.60s\"", where, graph->name,
+                             name);
     if (value->type.dtype != muster_variable_dtype(variable))
-        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: new value of \"%s\": expected %s, received %s", where, name,
+        return mst_error(MUSTER_DTYPE_MISMATCH, "%s: value: new value of \"%.60s\": expected %s, received %s", where, name,
                          muster_dtype_name(muster_variable_dtype(variable)), mst_node_text(value, NULL, text));
     if (mode != MUSTER_AUTO && mode != MUSTER_MASTER && (mode < MUSTER_SUM || mode > MUSTER_AVG))
         return mst_error(MUSTER_INVALID_ARGUMENT,
-                         "%s: update of \"%s\": mode: expected MUSTER_AUTO, a muster_reduction or MUSTER_MASTER, received %d", where, name,
-                         (int)mode);
+                         "%s: update of \"%.60s\": mode: expected MUSTER_AUTO, a muster_reduction or MUSTER_MASTER, received %d", where,
+                         name, (int)mode);
     if (mode == MUSTER_AUTO && !mst_dtype_is_float(value->type.dtype))
         return mst_error(
             MUSTER_UNSUPPORTED,
-            "%s: update of \"%s\": mode: expected MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN or MUSTER_MASTER, since %s has no "
+            "%s: update of \"%.60s\": mode: expected MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN or MUSTER_MASTER, since %s has no "
             "average, received MUSTER_AUTO",
             where, name, muster_dtype_name(value->type.dtype));
+    if (mode >= MUSTER_SUM && mode <= MUSTER_AVG) return mst_reduction_check_as("mode", mode, value->type.dtype, where);
     return MUSTER_OK;
 }
 
@@ -319,7 +333,7 @@ static muster_status update_shape(mst_graph *graph, const char *where, muster_va
     mst_type type = {.dtype = value->type.dtype, .ndim = ndim};
     for (int32_t d = 0; d < ndim; d++)
         if ((type.dims[d] = mst_dim_number(graph, shape[d])) == MST_DIM_NONE) return graph->status;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: new value of \"%s\": expected shape %s, received %s", where,
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s: value: new value of \"%.60s\": expected shape %s, received %s", where,
                      muster_variable_name(variable), mst_type_text(graph, &type, expected), mst_node_text(value, NULL, received));
 }
 

@@ -112,6 +112,7 @@ struct mst_graph {
     int32_t table_size, table_used;
     int64_t unique;         /* the next number of a node that is never merged */
     mst_origin origin;      /* of the nodes made now */
+    const mst_operator *op; /* of the node made now */
     const char *last_where; /* the last text copied into the arena */
 
     mst_monomial *dims; /* by mst_dim */
@@ -261,6 +262,8 @@ muster_status mst_graph_keep(mst_graph *graph, muster_status status);
 /* "<where>: muster_expr_<name>: <operand>: ...". operand -1: about the whole operation. */
 muster_status mst_draft_refuse(mst_draft *draft, muster_status status, int32_t operand, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* BAD_STATE, for a graph that has been destroyed. */
+muster_status mst_graph_destroyed(const char *where);
 /* Is the graph there, and not frozen? */
 muster_status mst_graph_check(const muster_graph *handle, const char *where);
 muster_status mst_graph_check_open(mst_graph *graph, const char *where);

@@ -62,7 +62,8 @@ static muster_expr *node_memory_failed(mst_graph *graph) {
 
 muster_expr *mst_node_add(mst_graph *graph, const mst_operator *op, const mst_type *type, const char *name) {
     if (graph->node_count >= MST_GRAPH_NODES) {
-        (void)mst_graph_fail(graph, MUSTER_UNSUPPORTED, "graph \"%s\": expected at most %d expressions", graph->name, MST_GRAPH_NODES);
+        (void)mst_graph_fail(graph, MUSTER_UNSUPPORTED, "graph \"%s\": expected at most %d expressions, received one more", graph->name,
+                             MST_GRAPH_NODES);
         return NULL;
     }
     if (mst_grow((void **)&graph->nodes, &graph->node_capacity, graph->node_count + 1, sizeof *graph->nodes, "a graph") != MUSTER_OK)

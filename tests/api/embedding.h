@@ -93,6 +93,47 @@ static inline void embedded_kernel(embedded *e) {
     assert_ok(muster_kernel_destroy(kernel));
 }
 
+/* A graph with products, reductions and their gradients, which trains a variable. */
+static inline void embedded_graph(embedded *e) {
+    static float x[ROWS][COLUMNS], start[COLUMNS];
+    float loss = 0;
+    muster_variable *v;
+    muster_graph *graph;
+    muster_function *f;
+    muster_graph_options options;
+    assert_ok(muster_variable_create(e->runtime, "w", muster_f32(start, COLUMNS), &v));
+    assert_ok(muster_graph_create(e->runtime, "train", &graph));
+    muster_expr *rows = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+    muster_expr *w = muster_graph_parameter(graph, v), *product, *l, *d, *next;
+    muster_expr *const both[] = {rows, w};
+    (void)muster_expr_apply(graph, "matmul", both, 2, NULL, "embedding.h:1", &product);
+    for (int i = 0; i < 40; i++) {
+        muster_expr *const sum[] = {product, muster_graph_number(graph, i + 1)};
+        (void)muster_expr_apply(graph, "add", sum, 2, NULL, "embedding.h:2", &product);
+        (void)muster_expr_apply(graph, i % 2 ? "tanh" : "square", &product, 1, NULL, NULL, &product);
+    }
+    (void)muster_expr_apply(graph, "mean", &product, 1, NULL, NULL, &l);
+    (void)muster_gradient(l, &w, 1, &d);
+    muster_expr *const sum[] = {w, d};
+    (void)muster_expr_apply(graph, "add", sum, 2, NULL, NULL, &next);
+    (void)muster_graph_update(graph, v, next, MUSTER_AUTO);
+    (void)muster_graph_output(graph, "loss", l, MUSTER_AUTO);
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    assert_ok(muster_graph_compile(graph, &options, &f));
+    muster_expr *refused;
+    assert_refused(muster_expr_apply(graph, "exp", &l, 1, NULL, NULL, &refused), MUSTER_BAD_STATE, "has been compiled");
+    assert_ok(muster_graph_destroy(graph));
+    const muster_tensor input = muster_f32(&x[0][0], ROWS, COLUMNS), output = muster_f32(&loss);
+    assert_ok(muster_function_call(f, &input, 1, &output, 1, NULL));
+    assert_true(loss > 0);
+    assert_ok(muster_graph_create(e->runtime, "wrong", &graph));
+    assert_refused(muster_expr_apply(graph, "nothing", NULL, 0, NULL, "embedding.h:3", &refused), MUSTER_INVALID_ARGUMENT, "nothing");
+    assert_ok(muster_graph_destroy(graph));
+    assert_ok(muster_function_destroy(f));
+    assert_ok(muster_variable_destroy(v));
+}
+
 static inline muster_status embedded_step(muster_worker *w, const muster_tensor *in, muster_tensor *out, void *user) {
     (void)in, (void)out;
     float parameter = 1, gradient = 1;

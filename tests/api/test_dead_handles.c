@@ -359,12 +359,52 @@ static void test_a_client_that_has_been_closed(void **state) {
     assert_ok(muster_runtime_close(h.runtime));
 }
 
+/* A graph that is destroyed twice, and one that has outlived its runtime. */
+static void test_a_graph_that_has_been_destroyed(void **state) {
+    (void)state;
+    const int64_t blocks = mst_memory_live(), two = 2;
+    handles h;
+    muster_graph *graph, *late, *unused;
+    muster_function *function;
+    open_handles(&h);
+    assert_ok(muster_graph_create(h.runtime, "late", &late));
+    muster_expr *x = muster_graph_input(late, "x", MUSTER_F32, 1, &two, MUSTER_BROADCAST);
+    assert_ok(muster_graph_output(late, "x", x, MUSTER_AUTO));
+    assert_ok(muster_graph_create(h.runtime, "graph", &graph));
+    assert_ok(muster_graph_destroy(graph));
+    cases = 0;
+    assert_destroyed(muster_graph_destroy(graph));
+    assert_destroyed(muster_graph_status(graph));
+    assert_destroyed(muster_graph_output(graph, "y", x, MUSTER_AUTO));
+    assert_destroyed(muster_graph_update(graph, h.variable, x, MUSTER_AUTO));
+    assert_destroyed(muster_graph_compile(graph, NULL, &function));
+    assert_destroyed(muster_expr_apply(graph, "exp", &x, 1, NULL, NULL, NULL));
+    assert_null(muster_graph_input(graph, "x", MUSTER_F32, 1, &two, MUSTER_BROADCAST));
+    assert_null(muster_graph_parameter(graph, h.variable));
+    assert_null(muster_graph_parameter_rows(graph, h.variable));
+    assert_null(muster_graph_number(graph, 1));
+    assert_true(muster_graph_size(graph, "n") == MUSTER_INFER);
+    assert_ok(muster_driver_destroy(h.driver));
+    assert_ok(muster_client_close(h.client));
+    assert_ok(muster_runtime_close(h.runtime));
+    assert_int_equal(cases, 6);
+    cases = 0;
+    assert_closed(muster_graph_create(h.runtime, "g", &unused));
+    assert_closed(muster_graph_compile(late, NULL, &function));
+    assert_int_equal(muster_expr_ndim(muster_graph_parameter(late, h.variable)), -1);
+    assert_dead(muster_graph_status(late)); /* of the variable */
+    assert_int_equal(cases, 3);
+    assert_ok(muster_graph_destroy(late));
+    assert_int_equal(mst_memory_live(), blocks);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_everything_after_close_is_refused), cmocka_unit_test(test_a_driver_of_a_closed_runtime),
         cmocka_unit_test(test_a_second_destroy_is_refused),       cmocka_unit_test(test_a_copy_of_a_pending_call_that_has_ended),
         cmocka_unit_test(test_a_buffer_that_has_been_destroyed),  cmocka_unit_test(test_a_tensor_of_dlpack_that_has_been_released),
         cmocka_unit_test(test_a_driver_that_has_been_destroyed),  cmocka_unit_test(test_a_client_that_has_been_closed),
+        cmocka_unit_test(test_a_graph_that_has_been_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,7 @@ static void test_messages_name_function_and_argument(void **state) {
     messages_variables();
     messages_functions();
     messages_kernels();
+    messages_graphs();
     messages_servers();
     assert_ok(muster_function_call(messages_of.body, NULL, 0, NULL, 0, NULL));
     assert_ok(muster_client_close(messages_of.client));
@@ -133,7 +134,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 1770);
+    assert_int_equal(row_count, 1921);
 }
 
 /* ---- are there all rows? ---- */
@@ -150,6 +151,7 @@ static const char *const may_be_null[] = {
     "muster_client_close.client",
     "muster_driver_destroy.driver",
     "muster_function_destroy.function",
+    "muster_graph_destroy.graph",
     "muster_kernel_destroy.kernel",
     "muster_pending_destroy.pending",
     "muster_runtime_close.runtime",
@@ -160,6 +162,9 @@ static const char *const may_be_null[] = {
     "muster_client_receive.request",
     "muster_client_send.request",
     "muster_driver_step.integrated",
+    "muster_expr_apply.attributes",
+    "muster_expr_apply.result",
+    "muster_expr_apply.where",
     "muster_fail.message",
     "muster_kernels_load.types",
     "muster_pending_notify.pending",
@@ -209,8 +214,9 @@ static char *read_text(const char *path) {
 
 /* All public headers, without their comments. */
 static char *read_headers(void) {
-    static const char *const names[] = {"status", "allocator",    "tensor", "dtype",  "buffer", "runtime", "variable", "function",
-                                        "worker", "communicator", "ops",    "kernel", "server", "driver",  "dlpack",   "cuda"};
+    static const char *const names[] = {"status",   "allocator", "tensor", "dtype",        "buffer", "runtime",
+                                        "variable", "function",  "worker", "communicator", "ops",    "kernel",
+                                        "server",   "driver",    "dlpack", "cuda",         "graph"};
     char *all = calloc(1, TEXT), path[500];
     assert_non_null(all);
     size_t used = 0;

@@ -277,7 +277,8 @@ enum { CLIP_LOW, CLIP_HIGH };
 
 static muster_status infer_clip(mst_draft *draft) {
     const double low = draft->values[CLIP_LOW].number, high = draft->values[CLIP_HIGH].number;
-    if (!(low <= high)) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "expected low <= high, received %g and %g", low, high);
+    if (!(low <= high))
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "low: expected low <= high, received %g and %g", low, high);
     return infer_unary(draft);
 }
 

@@ -290,8 +290,8 @@ static muster_status slice_axis(mst_draft *draft, int32_t d, int64_t *start, int
     if (n < 0) {
         if ((first != MUSTER_NONE && !(first == 0 && *step > 0)) || end != MUSTER_NONE || *step > 1 || *step < -1) {
             char text[MST_NODE_TEXT];
-            return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, 0,
-                                    "axis %d has a size that only a call knows: expected all of it, received a part (%s)", (int)d,
+            return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, -1,
+                                    "start: expected all of axis %d, whose size only a call knows, received a part (%s)", (int)d,
                                     mst_type_text(draft->graph, &draft->inputs[0]->type, text));
         }
         *start = *step < 0 ? MUSTER_NONE : 0;
@@ -431,8 +431,8 @@ static muster_expr *expand_pad(mst_draft *draft) {
         if (before < 0 || after < 0 || __builtin_add_overflow(before, after, &sum) || (n >= 0 && __builtin_add_overflow(sum, n, &sum)) ||
             (n < 0 && sum > 0)) {
             (void)mst_draft_refuse(draft, n < 0 ? MUSTER_UNSUPPORTED : MUSTER_INVALID_ARGUMENT, -1,
-                                   "axis %d: expected %s, received before = %lld, after = %lld", (int)d,
-                                   n < 0 ? "no padding of a size that only a call knows" : "sizes from 0 on", (long long)before,
+                                   "before: expected %s in axis %d, received before = %lld, after = %lld",
+                                   n < 0 ? "no padding of a size that only a call knows" : "sizes from 0 on", (int)d, (long long)before,
                                    (long long)after);
             return draft->graph->error;
         }

@@ -119,7 +119,8 @@ muster_status mst_draft_axes(mst_draft *draft, int32_t attribute, uint32_t *mask
     for (int32_t i = 0; i < value->count; i++) {
         int32_t axis;
         MUSTER_TRY(axis_of(draft, name, value->list[i], &axis));
-        if (*mask >> axis & 1) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: axis %d is given twice", name, (int)axis);
+        if (*mask >> axis & 1)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected each axis once, received %d twice", name, (int)axis);
         *mask |= 1u << axis;
     }
     if (!value->count) *mask = (1u << ndim) - 1;

@@ -1,0 +1,260 @@
+/* Rows of graph.h. Errors stay in a graph, so that each row has a new one: `graph`, with the
+ * expression `x` (3, 4), and `scalar`. */
+#include "messages.h"
+
+static muster_graph *graph;
+static muster_expr *x, *scalar;
+static const int64_t shape[] = {3, 4};
+
+static void begin_row(void) {
+    assert_ok(muster_graph_destroy(graph));
+    assert_ok(muster_graph_create(messages_of.runtime, "graph", &graph));
+    x = muster_graph_input(graph, "x", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    assert_ok(muster_expr_apply(graph, "sum", &x, 1, NULL, NULL, &scalar));
+    (void)muster_fail(MUSTER_USER, "the message of an earlier row");
+}
+
+/* A function that gives an expression gives NULL without a graph to keep the error, else the
+ * expression "error", whose status is the graph's. */
+static muster_status status_of(muster_expr *made) {
+    if (!made) return MUSTER_INVALID_ARGUMENT;
+    return muster_expr_ndim(made) == -1 ? muster_graph_status(graph) : MUSTER_OK;
+}
+
+/* The function returns a status, which the graph keeps. */
+#define REFUSE_STATUS(code, argument, function, ...)   \
+    do {                                               \
+        begin_row();                                   \
+        REFUSE(code, argument, function, __VA_ARGS__); \
+    } while (0)
+#define REFUSE_EXPRESSION(code, argument, function, ...)                                        \
+    do {                                                                                        \
+        begin_row();                                                                            \
+        messages_refused(#function, argument, MUSTER_##code, status_of(function(__VA_ARGS__))); \
+    } while (0)
+/* One of the operations, which the message names in place of muster_expr_apply. */
+#define REFUSE_OPERATION(code, argument, operation, inputs, count, ...)                                                               \
+    do {                                                                                                                              \
+        begin_row();                                                                                                                  \
+        messages_refused(                                                                                                             \
+            "muster_expr_" operation, argument, MUSTER_##code,                                                                        \
+            muster_expr_apply(graph, operation, inputs, count, (const muster_attribute[]){__VA_ARGS__, {.name = NULL}}, NULL, NULL)); \
+    } while (0)
+
+static void creating(void) {
+    muster_graph *unused;
+    REFUSE(INVALID_ARGUMENT, "runtime", muster_graph_create, NULL, "n", &unused);
+    REFUSE(INVALID_ARGUMENT, "name", muster_graph_create, messages_of.runtime, NULL, &unused);
+    REFUSE(INVALID_ARGUMENT, "name", muster_graph_create, messages_of.runtime, "", &unused);
+    REFUSE(INVALID_ARGUMENT, "name", muster_graph_create, messages_of.runtime, "\xff", &unused);
+    REFUSE(INVALID_ARGUMENT, "graph", muster_graph_create, messages_of.runtime, "n", NULL);
+    GIVES(muster_graph_destroy, muster_graph_destroy(NULL) == MUSTER_OK);
+    REFUSE(INVALID_ARGUMENT, "graph", muster_graph_status, NULL);
+    begin_row();
+    GIVES(muster_graph_status, muster_graph_status(graph) == MUSTER_OK);
+}
+
+static muster_status size_status(int64_t size) {
+    return size == MUSTER_INFER ? (graph ? muster_graph_status(graph) : MUSTER_INVALID_ARGUMENT) : MUSTER_OK;
+}
+#define REFUSE_SIZE(code, argument, ...) \
+    messages_refused("muster_graph_size", argument, MUSTER_##code, size_status(muster_graph_size(__VA_ARGS__)))
+
+static void sizes(void) {
+    static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g"};
+    assert_ok(muster_graph_destroy(graph));
+    graph = NULL;
+    REFUSE_SIZE(INVALID_ARGUMENT, "graph", NULL, "n");
+    begin_row();
+    REFUSE_SIZE(INVALID_ARGUMENT, "name", graph, NULL);
+    begin_row();
+    REFUSE_SIZE(INVALID_ARGUMENT, "name", graph, "");
+    begin_row();
+    REFUSE_SIZE(INVALID_ARGUMENT, "name", graph, "rows");
+    begin_row();
+    for (int i = 0; i < 7; i++) assert_true(muster_graph_size(graph, names[i]) < MUSTER_ROWS);
+    assert_true(muster_graph_size(graph, "a") == MUSTER_ROWS - 1);
+    REFUSE_SIZE(UNSUPPORTED, "name", graph, "h");
+}
+
+static void inputs(void) {
+    static const int64_t wrong[] = {-5, 4}, rows[] = {MUSTER_ROWS, 4}, late[] = {4, MUSTER_ROWS}, unknown[] = {MUSTER_ROWS - 1, 4};
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_graph_input, NULL, "n", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "name", muster_graph_input, graph, NULL, MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "name", muster_graph_input, graph, "", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "name", muster_graph_input, graph, "x", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "dtype", muster_graph_input, graph, "n", 99, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "dtype", muster_graph_input, graph, "n", MUSTER_DTYPE_NONE, 2, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "ndim", muster_graph_input, graph, "n", MUSTER_F32, -1, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "ndim", muster_graph_input, graph, "n", MUSTER_F32, 9, shape, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, 2, NULL, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, 2, wrong, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, 2, unknown, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, 2, rows, MUSTER_BROADCAST);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, 2, late, MUSTER_SCATTER);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "shape", muster_graph_input, graph, "n", MUSTER_F32, MUSTER_SCALAR, MUSTER_SCATTER);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "mode", muster_graph_input, graph, "n", MUSTER_F32, 2, shape, MUSTER_SUM);
+    REFUSE_EXPRESSION(UNSUPPORTED, "mode", muster_graph_input, graph, "n", MUSTER_F32, 2, rows, MUSTER_SCATTER | MUSTER_INPUT_HOST);
+}
+
+static void parameters(void) {
+    float value = 1;
+    muster_variable *foreign, *number;
+    assert_ok(muster_variable_create(messages_of.other, "foreign", muster_f32(&value, 1), &foreign));
+    assert_ok(muster_variable_create(messages_of.runtime, "number", muster_f32(&value), &number));
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_graph_parameter, NULL, messages_of.variable);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter, graph, NULL);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter, graph, foreign);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_graph_parameter_rows, NULL, messages_of.variable);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, NULL);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, foreign);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "variable", muster_graph_parameter_rows, graph, number);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_graph_number, NULL, 1);
+    REFUSE_STATUS(INVALID_ARGUMENT, "variable", muster_graph_update, graph, foreign, x, MUSTER_AUTO);
+    assert_ok(muster_variable_destroy(foreign));
+    assert_ok(muster_variable_destroy(number));
+}
+
+static muster_status update_twice(muster_graph *of) {
+    const int64_t two[] = {2, 2};
+    muster_expr *value = muster_graph_input(of, "value", MUSTER_F32, 2, two, MUSTER_BROADCAST);
+    assert_ok(muster_graph_update(of, messages_of.variable, value, MUSTER_AUTO));
+    return muster_graph_update(of, messages_of.variable, value, MUSTER_AUTO);
+}
+
+static void outputs(muster_expr *foreign) {
+    muster_variable *variable = messages_of.variable, *integers;
+    int32_t zero = 0;
+    assert_ok(muster_variable_create(messages_of.runtime, "integers", muster_i32(&zero), &integers));
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph", muster_graph_output, NULL, "n", x, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "name", muster_graph_output, graph, NULL, x, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "value", muster_graph_output, graph, "n", NULL, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "value", muster_graph_output, graph, "n", foreign, MUSTER_AUTO);
+    REFUSE_STATUS(DTYPE_MISMATCH, "value", muster_graph_output, graph, "n", muster_graph_number(graph, 1), MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "mode", muster_graph_output, graph, "n", x, MUSTER_SCATTER);
+    REFUSE_STATUS(UNSUPPORTED, "mode", muster_graph_output, graph, "n", scalar, MUSTER_GATHER);
+    begin_row();
+    assert_ok(muster_graph_output(graph, "n", x, MUSTER_AUTO));
+    REFUSE(INVALID_ARGUMENT, "name", muster_graph_output, graph, "n", x, MUSTER_AUTO);
+    begin_row();
+    muster_expr *index;
+    assert_ok(muster_expr_apply(graph, "argmax", &x, 1, NULL, NULL, &index));
+    REFUSE(UNSUPPORTED, "mode", muster_graph_output, graph, "n", index, MUSTER_AVG);
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph", muster_graph_update, NULL, variable, x, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "variable", muster_graph_update, graph, NULL, x, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "value", muster_graph_update, graph, variable, NULL, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "value", muster_graph_update, graph, variable, foreign, MUSTER_AUTO);
+    REFUSE_STATUS(SHAPE_MISMATCH, "value", muster_graph_update, graph, variable, x, MUSTER_AUTO);
+    REFUSE_STATUS(DTYPE_MISMATCH, "value", muster_graph_update, graph, integers, scalar, MUSTER_AUTO);
+    REFUSE_STATUS(INVALID_ARGUMENT, "mode", muster_graph_update, graph, variable, x, MUSTER_GATHER);
+    begin_row();
+    messages_refused("muster_graph_update", "variable", MUSTER_INVALID_ARGUMENT, update_twice(graph));
+    begin_row();
+    muster_expr *zeros = muster_graph_input(graph, "zeros", MUSTER_I32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    REFUSE(UNSUPPORTED, "mode", muster_graph_update, graph, integers, zeros, MUSTER_AVG);
+    begin_row();
+    zeros = muster_graph_input(graph, "zeros", MUSTER_I32, MUSTER_SCALAR, MUSTER_BROADCAST);
+    REFUSE(UNSUPPORTED, "mode", muster_graph_update, graph, integers, zeros, MUSTER_AUTO);
+    assert_ok(muster_variable_destroy(integers));
+}
+
+static void compiling(void) {
+    muster_function *function;
+    muster_graph_options options;
+    muster_graph_options_init_sized(NULL, 8);
+    GIVES(muster_graph_options_init_sized, true);
+    muster_graph_options_init(&options);
+    REFUSE(INVALID_ARGUMENT, "graph", muster_graph_compile, NULL, NULL, &function);
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph", muster_graph_compile, graph, NULL, &function);
+    REFUSE_STATUS(INVALID_ARGUMENT, "function", muster_graph_compile, graph, NULL, NULL);
+    options.struct_size = 3;
+    REFUSE_STATUS(INVALID_ARGUMENT, "options", muster_graph_compile, graph, &options, &function);
+    muster_graph_options_init(&options);
+    options.meaning = 2;
+    REFUSE_STATUS(INVALID_ARGUMENT, "meaning", muster_graph_compile, graph, &options, &function);
+    begin_row();
+    const int64_t unbound[] = {muster_graph_size(graph, "n")};
+    muster_expr *made;
+    assert_ok(muster_expr_apply(graph, "full", NULL, 0,
+                                (const muster_attribute[]){{.name = "shape", .integers = unbound, .count = 1},
+                                                           {.name = "value", .number = 1},
+                                                           {.name = "dtype", .integer = MUSTER_F32},
+                                                           {.name = NULL}},
+                                NULL, &made));
+    assert_ok(muster_graph_output(graph, "made", made, MUSTER_AUTO));
+    REFUSE(INVALID_ARGUMENT, "graph", muster_graph_compile, graph, NULL, &function);
+}
+
+static void applying(muster_expr *foreign) {
+    muster_expr *none = NULL;
+    REFUSE_STATUS(INVALID_ARGUMENT, "graph", muster_expr_apply, NULL, "sum", &x, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "operation", muster_expr_apply, graph, NULL, &x, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "operation", muster_expr_apply, graph, "summ", &x, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", NULL, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", &none, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "inputs", muster_expr_apply, graph, "sum", &foreign, 1, NULL, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_expr_apply, graph, "sum", &x, -1, NULL, NULL, NULL);
+    static const int64_t twice[] = {0, 0}, nine[] = {9}, six[] = {6}, large[] = {INT64_MAX};
+    REFUSE_OPERATION(INVALID_ARGUMENT, "count", "sum", NULL, 0, {.name = NULL});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "attributes", "sum", &x, 1, {.name = "axes"});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "keepdims", "sum", &x, 1, {.name = "keepdims"}, {.name = "keepdims"});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "keepdims", "sum", &x, 1, {.name = "keepdims", .reserved = 1});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = twice, .count = 2});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = twice, .count = -1});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "axis", "sum", &x, 1, {.name = "axis", .integers = NULL, .count = 1});
+    REFUSE_OPERATION(OUT_OF_RANGE, "axis", "sum", &x, 1, {.name = "axis", .integers = nine, .count = 1});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "shape", "reshape", &x, 1, {.name = NULL});
+    REFUSE_OPERATION(SHAPE_MISMATCH, "shape", "reshape", &x, 1, {.name = "shape", .integers = six, .count = 1});
+    REFUSE_OPERATION(INVALID_ARGUMENT, "dtype", "cast", &x, 1, {.name = "dtype", .integer = 99});
+    REFUSE_OPERATION(SHAPE_MISMATCH, "b", "matmul", ((muster_expr *const[]){x, x}), 2, {.name = NULL});
+    REFUSE_OPERATION(
+        OVERFLOW, "sizes", "reshape",
+        ((muster_expr *const[]){muster_graph_input(graph, "large", MUSTER_F32, 2, (int64_t[]){large[0], 2}, MUSTER_BROADCAST)}), 1,
+        {.name = "shape", .integers = six, .count = 1});
+}
+
+static void asking(muster_expr *foreign) {
+    muster_expr *gradient, *none = NULL;
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expression", muster_expr_result, NULL, 0);
+    REFUSE_EXPRESSION(OUT_OF_RANGE, "index", muster_expr_result, x, 1);
+    REFUSE_EXPRESSION(OUT_OF_RANGE, "index", muster_expr_result, x, -1);
+    begin_row();
+    GIVES(muster_expr_name, muster_expr_name(NULL, "n") == NULL && muster_expr_name(x, NULL) == x);
+    GIVES(muster_expr_dtype, muster_expr_dtype(NULL) == MUSTER_DTYPE_NONE && muster_expr_dtype(x) == MUSTER_F32);
+    GIVES(muster_expr_ndim, muster_expr_ndim(NULL) == -1 && muster_expr_ndim(x) == 2);
+    GIVES(muster_expr_graph, muster_expr_graph(NULL) == NULL && muster_expr_graph(x) == graph);
+    GIVES(muster_expr_shape, muster_expr_shape(NULL) == NULL && strcmp(muster_expr_shape(x), "(3, 4)") == 0);
+    REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient, NULL, &x, 1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient, x, &x, 1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient, scalar, NULL, 1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient, scalar, &none, 1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient, scalar, &foreign, 1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_gradient, scalar, &x, -1, &gradient);
+    REFUSE_STATUS(INVALID_ARGUMENT, "gradients", muster_gradient, scalar, &x, 1, NULL);
+    begin_row();
+    assert_ok(muster_expr_apply(graph, "prod", &x, 1, NULL, NULL, &scalar));
+    REFUSE(UNSUPPORTED, "loss", muster_gradient, scalar, &x, 1, &gradient);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expression", muster_expr_substitute, NULL, &x, &x, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "from", muster_expr_substitute, scalar, NULL, &x, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "from", muster_expr_substitute, scalar, &foreign, &x, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "to", muster_expr_substitute, scalar, &x, NULL, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "to", muster_expr_substitute, scalar, &x, &none, 1);
+    REFUSE_EXPRESSION(SHAPE_MISMATCH, "to", muster_expr_substitute, scalar, &x, &scalar, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_substitute, scalar, &x, &x, -1);
+}
+
+void messages_graphs(void) {
+    muster_graph *other;
+    assert_ok(muster_graph_create(messages_of.runtime, "other", &other));
+    muster_expr *foreign = muster_graph_input(other, "foreign", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
+    creating();
+    sizes();
+    inputs();
+    parameters();
+    outputs(foreign);
+    compiling();
+    applying(foreign);
+    asking(foreign);
+    assert_ok(muster_graph_destroy(graph));
+    assert_ok(muster_graph_destroy(other));
+}
