@@ -171,7 +171,7 @@ MUSTER_API muster_expr *muster_expr_substitute(muster_expr *expression, muster_e
 }
 #endif
 
-#if defined(__cplusplus) && !defined(__CUDACC_RTC__) /* NVRTC has no standard headers */
+#if defined(__cplusplus) && !defined(__CUDACC_RTC__)
 #include <cstddef>
 #include <initializer_list>
 /* Its size is the number of entries of the braces; it is never called. */

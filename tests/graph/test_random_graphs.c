@@ -1,13 +1,14 @@
 /* Random graphs, seeded: intermediate values that share memory give the bits of values that do not,
  * and gradients are those of central differences. Kinks are avoided: every operation gets operands
  * where it is smooth. */
+#include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
 
 #include <math.h>
 
-enum { GRAPHS = 500, FULL_GRAPHS = 20000, MOST_NODES = 64, ELEMENTS = 256, INPUTS = 3, CHECKED = 4, SMALL_SAMPLE = 60 };
+enum { GRAPHS = 500, FULL_GRAPHS = 20000, MOST_NODES = 64, ELEMENTS = 256, INPUTS = 3, CHECKED = 4, SMALL_SAMPLE = 60, GPU_SAMPLE = 40 };
 
 /* ---- random choices ---- */
 
@@ -296,7 +297,7 @@ static void random_graphs_agree(void **state) {
 #ifdef MUSTER_TEST_SANITIZED
     const int32_t wanted = test_is_full() ? FULL_GRAPHS : SMALL_SAMPLE;
 #else
-    const int32_t wanted = test_is_full() ? FULL_GRAPHS : GRAPHS;
+    const int32_t wanted = test_is_full() ? FULL_GRAPHS : on_gpus() ? GPU_SAMPLE : GRAPHS;
 #endif
     for (; graphs < wanted; graphs++) {
         const uint64_t seed = test_seed() * 1000003u + (uint64_t)graphs;
