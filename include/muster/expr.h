@@ -20,6 +20,12 @@
 extern "C" {
 #endif
 
+/* NULL, where C++ programs may turn on warnings of it. */
+#ifdef __cplusplus
+#define MUSTER_NOTHING_ nullptr
+#else
+#define MUSTER_NOTHING_ NULL
+#endif
 /* The place in the program, for messages. */
 #define MUSTER_LINE_TEXT_(line) #line
 #define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)
@@ -34,7 +40,7 @@ static inline muster_expr *muster_expr_stop_gradient_at(const char *where, muste
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "stop_gradient", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "stop_gradient", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_stop_gradient(...) muster_expr_stop_gradient_at(MUSTER_HERE, __VA_ARGS__)
@@ -51,7 +57,7 @@ static inline muster_expr *muster_expr_full_at(const char *where, muster_graph *
     list[1].number = value;
     list[2].name = "dtype";
     list[2].integer = dtype;
-    (void)muster_expr_apply(graph, "full", NULL, 0, list, where, &result);
+    (void)muster_expr_apply(graph, "full", MUSTER_NOTHING_, 0, list, where, &result);
     return result;
 }
 #define muster_expr_full(...) muster_expr_full_at(MUSTER_HERE, __VA_ARGS__)
@@ -61,7 +67,7 @@ static inline muster_expr *muster_expr_negative_at(const char *where, muster_exp
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "negative", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "negative", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_negative(...) muster_expr_negative_at(MUSTER_HERE, __VA_ARGS__)
@@ -71,7 +77,7 @@ static inline muster_expr *muster_expr_absolute_at(const char *where, muster_exp
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "absolute", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "absolute", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_absolute(...) muster_expr_absolute_at(MUSTER_HERE, __VA_ARGS__)
@@ -81,7 +87,7 @@ static inline muster_expr *muster_expr_square_at(const char *where, muster_expr 
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "square", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "square", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_square(...) muster_expr_square_at(MUSTER_HERE, __VA_ARGS__)
@@ -91,7 +97,7 @@ static inline muster_expr *muster_expr_sqrt_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sqrt", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sqrt", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_sqrt(...) muster_expr_sqrt_at(MUSTER_HERE, __VA_ARGS__)
@@ -101,7 +107,7 @@ static inline muster_expr *muster_expr_exp_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "exp", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "exp", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_exp(...) muster_expr_exp_at(MUSTER_HERE, __VA_ARGS__)
@@ -111,7 +117,7 @@ static inline muster_expr *muster_expr_log_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "log", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "log", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_log(...) muster_expr_log_at(MUSTER_HERE, __VA_ARGS__)
@@ -121,7 +127,7 @@ static inline muster_expr *muster_expr_tanh_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "tanh", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "tanh", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_tanh(...) muster_expr_tanh_at(MUSTER_HERE, __VA_ARGS__)
@@ -131,7 +137,7 @@ static inline muster_expr *muster_expr_sigmoid_at(const char *where, muster_expr
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sigmoid", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sigmoid", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_sigmoid(...) muster_expr_sigmoid_at(MUSTER_HERE, __VA_ARGS__)
@@ -141,7 +147,7 @@ static inline muster_expr *muster_expr_relu_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "relu", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "relu", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_relu(...) muster_expr_relu_at(MUSTER_HERE, __VA_ARGS__)
@@ -151,7 +157,7 @@ static inline muster_expr *muster_expr_reciprocal_at(const char *where, muster_e
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "reciprocal", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "reciprocal", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_reciprocal(...) muster_expr_reciprocal_at(MUSTER_HERE, __VA_ARGS__)
@@ -161,7 +167,7 @@ static inline muster_expr *muster_expr_softplus_at(const char *where, muster_exp
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "softplus", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "softplus", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_softplus(...) muster_expr_softplus_at(MUSTER_HERE, __VA_ARGS__)
@@ -171,7 +177,7 @@ static inline muster_expr *muster_expr_sin_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sin", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sin", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_sin(...) muster_expr_sin_at(MUSTER_HERE, __VA_ARGS__)
@@ -181,7 +187,7 @@ static inline muster_expr *muster_expr_cos_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "cos", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "cos", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_cos(...) muster_expr_cos_at(MUSTER_HERE, __VA_ARGS__)
@@ -191,7 +197,7 @@ static inline muster_expr *muster_expr_tan_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "tan", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "tan", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_tan(...) muster_expr_tan_at(MUSTER_HERE, __VA_ARGS__)
@@ -201,7 +207,7 @@ static inline muster_expr *muster_expr_asin_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "asin", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "asin", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_asin(...) muster_expr_asin_at(MUSTER_HERE, __VA_ARGS__)
@@ -211,7 +217,7 @@ static inline muster_expr *muster_expr_acos_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "acos", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "acos", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_acos(...) muster_expr_acos_at(MUSTER_HERE, __VA_ARGS__)
@@ -221,7 +227,7 @@ static inline muster_expr *muster_expr_atan_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "atan", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "atan", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_atan(...) muster_expr_atan_at(MUSTER_HERE, __VA_ARGS__)
@@ -231,7 +237,7 @@ static inline muster_expr *muster_expr_sinh_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sinh", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sinh", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_sinh(...) muster_expr_sinh_at(MUSTER_HERE, __VA_ARGS__)
@@ -241,7 +247,7 @@ static inline muster_expr *muster_expr_cosh_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "cosh", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "cosh", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_cosh(...) muster_expr_cosh_at(MUSTER_HERE, __VA_ARGS__)
@@ -251,7 +257,7 @@ static inline muster_expr *muster_expr_erf_at(const char *where, muster_expr *x)
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "erf", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "erf", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_erf(...) muster_expr_erf_at(MUSTER_HERE, __VA_ARGS__)
@@ -261,7 +267,7 @@ static inline muster_expr *muster_expr_log1p_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "log1p", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "log1p", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_log1p(...) muster_expr_log1p_at(MUSTER_HERE, __VA_ARGS__)
@@ -271,7 +277,7 @@ static inline muster_expr *muster_expr_expm1_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "expm1", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "expm1", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_expm1(...) muster_expr_expm1_at(MUSTER_HERE, __VA_ARGS__)
@@ -281,7 +287,7 @@ static inline muster_expr *muster_expr_log2_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "log2", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "log2", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_log2(...) muster_expr_log2_at(MUSTER_HERE, __VA_ARGS__)
@@ -291,7 +297,7 @@ static inline muster_expr *muster_expr_exp2_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "exp2", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "exp2", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_exp2(...) muster_expr_exp2_at(MUSTER_HERE, __VA_ARGS__)
@@ -301,7 +307,7 @@ static inline muster_expr *muster_expr_log10_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "log10", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "log10", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_log10(...) muster_expr_log10_at(MUSTER_HERE, __VA_ARGS__)
@@ -311,7 +317,7 @@ static inline muster_expr *muster_expr_rsqrt_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "rsqrt", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "rsqrt", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_rsqrt(...) muster_expr_rsqrt_at(MUSTER_HERE, __VA_ARGS__)
@@ -321,7 +327,7 @@ static inline muster_expr *muster_expr_gelu_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "gelu", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "gelu", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_gelu(...) muster_expr_gelu_at(MUSTER_HERE, __VA_ARGS__)
@@ -331,7 +337,7 @@ static inline muster_expr *muster_expr_silu_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "silu", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "silu", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_silu(...) muster_expr_silu_at(MUSTER_HERE, __VA_ARGS__)
@@ -341,7 +347,7 @@ static inline muster_expr *muster_expr_sign_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "sign", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "sign", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_sign(...) muster_expr_sign_at(MUSTER_HERE, __VA_ARGS__)
@@ -351,7 +357,7 @@ static inline muster_expr *muster_expr_floor_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "floor", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "floor", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_floor(...) muster_expr_floor_at(MUSTER_HERE, __VA_ARGS__)
@@ -361,7 +367,7 @@ static inline muster_expr *muster_expr_ceil_at(const char *where, muster_expr *x
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "ceil", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "ceil", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_ceil(...) muster_expr_ceil_at(MUSTER_HERE, __VA_ARGS__)
@@ -371,7 +377,7 @@ static inline muster_expr *muster_expr_round_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "round", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "round", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_round(...) muster_expr_round_at(MUSTER_HERE, __VA_ARGS__)
@@ -381,7 +387,7 @@ static inline muster_expr *muster_expr_trunc_at(const char *where, muster_expr *
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "trunc", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "trunc", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_trunc(...) muster_expr_trunc_at(MUSTER_HERE, __VA_ARGS__)
@@ -391,7 +397,7 @@ static inline muster_expr *muster_expr_bitwise_not_at(const char *where, muster_
     muster_expr *result;
     muster_expr *inputs[1];
     inputs[0] = x;
-    (void)muster_expr_apply(muster_expr_graph(x), "bitwise_not", inputs, 1, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(x), "bitwise_not", inputs, 1, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_bitwise_not(...) muster_expr_bitwise_not_at(MUSTER_HERE, __VA_ARGS__)
@@ -402,7 +408,7 @@ static inline muster_expr *muster_expr_add_at(const char *where, muster_expr *a,
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "add", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "add", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_add(...) muster_expr_add_at(MUSTER_HERE, __VA_ARGS__)
@@ -413,7 +419,7 @@ static inline muster_expr *muster_expr_subtract_at(const char *where, muster_exp
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "subtract", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "subtract", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_subtract(...) muster_expr_subtract_at(MUSTER_HERE, __VA_ARGS__)
@@ -424,7 +430,7 @@ static inline muster_expr *muster_expr_multiply_at(const char *where, muster_exp
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "multiply", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "multiply", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_multiply(...) muster_expr_multiply_at(MUSTER_HERE, __VA_ARGS__)
@@ -435,7 +441,7 @@ static inline muster_expr *muster_expr_divide_at(const char *where, muster_expr 
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "divide", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "divide", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_divide(...) muster_expr_divide_at(MUSTER_HERE, __VA_ARGS__)
@@ -446,7 +452,7 @@ static inline muster_expr *muster_expr_maximum_at(const char *where, muster_expr
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "maximum", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "maximum", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_maximum(...) muster_expr_maximum_at(MUSTER_HERE, __VA_ARGS__)
@@ -457,7 +463,7 @@ static inline muster_expr *muster_expr_minimum_at(const char *where, muster_expr
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "minimum", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "minimum", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_minimum(...) muster_expr_minimum_at(MUSTER_HERE, __VA_ARGS__)
@@ -468,7 +474,7 @@ static inline muster_expr *muster_expr_power_at(const char *where, muster_expr *
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "power", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "power", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_power(...) muster_expr_power_at(MUSTER_HERE, __VA_ARGS__)
@@ -479,7 +485,7 @@ static inline muster_expr *muster_expr_equal_at(const char *where, muster_expr *
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "equal", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "equal", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_equal(...) muster_expr_equal_at(MUSTER_HERE, __VA_ARGS__)
@@ -490,7 +496,7 @@ static inline muster_expr *muster_expr_not_equal_at(const char *where, muster_ex
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "not_equal", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "not_equal", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_not_equal(...) muster_expr_not_equal_at(MUSTER_HERE, __VA_ARGS__)
@@ -501,7 +507,7 @@ static inline muster_expr *muster_expr_less_at(const char *where, muster_expr *a
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "less", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "less", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_less(...) muster_expr_less_at(MUSTER_HERE, __VA_ARGS__)
@@ -512,7 +518,7 @@ static inline muster_expr *muster_expr_less_equal_at(const char *where, muster_e
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "less_equal", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "less_equal", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_less_equal(...) muster_expr_less_equal_at(MUSTER_HERE, __VA_ARGS__)
@@ -523,7 +529,7 @@ static inline muster_expr *muster_expr_greater_at(const char *where, muster_expr
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "greater", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "greater", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_greater(...) muster_expr_greater_at(MUSTER_HERE, __VA_ARGS__)
@@ -534,7 +540,7 @@ static inline muster_expr *muster_expr_greater_equal_at(const char *where, muste
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "greater_equal", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "greater_equal", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_greater_equal(...) muster_expr_greater_equal_at(MUSTER_HERE, __VA_ARGS__)
@@ -546,7 +552,7 @@ static inline muster_expr *muster_expr_where_at(const char *where, muster_expr *
     inputs[0] = condition;
     inputs[1] = a;
     inputs[2] = b;
-    (void)muster_expr_apply(muster_expr_graph(condition), "where", inputs, 3, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(condition), "where", inputs, 3, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_where(...) muster_expr_where_at(MUSTER_HERE, __VA_ARGS__)
@@ -587,7 +593,7 @@ static inline muster_expr *muster_expr_relu_gradient_at(const char *where, muste
     muster_expr *inputs[2];
     inputs[0] = y;
     inputs[1] = dy;
-    (void)muster_expr_apply(muster_expr_graph(y), "relu_gradient", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(y), "relu_gradient", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_relu_gradient(...) muster_expr_relu_gradient_at(MUSTER_HERE, __VA_ARGS__)
@@ -863,7 +869,7 @@ static inline muster_expr *muster_expr_matmul_at(const char *where, muster_expr 
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "matmul", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "matmul", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_matmul(...) muster_expr_matmul_at(MUSTER_HERE, __VA_ARGS__)
@@ -874,7 +880,7 @@ static inline muster_expr *muster_expr_dot_at(const char *where, muster_expr *a,
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "dot", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "dot", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_dot(...) muster_expr_dot_at(MUSTER_HERE, __VA_ARGS__)
@@ -885,7 +891,7 @@ static inline muster_expr *muster_expr_inner_at(const char *where, muster_expr *
     muster_expr *inputs[2];
     inputs[0] = a;
     inputs[1] = b;
-    (void)muster_expr_apply(muster_expr_graph(a), "inner", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(a), "inner", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_inner(...) muster_expr_inner_at(MUSTER_HERE, __VA_ARGS__)
@@ -1096,7 +1102,7 @@ static inline muster_expr *muster_expr_concatenate_at(const char *where, muster_
     memset(list, 0, sizeof list);
     list[0].name = "axis";
     list[0].integer = attributes.axis;
-    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : NULL, "concatenate", x, count, list, where, &result);
+    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "concatenate", x, count, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -1116,7 +1122,7 @@ static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *
     memset(list, 0, sizeof list);
     list[0].name = "axis";
     list[0].integer = attributes.axis;
-    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : NULL, "stack", x, count, list, where, &result);
+    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "stack", x, count, list, where, &result);
     return result;
 }
 #ifndef __cplusplus
@@ -1187,7 +1193,7 @@ static inline muster_expr *muster_expr_softmax_cross_entropy_at(const char *wher
     muster_expr *inputs[2];
     inputs[0] = logits;
     inputs[1] = labels;
-    (void)muster_expr_apply(muster_expr_graph(logits), "softmax_cross_entropy", inputs, 2, NULL, where, &result);
+    (void)muster_expr_apply(muster_expr_graph(logits), "softmax_cross_entropy", inputs, 2, MUSTER_NOTHING_, where, &result);
     return result;
 }
 #define muster_expr_softmax_cross_entropy(...) muster_expr_softmax_cross_entropy_at(MUSTER_HERE, __VA_ARGS__)

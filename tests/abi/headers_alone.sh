@@ -1,6 +1,6 @@
 #!/bin/sh
 # headers_alone.sh HEADERS CC CXX: every public header compiles alone, twice included, as strict C11 and as C++17,
-# and the macros of tensor.h and graph.h are usable there. C++ programs may turn on warnings of casts; clang++ checks as well,
+# and the macros of tensor.h, graph.h and expr.h are usable there. C++ programs may turn on warnings of casts; clang++ checks as well,
 # where it is installed.
 set -eu
 headers=$1 cc=$2 cxx=$3
@@ -40,6 +40,15 @@ int32_t shapes(muster_graph *graph, int64_t n);
 int32_t shapes(muster_graph *graph, int64_t n) {
     muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, n, 4), MUSTER_SCATTER);
     return muster_expr_ndim(x) + muster_expr_ndim(muster_graph_input(graph, "r", MUSTER_F32, MUSTER_SCALAR, MUSTER_BROADCAST));
+}
+muster_expr *operations(muster_expr *x);
+muster_expr *operations(muster_expr *x) {
+    x = muster_expr_exp(muster_expr_reshape(x, MUSTER_SHAPE(MUSTER_ROWS, 4)));
+#ifdef __cplusplus
+    return muster_expr_sum_at(MUSTER_HERE, x, {});
+#else
+    return muster_expr_sum(muster_expr_sum(x, MUSTER_LIST(axis, 0, 1), .keepdims = 1));
+#endif
 }
 USE
 $cc -std=c11 $warnings '-DVIEW(...)=__VA_ARGS__' -I"$headers" -x c use.txt

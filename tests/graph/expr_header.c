@@ -93,12 +93,12 @@ static void print_function(const mst_operator *op) {
     }
     const char *first = operands ? op->operands[0] : "graph";
     if (operands == 0)
-        printf("    (void)muster_expr_apply(graph, \"%s\", NULL, 0, ", op->name);
+        printf("    (void)muster_expr_apply(graph, \"%s\", MUSTER_NOTHING_, 0, ", op->name);
     else if (more)
-        printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : NULL, \"%s\", %s, count, ", first, op->name, first);
+        printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : MUSTER_NOTHING_, \"%s\", %s, count, ", first, op->name, first);
     else
         printf("    (void)muster_expr_apply(muster_expr_graph(%s), \"%s\", inputs, %d, ", first, op->name, (int)operands);
-    printf("%s, where, &result);\n    return result;\n}\n", op->attributes[0].name ? "list" : "NULL");
+    printf("%s, where, &result);\n    return result;\n}\n", op->attributes[0].name ? "list" : "MUSTER_NOTHING_");
     if (!has_options(op)) {
         printf("#define muster_expr_%s(...) muster_expr_%s_at(MUSTER_HERE, __VA_ARGS__)\n\n", op->name, op->name);
         return;
@@ -129,6 +129,8 @@ static void print_header(void) {
            " * muster_expr_apply. */\n"
            "#ifndef MUSTER_EXPR_H\n#define MUSTER_EXPR_H\n\n#include \"muster/graph.h\"\n\n#include <string.h>\n\n"
            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
+           "/* NULL, where C++ programs may turn on warnings of it. */\n"
+           "#ifdef __cplusplus\n#define MUSTER_NOTHING_ nullptr\n#else\n#define MUSTER_NOTHING_ NULL\n#endif\n"
            "/* The place in the program, for messages. */\n"
            "#define MUSTER_LINE_TEXT_(line) #line\n#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)\n"
            "#define MUSTER_HERE __FILE__ \":\" MUSTER_LINE_TEXT(__LINE__)\n"
