@@ -6,9 +6,9 @@
  *
  * The operands come first, then the attributes that the operation must have. The others follow as
  * fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...). C++
- * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes is
- * MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are those of
- * muster_expr_apply. */
+ * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes
+ * is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are
+ * those of muster_expr_apply. */
 #ifndef MUSTER_EXPR_H
 #define MUSTER_EXPR_H
 
@@ -30,11 +30,11 @@ extern "C" {
 #define MUSTER_LINE_TEXT_(line) #line
 #define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)
 #define MUSTER_HERE __FILE__ ":" MUSTER_LINE_TEXT(__LINE__)
+/* clang-format off */
 /* A field that is a list: MUSTER_LIST(axis, 0, 1). */
 #define MUSTER_LIST(name, ...) \
     .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const int64_t[]){__VA_ARGS__}
 
-/* clang-format off */
 /* stop_gradient: x, whose gradient is taken as 0. */
 static inline muster_expr *muster_expr_stop_gradient_at(const char *where, muster_expr *x) {
     muster_expr *result;
@@ -625,7 +625,8 @@ static inline muster_expr *muster_expr_sum_at(const char *where, muster_expr *x,
     muster_expr_sum_at(MUSTER_HERE, a0, (muster_sum_attributes){0, __VA_ARGS__})
 #endif
 
-/* prod: the product over the axes, or over all. No gradient: product / x is undefined where an element is 0; exp(sum(log(x))) has one for positive elements. */
+/* prod: the product over the axes, or over all. No gradient: product / x is undefined where an
+ * element is 0; exp(sum(log(x))) has one for positive elements. */
 typedef struct muster_prod_attributes {
     int32_t reserved; /* 0 */
     int32_t axis_count;
@@ -835,7 +836,8 @@ static inline muster_expr *muster_expr_log_softmax_at(const char *where, muster_
     muster_expr_log_softmax_at(MUSTER_HERE, a0, (muster_log_softmax_attributes){0, __VA_ARGS__})
 #endif
 
-/* argmax: the index of the largest element along the axis, or among all; the first of equals. No gradient: its result is an index. */
+/* argmax: the index of the largest element along the axis, or among all; the first of equals. No
+ * gradient: its result is an index. */
 static inline muster_expr *muster_expr_argmax_at(const char *where, muster_expr *x, int64_t axis) {
     muster_expr *result;
     muster_attribute list[2];
@@ -849,7 +851,8 @@ static inline muster_expr *muster_expr_argmax_at(const char *where, muster_expr 
 }
 #define muster_expr_argmax(...) muster_expr_argmax_at(MUSTER_HERE, __VA_ARGS__)
 
-/* argmin: the index of the smallest element along the axis, or among all; the first of equals. No gradient: its result is an index. */
+/* argmin: the index of the smallest element along the axis, or among all; the first of equals. No
+ * gradient: its result is an index. */
 static inline muster_expr *muster_expr_argmin_at(const char *where, muster_expr *x, int64_t axis) {
     muster_expr *result;
     muster_attribute list[2];
@@ -1187,7 +1190,8 @@ static inline muster_expr *muster_expr_one_hot_at(const char *where, muster_expr
 }
 #define muster_expr_one_hot(...) muster_expr_one_hot_at(MUSTER_HERE, __VA_ARGS__)
 
-/* softmax_cross_entropy: the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax - onehot; result 2: correct rows. */
+/* softmax_cross_entropy: the sum over rows of log(sum(exp(z))) - z[label]; result 1: softmax -
+ * onehot; result 2: correct rows. */
 static inline muster_expr *muster_expr_softmax_cross_entropy_at(const char *where, muster_expr *logits, muster_expr *labels) {
     muster_expr *result;
     muster_expr *inputs[2];

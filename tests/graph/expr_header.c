@@ -77,11 +77,31 @@ static void print_values(const mst_operator *op) {
     }
 }
 
+/* A comment of lines of at most 100 columns. */
+static void print_comment(const char *text) {
+    enum { COLUMNS = 100 };
+    int32_t column = printf("/*");
+    for (const char *word = text; *word;) {
+        const size_t length = strcspn(word, " ");
+        const bool last = !word[length];
+        if (column + 1 + (int32_t)length + (last ? 3 : 0) > COLUMNS) {
+            printf("\n *");
+            column = 2;
+        }
+        column += printf(" %.*s", (int)length, word);
+        word += length + !last;
+    }
+    printf(" */\n");
+}
+
 static void print_function(const mst_operator *op) {
     bool more;
+    char comment[600];
     const int32_t operands = mst_operator_operand_count(op, &more);
     const bool none = !op->gradient && op->no_gradient;
-    printf("/* %s: %s.%s%s%s */\n", op->name, op->brief, none ? " No gradient: " : "", none ? op->no_gradient : "", none ? "." : "");
+    snprintf(comment, sizeof comment, "%s: %s.%s%s%s", op->name, op->brief, none ? " No gradient: " : "", none ? op->no_gradient : "",
+             none ? "." : "");
+    print_comment(comment);
     print_options(op);
     printf("static inline muster_expr *muster_expr_%s_at(const char *where", op->name);
     print_parameters(op, operands, more);
@@ -95,7 +115,8 @@ static void print_function(const mst_operator *op) {
     if (operands == 0)
         printf("    (void)muster_expr_apply(graph, \"%s\", MUSTER_NOTHING_, 0, ", op->name);
     else if (more)
-        printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : MUSTER_NOTHING_, \"%s\", %s, count, ", first, op->name, first);
+        printf("    (void)muster_expr_apply(count > 0 ? muster_expr_graph(%s[0]) : MUSTER_NOTHING_, \"%s\", %s, count, ", first, op->name,
+               first);
     else
         printf("    (void)muster_expr_apply(muster_expr_graph(%s), \"%s\", inputs, %d, ", first, op->name, (int)operands);
     printf("%s, where, &result);\n    return result;\n}\n", op->attributes[0].name ? "list" : "MUSTER_NOTHING_");
@@ -124,9 +145,9 @@ static void print_header(void) {
            " *\n"
            " * The operands come first, then the attributes that the operation must have. The others follow as\n"
            " * fields, in any order or not at all: a number by its name, a list by MUSTER_LIST(name, ...). C++\n"
-           " * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes is\n"
-           " * MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are those of\n"
-           " * muster_expr_apply. */\n"
+           " * calls the functions whose names end in _at, with a struct that holds the fields. A list of sizes\n"
+           " * is MUSTER_SHAPE(...). Each function is muster_expr_apply with its name; errors and threads are\n"
+           " * those of muster_expr_apply. */\n"
            "#ifndef MUSTER_EXPR_H\n#define MUSTER_EXPR_H\n\n#include \"muster/graph.h\"\n\n#include <string.h>\n\n"
            "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
            "/* NULL, where C++ programs may turn on warnings of it. */\n"
@@ -134,11 +155,11 @@ static void print_header(void) {
            "/* The place in the program, for messages. */\n"
            "#define MUSTER_LINE_TEXT_(line) #line\n#define MUSTER_LINE_TEXT(line) MUSTER_LINE_TEXT_(line)\n"
            "#define MUSTER_HERE __FILE__ \":\" MUSTER_LINE_TEXT(__LINE__)\n"
+           "/* clang-format off */\n"
            "/* A field that is a list: MUSTER_LIST(axis, 0, 1). */\n"
            "#define MUSTER_LIST(name, ...) \\\n"
            "    .name##_count = (int32_t)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), .name = (const "
-           "int64_t[]){__VA_ARGS__}\n\n"
-           "/* clang-format off */\n");
+           "int64_t[]){__VA_ARGS__}\n\n");
     for (int32_t id = 0; id < MST_OPERATORS; id++)
         if (public_operation(mst_operators[id])) print_function(mst_operators[id]);
     printf("/* clang-format on */\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n");

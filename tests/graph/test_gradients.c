@@ -327,7 +327,8 @@ static void operations_without_a_gradient_say_why(void **state) {
     assert_ok(muster_graph_create(runtime, "refused", &graph));
     muster_expr *x = muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SHAPE(3), MUSTER_BROADCAST);
     assert_refused(muster_gradient(APPLY(graph, "prod", x), &x, 1, &d), MUSTER_UNSUPPORTED,
-                   "test.c:1: muster_gradient: loss: expected operations with a gradient, received muster_expr_prod: product / x is undefined where an element is 0");
+                   "test.c:1: muster_gradient: loss: expected operations with a gradient, received muster_expr_prod: product / x is "
+                   "undefined where an element is 0");
     assert_refused(muster_graph_status(graph), MUSTER_UNSUPPORTED, "received muster_expr_prod");
     assert_int_equal(muster_expr_ndim(d), -1);
     assert_ok(muster_graph_destroy(graph));

@@ -7,8 +7,8 @@
 #define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
 
 /* Gives the operands from `first` on one dtype: that of those which have one. Plain numbers become
- * constants of it. Errors: DTYPE_MISMATCH, UNSUPPORTED (the operator has no such dtype), OUT_OF_RANGE (a
- * number that the dtype does not hold). */
+ * constants of it. Errors: DTYPE_MISMATCH, UNSUPPORTED (the operator has no such dtype),
+ * OUT_OF_RANGE (a number that the dtype does not hold). */
 muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dtype);
 /* Refuses a dtype that is not in the set. */
 muster_status mst_draft_dtype(mst_draft *draft, int32_t operand, uint32_t dtypes);
