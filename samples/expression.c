@@ -1,5 +1,6 @@
 /* expression.c: what Muster computes, written as an expression: mean(x.dot(y), axis=0) on all
- * devices, each with a part of the rows, and by a single call on one. No body is written by hand. */
+ * devices, each with a part of the rows, and by a single call on one. No body is written by
+ * hand. */
 #include "sample.h"
 
 enum { N = 6, K = 2, M = 3 };

@@ -1,5 +1,5 @@
-/* Seals a function when its description is complete: refuses what the reproducible mode cannot hold,
- * and allocates the arrays for calls. */
+/* Seals a function when its description is complete: refuses what the reproducible mode cannot
+ * hold, and allocates the arrays for calls. */
 #include "place_private.h"
 
 /* ---- the end ---- */

@@ -1,7 +1,7 @@
-/* 2 / pi as sums of three numbers, for the angles of floats. An angle of at least 2^25 is a multiple
- * of a power of two: with i in [1, 102] of 2^(2 + i), so that the parts of 2 / pi from 2^-i on only
- * add multiples of 4 to the product, and are left out in the columns from i on. The first two parts
- * have 29 bits: their products with a float are exact in double. */
+/* 2 / pi as sums of three numbers, for the angles of floats. An angle of at least 2^25 is a
+ * multiple of a power of two: with i in [1, 102] of 2^(2 + i), so that the parts of 2 / pi from
+ * 2^-i on only add multiples of 4 to the product, and are left out in the columns from i on. The
+ * first two parts have 29 bits: their products with a float are exact in double. */
 #ifndef MST_TWO_OVER_PI_PRIVATE_H
 #define MST_TWO_OVER_PI_PRIVATE_H
 

@@ -50,8 +50,8 @@ MST_VECTOR_INLINE float mst_vector_log1pf(float x) {
     return (x > -1) & (x < infinity) & (x != 0) ? (float)value : special;
 }
 
-/* 1 - erf(a) = scale (1 + p), for a in [0, 10.4]. -log(1 - erf(a)) = a^2 + a q with a polynomial q of
- * a / (a + 4). */
+/* 1 - erf(a) = scale (1 + p), for a in [0, 10.4]. -log(1 - erf(a)) = a^2 + a q with a polynomial q
+ * of a / (a + 4). */
 MST_VECTOR_INLINE double mst_erfc_parts(double a, double *scale) {
     const double t = a / (a + 4);
     const double low =

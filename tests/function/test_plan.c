@@ -1,5 +1,5 @@
-/* What a plan is made from: counts, rows and selections that are refused when it is made, and changes
- * between two calls that must not go unseen. */
+/* What a plan is made from: counts, rows and selections that are refused when it is made, and
+ * changes between two calls that must not go unseen. */
 #include "function_fixture.h"
 
 #include "muster/variable.h"

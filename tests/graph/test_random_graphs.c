@@ -119,7 +119,8 @@ static muster_expr *product_of(building *b, muster_expr *x) {
 static muster_expr *indices_of(building *b, int64_t rows) {
     muster_expr *x;
     const muster_attribute labels[] = {{.name = "axis", .integer = 1}, {.name = NULL}};
-    /* argmax of an identity-like matrix would be constant; of an input it is stable under small steps */
+    /* argmax of an identity-like matrix would be constant; of an input it is stable under small
+     * steps */
     x = apply(b->graph, "full", NULL, 0,
               ATTRIBUTES({.name = "shape", LIST(2, rows)}, {.name = "value", .number = 1}, {.name = "dtype", .integer = MUSTER_F64}));
     return with(b, "argmax", x, labels);
@@ -317,7 +318,8 @@ static void random_graphs_agree(void **state) {
     if (wanted < GRAPHS) return;
     for (int32_t id = 0; id < MST_OPERATORS; id++) {
         const mst_operator *op = mst_operators[id];
-        /* composites leave nodes of other operations; the rest of the names are not smooth, or of integers */
+        /* composites leave nodes of other operations; the rest of the names are not smooth, or of
+         * integers */
         const bool counted = op->gradient && op->run && !(op->flags & MST_OPERATOR_HIDDEN) && id != MST_OPERATOR_sign &&
                              id != MST_OPERATOR_floor && id != MST_OPERATOR_ceil && id != MST_OPERATOR_round && id != MST_OPERATOR_trunc &&
                              id != MST_OPERATOR_cast && id != MST_OPERATOR_min && id != MST_OPERATOR_relu_gradient &&

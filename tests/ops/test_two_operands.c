@@ -1,5 +1,5 @@
-/* Special values of the operations with two operands, and the errors of atan2 and hypot in f32 on the
- * host. */
+/* Special values of the operations with two operands, and the errors of atan2 and hypot in f32 on
+ * the host. */
 #include "base_check.h"
 #include "base_machine.h"
 #include "base_skip.h"
@@ -11,8 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Quotients and remainders of every combination of signs, at 0 and at infinity, as NumPy 1.24 prints
- * them. Zeros have signs. */
+/* Quotients and remainders of every combination of signs, at 0 and at infinity, as NumPy 1.24
+ * prints them. Zeros have signs. */
 static muster_status division_rules(muster_worker *w, void *argument) {
     static const struct {
         double a, b, floor_divide, remainder, fmod;

@@ -71,9 +71,11 @@ static const float specials[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 0x1p
                                  0x1.fffffep-1f, 0x1.000002p+0f, 0x1.6a09e6p-1f, 0x1.6a09e8p-1f, 0x1.6a09e6p+0f,
                                  /* halves, and where all numbers are integers */
                                  0.5f, -0.5f, 1.5f, 2.5f, -2.5f, 0x1.fffffep+22f, 0x1p23f, 0x1p24f,
-                                 /* where gelu and silu become 0, and where atan changes its formula */
+                                 /* where gelu and silu become 0, and where atan changes its
+                                  * formula */
                                  -14.17f, -14.5f, -15, -92, -110, -150.1f, 0.4142135f, 0.4142136f, 2.414213f, 2.414214f,
-                                 /* next to multiples of pi / 2, small and large, and where the table of 2 / pi begins */
+                                 /* next to multiples of pi / 2, small and large, and where the
+                                  * table of 2 / pi begins */
                                  0x1.921fb6p+0f, 0x1.921fb6p+1f, 0x1.45f306p+25f, 0x1p25f, 0x1p26f, 0x1.fffffep+25f, 0x1.c6a2f2p+127f};
 enum { SPECIALS = sizeof specials / sizeof *specials };
 

@@ -11,8 +11,8 @@ typedef struct binary_parameters {
     muster_binary op;
 } binary_parameters;
 
-/* sqrt(a^2 + b^2), of which double holds the squares. With one infinity it is infinite, whatever the
- * other number is. */
+/* sqrt(a^2 + b^2), of which double holds the squares. With one infinity it is infinite, whatever
+ * the other number is. */
 static MST_ALWAYS_INLINE float vector_hypotf(float a, float b) {
     const double p = (double)a, q = (double)b, root = sqrt(p * p + q * q);
     return isinf(a) || isinf(b) ? INFINITY : (float)root;
@@ -34,10 +34,12 @@ static void pow_f32(void *context, char *const *at, const int64_t *stride, int64
 }
 
 /* X(OPERATION, operation, dtype) for each operation, by the dtypes that it takes. */
-#define EACH_ON_NUMBERS(X, dtype)                                                                                  \
-    X(ADD, add, dtype)                                                                                             \
-    X(SUB, sub, dtype) X(MUL, mul, dtype) X(DIV, div, dtype) X(MAXIMUM, maximum, dtype) X(MINIMUM, minimum, dtype) \
-        X(FLOOR_DIVIDE, floor_divide, dtype) X(REMAINDER, remainder, dtype) X(FMOD, fmod, dtype)
+/* clang-format off */
+#define EACH_ON_NUMBERS(X, dtype) \
+    X(ADD, add, dtype) X(SUB, sub, dtype) X(MUL, mul, dtype) X(DIV, div, dtype) \
+    X(MAXIMUM, maximum, dtype) X(MINIMUM, minimum, dtype) X(FLOOR_DIVIDE, floor_divide, dtype) X(REMAINDER, remainder, dtype) \
+    X(FMOD, fmod, dtype)
+/* clang-format on */
 #define EACH_ON_FLOATS(X, dtype) X(POW, pow, dtype) X(ATAN2, atan2, dtype) X(HYPOT, hypot, dtype)
 #define EACH_ON_INTEGERS(X, dtype) X(BITWISE_AND, bitwise_and, dtype) X(BITWISE_OR, bitwise_or, dtype) X(BITWISE_XOR, bitwise_xor, dtype)
 

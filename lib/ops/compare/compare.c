@@ -22,11 +22,12 @@ typedef struct compare_parameters {
 #undef LOAD
 #undef R
 
-#define EACH_OPERATION(X, dtype)                                                                                    \
-    X(EQUAL, equal, dtype)                                                                                          \
-    X(NOT_EQUAL, not_equal, dtype) X(LESS, less, dtype) X(LESS_EQUAL, less_equal, dtype) X(GREATER, greater, dtype) \
-        X(GREATER_EQUAL, greater_equal, dtype) X(LOGICAL_AND, logical_and, dtype) X(LOGICAL_OR, logical_or, dtype)  \
-            X(LOGICAL_XOR, logical_xor, dtype)
+/* clang-format off */
+#define EACH_OPERATION(X, dtype) \
+    X(EQUAL, equal, dtype) X(NOT_EQUAL, not_equal, dtype) X(LESS, less, dtype) X(LESS_EQUAL, less_equal, dtype) \
+    X(GREATER, greater, dtype) X(GREATER_EQUAL, greater_equal, dtype) X(LOGICAL_AND, logical_and, dtype) X(LOGICAL_OR, logical_or, dtype) \
+    X(LOGICAL_XOR, logical_xor, dtype)
+/* clang-format on */
 #define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
 #define ROW(NAME, name, ...) [MUSTER_##NAME] = {EACH_OPERATION(ENTRY, name)},
 enum { OPERATIONS = MUSTER_LOGICAL_XOR + 1 };

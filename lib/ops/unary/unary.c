@@ -31,14 +31,16 @@ static MST_ALWAYS_INLINE double plain_silu(double v) { return v < -800 ? -0.0 : 
 #define EACH_ON_NUMBERS(X, dtype) X(ABS, abs, dtype) X(SQUARE, square, dtype) X(RELU, relu, dtype) X(SIGN, sign, dtype)
 #define EACH_ON_SIGNED(X, dtype) X(NEG, neg, dtype)
 #define EACH_ON_INTEGERS(X, dtype) X(BITWISE_NOT, bitwise_not, dtype)
-#define EACH_ON_FLOATS(X, dtype)                                                                                                        \
-    X(SQRT, sqrt, dtype)                                                                                                                \
-    X(EXP, exp, dtype) X(LOG, log, dtype) X(TANH, tanh, dtype) X(SIGMOID, sigmoid, dtype) X(RECIPROCAL, reciprocal, dtype)              \
-        X(SOFTPLUS, softplus, dtype) X(SIN, sin, dtype) X(COS, cos, dtype) X(TAN, tan, dtype) X(ASIN, asin, dtype) X(ACOS, acos, dtype) \
-            X(ATAN, atan, dtype) X(SINH, sinh, dtype) X(COSH, cosh, dtype) X(ERF, erf, dtype) X(LOG1P, log1p, dtype)                    \
-                X(EXPM1, expm1, dtype) X(LOG2, log2, dtype) X(EXP2, exp2, dtype) X(LOG10, log10, dtype) X(FLOOR, floor, dtype)          \
-                    X(CEIL, ceil, dtype) X(ROUND, round, dtype) X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype)      \
-                        X(SILU, silu, dtype)
+/* clang-format off */
+#define EACH_ON_FLOATS(X, dtype) \
+    X(SQRT, sqrt, dtype) X(EXP, exp, dtype) X(LOG, log, dtype) X(TANH, tanh, dtype) \
+    X(SIGMOID, sigmoid, dtype) X(RECIPROCAL, reciprocal, dtype) X(SOFTPLUS, softplus, dtype) X(SIN, sin, dtype) \
+    X(COS, cos, dtype) X(TAN, tan, dtype) X(ASIN, asin, dtype) X(ACOS, acos, dtype) \
+    X(ATAN, atan, dtype) X(SINH, sinh, dtype) X(COSH, cosh, dtype) X(ERF, erf, dtype) \
+    X(LOG1P, log1p, dtype) X(EXPM1, expm1, dtype) X(LOG2, log2, dtype) X(EXP2, exp2, dtype) \
+    X(LOG10, log10, dtype) X(FLOOR, floor, dtype) X(CEIL, ceil, dtype) X(ROUND, round, dtype) \
+    X(TRUNC, trunc, dtype) X(RSQRT, rsqrt, dtype) X(GELU, gelu, dtype) X(SILU, silu, dtype)
+/* clang-format on */
 
 /* The table of operation x dtype. An empty entry means that the pair is not supported. */
 #define ENTRY(OPERATION, operation, dtype) [MUSTER_##OPERATION] = operation##_##dtype,
