@@ -143,6 +143,30 @@ typedef struct muster_attribute {
  * frozen graph). */
 MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *operation, muster_expr *const *inputs, int32_t count,
                                            const muster_attribute *attributes, const char *where, muster_expr **result);
+/* The expression that a text describes, such as "h = relu(x @ w + b); mean(h, axis=0)".
+ *   Statements: separated by ";". `name = ...` gives a name to an expression; a name that stands
+ *     for one already is refused. The last statement is the result.
+ *   Operations, with the precedence of Python: + - * / @ ** and signs; == != < <= > >=, which do
+ *     not chain; x.T, the transpose; parentheses.
+ *   Calls: any operation of docs/expressions.md by its name. Attributes come after the operands, in
+ *     their order or by keyword: sum(x, 1), sum(x, axis=[0, 1], keepdims=True), cast(x, f16).
+ *     None: not given. A list stands in [] or (). Entries of shapes may be "rows" or a named size.
+ *   Indices, as in NumPy: integers (whose axis goes), slices, several axes, "...", None (a new
+ *     axis).
+ *   Numbers: as in Python, in decimal; each takes the dtype of the other operand.
+ *   Names: letters, digits, "_" and what is not ASCII. Those given with the text come first, then
+ *     inputs, parameters and named expressions (muster_expr_name) of the graph. A name of several
+ *     of these is refused.
+ * After the text come pairs of a name and a muster_expr *; NULL ends them (the macro adds it).
+ * Limits: 16 MiB of text, 256 levels of nesting (brackets, signs, powers).
+ * Messages quote the text, or 40 bytes of a long one, and count the column in characters from 1.
+ * Errors: INVALID_ARGUMENT (NULL, syntax, unknown names, no UTF-8), UNSUPPORTED (a limit),
+ * OVERFLOW (a number), OUT_OF_RANGE (an index), OUT_OF_MEMORY, and those of muster_expr_apply. */
+MUSTER_API muster_expr *muster_expr_parse(muster_graph *graph, const char *text, ...);
+#define muster_expr_parse(...) muster_expr_parse(__VA_ARGS__, (const char *)0)
+/* The same for bindings: names[i] stands for expressions[i], for i from 0 to count - 1. */
+MUSTER_API muster_expr *muster_expr_parse_named(muster_graph *graph, const char *text, const char *const *names,
+                                                muster_expr *const *expressions, int32_t count);
 /* Result `index` of an operation with several results; 0 is the expression itself. */
 MUSTER_API muster_expr *muster_expr_result(muster_expr *expression, int32_t index);
 /* Names the expression, for messages, dumps and traces; returns it. The first name stays. */

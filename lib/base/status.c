@@ -11,7 +11,7 @@ const char *muster_last_error(void) { return last_error; }
 
 /* The bytes of the UTF-8 character at `text`; 0: there is none (RFC 3629, section 4). Not reading
  * beyond the end of the string relies on its terminator, which continues no character. */
-static size_t utf8_length(const unsigned char *text) {
+size_t mst_utf8_length(const unsigned char *text) {
     const unsigned char first = text[0];
     if (first < 0x80) return 1;
     const size_t length = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
@@ -31,7 +31,7 @@ static size_t utf8_length(const unsigned char *text) {
  * character; languages that demand UTF-8 could not read the message then. */
 static void keep_utf8(char *text) {
     for (size_t length; *text; text += length ? length : 1) {
-        length = utf8_length((const unsigned char *)text);
+        length = mst_utf8_length((const unsigned char *)text);
         if (length == 0) *text = '?';
     }
 }
@@ -39,7 +39,7 @@ static void keep_utf8(char *text) {
 muster_status mst_check_utf8(const char *text, const char *where, const char *argument) {
     const char *at = text;
     for (size_t length; *at; at += length) {
-        length = utf8_length((const unsigned char *)at);
+        length = mst_utf8_length((const unsigned char *)at);
         if (length == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected UTF-8, received byte 0x%02x at position %lld of '%.200s'", where,
                              argument, (unsigned)(unsigned char)*at, (long long)(at - text), text);

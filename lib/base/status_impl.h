@@ -14,6 +14,8 @@ muster_status mst_error(muster_status code, const char *format, ...) __attribute
  * output argument, `expected` is "the address of a pointer" or "the address of a number". */
 muster_status mst_error_null(const char *where, const char *argument, const char *expected) __attribute__((cold));
 
+/* The bytes of the first character of a terminated text; 0 if it is no UTF-8. */
+size_t mst_utf8_length(const unsigned char *text);
 /* Returns INVALID_ARGUMENT unless `text`, which is not NULL, is UTF-8. The message quotes it, with
  * "?" for the bytes that are none. */
 muster_status mst_check_utf8(const char *text, const char *where, const char *argument);

@@ -166,6 +166,13 @@ static muster_expr *apply_public(mst_draft *draft, muster_expr *const *inputs, c
     return mst_apply(graph, draft->op->id, inputs, draft->count, draft->values);
 }
 
+muster_expr *mst_apply_checked(mst_graph *graph, const mst_operator *op, muster_expr *const *inputs, int32_t count,
+                               const muster_attribute *attributes) {
+    mst_graph_value values[MST_GRAPH_ATTRIBUTES];
+    mst_draft draft = {.graph = graph, .op = op, .inputs = (muster_expr **)(uintptr_t)inputs, .count = count, .values = values};
+    return apply_public(&draft, inputs, attributes);
+}
+
 /* The place is copied once for a row of operations that name the same one. */
 static const char *keep_where(mst_graph *graph, const char *where) {
     if (!where) return NULL;
@@ -175,7 +182,6 @@ static const char *keep_where(mst_graph *graph, const char *where) {
 
 muster_status muster_expr_apply(muster_graph *handle, const char *operation, muster_expr *const *inputs, int32_t count,
                                 const muster_attribute *attributes, const char *where, muster_expr **result) {
-    mst_graph_value values[MST_GRAPH_ATTRIBUTES];
     const muster_status usable = mst_graph_check(handle, where_apply);
     if (usable != MUSTER_OK) {
         if (result) *result = NULL; /* not before: `result` may point into `inputs` */
@@ -195,8 +201,7 @@ muster_status muster_expr_apply(muster_graph *handle, const char *operation, mus
     graph->latest = MUSTER_OK;
     const mst_operator *op = mst_operator_find(operation);
     if (op) {
-        mst_draft draft = {.graph = graph, .op = op, .inputs = (muster_expr **)(uintptr_t)inputs, .count = count, .values = values};
-        made = apply_public(&draft, inputs, attributes);
+        made = mst_apply_checked(graph, op, inputs, count, attributes);
     } else {
         char place[MST_NODE_TEXT];
         (void)mst_origin_text(&graph->origin, place);

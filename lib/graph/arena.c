@@ -33,6 +33,13 @@ char *mst_arena_text(mst_arena *arena, const char *text) {
     return copy;
 }
 
+void mst_arena_untake(mst_arena *arena, void *block, size_t bytes) {
+    bytes = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    if ((char *)block + bytes != (char *)arena->chunks + arena->used) return;
+    memset(block, 0, bytes);
+    arena->used -= bytes;
+}
+
 void mst_arena_free(mst_arena *arena) {
     for (struct mst_arena_chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
         next = chunk->next;

@@ -14,8 +14,16 @@ int32_t muster_expr_ndim(const muster_expr *expression) {
 
 muster_expr *muster_expr_name(muster_expr *expression, const char *name) {
     if (!expression || mst_node_is_error(expression) || expression->name || !name || expression->graph->frozen) return expression;
-    expression->name = mst_arena_text(&expression->graph->arena, name);
-    return expression;
+    mst_graph *graph = expression->graph;
+    const char *copy = mst_arena_text(&graph->arena, name);
+    const muster_status status = copy ? mst_names_add(&graph->names, copy, (int32_t)strlen(copy), expression)
+                                      : mst_out_of_memory("muster_expr_name", (int64_t)strlen(name));
+    if (status == MUSTER_OK) {
+        expression->name = copy;
+        return expression;
+    }
+    (void)mst_graph_keep(graph, status);
+    return graph->error;
 }
 
 muster_expr *muster_expr_result(muster_expr *expression, int32_t index) {

@@ -22,6 +22,7 @@ void mst_graph_release(mst_graph *graph) {
     mst_free(graph->variables.items);
     mst_free(graph->outputs.items);
     mst_free(graph->updates.items);
+    mst_names_free(&graph->names);
     mst_free(graph);
 }
 
@@ -183,7 +184,10 @@ muster_expr *muster_graph_input(muster_graph *handle, const char *name, muster_d
     if (node) {
         node->at = graph->inputs.count;
         status = port_add(graph, where, &graph->inputs, &(mst_graph_port){.name = name, .node = node, .mode = mode});
-        if (status == MUSTER_OK) node->name = graph->inputs.items[graph->inputs.count - 1].name;
+        if (status == MUSTER_OK) {
+            node->name = graph->inputs.items[graph->inputs.count - 1].name;
+            status = mst_names_add(&graph->names, node->name, (int32_t)strlen(node->name), node);
+        }
     }
     if (status == MUSTER_OK) return node;
     (void)mst_graph_keep(graph, status);
@@ -237,7 +241,10 @@ static muster_expr *parameter_add(mst_graph *graph, const char *where, muster_va
                                             .node = node,
                                             .variable = variable,
                                             .mode = rows ? MUSTER_USE_READ_SLICEABLE : MUSTER_USE_READ});
-        if (status == MUSTER_OK) node->name = graph->variables.items[graph->variables.count - 1].name;
+        if (status == MUSTER_OK) {
+            node->name = graph->variables.items[graph->variables.count - 1].name;
+            status = mst_names_add(&graph->names, node->name, (int32_t)strlen(node->name), node);
+        }
     }
     if (status == MUSTER_OK) return node;
     (void)mst_graph_keep(graph, status);

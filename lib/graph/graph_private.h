@@ -21,6 +21,8 @@ typedef struct mst_arena {
 /* Zeroed, aligned to 16 bytes. NULL when out of memory. */
 void *mst_arena_take(mst_arena *arena, size_t bytes);
 char *mst_arena_text(mst_arena *arena, const char *text);
+/* Takes a block back, if nothing has been taken since. `bytes` is the size that was asked for. */
+void mst_arena_untake(mst_arena *arena, void *block, size_t bytes);
 void mst_arena_free(mst_arena *arena);
 
 /* ---- dim.c: sizes of axes, some of which only a call knows ---- */
@@ -92,6 +94,25 @@ typedef struct mst_ports {
     int32_t count;
 } mst_ports;
 
+/* ---- names.c: expressions by their names ---- */
+
+typedef struct mst_name {
+    const char *text; /* not terminated; NULL: a free slot */
+    int32_t length;
+    uint32_t hash;
+    muster_expr *node; /* NULL: several expressions have the name */
+} mst_name;
+
+typedef struct mst_names {
+    mst_name *slots; /* hashed; size is a power of 2 */
+    int32_t size, used;
+} mst_names;
+
+/* `text` must live as long as the table. Errors: OUT_OF_MEMORY. */
+muster_status mst_names_add(mst_names *names, const char *text, int32_t length, muster_expr *node);
+const mst_name *mst_names_find(const mst_names *names, const char *text, int32_t length);
+void mst_names_free(mst_names *names);
+
 /* What a graph and the functions compiled from it share. */
 struct mst_graph {
     atomic_int references;
@@ -124,6 +145,7 @@ struct mst_graph {
     int32_t size_count;
 
     mst_ports inputs, variables, outputs, updates;
+    mst_names names; /* of inputs, parameters and named expressions, for texts */
 };
 
 struct muster_graph {
@@ -277,6 +299,9 @@ void mst_graph_release(mst_graph *graph);
 muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values);
 #define MST_INPUTS(...) (muster_expr *const[]){__VA_ARGS__}, (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *))
 #define MST_APPLY(graph, name, ...) mst_apply(graph, MST_OPERATOR_##name, MST_INPUTS(__VA_ARGS__), NULL)
+/* As muster_expr_apply: checks the operands and the attributes. */
+muster_expr *mst_apply_checked(mst_graph *graph, const mst_operator *op, muster_expr *const *inputs, int32_t count,
+                               const muster_attribute *attributes);
 /* A number of this dtype. */
 muster_expr *mst_number(mst_graph *graph, muster_dtype dtype, double value);
 muster_expr *mst_full(mst_graph *graph, const mst_type *type, double value);

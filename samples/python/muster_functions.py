@@ -102,6 +102,8 @@ FUNCTIONS = {
     "expr_graph": "P P",
     "expr_name": "P PS",
     "expr_ndim": "I P",
+    "expr_parse": "P PSS",
+    "expr_parse_named": "P PSspI",
     "expr_result": "P PI",
     "expr_shape": "S P",
     "expr_substitute": "P PppI",

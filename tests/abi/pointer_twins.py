@@ -46,7 +46,7 @@ class Function:
         self.arguments = []  # [(type, name, the whole declaration)]
         for text in re.split(r",(?![^()]*\))", " ".join(arguments.split())):
             text = text.strip()
-            if text != "void":
+            if text not in ("void", "..."):
                 match = re.search(r"\(\*(\w+)\)", text) or re.search(r"(\w+)(\[\d*\])?$", text)
                 self.arguments.append((text[:match.start()].strip(), match.group(1), text))
 

@@ -243,6 +243,24 @@ static void asking(muster_expr *foreign) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_substitute, scalar, &x, &x, -1);
 }
 
+static void texts(muster_expr *foreign) {
+    static const char *const names[] = {"a", "b"}, *const none[] = {NULL}, *const odd[] = {"a b"}, *const twice[] = {"a", "a"};
+    muster_expr *const both[] = {x, foreign}, *const missing[] = {NULL};
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_expr_parse, NULL, "x");
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse, graph, NULL);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse, graph, "x", "a b", x);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse, graph, "x", "a", foreign);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_expr_parse_named, NULL, "x", NULL, NULL, 0);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse_named, graph, NULL, NULL, NULL, 0);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", NULL, both, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", none, both, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", odd, both, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", twice, both, 2);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse_named, graph, "x", names, NULL, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse_named, graph, "x", names, missing, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_parse_named, graph, "x", names, both, -1);
+}
+
 void messages_graphs(void) {
     muster_graph *other;
     assert_ok(muster_graph_create(messages_of.runtime, "other", &other));
@@ -255,6 +273,7 @@ void messages_graphs(void) {
     compiling();
     applying(foreign);
     asking(foreign);
+    texts(foreign);
     assert_ok(muster_graph_destroy(graph));
     assert_ok(muster_graph_destroy(other));
 }

@@ -37,6 +37,8 @@ def letter(kind, integers):
 
 
 def argument_kind(text):
+    if text == "...":
+        return "const char *"  # pairs that begin with a name; NULL ends them
     if "(*" in text:
         return "void *"  # the address of a function
     array = re.fullmatch(r"(.*?)\s*\w+\[\d+\]", text)

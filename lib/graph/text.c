@@ -1,0 +1,163 @@
+/* One-line texts: statements, names, and the public functions. */
+#include "text_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+bool mst_token_is(const mst_text *t, const mst_token *token, const char *word) {
+    return (size_t)token->length == strlen(word) && memcmp(t->text + token->place.offset, word, strlen(word)) == 0;
+}
+
+/* The words of the language, dtypes and sizes, which names of expressions may hide except the
+ * first. */
+static bool word_value(const mst_text *t, bool reserved, mst_text_value *value) {
+    const bool yes = mst_token_is(t, &t->token, "True");
+    if (reserved) {
+        *value = (mst_text_value){.kind = yes || mst_token_is(t, &t->token, "False") ? MST_TEXT_TRUTH : MST_TEXT_NOTHING, .integer = yes};
+        return value->kind == MST_TEXT_TRUTH || mst_token_is(t, &t->token, "None") || mst_token_is(t, &t->token, "newaxis");
+    }
+    for (muster_dtype d = MUSTER_DTYPE_NONE + 1; d < MST_DTYPE_COUNT; d++) {
+        *value = (mst_text_value){.kind = MST_TEXT_DTYPE, .integer = d};
+        if (mst_token_is(t, &t->token, muster_dtype_name(d))) return true;
+    }
+    for (int32_t s = 0; s < t->graph->size_count; s++) {
+        *value = (mst_text_value){.kind = MST_TEXT_SIZE, .integer = MUSTER_ROWS - s};
+        if (mst_token_is(t, &t->token, t->graph->size_names[s])) return true;
+    }
+    return false;
+}
+
+static muster_status refuse_name(mst_text *t) {
+    char text[MST_TEXT_QUOTE];
+    const char *name = mst_token_text(t, &t->token, text);
+    if (t->target.length == t->token.length &&
+        memcmp(t->text + t->target.place.offset, t->text + t->token.place.offset, (size_t)t->target.length) == 0)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place, "%s is used in its own definition", name);
+    return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
+                           "expected a name that is given with the text, or one of an expression of graph \"%s\", received %s",
+                           t->graph->name, name);
+}
+
+muster_status mst_text_name(mst_text *t, mst_text_value *value) {
+    char text[MST_TEXT_QUOTE];
+    if (word_value(t, true, value)) return MUSTER_OK;
+    const char *name = t->text + t->token.place.offset;
+    const mst_name *found = mst_names_find(&t->names, name, t->token.length);
+    if (!found) found = mst_names_find(&t->graph->names, name, t->token.length);
+    if (!found) return word_value(t, false, value) ? MUSTER_OK : refuse_name(t);
+    if (!found->node)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
+                               "several expressions of graph \"%s\" have the name %s: give the one that is meant with the text",
+                               t->graph->name, mst_token_text(t, &t->token, text));
+    if (mst_node_is_error(found->node)) return mst_error_restore(t->graph->status, t->graph->message);
+    *value = (mst_text_value){.kind = MST_TEXT_EXPRESSION, .node = found->node};
+    if (mst_node_is(found->node, MST_OPERATOR_number))
+        *value = (mst_text_value){.kind = MST_TEXT_NUMBER, .number = found->node->values[0].number};
+    return MUSTER_OK;
+}
+
+/* ---- statements ---- */
+
+/* a = ...: the name must be new. */
+static muster_status read_target(mst_text *t) {
+    char text[MST_TEXT_QUOTE];
+    mst_text_value value;
+    const char *next = mst_text_peek(t), *name = t->text + t->token.place.offset, *received = mst_token_text(t, &t->token, text);
+    t->target.length = 0;
+    if (t->token.kind != MST_TOKEN_NAME || *next != '=' || next[1] == '=') return MUSTER_OK;
+    if (word_value(t, true, &value))
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place, "expected a name, received %s", received);
+    const mst_name *found = mst_names_find(&t->names, name, t->token.length);
+    if (found && found->text >= t->text && found->text < t->text + t->length)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place, "%s is assigned twice", received);
+    if (found || mst_names_find(&t->graph->names, name, t->token.length))
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
+                               "expected a new name, received %s, which is an expression already", received);
+    t->target = t->token;
+    MUSTER_TRY(mst_text_next(t));
+    return mst_text_next(t);
+}
+
+static muster_status read_statements(mst_text *t, muster_expr **result) {
+    MUSTER_TRY(mst_text_next(t));
+    do {
+        MUSTER_TRY(read_target(t));
+        MUSTER_TRY(mst_text_parse(t, result));
+        if (t->target.length) MUSTER_TRY(mst_names_add(&t->names, t->text + t->target.place.offset, t->target.length, *result));
+        if (t->token.kind == ';') MUSTER_TRY(mst_text_next(t));
+    } while (t->token.kind != MST_TOKEN_END);
+    return MUSTER_OK;
+}
+
+/* ---- the public functions ---- */
+
+static muster_status text_open(mst_text *t, mst_graph *graph, const char *where, const char *text) {
+    *t = (mst_text){.graph = graph, .where = where, .text = text};
+    if (!text) return mst_error_null(where, "text", "an expression");
+    const size_t length = strnlen(text, MST_TEXT_BYTES + 1);
+    if (length > MST_TEXT_BYTES) return mst_error(MUSTER_UNSUPPORTED, "%s: text: expected at most 16 MiB, received more", where);
+    t->length = (int32_t)length;
+    t->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    return t->locale ? MUSTER_OK : mst_out_of_memory(where, 0);
+}
+
+static muster_status text_give(mst_text *t, int32_t i, const char *name, const muster_expr *expression) {
+    char what[32];
+    snprintf(what, sizeof what, "names[%d]", (int)i);
+    if (!name) return mst_error_null(t->where, what, "a name");
+    if (!mst_text_is_name(name))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected a name of letters, digits and \"_\", received \"%.60s\"", t->where,
+                         what, name);
+    if (mst_names_find(&t->names, name, (int32_t)strlen(name)))
+        return mst_error(MUSTER_INVALID_ARGUMENT, "%s: %s: expected each name once, received \"%.60s\" again", t->where, what, name);
+    snprintf(what, sizeof what, "expressions[%d]", (int)i);
+    MUSTER_TRY(mst_expr_check(t->graph, expression, t->where, what));
+    return mst_names_add(&t->names, name, (int32_t)strlen(name), (muster_expr *)(uintptr_t)expression);
+}
+
+/* Parses, unless it has failed before. */
+static muster_expr *text_finish(mst_text *t, muster_status status) {
+    muster_expr *result = t->graph->error;
+    if (status == MUSTER_OK) status = read_statements(t, &result);
+    t->graph->origin = (mst_origin){0};
+    mst_free(t->values.items);
+    mst_free(t->elements.items);
+    mst_free(t->pending);
+    mst_names_free(&t->names);
+    if (t->locale) freelocale(t->locale);
+    if (status == MUSTER_OK) return result;
+    (void)mst_graph_keep(t->graph, status);
+    return t->graph->error;
+}
+
+muster_expr *(muster_expr_parse)(muster_graph *handle, const char *text, ...) {
+    static const char where[] = "muster_expr_parse";
+    mst_text t;
+    va_list pairs;
+    if (mst_graph_check(handle, where) != MUSTER_OK) return NULL;
+    muster_status status = text_open(&t, handle->graph, where, text);
+    va_start(pairs, text);
+    for (int32_t i = 0; status == MUSTER_OK; i++) {
+        const char *name = va_arg(pairs, const char *);
+        if (!name) break;
+        status = text_give(&t, i, name, va_arg(pairs, muster_expr *));
+    }
+    va_end(pairs);
+    return text_finish(&t, status);
+}
+
+muster_expr *muster_expr_parse_named(muster_graph *handle, const char *text, const char *const *names, muster_expr *const *expressions,
+                                     int32_t count) {
+    static const char where[] = "muster_expr_parse_named";
+    mst_text t;
+    if (mst_graph_check(handle, where) != MUSTER_OK) return NULL;
+    muster_status status = text_open(&t, handle->graph, where, text);
+    if (status == MUSTER_OK && count < 0)
+        status = mst_error(MUSTER_INVALID_ARGUMENT, "%s: count: expected 0 or more, received %d", where, (int)count);
+    if (status == MUSTER_OK && count > 0 && (!names || !expressions))
+        status = mst_error_null(where, names ? "expressions" : "names", names ? "expressions" : "names");
+    for (int32_t i = 0; status == MUSTER_OK && i < count; i++) status = text_give(&t, i, names[i], expressions[i]);
+    return text_finish(&t, status);
+}
