@@ -479,6 +479,94 @@ static inline muster_expr *muster_expr_power_at(const char *where, muster_expr *
 }
 #define muster_expr_power(...) muster_expr_power_at(MUSTER_HERE, __VA_ARGS__)
 
+/* floor_divide: a / b rounded down; the gradient is 0. */
+static inline muster_expr *muster_expr_floor_divide_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "floor_divide", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_floor_divide(...) muster_expr_floor_divide_at(MUSTER_HERE, __VA_ARGS__)
+
+/* remainder: a - b floor(a / b), with the sign of b. */
+static inline muster_expr *muster_expr_remainder_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "remainder", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_remainder(...) muster_expr_remainder_at(MUSTER_HERE, __VA_ARGS__)
+
+/* fmod: a - b trunc(a / b), with the sign of a. */
+static inline muster_expr *muster_expr_fmod_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "fmod", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_fmod(...) muster_expr_fmod_at(MUSTER_HERE, __VA_ARGS__)
+
+/* atan2: the angle of the point (b, a). */
+static inline muster_expr *muster_expr_atan2_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "atan2", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_atan2(...) muster_expr_atan2_at(MUSTER_HERE, __VA_ARGS__)
+
+/* hypot: sqrt(a a + b b). */
+static inline muster_expr *muster_expr_hypot_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "hypot", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_hypot(...) muster_expr_hypot_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bitwise_and: the bits that a and b have. No gradient: it takes integers. */
+static inline muster_expr *muster_expr_bitwise_and_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "bitwise_and", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_bitwise_and(...) muster_expr_bitwise_and_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bitwise_or: the bits that a or b has. No gradient: it takes integers. */
+static inline muster_expr *muster_expr_bitwise_or_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "bitwise_or", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_bitwise_or(...) muster_expr_bitwise_or_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bitwise_xor: the bits that one of a and b has. No gradient: it takes integers. */
+static inline muster_expr *muster_expr_bitwise_xor_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "bitwise_xor", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_bitwise_xor(...) muster_expr_bitwise_xor_at(MUSTER_HERE, __VA_ARGS__)
+
 /* equal: is a equal to b?. No gradient: its result changes in steps. */
 static inline muster_expr *muster_expr_equal_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;
@@ -544,6 +632,79 @@ static inline muster_expr *muster_expr_greater_equal_at(const char *where, muste
     return result;
 }
 #define muster_expr_greater_equal(...) muster_expr_greater_equal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* logical_and: are a and b both not 0?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_logical_and_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "logical_and", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logical_and(...) muster_expr_logical_and_at(MUSTER_HERE, __VA_ARGS__)
+
+/* logical_or: is a or b not 0?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_logical_or_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "logical_or", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logical_or(...) muster_expr_logical_or_at(MUSTER_HERE, __VA_ARGS__)
+
+/* logical_xor: is exactly one of a and b not 0?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_logical_xor_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "logical_xor", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logical_xor(...) muster_expr_logical_xor_at(MUSTER_HERE, __VA_ARGS__)
+
+/* logical_not: is x 0?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_logical_not_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "logical_not", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_logical_not(...) muster_expr_logical_not_at(MUSTER_HERE, __VA_ARGS__)
+
+/* isnan: is x NaN?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_isnan_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "isnan", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_isnan(...) muster_expr_isnan_at(MUSTER_HERE, __VA_ARGS__)
+
+/* isfinite: is x neither infinite nor NaN?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_isfinite_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "isfinite", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_isfinite(...) muster_expr_isfinite_at(MUSTER_HERE, __VA_ARGS__)
+
+/* isinf: is x infinite?. No gradient: its result changes in steps. */
+static inline muster_expr *muster_expr_isinf_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "isinf", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_isinf(...) muster_expr_isinf_at(MUSTER_HERE, __VA_ARGS__)
 
 /* where: a where the condition is true, else b. */
 static inline muster_expr *muster_expr_where_at(const char *where, muster_expr *condition, muster_expr *a, muster_expr *b) {
@@ -761,7 +922,7 @@ static inline muster_expr *muster_expr_var_at(const char *where, muster_expr *x,
     muster_expr_var_at(MUSTER_HERE, a0, (muster_var_attributes){0, __VA_ARGS__})
 #endif
 
-/* logsumexp: log(sum(exp(x))) over the axes, without overflow. */
+/* logsumexp: log(sum(exp(x))) over the axes, or over all, without overflow. */
 typedef struct muster_logsumexp_attributes {
     int32_t reserved; /* 0 */
     int32_t axis_count;
@@ -788,7 +949,7 @@ static inline muster_expr *muster_expr_logsumexp_at(const char *where, muster_ex
     muster_expr_logsumexp_at(MUSTER_HERE, a0, (muster_logsumexp_attributes){0, __VA_ARGS__})
 #endif
 
-/* softmax: exp(x) / sum(exp(x)) over the axes, without overflow. */
+/* softmax: exp(x) / sum(exp(x)) over the axes, or over all, without overflow. */
 typedef struct muster_softmax_attributes {
     int32_t reserved; /* 0 */
     int32_t axis_count;
@@ -812,7 +973,7 @@ static inline muster_expr *muster_expr_softmax_at(const char *where, muster_expr
     muster_expr_softmax_at(MUSTER_HERE, a0, (muster_softmax_attributes){0, __VA_ARGS__})
 #endif
 
-/* log_softmax: log(softmax(x)) over the axes. */
+/* log_softmax: log(softmax(x)) over the axes, or over all. */
 typedef struct muster_log_softmax_attributes {
     int32_t reserved; /* 0 */
     int32_t axis_count;
@@ -865,6 +1026,146 @@ static inline muster_expr *muster_expr_argmin_at(const char *where, muster_expr 
     return result;
 }
 #define muster_expr_argmin(...) muster_expr_argmin_at(MUSTER_HERE, __VA_ARGS__)
+
+/* cumsum: the sums up to and with each element along the axis. */
+static inline muster_expr *muster_expr_cumsum_at(const char *where, muster_expr *x, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "cumsum", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_cumsum(...) muster_expr_cumsum_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sort: the elements of each row (along the last axis), ascending; NaN last. */
+static inline muster_expr *muster_expr_sort_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "sort", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_sort(...) muster_expr_sort_at(MUSTER_HERE, __VA_ARGS__)
+
+/* argsort: the places of the sorted elements of each row; equal ones keep their order. No gradient:
+ * its result is an index. */
+static inline muster_expr *muster_expr_argsort_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "argsort", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_argsort(...) muster_expr_argsort_at(MUSTER_HERE, __VA_ARGS__)
+
+/* top_k: the k largest elements of each row, descending; of equals the first; result 1: their
+ * places. */
+static inline muster_expr *muster_expr_top_k_at(const char *where, muster_expr *x, int32_t k_count, const int64_t *k) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "k";
+    list[0].integers = k;
+    list[0].count = k_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "top_k", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_top_k(...) muster_expr_top_k_at(MUSTER_HERE, __VA_ARGS__)
+
+/* tril: x where column - row is at most k, else 0, in its last two axes. */
+typedef struct muster_tril_attributes {
+    int32_t reserved; /* 0 */
+    int64_t k;
+} muster_tril_attributes;
+static inline muster_expr *muster_expr_tril_at(const char *where, muster_expr *x, muster_tril_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "k";
+    list[0].integer = attributes.k;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "tril", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_tril(...) muster_expr_tril_(__VA_ARGS__, )
+#define muster_expr_tril_(a0, ...) \
+    muster_expr_tril_at(MUSTER_HERE, a0, (muster_tril_attributes){0, __VA_ARGS__})
+#endif
+
+/* triu: x where column - row is at least k, else 0, in its last two axes. */
+typedef struct muster_triu_attributes {
+    int32_t reserved; /* 0 */
+    int64_t k;
+} muster_triu_attributes;
+static inline muster_expr *muster_expr_triu_at(const char *where, muster_expr *x, muster_triu_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "k";
+    list[0].integer = attributes.k;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "triu", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_triu(...) muster_expr_triu_(__VA_ARGS__, )
+#define muster_expr_triu_(a0, ...) \
+    muster_expr_triu_at(MUSTER_HERE, a0, (muster_triu_attributes){0, __VA_ARGS__})
+#endif
+
+/* arange: start, start + increment, ... in the shape (n). No gradient: it depends on nothing. */
+static inline muster_expr *muster_expr_arange_at(const char *where, muster_graph *graph, int32_t shape_count, const int64_t *shape, double start, double increment, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[5];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "start";
+    list[1].number = start;
+    list[2].name = "increment";
+    list[2].number = increment;
+    list[3].name = "dtype";
+    list[3].integer = dtype;
+    (void)muster_expr_apply(graph, "arange", MUSTER_NOTHING_, 0, list, where, &result);
+    return result;
+}
+#define muster_expr_arange(...) muster_expr_arange_at(MUSTER_HERE, __VA_ARGS__)
+
+/* eye: 1 where column - row is k, else 0, in the shape (n, m). No gradient: it depends on
+ * nothing. */
+typedef struct muster_eye_attributes {
+    int32_t reserved; /* 0 */
+    int64_t k;
+} muster_eye_attributes;
+static inline muster_expr *muster_expr_eye_at(const char *where, muster_graph *graph, int32_t shape_count, const int64_t *shape, muster_dtype dtype, muster_eye_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "k";
+    list[1].integer = attributes.k;
+    list[2].name = "dtype";
+    list[2].integer = dtype;
+    (void)muster_expr_apply(graph, "eye", MUSTER_NOTHING_, 0, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_eye(...) muster_expr_eye_(__VA_ARGS__, )
+#define muster_expr_eye_(a0, a1, a2, ...) \
+    muster_expr_eye_at(MUSTER_HERE, a0, a1, a2, (muster_eye_attributes){0, __VA_ARGS__})
+#endif
 
 /* matmul: the product of matrices; axes before the last two are stacks, which broadcast. */
 static inline muster_expr *muster_expr_matmul_at(const char *where, muster_expr *a, muster_expr *b) {

@@ -74,6 +74,22 @@ static const gradient_case cases[] = {
     {"maximum", {"23", "3"}, .low = -2, .high = 2},
     {"minimum", {"23", "21"}, .low = -2, .high = 2},
     {"power", {"23", "3"}, .low = 0.5, .high = 2},
+    {"remainder", {"23", "3"}, .low = 0.6, .high = 0.9},
+    {"fmod", {"23", "3"}, .low = 0.6, .high = 0.9},
+    {"floor_divide", {"23", "3"}, .low = 0.6, .high = 0.9},
+    {"atan2", {"23", "3"}, .low = 0.5, .high = 2},
+    {"hypot", {"21", "13"}, .low = 0.5, .high = 2},
+    {"softmax", {"234"}, {ENTRIES("axis", 1)}, .low = -2, .high = 2},
+    {"softmax", {"-"}, .low = -2, .high = 2},
+    {"log_softmax", {"23"}, {ENTRIES("axis", 1)}, .low = -2, .high = 2},
+    {"log_softmax", {"234"}, {ENTRIES("axis", 0, 2)}, .low = -2, .high = 2},
+    {"logsumexp", {"23"}, {ENTRIES("axis", -1)}, .low = -2, .high = 2},
+    {"logsumexp", {"23"}, .low = -2, .high = 2},
+    {"cumsum", {"234"}, {INTEGER("axis", 1)}, .low = -2, .high = 2},
+    {"sort", {"25"}, .low = -2, .high = 2},
+    {"top_k", {"225"}, {ENTRIES("k", 3)}, .low = -2, .high = 2},
+    {"tril", {"234"}, .low = -2, .high = 2},
+    {"triu", {"33"}, {INTEGER("k", 1)}, .low = -2, .high = 2},
     {"clip", {"23"}, {NUMBER("low", -1), NUMBER("high", 1)}, .low = -0.9, .high = 0.9},
     {"clip", {"23"}, {NUMBER("low", -1), NUMBER("high", 1)}, .low = 1.1, .high = 2},
     {"relu_gradient", {"23", "23"}, .low = 0.2, .high = 2},
@@ -244,7 +260,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 863);
+    assert_int_equal(compared, 1058);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

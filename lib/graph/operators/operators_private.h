@@ -6,6 +6,10 @@
 
 #define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
 
+/* The infer of a composite operation, which is never a node. */
+muster_status mst_draft_composite(mst_draft *draft);
+/* The dtype of `like` and the sizes of an attribute. */
+void mst_type_of_shape(mst_type *type, const mst_type *like, const mst_graph_value *shape);
 /* Gives the operands from `first` on one dtype: that of those which have one. Plain numbers become
  * constants of it. Errors: DTYPE_MISMATCH, UNSUPPORTED (the operator has no such dtype),
  * OUT_OF_RANGE (a number that the dtype does not hold). */
@@ -31,6 +35,9 @@ muster_expr *mst_axes_last(muster_expr *node, uint32_t mask, int64_t axes[MUSTER
 muster_expr *mst_axes_back(muster_expr *node, const int64_t axes[MUSTER_MAX_DIMS]);
 /* dy, which lacks the reduced axes, with these as axes of size 1. */
 muster_expr *mst_keep_axes(muster_expr *dy, const mst_type *type, uint32_t mask);
+/* x as a matrix (n, k): k counts the elements along the axes of the mask, *rows = n those along the
+ * others. */
+muster_expr *mst_as_rows(muster_expr *x, uint32_t mask, mst_dim *rows);
 uint32_t mst_axes_mask(const mst_graph_value *value, int32_t ndim);
 /* The message of an operator that can say only now that it has no gradient. */
 void mst_gradient_refuse(mst_gradients *gradients, muster_expr *node, const char *reason);

@@ -109,8 +109,6 @@ const mst_operator mst_operator_matmul = {
 
 /* ---- composites ---- */
 
-static muster_status infer_nothing(mst_draft *draft) { return mst_draft_refuse(draft, MUSTER_INTERNAL, -1, "a composite operation"); }
-
 /* NumPy's dot: scalars multiply; vectors, matrices and stacks on the left are matmul. */
 static muster_expr *expand_dot(mst_draft *draft) {
     muster_expr *a = draft->inputs[0], *b = draft->inputs[1];
@@ -124,7 +122,7 @@ static muster_expr *expand_dot(mst_draft *draft) {
 }
 
 const mst_operator mst_operator_dot = {MST_ANY_OPERATOR(dot, "matmul, or the product of a scalar and an array"), .operands = {"a", "b"},
-                                       .expand = expand_dot, .infer = infer_nothing};
+                                       .expand = expand_dot, .infer = mst_draft_composite};
 
 /* NumPy's inner: the sum over the last axis of both. */
 static muster_expr *expand_inner(mst_draft *draft) {
@@ -138,4 +136,4 @@ static muster_expr *expand_inner(mst_draft *draft) {
 }
 
 const mst_operator mst_operator_inner = {MST_ANY_OPERATOR(inner, "the sum of the products along the last axis of both"),
-                                         .operands = {"a", "b"}, .expand = expand_inner, .infer = infer_nothing};
+                                         .operands = {"a", "b"}, .expand = expand_inner, .infer = mst_draft_composite};

@@ -57,6 +57,14 @@ muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dty
     return MUSTER_OK;
 }
 
+muster_status mst_draft_composite(mst_draft *draft) { return mst_draft_refuse(draft, MUSTER_INTERNAL, -1, "a composite operation"); }
+
+void mst_type_of_shape(mst_type *type, const mst_type *like, const mst_graph_value *shape) {
+    type->dtype = like->dtype;
+    type->ndim = shape->count;
+    for (int32_t d = 0; d < shape->count; d++) type->dims[d] = (mst_dim)shape->list[d];
+}
+
 muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim) {
     char text[MST_NODE_TEXT];
     const muster_expr *node = draft->inputs[operand];
@@ -165,4 +173,18 @@ muster_expr *mst_keep_axes(muster_expr *dy, const mst_type *type, uint32_t mask)
     mst_dim dims[MUSTER_MAX_DIMS];
     for (int32_t d = 0; d < type->ndim; d++) dims[d] = mask >> d & 1 ? MST_DIM_ONE : type->dims[d];
     return mst_node_is_error(dy) ? dy : mst_reshape_to(dy, type->ndim, dims);
+}
+
+muster_expr *mst_as_rows(muster_expr *x, uint32_t mask, mst_dim *rows) {
+    mst_graph *graph = x->graph;
+    mst_dim dims[2] = {MST_DIM_ONE, MST_DIM_ONE};
+    for (int32_t d = 0; d < x->type.ndim; d++) {
+        mst_dim *dim = &dims[mask >> d & 1];
+        *dim = mst_dim_multiply(graph, *dim, x->type.dims[d]);
+    }
+    int64_t axes[MUSTER_MAX_DIMS];
+    muster_expr *last = mst_axes_last(x, mask, axes);
+    if (dims[0] == MST_DIM_NONE || dims[1] == MST_DIM_NONE || mst_node_is_error(last)) return graph->error;
+    *rows = dims[0];
+    return mst_reshape_to(last, 2, dims);
 }

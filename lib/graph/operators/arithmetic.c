@@ -1,0 +1,135 @@
+/* Elementwise operations of two operands. */
+#include "elementwise_private.h"
+
+#include <math.h>
+
+static muster_status infer_binary(mst_draft *draft) {
+    muster_dtype dtype;
+    MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
+    draft->types[0].dtype = dtype;
+    return mst_draft_broadcast(draft, &draft->types[0]);
+}
+
+static muster_status run_binary(muster_worker *worker, const mst_step_run *run) {
+    const muster_expr *node = run->node;
+    if (!run->in[1]) return muster_binary_scalar(worker, node->op->operation, *run->in[0], mst_number_of(node->inputs[1]), *run->out[0]);
+    if (!run->in[0]) return muster_scalar_binary(worker, node->op->operation, mst_number_of(node->inputs[0]), *run->in[1], *run->out[0]);
+    return muster_binary_op(worker, node->op->operation, *run->in[0], *run->in[1], *run->out[0]);
+}
+
+static double number_binary(muster_binary op, double a, double b) {
+    switch (op) {
+    case MUSTER_ADD:
+        return a + b;
+    case MUSTER_SUB:
+        return a - b;
+    case MUSTER_MUL:
+        return a * b;
+    case MUSTER_DIV:
+        return a / b;
+    case MUSTER_MAXIMUM:
+        return a > b || isnan(a) ? a : b;
+    case MUSTER_MINIMUM:
+        return a < b || isnan(a) ? a : b;
+    default:
+        return pow(a, b);
+    }
+}
+
+/* Two plain numbers are a plain number. */
+static muster_expr *fold_binary(mst_draft *draft) {
+    double values[2];
+    if (!mst_draft_numbers(draft, values)) return NULL;
+    return mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0,
+                     (mst_graph_value[]){{.number = number_binary(draft->op->operation, values[0], values[1])}});
+}
+
+#define GRADIENT_BINARY(name, first, second)                                                         \
+    static void gradient_##name(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {      \
+        if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, (first));  \
+        if (mst_gradient_wanted(gradients, node, 1)) mst_gradient_add(gradients, node, 1, (second)); \
+    }
+GRADIENT_BINARY(add, dy, dy)
+GRADIENT_BINARY(subtract, dy, G(negative, dy))
+GRADIENT_BINARY(multiply, G(multiply, dy, Y), G(multiply, dy, X))
+GRADIENT_BINARY(divide, G(divide, dy, Y), G(negative, G(divide, G(multiply, dy, node), Y)))
+GRADIENT_BINARY(maximum, G(where, G(greater_equal, X, Y), dy, NUMBER(0)), G(where, G(greater_equal, X, Y), NUMBER(0), dy))
+GRADIENT_BINARY(minimum, G(where, G(less_equal, X, Y), dy, NUMBER(0)), G(where, G(less_equal, X, Y), NUMBER(0), dy))
+/* The second is defined where x > 0; elsewhere it is 0, as the limit for x = 0 and y > 0 is. */
+GRADIENT_BINARY(power, G(multiply, dy, G(multiply, Y, G(power, X, G(subtract, Y, NUMBER(1))))),
+                G(multiply, dy, G(where, G(greater, X, NUMBER(0)), G(multiply, node, G(log, X)), NUMBER(0))))
+
+GRADIENT_BINARY(remainder, dy, G(negative, G(multiply, dy, G(floor_divide, X, Y))))
+GRADIENT_BINARY(fmod, dy, G(negative, G(multiply, dy, G(trunc, G(divide, X, Y)))))
+GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, Y, G(add, G(square, X), G(square, Y)))),
+                G(negative, G(multiply, dy, G(divide, X, G(add, G(square, X), G(square, Y))))))
+GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(divide, Y, node)))
+
+/* Between its steps the result does not change. */
+static void gradient_floor_divide(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    (void)gradients;
+    (void)node;
+    (void)dy;
+}
+
+#define BINARY(op_name, op, takes, text)                                          \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
+                                                 .operation = (op),               \
+                                                 .operands = {"a", "b"},          \
+                                                 .dtypes = (takes),               \
+                                                 .flags = MST_OPERATOR_NUMBERS,   \
+                                                 .in_place = 3,                   \
+                                                 .expand = fold_binary,           \
+                                                 .infer = infer_binary,           \
+                                                 .run = run_binary,               \
+                                                 .gradient = gradient_##op_name}
+BINARY(add, MUSTER_ADD, MST_NUMBER_DTYPES, "a + b");
+BINARY(subtract, MUSTER_SUB, MST_NUMBER_DTYPES, "a - b");
+BINARY(multiply, MUSTER_MUL, MST_NUMBER_DTYPES, "a b");
+BINARY(divide, MUSTER_DIV, MST_NUMBER_DTYPES, "a / b; of integers, rounded towards zero");
+BINARY(maximum, MUSTER_MAXIMUM, MST_NUMBER_DTYPES, "the larger of a and b; of equals a has the gradient");
+BINARY(minimum, MUSTER_MINIMUM, MST_NUMBER_DTYPES, "the smaller of a and b; of equals a has the gradient");
+BINARY(power, MUSTER_POW, MST_FLOAT_DTYPES, "a to the power of b");
+BINARY(floor_divide, MUSTER_FLOOR_DIVIDE, MST_NUMBER_DTYPES, "a / b rounded down; the gradient is 0");
+BINARY(remainder, MUSTER_REMAINDER, MST_NUMBER_DTYPES, "a - b floor(a / b), with the sign of b");
+BINARY(fmod, MUSTER_FMOD, MST_NUMBER_DTYPES, "a - b trunc(a / b), with the sign of a");
+BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, "the angle of the point (b, a)");
+BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, "sqrt(a a + b b)");
+
+enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES };
+#define BITWISE(op_name, op, text)                                                                        \
+    const mst_operator mst_operator_##op_name = {                                                         \
+        MST_ANY_OPERATOR(op_name, text),   .operation = (op), .operands = {"a", "b"}, .dtypes = INTEGERS, \
+        .flags = MST_OPERATOR_NUMBERS,     .in_place = 3,     .infer = infer_binary,  .run = run_binary,  \
+        .no_gradient = "it takes integers"}
+BITWISE(bitwise_and, MUSTER_BITWISE_AND, "the bits that a and b have");
+BITWISE(bitwise_or, MUSTER_BITWISE_OR, "the bits that a or b has");
+BITWISE(bitwise_xor, MUSTER_BITWISE_XOR, "the bits that one of a and b has");
+
+/* ---- the gradient of relu ---- */
+
+static muster_status run_relu_gradient(muster_worker *worker, const mst_step_run *run) {
+    return muster_relu_gradient(worker, *run->in[0], *run->in[1], *run->out[0]);
+}
+
+static muster_status infer_relu_gradient(mst_draft *draft) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    MUSTER_TRY(infer_binary(draft));
+    if (mst_same_dims(&draft->inputs[0]->type, &draft->inputs[1]->type)) return MUSTER_OK;
+    return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected %s, the shape of y, received %s",
+                            mst_type_text(draft->graph, &draft->inputs[0]->type, expected),
+                            mst_type_text(draft->graph, &draft->inputs[1]->type, received));
+}
+
+/* It does not change with y where it has a derivative. */
+static void gradient_relu_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 1, G(relu_gradient, X, dy));
+}
+
+const mst_operator mst_operator_relu_gradient = {MST_ANY_OPERATOR(relu_gradient, "dy where y > 0, else 0: the gradient of relu"),
+                                                 .operands = {"y", "dy"},
+                                                 .dtypes = MST_FLOAT_DTYPES,
+                                                 .in_place = 3,
+                                                 .infer = infer_relu_gradient,
+                                                 .run = run_relu_gradient,
+                                                 .gradient = gradient_relu_gradient};

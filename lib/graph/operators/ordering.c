@@ -1,0 +1,209 @@
+/* Running sums, sorting, triangles, and sequences. */
+#include "elementwise_private.h"
+
+static muster_status infer_same(mst_draft *draft) {
+    MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
+    draft->types[0] = draft->inputs[0]->type;
+    return MUSTER_OK;
+}
+
+/* ---- cumsum ---- */
+
+static muster_status infer_cumsum(mst_draft *draft) {
+    int32_t axis;
+    MUSTER_TRY(mst_draft_axis(draft, 0, &axis));
+    draft->values[0].integer = axis;
+    return infer_same(draft);
+}
+
+static muster_status run_cumsum(muster_worker *worker, const mst_step_run *run) {
+    return muster_cumsum(worker, *run->in[0], (int32_t)run->node->values[0].integer, *run->out[0]);
+}
+
+static muster_expr *flipped(muster_expr *x, int64_t axis) {
+    return mst_apply(x->graph, MST_OPERATOR_flip, &x, 1, (mst_graph_value[]){{.list = &axis, .count = 1}});
+}
+
+static void gradient_cumsum(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    const int64_t axis = node->values[0].integer;
+    muster_expr *reversed = flipped(dy, axis);
+    mst_gradient_add(gradients, node, 0, flipped(mst_apply(node->graph, MST_OPERATOR_cumsum, &reversed, 1, node->values), axis));
+}
+
+const mst_operator mst_operator_cumsum = {MST_ANY_OPERATOR(cumsum, "the sums up to and with each element along the axis"),
+                                          .operands = {"x"},
+                                          .attributes = {{"axis", MST_VALUE_INTEGER, .required = true}},
+                                          .dtypes = MST_NUMBER_DTYPES,
+                                          .in_place = 1,
+                                          .infer = infer_cumsum,
+                                          .run = run_cumsum,
+                                          .gradient = gradient_cumsum};
+
+/* ---- sorting along the last axis ---- */
+
+static muster_status infer_sort(mst_draft *draft) {
+    if (draft->inputs[0]->type.ndim == 0) return mst_draft_ndim(draft, 0, 1);
+    return infer_same(draft);
+}
+
+static muster_status infer_argsort(mst_draft *draft) {
+    MUSTER_TRY(infer_sort(draft));
+    draft->types[0].dtype = MUSTER_I64;
+    return MUSTER_OK;
+}
+
+static muster_status run_sort(muster_worker *worker, const mst_step_run *run) { return muster_sort(worker, *run->in[0], *run->out[0]); }
+static muster_status run_argsort(muster_worker *worker, const mst_step_run *run) {
+    return muster_argsort(worker, *run->in[0], *run->out[0]);
+}
+
+/* dy (..., k) put where the elements of x came from: added to zeros at row * (size of a row) + index. */
+static muster_expr *put_back(muster_expr *x, muster_expr *index, muster_expr *dy) {
+    mst_graph *graph = x->graph;
+    mst_dim rows = MST_DIM_ONE, total, taken;
+    const int32_t last = x->type.ndim - 1;
+    for (int32_t d = 0; d < last; d++) rows = mst_dim_multiply(graph, rows, x->type.dims[d]);
+    total = rows == MST_DIM_NONE ? rows : mst_dim_multiply(graph, rows, x->type.dims[last]);
+    if (total == MST_DIM_NONE) return graph->error;
+    taken = mst_dim_multiply(graph, rows, index->type.dims[last]);
+    muster_expr *numbers =
+        mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
+                  (mst_graph_value[]){{.list = (int64_t[]){rows}, .count = 1}, {.number = 0}, {.number = 1}, {.integer = MUSTER_I64}});
+    muster_expr *begins = MST_APPLY(graph, multiply, numbers, mst_extent(x, 1u << last, MUSTER_I64));
+    if (mst_node_is_error(begins)) return begins;
+    muster_expr *places = MST_APPLY(graph, add, mst_reshape_to(index, 2, (mst_dim[]){rows, index->type.dims[last]}),
+                                    mst_reshape_to(begins, 2, (mst_dim[]){rows, MST_DIM_ONE}));
+    if (mst_node_is_error(places)) return places;
+    muster_expr *flat =
+        mst_apply(graph, MST_OPERATOR_scatter_add, MST_INPUTS(mst_reshape_to(dy, 1, &taken), mst_reshape_to(places, 1, &taken)),
+                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}});
+    return mst_node_is_error(flat) ? flat : mst_reshape_to(flat, x->type.ndim, x->type.dims);
+}
+
+static void gradient_sort(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, put_back(X, G(argsort, X), dy));
+}
+
+const mst_operator mst_operator_sort = {MST_ANY_OPERATOR(sort, "the elements of each row (along the last axis), ascending; NaN last"),
+                                        .operands = {"x"},
+                                        .dtypes = MST_ALL_DTYPES,
+                                        .infer = infer_sort,
+                                        .run = run_sort,
+                                        .gradient = gradient_sort};
+const mst_operator mst_operator_argsort = {
+    MST_ANY_OPERATOR(argsort, "the places of the sorted elements of each row; equal ones keep their order"),
+    .operands = {"x"},
+    .dtypes = MST_ALL_DTYPES,
+    .infer = infer_argsort,
+    .run = run_argsort,
+    .no_gradient = "its result is an index"};
+
+static muster_status infer_top_k(mst_draft *draft) {
+    char text[MST_NODE_TEXT];
+    const mst_graph_value *k = &draft->values[0];
+    MUSTER_TRY(infer_sort(draft));
+    const int32_t last = draft->types[0].ndim - 1;
+    if (k->count != 1 || k->list[0] == MST_DIM_NONE)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "k: expected one size, received %d", (int)k->count);
+    const int64_t size = mst_dim_constant(draft->graph, draft->types[0].dims[last]),
+                  wanted = mst_dim_constant(draft->graph, (mst_dim)k->list[0]);
+    if (size >= 0 && wanted > size)
+        return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, -1, "k: expected at most the last size of %s, received %lld",
+                                mst_node_text(draft->inputs[0], "x", text), (long long)wanted);
+    draft->types[0].dims[last] = (mst_dim)k->list[0];
+    draft->types[1] = draft->types[0];
+    draft->types[1].dtype = MUSTER_I64;
+    return MUSTER_OK;
+}
+
+static muster_status run_top_k(muster_worker *worker, const mst_step_run *run) {
+    muster_tensor index = *run->out[1];
+    if (index.dtype == MUSTER_DTYPE_NONE) index = muster_worker_scratch(worker, MUSTER_I64, run->out[0]->ndim, run->out[0]->shape);
+    return muster_top_k(worker, *run->in[0], run->out[0]->shape[run->out[0]->ndim - 1], *run->out[0], index);
+}
+
+static void gradient_top_k(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, put_back(X, muster_expr_result(node, 1), dy));
+}
+
+const mst_operator mst_operator_top_k = {
+    MST_ANY_OPERATOR(top_k, "the k largest elements of each row, descending; of equals the first; result 1: their places"),
+    .operands = {"x"},
+    .attributes = {{"k", MST_VALUE_DIMS, .required = true}},
+    .dtypes = MST_ALL_DTYPES,
+    .results = 2,
+    .infer = infer_top_k,
+    .run = run_top_k,
+    .gradient = gradient_top_k};
+
+/* ---- triangles ---- */
+
+static muster_status infer_triangle(mst_draft *draft) {
+    char text[MST_NODE_TEXT];
+    if (draft->inputs[0]->type.ndim < 2)
+        return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected 2 dimensions or more, received %s",
+                                mst_type_text(draft->graph, &draft->inputs[0]->type, text));
+    return infer_same(draft);
+}
+
+static muster_status run_tril(muster_worker *worker, const mst_step_run *run) {
+    return muster_tril(worker, *run->in[0], run->node->values[0].integer, *run->out[0]);
+}
+static muster_status run_triu(muster_worker *worker, const mst_step_run *run) {
+    return muster_triu(worker, *run->in[0], run->node->values[0].integer, *run->out[0]);
+}
+
+static void gradient_triangle(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, mst_apply(node->graph, node->op->id, &dy, 1, node->values));
+}
+
+#define TRIANGLE(op_name, text)                                                            \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),          \
+                                                 .operands = {"x"},                        \
+                                                 .attributes = {{"k", MST_VALUE_INTEGER}}, \
+                                                 .dtypes = MST_ALL_DTYPES,                 \
+                                                 .in_place = 1,                            \
+                                                 .infer = infer_triangle,                  \
+                                                 .run = run_##op_name,                     \
+                                                 .gradient = gradient_triangle}
+TRIANGLE(tril, "x where column - row is at most k, else 0, in its last two axes");
+TRIANGLE(triu, "x where column - row is at least k, else 0, in its last two axes");
+
+/* ---- sequences ---- */
+
+enum { SHAPE, START, INCREMENT, DTYPE };
+
+static muster_status infer_sequence(mst_draft *draft, int32_t ndim, int32_t dtype) {
+    const mst_graph_value *shape = &draft->values[SHAPE];
+    bool sizes = shape->count == ndim;
+    for (int32_t d = 0; sizes && d < ndim; d++) sizes = shape->list[d] != MST_DIM_NONE;
+    if (!sizes)
+        return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "shape: expected %d sizes, received %d", (int)ndim, (int)shape->count);
+    mst_type_of_shape(&draft->types[0], &(mst_type){.dtype = (muster_dtype)draft->values[dtype].integer}, shape);
+    return MUSTER_OK;
+}
+
+static muster_status infer_arange(mst_draft *draft) { return infer_sequence(draft, 1, DTYPE); }
+
+static muster_status run_arange(muster_worker *worker, const mst_step_run *run) {
+    return muster_arange(worker, run->node->values[START].number, run->node->values[INCREMENT].number, *run->out[0]);
+}
+
+static const char is_constant[] = "it depends on nothing";
+const mst_operator mst_operator_arange = {MST_ANY_OPERATOR(arange, "start, start + increment, ... in the shape (n)"),
+                                          .attributes = {{"shape", MST_VALUE_DIMS, .required = true},
+                                                         {"start", MST_VALUE_NUMBER},
+                                                         {"increment", MST_VALUE_NUMBER, .number = 1},
+                                                         {"dtype", MST_VALUE_DTYPE, .required = true}},
+                                          .infer = infer_arange, .run = run_arange, .no_gradient = is_constant};
+
+static muster_status infer_eye(mst_draft *draft) { return infer_sequence(draft, 2, 2); }
+
+static muster_status run_eye(muster_worker *worker, const mst_step_run *run) {
+    return muster_eye(worker, run->node->values[1].integer, *run->out[0]);
+}
+
+const mst_operator mst_operator_eye = {
+    MST_ANY_OPERATOR(eye, "1 where column - row is k, else 0, in the shape (n, m)"),
+    .attributes = {{"shape", MST_VALUE_DIMS, .required = true}, {"k", MST_VALUE_INTEGER}, {"dtype", MST_VALUE_DTYPE, .required = true}},
+    .infer = infer_eye, .run = run_eye, .no_gradient = is_constant};

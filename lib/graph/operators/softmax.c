@@ -1,0 +1,168 @@
+/* Softmax and its kin. The library has them along the last axis; other axes are moved there. */
+#include "elementwise_private.h"
+
+enum { AXIS, KEEPDIMS };
+
+static bool only_last(const muster_expr *x, uint32_t mask) { return x->type.ndim > 0 && mask == 1u << (x->type.ndim - 1); }
+
+/* The axes of the draft; false: refused. */
+static bool softmax_axes(mst_draft *draft, uint32_t *mask) {
+    return mst_draft_dtype(draft, 0, MST_FLOAT_DTYPES) == MUSTER_OK && mst_draft_axes(draft, AXIS, mask) == MUSTER_OK;
+}
+
+static muster_expr *last_axis_of(const mst_draft *draft, muster_expr *matrix) {
+    return mst_apply(draft->graph, draft->op->id, &matrix, 1, (mst_graph_value[]){{.list = (int64_t[]){1}, .count = 1}, MST_NO_VALUE});
+}
+
+static muster_expr *expand_rows(mst_draft *draft) {
+    uint32_t mask;
+    mst_dim rows;
+    int64_t axes[MUSTER_MAX_DIMS];
+    muster_expr *x = draft->inputs[0];
+    if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    if (only_last(x, mask)) return NULL;
+    muster_expr *matrix = mst_as_rows(x, mask, &rows);
+    if (mst_node_is_error(matrix)) return matrix;
+    muster_expr *result = last_axis_of(draft, matrix), *moved = mst_axes_last(x, mask, axes);
+    if (mst_node_is_error(result) || mst_node_is_error(moved)) return draft->graph->error;
+    muster_expr *shaped = mst_reshape_to(result, moved->type.ndim, moved->type.dims);
+    return mst_node_is_error(shaped) ? shaped : mst_axes_back(shaped, axes);
+}
+
+static muster_status infer_same(mst_draft *draft) {
+    draft->types[0] = draft->inputs[0]->type;
+    return MUSTER_OK;
+}
+
+static muster_status run_softmax(muster_worker *worker, const mst_step_run *run) {
+    return muster_softmax(worker, *run->in[0], *run->out[0]);
+}
+static muster_status run_log_softmax(muster_worker *worker, const mst_step_run *run) {
+    return muster_log_softmax(worker, *run->in[0], *run->out[0]);
+}
+
+static void gradient_softmax(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, G(softmax_gradient, node, dy));
+}
+static void gradient_log_softmax(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    mst_gradient_add(gradients, node, 0, G(log_softmax_gradient, node, dy));
+}
+
+#define ROWS(op_name, text)                                                                \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),          \
+                                                 .operands = {"x"},                        \
+                                                 .attributes = {{"axis", MST_VALUE_LIST}}, \
+                                                 .dtypes = MST_FLOAT_DTYPES,               \
+                                                 .in_place = 1,                            \
+                                                 .expand = expand_rows,                    \
+                                                 .infer = infer_same,                      \
+                                                 .run = run_##op_name,                     \
+                                                 .gradient = gradient_##op_name}
+ROWS(softmax, "exp(x) / sum(exp(x)) over the axes, or over all, without overflow");
+ROWS(log_softmax, "log(softmax(x)) over the axes, or over all");
+
+/* ---- their gradients, as operations of y and dy ---- */
+
+static muster_expr *row_sum(muster_expr *x) {
+    return mst_apply(x->graph, MST_OPERATOR_sum, &x, 1, (mst_graph_value[]){{.list = (int64_t[]){-1}, .count = 1}, {.integer = 1}});
+}
+
+static muster_status run_softmax_gradient(muster_worker *worker, const mst_step_run *run) {
+    return muster_softmax_gradient(worker, *run->in[0], *run->in[1], *run->out[0]);
+}
+static muster_status run_log_softmax_gradient(muster_worker *worker, const mst_step_run *run) {
+    return muster_log_softmax_gradient(worker, *run->in[0], *run->in[1], *run->out[0]);
+}
+
+/* Of y (dy - sum(y dy)), with respect to y and to dy; g is the gradient of the result. */
+static void gradient_softmax_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *g) {
+    muster_expr *y = X, *dy = Y;
+    if (mst_gradient_wanted(gradients, node, 0))
+        mst_gradient_add(
+            gradients, node, 0,
+            G(subtract, G(multiply, g, G(subtract, dy, row_sum(G(multiply, y, dy)))), G(multiply, dy, row_sum(G(multiply, g, y)))));
+    mst_gradient_add(gradients, node, 1, G(softmax_gradient, y, g));
+}
+
+/* Of dy - exp(y) sum(dy). */
+static void gradient_log_softmax_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *g) {
+    muster_expr *powers = G(exp, X), *weighted = G(multiply, g, powers);
+    if (mst_gradient_wanted(gradients, node, 0)) mst_gradient_add(gradients, node, 0, G(negative, G(multiply, weighted, row_sum(Y))));
+    mst_gradient_add(gradients, node, 1, G(subtract, g, row_sum(weighted)));
+}
+
+#define ROWS_GRADIENT(op_name, text)                                              \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
+                                                 .operands = {"y", "dy"},         \
+                                                 .dtypes = MST_FLOAT_DTYPES,      \
+                                                 .flags = MST_OPERATOR_HIDDEN,    \
+                                                 .in_place = 3,                   \
+                                                 .infer = infer_same,             \
+                                                 .run = run_##op_name,            \
+                                                 .gradient = gradient_##op_name}
+ROWS_GRADIENT(softmax_gradient, "y (dy - sum(y dy)): the gradient of softmax");
+ROWS_GRADIENT(log_softmax_gradient, "dy - exp(y) sum(dy): the gradient of log_softmax");
+
+/* ---- logsumexp ---- */
+
+static muster_expr *expand_logsumexp(mst_draft *draft) {
+    uint32_t mask;
+    mst_dim rows, dims[MUSTER_MAX_DIMS];
+    int32_t ndim = 0;
+    muster_expr *x = draft->inputs[0];
+    const mst_type type = x->type;
+    if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    const bool keepdims = draft->values[KEEPDIMS].integer != 0;
+    if (only_last(x, mask) && !keepdims) return NULL;
+    muster_expr *matrix = mst_as_rows(x, mask, &rows);
+    if (mst_node_is_error(matrix)) return matrix;
+    muster_expr *result = last_axis_of(draft, matrix);
+    for (int32_t d = 0; d < type.ndim; d++)
+        if (keepdims || !(mask >> d & 1)) dims[ndim++] = mask >> d & 1 ? MST_DIM_ONE : type.dims[d];
+    return mst_node_is_error(result) ? result : mst_reshape_to(result, ndim, dims);
+}
+
+static muster_status infer_logsumexp(mst_draft *draft) {
+    draft->types[0] = draft->inputs[0]->type;
+    draft->types[0].ndim--;
+    return MUSTER_OK;
+}
+
+static muster_status run_logsumexp(muster_worker *worker, const mst_step_run *run) {
+    return muster_logsumexp(worker, *run->in[0], *run->out[0]);
+}
+
+static void gradient_logsumexp(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    const uint32_t last = 1u << (X->type.ndim - 1);
+    muster_expr *kept = mst_keep_axes(node, &X->type, last);
+    mst_gradient_add(gradients, node, 0, G(multiply, mst_keep_axes(dy, &X->type, last), G(exp, G(subtract, X, kept))));
+}
+
+const mst_operator mst_operator_logsumexp = {MST_ANY_OPERATOR(logsumexp, "log(sum(exp(x))) over the axes, or over all, without overflow"),
+                                             .operands = {"x"},
+                                             .attributes = {{"axis", MST_VALUE_LIST}, {"keepdims", MST_VALUE_INTEGER}},
+                                             .dtypes = MST_FLOAT_DTYPES,
+                                             .expand = expand_logsumexp,
+                                             .infer = infer_logsumexp,
+                                             .run = run_logsumexp,
+                                             .gradient = gradient_logsumexp};
+
+/* ---- var ---- */
+
+static muster_expr *expand_var(mst_draft *draft) {
+    uint32_t mask;
+    muster_expr *x = draft->inputs[0];
+    if (!softmax_axes(draft, &mask)) return draft->graph->error;
+    mst_graph_value values[2] = {draft->values[AXIS], {.integer = 1}};
+    muster_expr *mean = mst_apply(draft->graph, MST_OPERATOR_mean, &x, 1, values);
+    muster_expr *squares = MST_APPLY(draft->graph, square, MST_APPLY(draft->graph, subtract, x, mean));
+    values[KEEPDIMS].integer = draft->values[KEEPDIMS].integer;
+    return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, values);
+}
+
+const mst_operator mst_operator_var = {MST_ANY_OPERATOR(var, "the average of the squared distances from the average"),
+                                       .operands = {"x"},
+                                       .attributes = {{"axis", MST_VALUE_LIST}, {"keepdims", MST_VALUE_INTEGER}},
+                                       .dtypes = MST_FLOAT_DTYPES,
+                                       .expand = expand_var,
+                                       .infer = mst_draft_composite};
