@@ -85,6 +85,35 @@ static void train(muster_runtime *rt) {
     EXPECT(loss < before && weights[0] != 0);
 }
 
+static void texts(muster_runtime *rt) {
+    muster_graph *g;
+    muster_function *f;
+    float result = 0;
+    check(muster_graph_create(rt, "texts", &g));
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    /* snippet: texts */
+    muster_expr *a =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    muster_expr *h = muster_expr_parse(g, "relu(x[:, 0:2] - 0.5)"); /* inputs by their names */
+    muster_expr *z = muster_expr_parse(g, "m = mean(h, axis=1); sum((m - 1) ** 2)", "h", h);
+    /* end of snippet */
+    (void)a;
+    (void)muster_graph_output(g, "z", z, MUSTER_SUM);
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor in = muster_f32(x, N, K), out = muster_f32(&result);
+    check(muster_function_call(f, &in, 1, &out, 1, NULL));
+    double expected = 0;
+    for (int i = 0; i < N; i++) {
+        double mean = 0;
+        for (int k = 0; k < 2; k++) mean += x[i][k] > 0.5f ? ((double)x[i][k] - 0.5) / 2 : 0;
+        expected += (mean - 1) * (mean - 1);
+    }
+    EXPECT(result > expected - 1e-4 && result < expected + 1e-4);
+}
+
 static void wrong(muster_runtime *rt) {
     muster_graph *g;
     /* snippet: wrong */
@@ -110,6 +139,7 @@ int main(void) {
     check(muster_runtime_open(NULL, &rt));
     first(rt);
     train(rt);
+    texts(rt);
     wrong(rt);
     check(muster_runtime_close(rt));
     return 0;

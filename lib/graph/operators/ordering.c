@@ -57,7 +57,8 @@ static muster_status run_argsort(muster_worker *worker, const mst_step_run *run)
     return muster_argsort(worker, *run->in[0], *run->out[0]);
 }
 
-/* dy (..., k) put where the elements of x came from: added to zeros at row * (size of a row) + index. */
+/* dy (..., k) put where the elements of x came from: added to zeros at row * (size of a row) +
+ * index. */
 static muster_expr *put_back(muster_expr *x, muster_expr *index, muster_expr *dy) {
     mst_graph *graph = x->graph;
     mst_dim rows = MST_DIM_ONE, total, taken;
