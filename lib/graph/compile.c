@@ -46,6 +46,17 @@ static muster_status check_sizes(const mst_graph_program *program) {
     return MUSTER_OK;
 }
 
+/* MUSTER_AUTO of a graph with MUSTER_PER_WORKER is the average. */
+static muster_status check_averages(const mst_ports *ports, const char *kind, const char *choices) {
+    for (int32_t i = 0; i < ports->count; i++) {
+        const mst_graph_port *port = &ports->items[i];
+        if (port->mode == MUSTER_AUTO && !mst_dtype_is_float(port->node->type.dtype))
+            return mst_error(MUSTER_UNSUPPORTED, "%s: %s \"%.60s\": mode: expected %s, since %s has no average, received MUSTER_AUTO",
+                             where, kind, port->name, choices, muster_dtype_name(port->node->type.dtype));
+    }
+    return MUSTER_OK;
+}
+
 static muster_status check_graph(const mst_graph *graph, const muster_graph_options *options) {
     if (graph->status != MUSTER_OK) return mst_error_restore(graph->status, graph->message);
     if (options->meaning != MUSTER_ONE_DEVICE && options->meaning != MUSTER_PER_WORKER)
@@ -59,16 +70,10 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
             "%s: graph \"%s\": options: meaning: expected MUSTER_PER_WORKER on a runtime with %s, since this version shares no graph "
             "out, received MUSTER_ONE_DEVICE",
             where, graph->name, graph->runtime->size > 1 ? "several devices" : "logical shards");
-    for (int32_t i = 0; options->meaning == MUSTER_PER_WORKER && i < graph->outputs.count; i++) {
-        const mst_graph_port *port = &graph->outputs.items[i];
-        if (port->mode == MUSTER_AUTO && !mst_dtype_is_float(port->node->type.dtype))
-            return mst_error(
-                MUSTER_UNSUPPORTED,
-                "%s: output \"%.60s\": mode: expected MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM, "
-                "since %s has no average, received MUSTER_AUTO",
-                where, port->name, muster_dtype_name(port->node->type.dtype));
-    }
-    return MUSTER_OK;
+    if (options->meaning == MUSTER_ONE_DEVICE) return MUSTER_OK;
+    MUSTER_TRY(
+        check_averages(&graph->outputs, "output", "MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM"));
+    return check_averages(&graph->updates, "update of", "MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM");
 }
 
 /* ---- the function ---- */

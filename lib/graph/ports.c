@@ -209,12 +209,6 @@ static muster_status update_check(mst_graph *graph, const char *where, muster_va
         return mst_error(MUSTER_INVALID_ARGUMENT,
                          "%s: update of \"%.60s\": mode: expected MUSTER_AUTO, a muster_reduction or MUSTER_MASTER, received %d", where,
                          name, (int)mode);
-    if (mode == MUSTER_AUTO && !mst_dtype_is_float(value->type.dtype))
-        return mst_error(
-            MUSTER_UNSUPPORTED,
-            "%s: update of \"%.60s\": mode: expected MUSTER_SUM, MUSTER_PROD, MUSTER_MAX, MUSTER_MIN or MUSTER_MASTER, since %s has no "
-            "average, received MUSTER_AUTO",
-            where, name, muster_dtype_name(value->type.dtype));
     if (mode >= MUSTER_SUM && mode <= MUSTER_AVG) return mst_reduction_check_as("mode", mode, value->type.dtype, where);
     return MUSTER_OK;
 }

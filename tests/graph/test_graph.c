@@ -226,6 +226,41 @@ static void updates_train_a_variable(void **state) {
     }
 }
 
+/* MUSTER_AUTO averages over workers, which integers do not have; on one device there is one value. */
+static void automatic_modes_of_integers(void **state) {
+    muster_runtime *runtime = *state;
+    muster_variable *counter;
+    int32_t start = 5, total = 0;
+    assert_ok(muster_variable_create(runtime, "counter", muster_i32(&start), &counter));
+    for (int32_t update = 0; update < 2; update++) {
+        muster_graph *graph = graph_named(runtime, "counted");
+        muster_expr *next = APPLY(graph, "add", muster_graph_parameter(graph, counter), muster_graph_number(graph, 1));
+        muster_function *function;
+        muster_graph_options options;
+        muster_graph_options_init(&options);
+        options.meaning = MUSTER_PER_WORKER;
+        if (update)
+            assert_ok(muster_graph_update(graph, counter, next, MUSTER_AUTO));
+        else
+            assert_ok(muster_graph_output(graph, "total", next, MUSTER_AUTO));
+        assert_refused(
+            muster_graph_compile(graph, &options, &function), MUSTER_UNSUPPORTED,
+            update ? "update of \"counter\": mode: expected MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM, since i32 "
+                     "has no average, received MUSTER_AUTO"
+                   : "output \"total\": mode: expected MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM, "
+                     "since i32 has no average, received MUSTER_AUTO");
+        assert_ok(muster_graph_compile(graph, NULL, &function));
+        const muster_tensor out = muster_i32(&total);
+        assert_ok(muster_function_call(function, NULL, 0, &out, update ? 0 : 1, NULL));
+        assert_ok(muster_function_destroy(function));
+        assert_ok(muster_graph_destroy(graph));
+    }
+    assert_int_equal(total, 6);
+    assert_ok(muster_variable_get(counter, 0, muster_i32(&total)));
+    assert_int_equal(total, 6);
+    assert_ok(muster_variable_destroy(counter));
+}
+
 /* A chain with views, values used late and operands written over: shared memory gives the bits of
  * unshared memory, also where an output is a value in the middle. */
 static void shared_memory_changes_no_bit(void **state) {
@@ -380,6 +415,7 @@ int main(void) {
         cmocka_unit_test(a_frozen_graph_takes_no_more),
         cmocka_unit_test(an_unwanted_output_is_not_computed),
         cmocka_unit_test(updates_train_a_variable),
+        cmocka_unit_test(automatic_modes_of_integers),
         cmocka_unit_test(shared_memory_changes_no_bit),
         cmocka_unit_test(an_operand_in_two_layouts_is_not_written_over),
         cmocka_unit_test(a_repeated_call_allocates_nothing),
