@@ -15,41 +15,41 @@ typedef __int128 wide; /* a sum over the axes of two views may not fit 64 bits *
 enum { MOST_STEPS = 1 << 16 };
 
 typedef struct overlap_axis {
-    int64_t stride; /* in bytes, positive */
-    wide last;      /* the largest index */
+    uint64_t stride; /* in bytes; 2^63 is the largest */
+    wide last;       /* the largest index */
 } overlap_axis;
 
 typedef struct overlap_search {
     overlap_axis axes[2 * MUSTER_MAX_DIMS]; /* by falling stride */
     int32_t count, steps;
-    wide most[2 * MUSTER_MAX_DIMS + 1];   /* the largest sum of the terms from this axis on */
-    int64_t divisor[2 * MUSTER_MAX_DIMS]; /* of all strides from this axis on */
+    wide most[2 * MUSTER_MAX_DIMS + 1];    /* the largest sum of the terms from this axis on */
+    uint64_t divisor[2 * MUSTER_MAX_DIMS]; /* of all strides from this axis on */
 } overlap_search;
 
-static int64_t greatest_divisor(int64_t a, int64_t b) {
+static uint64_t greatest_divisor(uint64_t a, uint64_t b) {
     while (b) {
-        const int64_t rest = a % b;
+        const uint64_t rest = a % b;
         a = b;
         b = rest;
     }
     return a;
 }
 
-static int64_t overlap_stride(const muster_tensor *tensor, int32_t axis) {
+static uint64_t overlap_stride(const muster_tensor *tensor, int32_t axis) {
     const int64_t stride = tensor->strides[axis] * muster_dtype_size(tensor->dtype);
-    return stride < 0 ? -stride : stride;
+    return stride < 0 ? 0 - (uint64_t)stride : (uint64_t)stride;
 }
 
 /* Axes with stride 0 or one index add nothing to a sum. */
 static void add_axes(overlap_search *search, const muster_tensor *tensor) {
     for (int32_t i = 0; i < tensor->ndim; i++) {
-        const int64_t stride = tensor->shape[i] > 1 ? overlap_stride(tensor, i) : 0;
+        const uint64_t stride = tensor->shape[i] > 1 ? overlap_stride(tensor, i) : 0;
         if (stride) search->axes[search->count++] = (overlap_axis){stride, tensor->shape[i] - 1};
     }
 }
 
 static int by_falling_stride(const void *a, const void *b) {
-    const int64_t first = ((const overlap_axis *)a)->stride, second = ((const overlap_axis *)b)->stride;
+    const uint64_t first = ((const overlap_axis *)a)->stride, second = ((const overlap_axis *)b)->stride;
     return first < second ? 1 : first > second ? -1 : 0;
 }
 

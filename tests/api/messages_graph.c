@@ -3,7 +3,7 @@
 #include "messages.h"
 
 static muster_graph *graph;
-static muster_expr *x, *scalar;
+static muster_expr *x, *scalar, *pair[2]; /* x and scalar */
 static const int64_t shape[] = {3, 4};
 
 static void begin_row(void) {
@@ -11,6 +11,8 @@ static void begin_row(void) {
     assert_ok(muster_graph_create(messages_of.runtime, "graph", &graph));
     x = muster_graph_input(graph, "x", MUSTER_F32, 2, shape, MUSTER_BROADCAST);
     assert_ok(muster_expr_apply(graph, "sum", &x, 1, NULL, NULL, &scalar));
+    pair[0] = x;
+    pair[1] = scalar;
     (void)muster_fail(MUSTER_USER, "the message of an earlier row");
 }
 
@@ -245,20 +247,20 @@ static void asking(muster_expr *foreign) {
 
 static void texts(muster_expr *foreign) {
     static const char *const names[] = {"a", "b"}, *const none[] = {NULL}, *const odd[] = {"a b"}, *const twice[] = {"a", "a"};
-    muster_expr *const both[] = {x, foreign}, *const missing[] = {NULL};
+    muster_expr *const missing[] = {NULL};
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_expr_parse, NULL, "x");
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse, graph, NULL);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse, graph, "x", "a b", x);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse, graph, "x", "a", foreign);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "graph", muster_expr_parse_named, NULL, "x", NULL, NULL, 0);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "text", muster_expr_parse_named, graph, NULL, NULL, NULL, 0);
-    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", NULL, both, 1);
-    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", none, both, 1);
-    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", odd, both, 1);
-    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", twice, both, 2);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", NULL, pair, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", none, pair, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", odd, pair, 1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "names", muster_expr_parse_named, graph, "x", twice, pair, 2);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse_named, graph, "x", names, NULL, 1);
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "expressions", muster_expr_parse_named, graph, "x", names, missing, 1);
-    REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_parse_named, graph, "x", names, both, -1);
+    REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_parse_named, graph, "x", names, pair, -1);
 }
 
 void messages_graphs(void) {
