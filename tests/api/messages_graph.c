@@ -156,7 +156,12 @@ static void outputs(muster_expr *foreign) {
     REFUSE(UNSUPPORTED, "mode", muster_graph_update, graph, integers, zeros, MUSTER_AVG);
     begin_row();
     zeros = muster_graph_input(graph, "zeros", MUSTER_I32, MUSTER_SCALAR, MUSTER_BROADCAST);
-    REFUSE(UNSUPPORTED, "mode", muster_graph_update, graph, integers, zeros, MUSTER_AUTO);
+    assert_ok(muster_graph_update(graph, integers, zeros, MUSTER_AUTO));
+    muster_function *function;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    REFUSE(UNSUPPORTED, "mode", muster_graph_compile, graph, &options, &function);
     assert_ok(muster_variable_destroy(integers));
 }
 
