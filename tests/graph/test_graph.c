@@ -226,7 +226,8 @@ static void updates_train_a_variable(void **state) {
     }
 }
 
-/* MUSTER_AUTO averages over workers, which integers do not have; on one device there is one value. */
+/* MUSTER_AUTO averages over workers, which integers do not have; on one device there is one
+ * value. */
 static void automatic_modes_of_integers(void **state) {
     muster_runtime *runtime = *state;
     muster_variable *counter;
