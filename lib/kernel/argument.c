@@ -34,6 +34,12 @@ static bool range(int32_t type, int64_t *lowest, uint64_t *highest) {
 }
 
 static uint64_t bits_of_float(int32_t type, double value) {
+    if (type == MUSTER_F32) { /* without the general conversion, which takes as long as the rest of an argument */
+        const float single = (float)value;
+        uint32_t bits;
+        memcpy(&bits, &single, sizeof bits);
+        return bits;
+    }
     _Alignas(8) unsigned char element[8] = {0};
     uint64_t bits = 0;
     uint32_t word;
@@ -77,7 +83,7 @@ muster_argument muster_argument_float(int32_t type, double value) {
     int64_t lowest;
     uint64_t highest;
     muster_argument made = {.type = type};
-    if (range(type, &lowest, &highest)) {
+    if (type != MUSTER_F32 && range(type, &lowest, &highest)) {
         /* The first integer beyond the range is a power of two, which a double holds. */
         const double beyond = ldexp(1, highest == 1 ? 1 : 8 * mst_type_bytes(type) - (lowest < 0));
         const bool fits = value == floor(value) && value >= (double)lowest && value < beyond;
