@@ -17,8 +17,8 @@ enum {
     SIM_DEVICES = MUSTER_SIM_DEVICES_MAX,
     SIM_STREAMS = 4096,
     SIM_EVENTS = 32768,
-    SIM_MODULES = 1024,
-    SIM_FUNCTIONS = 16384,
+    SIM_MODULES = 8192, /* 44 programs on each device of many open runtimes, where all come from the cache */
+    SIM_FUNCTIONS = 65536,
     SIM_MARKS = 8,
     SIM_CONNECTIONS_MAX = 32,
     SIM_SHARED_BYTES = 49152,         /* of shared memory that a block has */
