@@ -123,6 +123,25 @@ static void what_is_written_twice_is_one_expression(void **state) {
     assert_ok(muster_graph_destroy(graph));
 }
 
+/* Each operation of two plain numbers gives the number that Python gives. */
+static void plain_numbers_are_folded(void **state) {
+    static const struct {
+        const char *operation;
+        double a, b, expected;
+    } rows[] = {{"add", 7, 2, 9},     {"subtract", 7, 2, 5}, {"multiply", 7, 2, 14},      {"divide", 7, 2, 3.5},   {"maximum", 7, 2, 7},
+                {"minimum", 7, 2, 2}, {"power", 7, 2, 49},   {"floor_divide", -7, 2, -4}, {"remainder", -7, 2, 1}, {"remainder", 7, -2, -1},
+                {"fmod", -7, 2, -1},  {"hypot", 3, 4, 5},    {"atan2", 0, 2, 0}};
+    enum { FOLDED = sizeof rows / sizeof *rows };
+    int32_t folded = 0;
+    muster_graph *graph = graph_named(*state, "numbers");
+    for (; folded < FOLDED; folded++)
+        assert_ptr_equal(
+            APPLY(graph, rows[folded].operation, muster_graph_number(graph, rows[folded].a), muster_graph_number(graph, rows[folded].b)),
+            muster_graph_number(graph, rows[folded].expected));
+    assert_int_equal(folded, 13);
+    assert_ok(muster_graph_destroy(graph));
+}
+
 static void an_error_stays(void **state) {
     muster_graph *graph = graph_named(*state, "wrong");
     muster_expr *pixels = muster_graph_input(graph, "pixels", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, 784), MUSTER_SCATTER);
@@ -412,6 +431,7 @@ int main(void) {
         cmocka_unit_test(a_mean_of_products_is_that_of_one_device),
         cmocka_unit_test(a_new_size_compiles_nothing),
         cmocka_unit_test(what_is_written_twice_is_one_expression),
+        cmocka_unit_test(plain_numbers_are_folded),
         cmocka_unit_test(an_error_stays),
         cmocka_unit_test(a_frozen_graph_takes_no_more),
         cmocka_unit_test(an_unwanted_output_is_not_computed),

@@ -31,7 +31,19 @@ static double number_binary(muster_binary op, double a, double b) {
         return a > b || isnan(a) ? a : b;
     case MUSTER_MINIMUM:
         return a < b || isnan(a) ? a : b;
-    default:
+    case MUSTER_FLOOR_DIVIDE:
+        return floor(a / b);
+    case MUSTER_REMAINDER: {
+        const double rest = fmod(a, b);
+        return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    }
+    case MUSTER_ATAN2:
+        return atan2(a, b);
+    case MUSTER_HYPOT:
+        return hypot(a, b);
+    case MUSTER_FMOD:
+        return fmod(a, b);
+    default: /* MUSTER_POW; the others take integers, which plain numbers are not */
         return pow(a, b);
     }
 }
