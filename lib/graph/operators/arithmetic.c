@@ -77,12 +77,7 @@ GRADIENT_BINARY(atan2, G(multiply, dy, G(divide, Y, G(add, G(square, X), G(squar
                 G(negative, G(multiply, dy, G(divide, X, G(add, G(square, X), G(square, Y))))))
 GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(divide, Y, node)))
 
-/* Between its steps the result does not change. */
-static void gradient_floor_divide(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    (void)gradients;
-    (void)node;
-    (void)dy;
-}
+#define gradient_floor_divide mst_gradient_zero
 
 #define BINARY(op_name, op, takes, text)                                          \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \

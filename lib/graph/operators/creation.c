@@ -42,15 +42,8 @@ static bool view_stop_gradient(const mst_step_run *run, muster_tensor *result) {
     return true;
 }
 
-static void gradient_stop_gradient(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    (void)gradients;
-    (void)node;
-    (void)dy;
-}
-
 const mst_operator mst_operator_stop_gradient = {MST_ANY_OPERATOR(stop_gradient, "x, whose gradient is taken as 0"), .operands = {"x"},
-                                                 .infer = infer_stop_gradient, .view = view_stop_gradient,
-                                                 .gradient = gradient_stop_gradient};
+                                                 .infer = infer_stop_gradient, .view = view_stop_gradient, .gradient = mst_gradient_zero};
 
 /* ---- constants ---- */
 

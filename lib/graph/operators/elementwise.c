@@ -1,12 +1,6 @@
 /* Elementwise operations of one operand. */
 #include "elementwise_private.h"
 
-static muster_status infer_unary(mst_draft *draft) {
-    MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
-    draft->types[0] = draft->inputs[0]->type;
-    return MUSTER_OK;
-}
-
 static muster_status run_unary(muster_worker *worker, const mst_step_run *run) {
     return muster_unary_op(worker, run->node->op->operation, *run->in[0], *run->out[0]);
 }
@@ -60,17 +54,11 @@ static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_ex
     mst_gradient_add(gradients, node, 0, G(multiply, dy, G(multiply, s, G(add, NUMBER(1), G(multiply, X, G(subtract, NUMBER(1), s))))));
 }
 
-/* Between its steps the result does not change. */
-static void gradient_zero(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
-    (void)gradients;
-    (void)node;
-    (void)dy;
-}
-#define gradient_sign gradient_zero
-#define gradient_floor gradient_zero
-#define gradient_ceil gradient_zero
-#define gradient_round gradient_zero
-#define gradient_trunc gradient_zero
+#define gradient_sign mst_gradient_zero
+#define gradient_floor mst_gradient_zero
+#define gradient_ceil mst_gradient_zero
+#define gradient_round mst_gradient_zero
+#define gradient_trunc mst_gradient_zero
 
 #define UNARY(op_name, op, takes, text)                                           \
     const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
@@ -78,7 +66,7 @@ static void gradient_zero(mst_gradients *gradients, muster_expr *node, muster_ex
                                                  .operands = {"x"},               \
                                                  .dtypes = (takes),               \
                                                  .in_place = 1,                   \
-                                                 .infer = infer_unary,            \
+                                                 .infer = mst_draft_same,         \
                                                  .run = run_unary,                \
                                                  .gradient = gradient_##op_name}
 UNARY(absolute, MUSTER_ABS, MST_NUMBER_DTYPES, "|x|; the gradient at 0 is 0");
@@ -119,7 +107,7 @@ const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x 
                                                .operands = {"x"},
                                                .dtypes = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES,
                                                .in_place = 1,
-                                               .infer = infer_unary,
+                                               .infer = mst_draft_same,
                                                .run = run_unary,
                                                .no_gradient = "it takes integers"};
 
@@ -130,6 +118,6 @@ const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),
                                             .dtypes = MST_NUMBER_DTYPES & ~(uint32_t)UNSIGNED,
                                             .in_place = 1,
                                             .expand = fold_negative,
-                                            .infer = infer_unary,
+                                            .infer = mst_draft_same,
                                             .run = run_unary,
                                             .gradient = gradient_negative};

@@ -6,6 +6,10 @@
 
 #define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
 
+/* The infer of an operation whose result has the dtype and the shape of its first operand. */
+muster_status mst_draft_same(mst_draft *draft);
+/* The gradient of an operation whose result does not change where it has a derivative. */
+void mst_gradient_zero(mst_gradients *gradients, muster_expr *node, muster_expr *dy);
 /* The infer of a composite operation, which is never a node. */
 muster_status mst_draft_composite(mst_draft *draft);
 /* The dtype of `like` and the sizes of an attribute. */

@@ -1,19 +1,13 @@
 /* Running sums, sorting, triangles, and sequences. */
 #include "elementwise_private.h"
 
-static muster_status infer_same(mst_draft *draft) {
-    MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
-    draft->types[0] = draft->inputs[0]->type;
-    return MUSTER_OK;
-}
-
 /* ---- cumsum ---- */
 
 static muster_status infer_cumsum(mst_draft *draft) {
     int32_t axis;
     MUSTER_TRY(mst_draft_axis(draft, 0, &axis));
     draft->values[0].integer = axis;
-    return infer_same(draft);
+    return mst_draft_same(draft);
 }
 
 static muster_status run_cumsum(muster_worker *worker, const mst_step_run *run) {
@@ -43,7 +37,7 @@ const mst_operator mst_operator_cumsum = {MST_ANY_OPERATOR(cumsum, "the sums up 
 
 static muster_status infer_sort(mst_draft *draft) {
     if (draft->inputs[0]->type.ndim == 0) return mst_draft_ndim(draft, 0, 1);
-    return infer_same(draft);
+    return mst_draft_same(draft);
 }
 
 static muster_status infer_argsort(mst_draft *draft) {
@@ -144,7 +138,7 @@ static muster_status infer_triangle(mst_draft *draft) {
     if (draft->inputs[0]->type.ndim < 2)
         return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 0, "expected 2 dimensions or more, received %s",
                                 mst_type_text(draft->graph, &draft->inputs[0]->type, text));
-    return infer_same(draft);
+    return mst_draft_same(draft);
 }
 
 static muster_status run_tril(muster_worker *worker, const mst_step_run *run) {

@@ -57,6 +57,18 @@ muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dty
     return MUSTER_OK;
 }
 
+muster_status mst_draft_same(mst_draft *draft) {
+    MUSTER_TRY(mst_draft_dtype(draft, 0, draft->op->dtypes));
+    draft->types[0] = draft->inputs[0]->type;
+    return MUSTER_OK;
+}
+
+void mst_gradient_zero(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    (void)gradients;
+    (void)node;
+    (void)dy;
+}
+
 muster_status mst_draft_composite(mst_draft *draft) { return mst_draft_refuse(draft, MUSTER_INTERNAL, -1, "a composite operation"); }
 
 void mst_type_of_shape(mst_type *type, const mst_type *like, const mst_graph_value *shape) {

@@ -29,11 +29,6 @@ static muster_expr *expand_rows(mst_draft *draft) {
     return mst_node_is_error(shaped) ? shaped : mst_axes_back(shaped, axes);
 }
 
-static muster_status infer_same(mst_draft *draft) {
-    draft->types[0] = draft->inputs[0]->type;
-    return MUSTER_OK;
-}
-
 static muster_status run_softmax(muster_worker *worker, const mst_step_run *run) {
     return muster_softmax(worker, *run->in[0], *run->out[0]);
 }
@@ -48,16 +43,11 @@ static void gradient_log_softmax(mst_gradients *gradients, muster_expr *node, mu
     mst_gradient_add(gradients, node, 0, G(log_softmax_gradient, node, dy));
 }
 
-#define ROWS(op_name, text)                                                                \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),          \
-                                                 .operands = {"x"},                        \
-                                                 .attributes = {{"axis", MST_VALUE_LIST}}, \
-                                                 .dtypes = MST_FLOAT_DTYPES,               \
-                                                 .in_place = 1,                            \
-                                                 .expand = expand_rows,                    \
-                                                 .infer = infer_same,                      \
-                                                 .run = run_##op_name,                     \
-                                                 .gradient = gradient_##op_name}
+#define ROWS(op_name, text)                                                                              \
+    const mst_operator mst_operator_##op_name = {                                                        \
+        MST_ANY_OPERATOR(op_name, text), .operands = {"x"},    .attributes = {{"axis", MST_VALUE_LIST}}, \
+        .dtypes = MST_FLOAT_DTYPES,      .in_place = 1,        .expand = expand_rows,                    \
+        .infer = mst_draft_same,         .run = run_##op_name, .gradient = gradient_##op_name}
 ROWS(softmax, "exp(x) / sum(exp(x)) over the axes, or over all, without overflow");
 ROWS(log_softmax, "log(softmax(x)) over the axes, or over all");
 
@@ -97,7 +87,7 @@ static void gradient_log_softmax_gradient(mst_gradients *gradients, muster_expr 
                                                  .dtypes = MST_FLOAT_DTYPES,      \
                                                  .flags = MST_OPERATOR_HIDDEN,    \
                                                  .in_place = 3,                   \
-                                                 .infer = infer_same,             \
+                                                 .infer = mst_draft_same,         \
                                                  .run = run_##op_name,            \
                                                  .gradient = gradient_##op_name}
 ROWS_GRADIENT(softmax_gradient, "y (dy - sum(y dy)): the gradient of softmax");

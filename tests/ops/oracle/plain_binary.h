@@ -13,7 +13,7 @@ static bool binary_exists(muster_binary op, muster_dtype dtype) {
     return op < MUSTER_BITWISE_AND || !is_float;
 }
 
-/* An operation, and a dtype of those that it takes. */
+/* Draws an operation by chance, and a dtype that the operation takes. */
 static muster_binary binary_draw(const mst_op_row *o, muster_dtype *dtype) {
     const muster_binary op = 1 + (muster_binary)ops_random(MUSTER_BITWISE_XOR);
     do *dtype = ops_random_dtype(o);
