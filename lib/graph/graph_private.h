@@ -213,9 +213,10 @@ typedef struct mst_step_run {
 typedef struct mst_gradients mst_gradients;
 
 enum {
-    MST_OPERATOR_NUMBERS = 1, /* `run` takes an operand that is a number (0-d full) from the node */
-    MST_OPERATOR_UNIQUE = 2,  /* two equal nodes are two values: never merged */
-    MST_OPERATOR_HIDDEN = 4,  /* made by the library only */
+    MST_OPERATOR_NUMBERS = 1,     /* `run` takes an operand that is a number (0-d full) from the node */
+    MST_OPERATOR_UNIQUE = 2,      /* two equal nodes are two values: never merged */
+    MST_OPERATOR_HIDDEN = 4,      /* made by the library only */
+    MST_OPERATOR_ELEMENTWISE = 8, /* one element of the result comes from one of each operand */
 };
 
 struct mst_operator {

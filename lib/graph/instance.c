@@ -9,9 +9,11 @@ typedef struct making {
     const mst_graph_program *program;
     mst_instance *instance;
     const muster_tensor *out, *updates;
-    bool *needed; /* by position */
+    uint8_t *needed; /* by position: 0, or USED, which an operation of another step makes USED_OUTSIDE */
     mst_plan plan;
 } making;
+
+enum { USED = 1, USED_OUTSIDE = 2 };
 
 static muster_status making_failed(void) { return mst_out_of_memory("muster_function_call", (int64_t)sizeof(mst_instance)); }
 
@@ -84,12 +86,16 @@ static muster_status bind_sizes(const mst_graph_program *program, const muster_t
 static void find_needed(making *m) {
     const mst_graph_program *p = m->program;
     for (int32_t o = 0; o < p->output_count; o++)
-        if (m->instance->wanted[o]) m->needed[p->position[p->graph->outputs.items[o].node->id]] = true;
-    for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = true;
+        if (m->instance->wanted[o]) m->needed[p->position[p->graph->outputs.items[o].node->id]] = USED_OUTSIDE;
+    for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = USED_OUTSIDE;
     for (int32_t at = p->count - 1; at >= 0; at--) {
         const muster_expr *node = p->order[at];
-        for (int32_t i = 0; m->needed[at] && i < node->input_count; i++)
-            if (!mst_operand_is_number(node, i)) m->needed[p->position[node->inputs[i]->id]] = true;
+        for (int32_t i = 0; m->needed[at] && i < node->input_count; i++) {
+            if (mst_program_operand_is_number(p, node, i)) continue;
+            const bool inside = mst_program_group(p, node) >= 0 && mst_program_group(p, node) == mst_program_group(p, node->inputs[i]);
+            uint8_t *needed = &m->needed[p->position[node->inputs[i]->id]];
+            if (*needed != USED_OUTSIDE) *needed = inside ? USED : USED_OUTSIDE;
+        }
     }
 }
 
@@ -120,32 +126,73 @@ static int32_t new_buffer(making *m, const muster_tensor *tensor) {
     return m->plan.buffer_count++;
 }
 
-static void step_operand(making *m, mst_graph_program_step *step, int32_t i, int32_t index) {
-    const int32_t at = m->program->position[step->node->inputs[i]->id];
+static void step_operand(making *m, mst_graph_program_step *step, int32_t i, const muster_expr *operand, int32_t index) {
+    const int32_t at = m->program->position[operand->id];
     const mst_plan_value *value = &m->plan.values[at];
     step->in[i] = &m->instance->tensors[at];
     if (value->buffer >= 0) m->plan.buffers[value->buffer].last = index;
 }
 
+static muster_status step_begin(making *m, const muster_expr *node, int32_t operands, int32_t results, mst_graph_program_step **step) {
+    mst_arena *memory = &m->instance->memory;
+    *step = &m->instance->steps[m->instance->step_count++];
+    **step = (mst_graph_program_step){.node = node, .copy_from = -1, .in_count = operands, .out_count = results};
+    (*step)->in = mst_arena_take(memory, (size_t)(operands + 1) * sizeof *(*step)->in);
+    (*step)->out = mst_arena_take(memory, (size_t)results * sizeof *(*step)->out);
+    if (!(*step)->in || !(*step)->out) return making_failed();
+    for (int32_t r = 0; r < results; r++) (*step)->out[r] = &m->instance->none;
+    return MUSTER_OK;
+}
+
+static void step_result(making *m, mst_graph_program_step *step, int32_t r, int32_t at, int32_t index) {
+    m->plan.values[at] = (mst_plan_value){.base = MST_BASE_ARENA, .buffer = new_buffer(m, &m->instance->tensors[at])};
+    m->plan.buffers[m->plan.values[at].buffer].last = index;
+    step->out[r] = &m->instance->tensors[at];
+}
+
 static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
-    mst_instance *instance = m->instance;
-    const int32_t index = instance->step_count++;
-    mst_graph_program_step *step = &instance->steps[index];
-    *step = (mst_graph_program_step){.node = node, .copy_from = -1};
-    step->in = mst_arena_take(&instance->memory, (size_t)(node->input_count + 1) * sizeof *step->in);
-    if (!step->in) return making_failed();
+    const int32_t index = m->instance->step_count;
+    mst_graph_program_step *step;
+    MUSTER_TRY(step_begin(m, node, node->input_count, MST_RESULTS, &step));
     for (int32_t r = 0; r < MST_RESULTS; r++) {
         const int32_t made = r == 0 ? at : m->program->results[at][r];
-        step->out[r] = &step->none;
         if (made < 0 || !(r == 0 || m->needed[made])) continue;
-        if (r) MUSTER_TRY(shape_of(m, &m->program->order[made]->type, &instance->tensors[made]));
-        m->plan.values[made] = (mst_plan_value){.base = MST_BASE_ARENA, .buffer = new_buffer(m, &instance->tensors[made])};
-        m->plan.buffers[m->plan.values[made].buffer].last = index;
-        step->out[r] = &instance->tensors[made];
+        if (r) MUSTER_TRY(shape_of(m, &m->program->order[made]->type, &m->instance->tensors[made]));
+        step_result(m, step, r, made, index);
     }
     for (int32_t i = 0; i < node->input_count; i++)
-        if (!mst_operand_is_number(node, i)) step_operand(m, step, i, index);
+        if (!mst_operand_is_number(node, i)) step_operand(m, step, i, node->inputs[i], index);
     return MUSTER_OK;
+}
+
+/* The members that are not needed by this call are left out by the loops of the group. Operands that
+ * only they have may be values that nobody made: they have no tensor. */
+static muster_status group_add(making *m, const mst_fused_group *group) {
+    const mst_graph_program *p = m->program;
+    const int32_t index = m->instance->step_count;
+    mst_graph_program_step *step;
+    MUSTER_TRY(step_begin(m, group->members[group->member_count - 1], group->operand_count, group->result_count, &step));
+    step->group = group;
+    for (int32_t r = 0; r < group->result_count; r++) {
+        const int32_t at = p->position[group->members[group->results[r]]->id];
+        if (m->needed[at] != USED_OUTSIDE) continue;
+        MUSTER_TRY(shape_of(m, &p->order[at]->type, &m->instance->tensors[at]));
+        step_result(m, step, r, at, index);
+    }
+    for (int32_t i = 0; i < group->operand_count; i++) {
+        step->in[i] = &m->instance->none;
+        if (m->needed[p->position[group->operands[i]->id]]) step_operand(m, step, i, group->operands[i], index);
+    }
+    return MUSTER_OK;
+}
+
+/* The step of a group stands where its last member does. */
+static muster_status group_member_add(making *m, int32_t at) {
+    const mst_fused_group *group = &m->program->groups[mst_program_group(m->program, m->program->order[at])];
+    bool any = false;
+    if (m->program->order[at] != group->members[group->member_count - 1]) return MUSTER_OK;
+    for (int32_t i = 0; i < group->member_count; i++) any = any || m->needed[m->program->position[group->members[i]->id]];
+    return any ? group_add(m, group) : MUSTER_OK;
 }
 
 /* The result of a node as a view of its first operand. */
@@ -174,6 +221,7 @@ static muster_status value_make(making *m, int32_t at, const muster_tensor *give
         m->plan.values[at] = (mst_plan_value){.base = input ? mst_base_input(p, node->at) : mst_base_variable(p, node->at), .buffer = -1};
         return MUSTER_OK;
     }
+    if (mst_program_group(p, node) >= 0) return group_member_add(m, at);
     MUSTER_TRY(shape_of(m, &node->type, tensor));
     return view_make(m, node, at) ? MUSTER_OK : step_add(m, node, at);
 }
@@ -189,7 +237,7 @@ static muster_status target_check(const making *m, const mst_graph_port *port, c
 }
 
 /* The value is written where it belongs at once, or copied there by a last step. */
-static void target_add(making *m, const mst_graph_port *port, const muster_tensor *target, int32_t base, int32_t extra) {
+static muster_status target_add(making *m, const mst_graph_port *port, const muster_tensor *target, int32_t base, int32_t extra) {
     const int32_t at = m->program->position[port->node->id];
     mst_plan_value *value = &m->plan.values[at];
     if (value->base == MST_BASE_ARENA && muster_tensor_is_contiguous(*target) && muster_tensor_is_contiguous(m->instance->tensors[at]) &&
@@ -199,16 +247,18 @@ static void target_add(making *m, const mst_graph_port *port, const muster_tenso
         for (int32_t k = 0; k < m->program->count; k++) /* and the views of it */
             if (m->plan.values[k].base == MST_BASE_ARENA && m->plan.values[k].buffer == buffer)
                 m->plan.values[k] = (mst_plan_value){.base = base, .buffer = -1};
-        return;
+        return MUSTER_OK;
     }
-    const int32_t index = m->instance->step_count++;
-    mst_graph_program_step *step = &m->instance->steps[index];
-    *step = (mst_graph_program_step){.node = port->node, .copy_from = at};
+    const int32_t index = m->instance->step_count;
+    mst_graph_program_step *step;
+    MUSTER_TRY(step_begin(m, port->node, 0, 1, &step));
+    step->copy_from = at;
     m->instance->tensors[extra] = *target;
     m->instance->tensors[extra].byte_offset = 0;
     m->plan.values[extra] = (mst_plan_value){.base = base, .buffer = -1};
     step->out[0] = &m->instance->tensors[extra];
     if (value->buffer >= 0) m->plan.buffers[value->buffer].last = index;
+    return MUSTER_OK;
 }
 
 static muster_status targets_make(making *m) {
@@ -217,11 +267,11 @@ static muster_status targets_make(making *m) {
     for (int32_t o = 0; o < p->output_count; o++, extra++) {
         if (!m->instance->wanted[o]) continue;
         MUSTER_TRY(target_check(m, &p->graph->outputs.items[o], "output", &m->out[o]));
-        target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra);
+        MUSTER_TRY(target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra));
     }
     for (int32_t u = 0; u < p->update_count; u++, extra++) {
         MUSTER_TRY(target_check(m, &p->graph->updates.items[u], "new value of", &m->updates[u]));
-        target_add(m, &p->graph->updates.items[u], &m->updates[u], mst_base_update(p, u), extra);
+        MUSTER_TRY(target_add(m, &p->graph->updates.items[u], &m->updates[u], mst_base_update(p, u), extra));
     }
     return MUSTER_OK;
 }
@@ -288,7 +338,7 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     for (int32_t at = 0; at < value_count(p); at++) m->plan.values[at] = (mst_plan_value){.base = MST_BASE_NONE, .buffer = -1};
     find_needed(m);
     for (int32_t at = 0; at < p->count; at++)
-        if (m->needed[at]) MUSTER_TRY(value_make(m, at, given));
+        if (m->needed[at] || mst_program_group(p, p->order[at]) >= 0) MUSTER_TRY(value_make(m, at, given));
     MUSTER_TRY(targets_make(m));
     MUSTER_TRY(mst_plan_memory(&m->plan));
     places_make(m);

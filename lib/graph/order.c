@@ -7,29 +7,56 @@ bool mst_operand_is_number(const muster_expr *node, int32_t i) {
     return i == 1 || !mst_node_is_number(node->inputs[1]);
 }
 
+bool mst_program_operand_is_number(const mst_graph_program *program, const muster_expr *node, int32_t i) {
+    return mst_program_group(program, node) < 0 ? mst_operand_is_number(node, i) : mst_node_is_number(node->inputs[i]);
+}
+
+/* A step that waits for its operands: a node, or a group. */
 typedef struct visit {
-    muster_expr *node;
-    int32_t operand;
+    muster_expr **nodes;
+    int32_t count, member, operand;
 } visit;
+
+enum { NOT_VISITED = -1, WAITS = -2 };
+
+static void visit_begin(mst_graph_program *program, visit *v, const muster_expr *node) {
+    const int32_t at = mst_program_group(program, node);
+    mst_fused_group *group = at < 0 ? NULL : &program->groups[at];
+    v->nodes = group ? group->members : &program->graph->nodes[node->id];
+    v->count = group ? group->member_count : 1;
+    v->member = v->operand = 0;
+    for (int32_t i = 0; i < v->count; i++) program->position[v->nodes[i]->id] = WAITS;
+}
+
+/* An operand that is not yet in the order, or NULL. */
+static muster_expr *visit_next(const mst_graph_program *program, visit *v) {
+    for (; v->member < v->count; v->member++, v->operand = 0) {
+        const muster_expr *node = v->nodes[v->member];
+        while (v->operand < node->input_count) {
+            const int32_t i = v->operand++;
+            if (program->position[node->inputs[i]->id] == NOT_VISITED && !mst_program_operand_is_number(program, node, i))
+                return node->inputs[i];
+        }
+    }
+    return NULL;
+}
 
 static void visit_from(mst_graph_program *program, muster_expr *root, visit *stack) {
     int32_t depth = 0;
-    if (program->position[root->id] != -1) return;
-    stack[depth++] = (visit){root, 0};
-    program->position[root->id] = -2; /* on the stack */
+    if (program->position[root->id] != NOT_VISITED) return;
+    visit_begin(program, &stack[depth++], root);
     while (depth) {
         visit *top = &stack[depth - 1];
-        if (top->operand == top->node->input_count) {
-            program->position[top->node->id] = program->count;
-            program->order[program->count++] = top->node;
-            depth--;
+        muster_expr *operand = visit_next(program, top);
+        if (operand) {
+            visit_begin(program, &stack[depth++], operand);
             continue;
         }
-        const int32_t i = top->operand++;
-        muster_expr *input = top->node->inputs[i];
-        if (program->position[input->id] != -1 || mst_operand_is_number(top->node, i)) continue;
-        program->position[input->id] = -2;
-        stack[depth++] = (visit){input, 0};
+        for (int32_t i = 0; i < top->count; i++) {
+            program->position[top->nodes[i]->id] = program->count;
+            program->order[program->count++] = top->nodes[i];
+        }
+        depth--;
     }
 }
 
@@ -44,7 +71,7 @@ muster_status mst_graph_program_order(mst_graph_program *program) {
         mst_free(stack);
         return mst_out_of_memory("muster_graph_compile", (int64_t)(nodes * sizeof *stack));
     }
-    for (size_t id = 0; id < nodes; id++) program->position[id] = -1;
+    for (size_t id = 0; id < nodes; id++) program->position[id] = NOT_VISITED;
     for (int32_t i = 0; i < graph->outputs.count; i++) visit_from(program, graph->outputs.items[i].node, stack);
     for (int32_t i = 0; i < graph->updates.count; i++) visit_from(program, graph->updates.items[i].node, stack);
     mst_free(stack);

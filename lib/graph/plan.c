@@ -70,32 +70,40 @@ static bool same_layout(const muster_tensor *a, const muster_tensor *b) {
     return same;
 }
 
+/* The buffer of an operand or result of a step, or -1. */
+static int32_t buffer_of(const mst_plan *plan, const muster_tensor *tensor) {
+    if (!tensor || tensor == &plan->instance->none) return -1;
+    return plan->values[tensor - plan->instance->tensors].buffer;
+}
+
+/* May this operand's memory, which has the buffer `root`, be written while the step reads all
+ * operands? Each element is read before the same element is written. */
+static bool may_write_over(const mst_plan *plan, const mst_graph_program_step *s, int32_t i, int32_t root) {
+    for (int32_t k = 0; k < s->in_count; k++) {
+        const int32_t other = buffer_of(plan, s->in[k]);
+        if (other >= 0 && buffer_root(plan, other) == root && !same_layout(s->in[k], s->in[i])) return false;
+    }
+    return true;
+}
+
 /* The buffer of an operand whose memory the result of the step may take over, or -1. */
-static int32_t find_in_place(const mst_plan *plan, int32_t step, const mst_graph_program_step *s) {
-    const muster_expr *node = s->node;
-    const int32_t at = plan->program->position[node->id];
+static int32_t find_in_place(const mst_plan *plan, int32_t step, const muster_tensor *result) {
+    const mst_graph_program_step *s = &plan->instance->steps[step];
+    const uint32_t operands = s->group ? ~0u : s->node->op->in_place;
     if (plan->program->unshared) return -1;
-    for (int32_t i = 0; i < node->input_count; i++) {
-        if (!(node->op->in_place >> i & 1) || !s->in[i]) continue;
-        const int32_t from = plan->program->position[node->inputs[i]->id], buffer = plan->values[from].buffer;
+    for (int32_t i = 0; i < s->in_count && i < 32; i++) {
+        const int32_t buffer = operands >> i & 1 ? buffer_of(plan, s->in[i]) : -1;
         if (buffer < 0) continue;
         const int32_t root = buffer_root(plan, buffer);
-        if (plan->buffers[root].last != step || !same_layout(s->in[i], &plan->instance->tensors[at])) continue;
-        bool good = true;
-        for (int32_t k = 0; k < node->input_count; k++) {
-            if (!s->in[k]) continue;
-            const int32_t other = plan->values[plan->program->position[node->inputs[k]->id]].buffer;
-            if (other >= 0 && buffer_root(plan, other) == root && !same_layout(s->in[k], s->in[i])) good = false;
-        }
-        if (good) return root;
+        if (plan->buffers[root].last == step && same_layout(s->in[i], result) && may_write_over(plan, s, i, root)) return root;
     }
     return -1;
 }
 
-static muster_status place_result(mst_plan *plan, block *b, int32_t step, int32_t position, bool may_reuse) {
-    const int32_t buffer = plan->values[position].buffer;
+static muster_status place_result(mst_plan *plan, block *b, int32_t step, const muster_tensor *result, bool may_reuse) {
+    const int32_t buffer = buffer_of(plan, result);
     if (buffer < 0) return MUSTER_OK;
-    const int32_t root = may_reuse ? find_in_place(plan, step, &plan->instance->steps[step]) : -1;
+    const int32_t root = may_reuse ? find_in_place(plan, step, result) : -1;
     if (root >= 0) {
         plan->buffers[buffer].shared = root;
         if (plan->buffers[root].last < plan->buffers[buffer].last) plan->buffers[root].last = plan->buffers[buffer].last;
@@ -105,6 +113,21 @@ static muster_status place_result(mst_plan *plan, block *b, int32_t step, int32_
     if (made->bytes > INT64_MAX - ALIGNMENT || !block_take(b, made->bytes, &made->offset))
         return mst_error(MUSTER_OVERFLOW, "graph \"%s\": intermediate values need more memory than 64 bits count",
                          plan->program->graph->name);
+    return MUSTER_OK;
+}
+
+/* Places the results of the step, and notes in which step each is used last: ends[s] begins the list
+ * of step s. */
+static muster_status place_results(mst_plan *plan, block *b, int32_t s, int32_t *ends) {
+    const mst_graph_program_step *step = &plan->instance->steps[s];
+    if (step->copy_from >= 0) return MUSTER_OK;
+    for (int32_t r = 0; r < step->out_count; r++) {
+        const int32_t buffer = buffer_of(plan, step->out[r]);
+        if (buffer < 0) continue;
+        MUSTER_TRY(place_result(plan, b, s, step->out[r], r == 0 || step->group));
+        plan->buffers[buffer].next = ends[plan->buffers[buffer].last];
+        ends[plan->buffers[buffer].last] = buffer;
+    }
     return MUSTER_OK;
 }
 
@@ -118,22 +141,7 @@ muster_status mst_plan_memory(mst_plan *plan) {
     for (int32_t i = 0; i < plan->buffer_count; i++)
         plan->buffers[i].bytes = (plan->buffers[i].bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     for (int32_t s = 0; status == MUSTER_OK && s < instance->step_count; s++) {
-        const mst_graph_program_step *step = &instance->steps[s];
-        if (step->copy_from < 0) {
-            const int32_t at = plan->program->position[step->node->id];
-            status = place_result(plan, &b, s, at, true);
-            for (int32_t r = 1; status == MUSTER_OK && r < MST_RESULTS; r++) {
-                const int32_t other = plan->program->results[at][r];
-                if (other >= 0 && plan->values[other].base != MST_BASE_NONE) status = place_result(plan, &b, s, other, false);
-            }
-            for (int32_t r = 0; r < MST_RESULTS; r++) {
-                const int32_t made = r ? plan->program->results[at][r] : at;
-                const int32_t buffer = made >= 0 ? plan->values[made].buffer : -1;
-                if (buffer < 0) continue;
-                plan->buffers[buffer].next = ends[plan->buffers[buffer].last];
-                ends[plan->buffers[buffer].last] = buffer;
-            }
-        }
+        status = place_results(plan, &b, s, ends);
         if (plan->program->unshared) continue;
         for (int32_t i = ends[s]; i >= 0; i = plan->buffers[i].next) {
             /* the memory of a root is free when the last that took it over is */

@@ -4,18 +4,20 @@
 #ifndef MST_PROGRAM_PRIVATE_H
 #define MST_PROGRAM_PRIVATE_H
 
-#include "graph_private.h"
+#include "fuse_private.h"
 
 /* Memory that a run brings along: one block of scratch memory, the inputs, the variables, the
  * outputs and the updates, numbered in this order. */
 enum { MST_BASE_ARENA = 0, MST_BASE_NONE = -1 };
 
 typedef struct mst_graph_program_step {
-    const muster_expr *node;
-    int32_t copy_from;        /* >= 0: the step copies this value (a position) into an output or update */
+    const muster_expr *node;      /* of a group: its last */
+    const mst_fused_group *group; /* NULL: the step computes one node */
+    mst_tile_program *tile;       /* of a group on the host */
+    int32_t copy_from;            /* >= 0: the step copies this value (a position) into an output or update */
+    int32_t in_count, out_count;
     const muster_tensor **in; /* one for each operand */
-    muster_tensor *out[MST_RESULTS];
-    muster_tensor none;
+    muster_tensor **out;      /* one for each result of the group, or MST_RESULTS; "no tensor": not wanted */
 } mst_graph_program_step;
 
 /* A value whose address changes with that of its base. */
@@ -30,6 +32,7 @@ typedef struct mst_instance {
     muster_tensor *given; /* [inputs + variables]: shapes and strides for which it was made */
     bool *wanted;         /* [outputs] */
     int64_t arena_bytes;
+    muster_tensor none;     /* no tensor: for results that are not wanted */
     muster_tensor *tensors; /* by position */
     mst_graph_program_step *steps;
     int32_t step_count;
@@ -51,7 +54,10 @@ typedef struct mst_graph_program_rank {
 typedef struct mst_graph_program {
     mst_graph *graph;
     bool unshared, all_rows; /* all_rows: slices would give other values */
-    muster_expr **order;     /* operands before what is made from them */
+    mst_fused_group *groups;
+    int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
+    int32_t group_count;
+    muster_expr **order; /* operands before what is made from them; the members of a group follow each other */
     int32_t count;
     int32_t *position;               /* by id; -1: not in the order */
     int32_t (*results)[MST_RESULTS]; /* by position: the positions of the other results; -1: none */
@@ -60,6 +66,9 @@ typedef struct mst_graph_program {
     int32_t rank_count;
 } mst_graph_program;
 
+static inline int32_t mst_program_group(const mst_graph_program *p, const muster_expr *node) {
+    return p->group_of ? p->group_of[node->id] : -1;
+}
 static inline int32_t mst_base_input(const mst_graph_program *p, int32_t i) {
     (void)p;
     return 1 + i;
@@ -70,8 +79,13 @@ static inline int32_t mst_base_update(const mst_graph_program *p, int32_t i) {
     return 1 + p->input_count + p->variable_count + p->output_count + i;
 }
 
+/* fuse.c. The groups, before the order is known. Errors: OUT_OF_MEMORY. */
+muster_status mst_graph_program_fuse(mst_graph_program *program);
+
 /* order.c. Does the step of this node take operand i as a number from the node itself? */
 bool mst_operand_is_number(const muster_expr *node, int32_t i);
+/* The same, for a node of this program: the members of groups take every number as it is. */
+bool mst_program_operand_is_number(const mst_graph_program *program, const muster_expr *node, int32_t i);
 /* The positions of the nodes that outputs and updates need. Errors: OUT_OF_MEMORY. */
 muster_status mst_graph_program_order(mst_graph_program *program);
 

@@ -140,6 +140,8 @@ void mst_graph_program_destroy(void *user) {
         mst_free(program->ranks[r].given);
     }
     mst_free(program->ranks);
+    mst_free(program->groups);
+    mst_free(program->group_of);
     mst_free(program->order);
     mst_free(program->position);
     mst_free(program->results);

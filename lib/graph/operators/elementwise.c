@@ -60,15 +60,11 @@ static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_ex
 #define gradient_round mst_gradient_zero
 #define gradient_trunc mst_gradient_zero
 
-#define UNARY(op_name, op, takes, text)                                           \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), \
-                                                 .operation = (op),               \
-                                                 .operands = {"x"},               \
-                                                 .dtypes = (takes),               \
-                                                 .in_place = 1,                   \
-                                                 .infer = mst_draft_same,         \
-                                                 .run = run_unary,                \
-                                                 .gradient = gradient_##op_name}
+#define UNARY(op_name, op, takes, text)                                                                   \
+    const mst_operator mst_operator_##op_name = {                                                         \
+        MST_ANY_OPERATOR(op_name, text),   .operation = (op), .operands = {"x"},       .dtypes = (takes), \
+        .flags = MST_OPERATOR_ELEMENTWISE, .in_place = 1,     .infer = mst_draft_same, .run = run_unary,  \
+        .gradient = gradient_##op_name}
 UNARY(absolute, MUSTER_ABS, MST_NUMBER_DTYPES, "|x|; the gradient at 0 is 0");
 UNARY(square, MUSTER_SQUARE, MST_NUMBER_DTYPES, "x x");
 UNARY(sqrt, MUSTER_SQRT, MST_FLOAT_DTYPES, "the square root of x");
@@ -106,6 +102,7 @@ const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x 
                                                .operation = MUSTER_BITWISE_NOT,
                                                .operands = {"x"},
                                                .dtypes = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES,
+                                               .flags = MST_OPERATOR_ELEMENTWISE,
                                                .in_place = 1,
                                                .infer = mst_draft_same,
                                                .run = run_unary,
@@ -116,6 +113,7 @@ const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),
                                             .operation = MUSTER_NEG,
                                             .operands = {"x"},
                                             .dtypes = MST_NUMBER_DTYPES & ~(uint32_t)UNSIGNED,
+                                            .flags = MST_OPERATOR_ELEMENTWISE,
                                             .in_place = 1,
                                             .expand = fold_negative,
                                             .infer = mst_draft_same,
