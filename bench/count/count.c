@@ -1,5 +1,6 @@
 /* muster-bench-count CASE CALLS: makes the same call so many times on one device of the host, for
- * count.py, which counts instructions under callgrind. */
+ * count.py, which counts instructions under callgrind. The cases of expressions have the tensors of
+ * the plain ones before them. */
 #include <muster/muster.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -40,42 +41,77 @@ static __attribute__((noinline)) void call_empty(muster_function *function) {
     check(muster_function_call(function, NULL, 0, NULL, 0, NULL));
 }
 
-static muster_tensor in[2], out[1];
+static muster_tensor in[2], out[1], unwanted;
 static __attribute__((noinline)) void call_with_tensors(muster_function *function) {
     check(muster_function_call(function, in, 2, out, 1, NULL));
 }
 
+/* The output is not wanted: an expression has nothing to compute. */
+static __attribute__((noinline)) void call_unwanted(muster_function *function) {
+    check(muster_function_call(function, in, 2, &unwanted, 1, NULL));
+}
+
+/* ---- functions ---- */
+
+static muster_function *function_of(muster_runtime *runtime, const char *name, muster_body body, bool tensors) {
+    muster_function *function;
+    check(muster_function_create(runtime, name, body, NULL, &function));
+    if (!tensors) return function;
+    check(muster_function_input(function, "x", MUSTER_F32, 2, MUSTER_SCATTER));
+    check(muster_function_input(function, "y", MUSTER_F32, 1, MUSTER_BROADCAST));
+    check(muster_function_output(function, "r", MUSTER_F32, 0, MUSTER_AVG));
+    return function;
+}
+
+/* mean(x @ y), with the ports of the functions above. */
+static muster_function *expression_of(muster_runtime *runtime, const char *name) {
+    muster_graph *graph;
+    muster_function *function;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_create(runtime, name, &graph));
+    muster_expr *rows = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+    muster_expr *vector = muster_graph_input(graph, "y", MUSTER_F32, MUSTER_SHAPE(COLUMNS), MUSTER_BROADCAST);
+    check(muster_graph_output(graph, "r", muster_expr_mean(muster_expr_matmul(rows, vector)), MUSTER_AVG));
+    check(muster_graph_compile(graph, &options, &function));
+    check(muster_graph_destroy(graph));
+    return function;
+}
+
+static const struct {
+    const char *name;
+    call_once once;
+    muster_body body; /* NULL: the expression */
+    bool tensors;
+} cases[] = {{"loop", call_nothing, empty_body, false},
+             {"empty", call_empty, empty_body, false},
+             {"two-in-one-out", call_with_tensors, empty_body, true},
+             {"two-in-none-out", call_unwanted, empty_body, true},
+             {"expression-of-nothing", call_unwanted, NULL, true},
+             {"mean-of-products", call_with_tensors, mean_of_products, true},
+             {"expression-of-mean-of-products", call_with_tensors, NULL, true}};
+
 int main(int argc, char **argv) {
-    static const struct {
-        const char *name;
-        call_once once;
-        muster_body body;
-        bool tensors;
-    } cases[] = {{"loop", call_nothing, empty_body, false},
-                 {"empty", call_empty, empty_body, false},
-                 {"two-in-one-out", call_with_tensors, empty_body, true},
-                 {"mean-of-products", call_with_tensors, mean_of_products, true}};
     muster_runtime_options options;
     muster_runtime *runtime;
-    muster_function *function;
-    if (argc != 3) return fprintf(stderr, "usage: muster-bench-count loop|empty|two-in-one-out|mean-of-products CALLS\n"), 2;
-    muster_runtime_options_init(&options);
-    options.devices = "host:1";
-    check(muster_runtime_open(&options, &runtime));
-    in[0] = muster_f32(x, ROWS, COLUMNS);
-    in[1] = muster_f32(y, COLUMNS);
-    out[0] = muster_f32(&result);
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    for (size_t c = 0; argc == 3 && c < sizeof cases / sizeof *cases; c++) {
         if (strcmp(cases[c].name, argv[1]) != 0) continue;
-        check(muster_function_create(runtime, argv[1], cases[c].body, NULL, &function));
-        if (cases[c].tensors) {
-            check(muster_function_input(function, "x", MUSTER_F32, 2, MUSTER_SCATTER));
-            check(muster_function_input(function, "y", MUSTER_F32, 1, MUSTER_BROADCAST));
-            check(muster_function_output(function, "r", MUSTER_F32, 0, MUSTER_AVG));
-        }
+        muster_runtime_options_init(&options);
+        options.devices = "host:1";
+        check(muster_runtime_open(&options, &runtime));
+        in[0] = muster_f32(x, ROWS, COLUMNS);
+        in[1] = muster_f32(y, COLUMNS);
+        out[0] = muster_f32(&result);
+        unwanted = muster_tensor_none();
+        muster_function *function =
+            cases[c].body ? function_of(runtime, argv[1], cases[c].body, cases[c].tensors) : expression_of(runtime, argv[1]);
         for (long i = atol(argv[2]); i > 0; i--) cases[c].once(function);
         check(muster_runtime_close(runtime));
         return 0;
     }
-    return fprintf(stderr, "muster-bench-count: no case '%s'\n", argv[1]), 2;
+    fprintf(stderr, "usage: muster-bench-count CASE CALLS, where CASE is one of");
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) fprintf(stderr, " %s", cases[c].name);
+    fprintf(stderr, "\n");
+    return 2;
 }

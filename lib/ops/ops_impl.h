@@ -77,6 +77,13 @@ muster_status mst_worker_update(muster_worker *worker, muster_dtype dtype, void 
 muster_status mst_worker_gather_rows(muster_worker *worker, void *to, const void *from, int64_t row_bytes, const int64_t *indices,
                                      int64_t count);
 
+/* Operations without their checks, for a caller whose operands the checks would accept. */
+/* y = A x, as muster_gemv. x and y may also be matrices of one column. */
+muster_status mst_gemv_launch(muster_worker *worker, const muster_tensor *a, const muster_tensor *x, const muster_tensor *y);
+/* muster_reduce_axes; bit d of `axes` for axis d, length: the number of elements of each result. */
+muster_status mst_reduce_launch(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
+                                int64_t length);
+
 /* The kernel sources of all operations. */
 extern const mst_code_sources mst_ops_code;
 

@@ -67,20 +67,13 @@ static muster_status infer_matmul(mst_draft *draft) {
     return MUSTER_OK;
 }
 
-static muster_tensor column_of(muster_tensor matrix) { /* (k, 1) -> (k) */
-    matrix.ndim = 1;
-    return matrix;
-}
-
-static muster_status product_of_matrices(muster_worker *worker, muster_tensor a, muster_tensor b, muster_tensor c) {
-    const bool blas = c.dtype == MUSTER_F32 || c.dtype == MUSTER_F64;
-    if (blas && b.shape[1] == 1 && c.shape[0] > 0) return muster_gemv(worker, 1, a, column_of(b), 0, column_of(c));
-    return muster_gemm(worker, 1, a, b, 0, c);
-}
-
+/* The product with a vector is not checked again: its operands have been since they were inferred,
+ * and in a small call the checks and the copies of three tensors are a part that counts. */
 static muster_status run_matmul(muster_worker *worker, const mst_step_run *run) {
-    const muster_tensor a = *run->in[0], b = *run->in[1], c = *run->out[0];
-    return c.ndim == 2 ? product_of_matrices(worker, a, b, c) : muster_gemm_batched(worker, 1, a, b, 0, c);
+    const muster_tensor *a = run->in[0], *b = run->in[1], *c = run->out[0];
+    if (c->ndim != 2) return muster_gemm_batched(worker, 1, *a, *b, 0, *c);
+    const bool blas = c->dtype == MUSTER_F32 || c->dtype == MUSTER_F64;
+    return blas && b->shape[1] == 1 ? mst_gemv_launch(worker, a, b, c) : muster_gemm(worker, 1, *a, *b, 0, *c);
 }
 
 static muster_expr *swap_last(muster_expr *node) {

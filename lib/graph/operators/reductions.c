@@ -27,9 +27,15 @@ static muster_status infer_reduction(mst_draft *draft) {
 
 static muster_status run_reduction(muster_worker *worker, const mst_step_run *run) {
     const muster_expr *node = run->node;
-    if (run->in[0]->ndim == 0) return muster_copy(worker, *run->in[0], *run->out[0]);
-    return muster_reduce_axes(worker, node->op->operation, *run->in[0], (int32_t)mst_axes_mask(&node->values[AXIS], run->in[0]->ndim),
-                              *run->out[0]);
+    const muster_tensor *x = run->in[0], *y = run->out[0];
+    if (x->ndim == 0) return muster_copy(worker, *x, *y);
+    const uint32_t axes = mst_axes_mask(&node->values[AXIS], x->ndim);
+    int64_t length = 1;
+    for (int32_t d = 0; d < x->ndim; d++)
+        if (axes >> d & 1) length *= x->shape[d];
+    /* an average of nothing is refused */
+    return length ? mst_reduce_launch(worker, node->op->operation, x, axes, y, length)
+                  : muster_reduce_axes(worker, node->op->operation, *x, (int32_t)axes, *y);
 }
 
 #define X (node->inputs[0])

@@ -125,6 +125,11 @@ const mst_op_row mst_operation_gemv = {
     .error = {[MUSTER_F32] = 1e-6, [MUSTER_F64] = 1e-12},
 };
 
+muster_status mst_gemv_launch(muster_worker *worker, const muster_tensor *a, const muster_tensor *x, const muster_tensor *y) {
+    const gemv_parameters p = {a, x, y, 1, 0};
+    return mst_op_launch(worker, &gemv_kernel, &p, sizeof p);
+}
+
 muster_status muster_gemv(muster_worker *worker, double alpha, muster_tensor a, muster_tensor x, double beta, muster_tensor y) {
     MST_OP_WORKER(worker);
     MUSTER_TRY(gemv_check(worker, MST_TENSORS(&a, &x, &y), NULL, __func__));

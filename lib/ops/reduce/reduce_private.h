@@ -17,8 +17,5 @@ muster_status mst_reduce_axes_set(const char *where, const muster_tensor *x, int
  * result. */
 muster_status mst_reduce_check(const muster_worker *worker, const mst_op_row *operation, const muster_tensor *const *tensors,
                                muster_reduction op, int32_t given, const char *where, uint32_t *axes, int64_t *length);
-/* Runs the reduction of checked operands. */
-muster_status mst_reduce_launch(muster_worker *worker, muster_reduction op, const muster_tensor *x, uint32_t axes, const muster_tensor *y,
-                                int64_t length);
 
 #endif
