@@ -67,6 +67,16 @@ static inline int32_t mst_code_kernel_place(mst_code_kernel *kernel) {
     return index - 1;
 }
 
+/* All headers that kernel sources may include, as one list, and their digest. */
+typedef struct mst_code_headers {
+    mst_code_source *list;
+    int32_t count;
+    uint8_t digest[32];
+} mst_code_headers;
+/* Errors: OUT_OF_MEMORY. */
+muster_status mst_code_headers_make(mst_code_headers *headers);
+void mst_code_headers_free(mst_code_headers *headers);
+
 /* A program: its main source, and the sources that it may include. The name and the text of a
  * family are those of its kernel source. */
 typedef struct mst_code_program {

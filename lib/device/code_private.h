@@ -6,15 +6,6 @@
 
 /* ---- code_family.c ---- */
 
-/* All headers that kernel sources may include, as one list, and their digest. */
-typedef struct mst_code_headers {
-    mst_code_source *list;
-    int32_t count;
-    uint8_t digest[32];
-} mst_code_headers;
-muster_status mst_code_headers_make(mst_code_headers *headers);
-void mst_code_headers_free(mst_code_headers *headers);
-
 /* The program of a family. It refers to the headers. */
 mst_code_program mst_code_family_program(int32_t family, const mst_code_headers *headers);
 

@@ -22,7 +22,7 @@ enum {
 };
 
 /* One declared parameter. bytes: 1, 2, 4 or 8 for a scalar; 0 for a buffer, which is passed by
- * address. */
+ * address; more than 8 for a structure, of programs with MST_NEEDS_CUDA alone. */
 typedef struct mst_program_parameter {
     int32_t bytes;
 } mst_program_parameter;
@@ -75,7 +75,7 @@ typedef struct mst_program_grid {
 } mst_program_grid;
 
 /* One argument. For a buffer: its device address, and how many bytes belong to it from there on.
- * For a scalar: its bytes. */
+ * For a scalar: its bytes. For a structure: its host address. */
 typedef struct mst_program_value {
     void *address;
     int64_t extent;

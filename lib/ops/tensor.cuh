@@ -9,7 +9,7 @@
 
 /* f16 is converted by instructions of the processor, which agree with half_impl.h except for
  * NaN. */
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && !defined(MST_SIMULATED)
 static inline float mst_load_f16(uint16_t half) {
     float value;
     asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(half));

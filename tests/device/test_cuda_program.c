@@ -73,6 +73,40 @@ static void scalars_of_every_size_arrive_bit_for_bit(void **state) {
     device->memory->release(device, memory);
 }
 
+/* A structure between a buffer and a scalar, of a size that is no multiple of its alignment's. */
+static void a_structure_arrives_bit_for_bit(void **state) {
+    mst_device *device = *state;
+    typedef struct block {
+        int64_t numbers[21];
+        int32_t last;
+    } block;
+    static const source structure = {
+        .name = "structure",
+        .text = "struct block { long long numbers[21]; int last; };\n"
+                "extern \"C\" __global__ void structure(long long *o, const __grid_constant__ block b, short behind) {\n"
+                "    for (int i = 0; i < 21; i++) o[i] = b.numbers[i];\n"
+                "    o[21] = b.last;\n"
+                "    o[22] = behind;\n"
+                "}\n",
+        .parameters = {{BUFFER}, {sizeof(block)}, {2}},
+        .count = 3,
+        .needs = MST_NEEDS_CUDA};
+    block b = {.last = INT32_MIN};
+    for (int i = 0; i < 21; i++) b.numbers[i] = (int64_t)(UINT64_C(0x9E3779B97F4A7C15) * (uint64_t)(i + 1));
+    const int16_t behind = -5;
+    int64_t o[23] = {0};
+    int64_t *memory = allocated(device, sizeof o);
+    mst_program *program = opened_program(device, &structure);
+    const mst_program_value values[] = {buffer_of(memory, sizeof o), {.address = &b}, scalar_of(&behind, 2)};
+    launched(device, program, grid_of(1, 1, 0), values);
+    b.last = 0; /* it was copied */
+    read_back(device, o, memory, sizeof o);
+    for (int i = 0; i < 21; i++) assert_true(o[i] == b.numbers[i]);
+    assert_true(o[21] == INT32_MIN && o[22] == -5);
+    closed_program(device, program);
+    device->memory->release(device, memory);
+}
+
 static void groups_share_dynamic_local_memory(void **state) {
     mst_device *device = *state;
     static const source sum = {.name = "sum",
@@ -384,6 +418,7 @@ int main(void) {
         CASE(launches_run_in_order_with_copies),
         CASE(addresses_inside_an_allocation_are_buffers),
         CASE(scalars_of_every_size_arrive_bit_for_bit),
+        CASE(a_structure_arrives_bit_for_bit),
         CASE(groups_share_dynamic_local_memory),
         CASE(grids_have_three_dimensions),
         CASE(limits_are_those_of_the_gpu_and_grids_beyond_them_are_refused),

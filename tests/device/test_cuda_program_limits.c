@@ -124,6 +124,16 @@ static void parameters_that_an_older_driver_does_not_tell_are_zero(void **state)
         assert_int_equal(o, n);
     }
     closed_program(device, program);
+    source whole = declared; /* with its structure, which is passed from where it lies */
+    unsigned char bytes[600];
+    whole.parameters[2].bytes = sizeof bytes;
+    whole.count = 3;
+    memset(bytes, 3, sizeof bytes);
+    program = opened_program(device, &whole);
+    launched(device, program, grid_of(1, 1, 0), (mst_program_value[]){buffer_of(memory, sizeof o), scalar_of(&n, 4), {.address = bytes}});
+    read_back(device, &o, memory, sizeof o);
+    assert_int_equal(o, n + 1800);
+    closed_program(device, program);
     *api = kept;
     device->memory->release(device, memory);
 }

@@ -38,7 +38,7 @@
 
 enum { MST_THREADS = 256 }; /* of a block, always */
 
-#ifdef MST_SIMULATED
+#if defined(MST_SIMULATED) && !defined(__CUDACC_RTC__)
 #include "mst_shim.hh"
 #else
 

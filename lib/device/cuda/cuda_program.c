@@ -230,6 +230,7 @@ muster_status mst_cuda_program_limits(mst_device *device, const mst_program *hea
 /* For a function whose parameters are not known: see cuda_arguments. */
 static void copy_arguments(const cuda_kernel *kernel, cuda_arguments *to, void *arguments[MST_PROGRAM_ARGUMENTS + SPARE]) {
     for (int32_t i = 0; i < MST_PROGRAM_ARGUMENTS + SPARE; i++) {
+        if (i < kernel->count && kernel->bytes[i] > 8) continue; /* the library's own structures: it knows their size */
         if (i < kernel->count) memcpy(to->declared[i], arguments[i], 8);
         arguments[i] = i < kernel->count ? to->declared[i] : to->zeros;
     }
@@ -238,7 +239,10 @@ static void copy_arguments(const cuda_kernel *kernel, cuda_arguments *to, void *
 static muster_status launch(mst_cuda *cuda, const cuda_program *program, const cuda_kernel *kernel, const mst_program_grid *grid,
                             const mst_program_value *values) {
     void *arguments[MST_PROGRAM_ARGUMENTS + SPARE];
-    for (int32_t i = 0; i < kernel->count; i++) arguments[i] = kernel->bytes[i] == 0 ? (void *)&values[i].address : (void *)values[i].bytes;
+    for (int32_t i = 0; i < kernel->count; i++)
+        arguments[i] = kernel->bytes[i] == 0   ? (void *)&values[i].address
+                       : kernel->bytes[i] <= 8 ? (void *)values[i].bytes
+                                               : values[i].address;
     if (program->arguments) copy_arguments(kernel, program->arguments, arguments);
     MUSTER_TRY(mst_cuda_before_compute(cuda));
     return MST_CU(cuda, cuLaunchKernel, kernel->function, (unsigned int)grid->groups[0], (unsigned int)grid->groups[1],
