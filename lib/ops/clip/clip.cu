@@ -1,3 +1,4 @@
+#include "clip.cuh"
 #include "clip_parameters_private.h"
 #include "tensor.cuh"
 
@@ -12,7 +13,7 @@ template <typename D> static inline void clip(const mst_clip_parameters &p) {
     low_bits.bits = p.low;
     high_bits.bits = p.high;
     const C low = low_bits.value, high = high_bits.value;
-    mst_map<D, 1>(p.iterator, p.count, [=](const C *v) -> C { return v[0] < low ? low : v[0] > high ? high : v[0]; });
+    mst_map<D, 1>(p.iterator, p.count, [=](const C *v) -> C { return mst_clip_value(v[0], low, high); });
 }
 
 MST_KERNEL(mst_clip, mst_clip_parameters) {

@@ -1,4 +1,4 @@
-#include "tensor.cuh"
+#include "compare.cuh"
 
 template <typename D> static inline void compare(const mst_element_parameters &p) {
     typedef typename D::stored T;
@@ -10,36 +10,7 @@ template <typename D> static inline void compare(const mst_element_parameters &p
         int64_t offset[3];
         mst_offsets<3>(p.iterator, i, offset);
         C a = D::load(*(const T *)(x + offset[0])), b = D::load(*(const T *)(z + offset[1]));
-        bool result;
-        switch (op) {
-        case MUSTER_EQUAL:
-            result = a == b;
-            break;
-        case MUSTER_NOT_EQUAL:
-            result = a != b;
-            break;
-        case MUSTER_LESS:
-            result = a < b;
-            break;
-        case MUSTER_LESS_EQUAL:
-            result = a <= b;
-            break;
-        case MUSTER_GREATER:
-            result = a > b;
-            break;
-        case MUSTER_GREATER_EQUAL:
-            result = a >= b;
-            break;
-        case MUSTER_LOGICAL_AND:
-            result = a != 0 && b != 0;
-            break;
-        case MUSTER_LOGICAL_OR:
-            result = a != 0 || b != 0;
-            break;
-        default:
-            result = (a != 0) != (b != 0);
-        }
-        *(uint8_t *)(y + offset[2]) = result;
+        *(uint8_t *)(y + offset[2]) = mst_compare_values(op, a, b);
     }
 }
 

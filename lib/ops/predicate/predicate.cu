@@ -1,4 +1,4 @@
-#include "tensor.cuh"
+#include "predicate.cuh"
 
 template <typename D> static inline void predicate(const mst_element_parameters &p) {
     typedef typename D::stored T;
@@ -10,11 +10,7 @@ template <typename D> static inline void predicate(const mst_element_parameters 
         int64_t offset[2];
         mst_offsets<2>(p.iterator, i, offset);
         C v = D::load(*(const T *)(x + offset[0]));
-        bool nan = v != v, finite = v - v == 0;
-        *(uint8_t *)(y + offset[1]) = op == MUSTER_LOGICAL_NOT ? v == 0
-                                      : op == MUSTER_ISNAN     ? nan
-                                      : op == MUSTER_ISFINITE  ? finite
-                                                               : !finite && !nan;
+        *(uint8_t *)(y + offset[1]) = mst_predicate_value(op, v);
     }
 }
 

@@ -1,173 +1,22 @@
 /* The loop chooses the operation for each element, as in binary.cu. */
-#include "tensor.cuh"
+#include "unary.cuh"
 
 /* The longer operations are compiled once per type. */
-MST_OUTLINE float unary_function(int32_t op, float v) {
-    switch (op) {
-    case MUSTER_EXP:
-        return expf(v);
-    case MUSTER_LOG:
-        return logf(v);
-    case MUSTER_TANH:
-        return tanhf(v);
-    case MUSTER_SIGMOID:
-        return 1 / (1 + expf(-v));
-    case MUSTER_SQRT:
-        return sqrtf(v);
-    case MUSTER_SOFTPLUS:
-        return (v > 0 ? v : 0) + log1pf(expf(-fabsf(v)));
-    case MUSTER_SIN:
-        return sinf(v);
-    case MUSTER_COS:
-        return cosf(v);
-    case MUSTER_TAN:
-        return tanf(v);
-    case MUSTER_ASIN:
-        return asinf(v);
-    case MUSTER_ACOS:
-        return acosf(v);
-    case MUSTER_ATAN:
-        return atanf(v);
-    case MUSTER_SINH:
-        return sinhf(v);
-    case MUSTER_COSH:
-        return coshf(v);
-    case MUSTER_ERF:
-        return erff(v);
-    case MUSTER_LOG1P:
-        return log1pf(v);
-    case MUSTER_EXPM1:
-        return expm1f(v);
-    case MUSTER_LOG2:
-        return log2f(v);
-    case MUSTER_EXP2:
-        return exp2f(v);
-    case MUSTER_LOG10:
-        return log10f(v);
-    case MUSTER_FLOOR:
-        return floorf(v);
-    case MUSTER_CEIL:
-        return ceilf(v);
-    case MUSTER_ROUND:
-        return rintf(v);
-    case MUSTER_TRUNC:
-        return truncf(v);
-    case MUSTER_RSQRT:
-        return 1 / sqrtf(v);
-    case MUSTER_GELU:
-        return v < -40 ? -0.0f : 0.5f * v * erfcf(v * -0.7071067811865476f);
-    case MUSTER_SILU:
-        return v < -800 ? -0.0f : v / (1 + expf(-v));
-    default:
-        return 1 / v;
-    }
-}
-MST_OUTLINE double unary_function(int32_t op, double v) {
-    switch (op) {
-    case MUSTER_EXP:
-        return exp(v);
-    case MUSTER_LOG:
-        return log(v);
-    case MUSTER_TANH:
-        return tanh(v);
-    case MUSTER_SIGMOID:
-        return 1 / (1 + exp(-v));
-    case MUSTER_SQRT:
-        return sqrt(v);
-    case MUSTER_SOFTPLUS:
-        return (v > 0 ? v : 0) + log1p(exp(-fabs(v)));
-    case MUSTER_SIN:
-        return sin(v);
-    case MUSTER_COS:
-        return cos(v);
-    case MUSTER_TAN:
-        return tan(v);
-    case MUSTER_ASIN:
-        return asin(v);
-    case MUSTER_ACOS:
-        return acos(v);
-    case MUSTER_ATAN:
-        return atan(v);
-    case MUSTER_SINH:
-        return sinh(v);
-    case MUSTER_COSH:
-        return cosh(v);
-    case MUSTER_ERF:
-        return erf(v);
-    case MUSTER_LOG1P:
-        return log1p(v);
-    case MUSTER_EXPM1:
-        return expm1(v);
-    case MUSTER_LOG2:
-        return log2(v);
-    case MUSTER_EXP2:
-        return exp2(v);
-    case MUSTER_LOG10:
-        return log10(v);
-    case MUSTER_FLOOR:
-        return floor(v);
-    case MUSTER_CEIL:
-        return ceil(v);
-    case MUSTER_ROUND:
-        return rint(v);
-    case MUSTER_TRUNC:
-        return trunc(v);
-    case MUSTER_RSQRT:
-        return 1 / sqrt(v);
-    case MUSTER_GELU:
-        return v < -40 ? -0.0 : 0.5 * v * erfc(v * -0.7071067811865476);
-    case MUSTER_SILU:
-        return v < -800 ? -0.0 : v / (1 + exp(-v));
-    default:
-        return 1 / v;
-    }
-}
+MST_OUTLINE float unary_longer(int32_t op, float v) { return mst_unary_longer(op, v); }
+MST_OUTLINE double unary_longer(int32_t op, double v) { return mst_unary_longer(op, v); }
 
 template <typename D> static inline void unary_floats(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
     mst_map<D, 1>(p.iterator, p.count, [=](const C *in) -> C {
-        C v = in[0];
-        switch (op) {
-        case MUSTER_NEG:
-            return -v;
-        case MUSTER_ABS:
-            return (C)fabs(v);
-        case MUSTER_SQUARE:
-            return v * v;
-        case MUSTER_RELU:
-            return v < 0 ? (C)0 : v;
-        case MUSTER_SIGN:
-            return v > 0 ? (C)1 : v < 0 ? (C)-1 : v == 0 ? (C)0 : v;
-        default:
-            return unary_function(op, v);
-        }
+        return mst_unary_float(op, in[0], [](int32_t which, C v) -> C { return unary_longer(which, v); });
     });
 }
 
-/* Integers wrap: they are computed as uint64_t, and the low bits are kept. neg exists for signed
- * integers only. */
 template <typename D, bool SIGNED> static inline void unary_integers(const mst_element_parameters &p) {
     typedef typename D::computed C;
     int32_t op = p.op;
-    mst_map<D, 1>(p.iterator, p.count, [=](const C *in) -> C {
-        uint64_t v = (uint64_t)in[0];
-        bool negative = SIGNED && (int64_t)v < 0;
-        switch (op) {
-        case MUSTER_NEG:
-            return (C)(0 - v);
-        case MUSTER_ABS:
-            return (C)(negative ? 0 - v : v);
-        case MUSTER_SQUARE:
-            return (C)(v * v);
-        case MUSTER_SIGN:
-            return (C)(negative ? 0 - (uint64_t)1 : v != 0);
-        case MUSTER_BITWISE_NOT:
-            return (C)~v;
-        default:
-            return (C)(negative ? 0 : v);
-        }
-    });
+    mst_map<D, 1>(p.iterator, p.count, [=](const C *in) -> C { return mst_unary_integer<C, SIGNED>(op, in[0]); });
 }
 
 MST_KERNEL(mst_unary, mst_element_parameters) {
