@@ -19,6 +19,12 @@ typedef struct layer {
 
 static int64_t layer_count(int l) { return sizes[l] * sizes[l + 1] + sizes[l + 1]; }
 
+mlp_layer mlp_layer_of(int layer) {
+    mlp_layer result = {.inputs = sizes[layer], .outputs = sizes[layer + 1]};
+    for (int l = 0; l < layer; l++) result.begin += layer_count(l);
+    return result;
+}
+
 int64_t mlp_parameter_count(void) {
     int64_t count = 0;
     for (int l = 0; l < MLP_LAYERS; l++) count += layer_count(l);
@@ -26,12 +32,11 @@ int64_t mlp_parameter_count(void) {
 }
 
 static void cut_layers(muster_tensor flat, layer *layers) {
-    int64_t at = 0;
     for (int l = 0; l < MLP_LAYERS; l++) {
-        int64_t weights = sizes[l] * sizes[l + 1];
-        layers[l].weight = muster_tensor_reshape(muster_tensor_slice(flat, at, at + weights), 2, (int64_t[]){sizes[l], sizes[l + 1]});
-        layers[l].bias = muster_tensor_slice(flat, at + weights, at + layer_count(l));
-        at += layer_count(l);
+        const mlp_layer at = mlp_layer_of(l);
+        const int64_t bias = at.begin + at.inputs * at.outputs;
+        layers[l].weight = muster_tensor_reshape(muster_tensor_slice(flat, at.begin, bias), 2, (int64_t[]){at.inputs, at.outputs});
+        layers[l].bias = muster_tensor_slice(flat, bias, bias + at.outputs);
     }
 }
 
@@ -140,16 +145,20 @@ static muster_status describe_data(muster_function *f) {
     return muster_function_input(f, "labels", MUSTER_U8, 1, MUSTER_SCATTER);
 }
 
-static muster_status create_functions(mlp *m) {
-    MUSTER_TRY(muster_function_create(m->runtime, "mlp.initialise", initialise_body, m, &m->initialise));
-    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_USE_READ_WRITE));
-
+static muster_status create_step(mlp *m) {
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.step", step_body, m, &m->step));
     MUSTER_TRY(describe_data(m->step));
     MUSTER_TRY(muster_function_output(m->step, "loss", MUSTER_F32, 0, MUSTER_SUM));
     MUSTER_TRY(muster_function_variable(m->step, m->parameters, MUSTER_USE_READ_WRITE));
     MUSTER_TRY(muster_function_variable(m->step, m->momentum, MUSTER_USE_READ_WRITE));
-    MUSTER_TRY(muster_function_set_runs_without_rows(m->step, 1)); /* every worker enters the all-reduce */
+    return muster_function_set_runs_without_rows(m->step, 1); /* every worker enters the all-reduce */
+}
+
+static muster_status create_functions(mlp *m) {
+    MUSTER_TRY(muster_function_create(m->runtime, "mlp.initialise", initialise_body, m, &m->initialise));
+    MUSTER_TRY(muster_function_variable(m->initialise, m->parameters, MUSTER_USE_READ_WRITE));
+
+    MUSTER_TRY(m->options.expressions ? mlp_create_expressions(m) : create_step(m));
 
     MUSTER_TRY(muster_function_create(m->runtime, "mlp.gradient", gradient_body, m, &m->gradient));
     MUSTER_TRY(describe_data(m->gradient));
@@ -191,6 +200,7 @@ static int64_t batch_rows(const muster_selection *batch, muster_tensor images) {
 
 muster_status mlp_step(mlp *m, muster_tensor images, muster_tensor labels, const muster_selection *batch, float *loss) {
     muster_call_options options = options_of(batch);
+    if (m->options.expressions) return mlp_step_expressions(m, images, labels, &options, loss);
     muster_tensor in[] = {images, labels}, out[] = {muster_f32(loss)};
     MUSTER_TRY(muster_function_call(m->step, in, 2, out, 1, &options));
     *loss /= (float)batch_rows(batch, images);

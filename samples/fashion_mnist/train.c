@@ -26,6 +26,7 @@ static const char usage[] = "usage: train [options]\n"
                             "  --learning-rate X      (default: 0.1)\n"
                             "  --seed N               of the first parameters and of the order of the rows (default: 1)\n"
                             "  --min-accuracy X       exit 1 when the test accuracy comes out lower\n"
+                            "  --expressions          the step is made of expressions, whose gradient Muster derives, not of a body\n"
                             "  --dump-gradient FILE   the gradient of the first batch rows at the first parameters (f32), before training\n"
                             "  --dump-params FILE     the parameters (f32) at the end\n";
 
@@ -78,12 +79,13 @@ static settings parse(int argc, char **argv) {
                                             {"steps", required_argument, NULL, 's'},
                                             {"seed", required_argument, NULL, 'r'},
                                             {"help", no_argument, NULL, 'h'},
+                                            {"expressions", no_argument, NULL, 'x'},
                                             {"dump-gradient", required_argument, NULL, 'g'},
                                             {"dump-params", required_argument, NULL, 'p'},
                                             {"min-accuracy", required_argument, NULL, 'a'},
                                             {"learning-rate", required_argument, NULL, 'l'},
                                             {0}};
-    settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1}};
+    settings s = {.data = "/usr/share/datasets/fashion-mnist", .epochs = 1, .batch = 500, .steps = -1, .model = {0.1, 0.9, 1, 0}};
     for (int option, index = 0; (option = getopt_long(argc, argv, "", options, &index)) != -1;) {
         switch (option) {
         case 'd':
@@ -115,6 +117,9 @@ static settings parse(int argc, char **argv) {
             break;
         case 'p':
             s.dump_parameters = optarg;
+            break;
+        case 'x':
+            s.model.expressions = 1;
             break;
         case 'h':
             fputs(usage, stdout);
