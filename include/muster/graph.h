@@ -22,6 +22,7 @@
 
 #include "muster/function.h"
 #include "muster/runtime.h"
+#include "muster/tensor.h"
 #include "muster/variable.h"
 
 #ifdef __cplusplus
@@ -185,6 +186,46 @@ MUSTER_API const char *muster_expr_shape(muster_expr *expression);
  * depend on an expression, its gradient is 0 in its shape. Errors: INVALID_ARGUMENT (NULL, a loss
  * that is no scalar), UNSUPPORTED (an operation without a gradient; integers), OUT_OF_MEMORY. */
 MUSTER_API muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **gradients);
+
+/* How muster_gradient_check checks. An option struct: the rules are in muster/status.h. */
+typedef struct muster_gradient_check_options {
+    size_t struct_size; /* set by muster_gradient_check_options_init */
+    /* The point: a value for each input of the graph, in the order of muster_graph_input; value_count
+     * of them, in memory that a call takes. NULL: the elements are drawn from [low, high]; those of
+     * integers and truth values are 0 or 1. Parameters have the values of the master's replicas. */
+    const muster_tensor *values;
+    double low, high; /* both 0: from -1 to 1 */
+    uint64_t seed;    /* of what is drawn */
+    int64_t size;     /* of axes whose size neither a value nor a parameter gives; 0: 3 */
+    int64_t elements; /* of each expression that are checked at most, spread evenly; 0: 100 */
+    double step;      /* of the differences, times max(1, |x|); 0: 1e-3 */
+    /* |gradient - difference| may be absolute + relative max(|gradient|, |difference|), and what
+     * the rounding of the loss to f64 costs a difference. Both 0: 1e-6 each. */
+    double relative, absolute;
+    int32_t value_count;
+    int32_t reserved; /* 0 */
+} muster_gradient_check_options;
+MUSTER_API void muster_gradient_check_options_init_sized(muster_gradient_check_options *options, size_t size);
+static inline void muster_gradient_check_options_init(muster_gradient_check_options *options) {
+    muster_gradient_check_options_init_sized(options, sizeof *options);
+}
+/* Compares the gradient of `loss` with central differences, which have an error of the order of
+ * step^4, at one point. expressions[i]: inputs and parameters of float dtypes; NULL with count 0: all
+ * that the loss depends on. Everything is computed in f64 on the master's device, in a graph of its
+ * own, in which the float dtypes are f64 and every size is a number; the caller's graph stays as it
+ * is, and may be frozen. Where a step is too large for a difference to be exact, one 8 and one 64
+ * times smaller are tried. options NULL: all defaults. *worst, if not NULL, becomes the largest error
+ * as a part of what is allowed: at most 1 after success.
+ * In case of a wrong gradient the message names the worst element, both values, and the first
+ * operation on the way whose own gradient is wrong, with its place in the program. Near a kink, such
+ * as relu at 0, a right gradient is not that of differences.
+ * Errors: INVALID_ARGUMENT (a wrong gradient, a loss that is not finite, NULL, a loss that is no
+ * scalar, expressions that are neither inputs nor parameters, wrong options), SHAPE_MISMATCH,
+ * DTYPE_MISMATCH (values), UNSUPPORTED (integers; operations without a gradient; stop_gradient and
+ * random values that each call draws anew, which differences do not see as the gradient does),
+ * OUT_OF_MEMORY, and those of muster_function_call. */
+MUSTER_API MUSTER_NODISCARD muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expressions, int32_t count,
+                                                                const muster_gradient_check_options *options, double *worst);
 
 /* The expression with each from[i] replaced by to[i], which has the same dtype and shape: one graph
  * then serves inputs from the host and variables on the devices. Errors: INVALID_ARGUMENT (NULL,

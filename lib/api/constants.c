@@ -172,6 +172,7 @@ static const constant constants[] = {
     CONSTANT(MUSTER_ONE_DEVICE),
     CONSTANT(MUSTER_PER_WORKER),
     SIZE(muster_graph_options),
+    SIZE(muster_gradient_check_options),
     SIZE(muster_attribute),
     /* kernel.h */
     CONSTANT(MUSTER_PARAMETER_BUFFER),

@@ -144,6 +144,8 @@ FUNCTIONS = {
     "gemv": "status PDTTDT",
     "gemv_p": "status PDttDt",
     "gradient": "status PpIP",
+    "gradient_check": "status PpIPP",
+    "gradient_check_options_init_sized": "void PZ",
     "graph_compile": "status PPP",
     "graph_create": "status PSP",
     "graph_destroy": "status P",

@@ -397,6 +397,33 @@ static void graph_fields(void *options) {
     (void)options;
 }
 
+static muster_status check_exp(const void *options) {
+    muster_graph *graph;
+    muster_expr *loss;
+    char message[512];
+    EXPECT_OK(muster_graph_create(runtime, "exp", &graph));
+    muster_expr *x = muster_graph_input(graph, "x", MUSTER_F64, MUSTER_SCALAR, MUSTER_BROADCAST);
+    EXPECT_OK(muster_expr_apply(graph, "exp", &x, 1, NULL, NULL, &loss));
+    const muster_status status = muster_gradient_check(loss, NULL, 0, options, NULL);
+    muster_last_error_copy(message, sizeof message);
+    EXPECT_OK(muster_graph_destroy(graph));
+    return status ? muster_fail(status, message) : MUSTER_OK;
+}
+
+static void init_check(void *options) { muster_gradient_check_options_init(options); }
+
+static muster_status use_check(const void *options) { return check_exp(options); }
+
+static void check_defaults(const void *options) { EXPECT_OK(check_exp(options)); }
+
+static void check_fields(void *options) {
+#ifndef OLDEST_muster_gradient_check_options
+    ((muster_gradient_check_options *)options)->size = -1;
+    EXPECT(check_exp(options) == MUSTER_INVALID_ARGUMENT && strstr(muster_last_error(), "size: expected 0 or more, received -1"));
+#endif
+    (void)options;
+}
+
 /* ---- the subjects ---- */
 
 typedef struct subject {
@@ -425,6 +452,7 @@ static const subject subjects[] = {
     OPTIONS(muster_driver_options, driver, "muster_easgd_create"),
     OPTIONS(muster_allocator_options, allocator, "muster_allocator_set"),
     OPTIONS(muster_graph_options, graph, "muster_graph_compile"),
+    OPTIONS(muster_gradient_check_options, check, "muster_gradient_check"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),

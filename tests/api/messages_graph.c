@@ -250,6 +250,50 @@ static void asking(muster_expr *foreign) {
     REFUSE_EXPRESSION(INVALID_ARGUMENT, "count", muster_expr_substitute, scalar, &x, &x, -1);
 }
 
+static muster_status check_with(int64_t size, int64_t elements, double low, double step, double relative, double absolute) {
+    muster_gradient_check_options options;
+    muster_gradient_check_options_init(&options);
+    options.size = size;
+    options.elements = elements;
+    options.low = low;
+    options.step = step;
+    options.relative = relative;
+    options.absolute = absolute;
+    return muster_gradient_check(scalar, NULL, 0, &options, NULL);
+}
+#define REFUSE_CHECK(argument, ...) messages_refused("muster_gradient_check", argument, MUSTER_INVALID_ARGUMENT, check_with(__VA_ARGS__))
+
+static void checking(muster_expr *foreign) {
+    muster_expr *none = NULL;
+    muster_gradient_check_options options;
+    muster_gradient_check_options_init_sized(NULL, 8);
+    GIVES(muster_gradient_check_options_init_sized, true);
+    REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient_check, NULL, NULL, 0, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient_check, x, NULL, 0, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient_check, scalar, NULL, 1, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient_check, scalar, &none, 1, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient_check, scalar, &foreign, 1, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "expressions", muster_gradient_check, scalar, &scalar, 1, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_gradient_check, scalar, &x, 0, NULL, NULL);
+    REFUSE_STATUS(INVALID_ARGUMENT, "count", muster_gradient_check, scalar, &x, -1, NULL, NULL);
+    muster_gradient_check_options_init(&options);
+    options.reserved = 1;
+    REFUSE_STATUS(INVALID_ARGUMENT, "reserved", muster_gradient_check, scalar, NULL, 0, &options, NULL);
+    options.reserved = 0;
+    options.value_count = 1;
+    REFUSE_STATUS(INVALID_ARGUMENT, "value_count", muster_gradient_check, scalar, NULL, 0, &options, NULL);
+    options.value_count = -1;
+    REFUSE_STATUS(INVALID_ARGUMENT, "value_count", muster_gradient_check, scalar, NULL, 0, &options, NULL);
+    options.struct_size = 3;
+    REFUSE_STATUS(INVALID_ARGUMENT, "options", muster_gradient_check, scalar, NULL, 0, &options, NULL);
+    REFUSE_CHECK("size", -1, 0, 0, 0, 0, 0);
+    REFUSE_CHECK("elements", 0, -1, 0, 0, 0, 0);
+    REFUSE_CHECK("low", 0, 0, 1, 0, 0, 0);
+    REFUSE_CHECK("step", 0, 0, 0, -1, 0, 0);
+    REFUSE_CHECK("relative", 0, 0, 0, 0, -1, 0);
+    REFUSE_CHECK("absolute", 0, 0, 0, 0, 0, -1);
+}
+
 static void texts(muster_expr *foreign) {
     static const char *const names[] = {"a", "b"}, *const none[] = {NULL}, *const odd[] = {"a b"}, *const twice[] = {"a", "a"};
     muster_expr *const missing[] = {NULL};
@@ -280,6 +324,7 @@ void messages_graphs(void) {
     compiling();
     applying(foreign);
     asking(foreign);
+    checking(foreign);
     texts(foreign);
     assert_ok(muster_graph_destroy(graph));
     assert_ok(muster_graph_destroy(other));

@@ -100,6 +100,9 @@ static void texts(muster_runtime *rt) {
     muster_expr *z = muster_expr_parse(g, "m = mean(h, axis=1); sum((m - 1) ** 2)", "h", h);
     /* end of snippet */
     (void)a;
+    /* snippet: checked */
+    check(muster_gradient_check(z, NULL, 0, NULL, NULL)); /* all inputs and parameters */
+    /* end of snippet */
     (void)muster_graph_output(g, "z", z, MUSTER_SUM);
     check(muster_graph_compile(g, &options, &f));
     check(muster_graph_destroy(g));
