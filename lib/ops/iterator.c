@@ -16,31 +16,33 @@ muster_tensor mst_op_row_view(const muster_tensor *tensor) {
     return row;
 }
 
-void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors) {
-    int64_t sizes[MST_ITERATOR_OPERANDS];
-    iterator->operands = operands;
-    for (int32_t i = 0; i < operands; i++) {
-        sizes[i] = muster_dtype_size(tensors[i]->dtype);
-        iterator->base[i] = muster_tensor_address(*tensors[i]);
-    }
+int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
+                          int64_t (*strides)[MUSTER_MAX_DIMS]) {
     int32_t last = -1;
     for (int32_t d = 0; d < ndim; d++) {
         if (shape[d] == 1) continue;
-        int64_t strides[MST_ITERATOR_OPERANDS];
         bool joins = last >= 0;
         for (int32_t i = 0; i < operands; i++) {
-            strides[i] = stride_of(tensors[i], ndim, d, shape[d], sizes[i]);
-            joins = joins && iterator->strides[i][last] == strides[i] * shape[d];
+            strides[i][last + 1] = stride_of(tensors[i], ndim, d, shape[d], muster_dtype_size(tensors[i]->dtype));
+            joins = joins && strides[i][last] == strides[i][last + 1] * shape[d];
         }
-        if (!joins) iterator->shape[++last] = 1;
-        iterator->shape[last] *= shape[d];
-        for (int32_t i = 0; i < operands; i++) iterator->strides[i][last] = strides[i];
+        if (joins) {
+            joined[last] *= shape[d];
+            for (int32_t i = 0; i < operands; i++) strides[i][last] = strides[i][last + 1];
+        } else
+            joined[++last] = shape[d];
     }
     if (last < 0) { /* a single element */
-        iterator->shape[++last] = 1;
-        for (int32_t i = 0; i < operands; i++) iterator->strides[i][0] = sizes[i];
+        joined[++last] = 1;
+        for (int32_t i = 0; i < operands; i++) strides[i][0] = muster_dtype_size(tensors[i]->dtype);
     }
-    iterator->ndim = last + 1;
+    return last + 1;
+}
+
+void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors) {
+    iterator->operands = operands;
+    for (int32_t i = 0; i < operands; i++) iterator->base[i] = muster_tensor_address(*tensors[i]);
+    iterator->ndim = mst_iterator_join(ndim, shape, operands, tensors, iterator->shape, iterator->strides);
 }
 
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context) {

@@ -70,6 +70,13 @@ muster_status mst_op_broadcasts(const char *where, const char *what, const muste
                      other_what, mst_shape_text(expected, y->ndim, y->shape), mst_shape_text(received, x->ndim, x->shape));
 }
 
+muster_status mst_op_plain_loop(const mst_op_row *operation, muster_dtype dtype, mst_iterator_loop run, mst_op_loop *loop) {
+    *loop = (mst_op_loop){.run = run};
+    if (run) return MUSTER_OK;
+    return mst_error(MUSTER_UNSUPPORTED, "%s: %s: expected a dtype of the operation, received %s", operation->function,
+                     operation->operands[0].name, muster_dtype_name(dtype));
+}
+
 muster_status mst_op_code(muster_worker *worker, mst_code_kernel *code, int64_t work, const void *parameters, int64_t bytes) {
     mst_device *device = worker->device;
     if (!code || !device->code)

@@ -84,6 +84,9 @@ muster_status mst_op_check_results(const mst_op_row *operation, const muster_ten
 muster_status mst_op_blas_dtype(const char *where, const char *what, muster_dtype dtype);
 muster_status mst_op_float_dtype(const char *where, const char *what, muster_dtype dtype);
 
+/* The `loop` of a row whose loops take no context. `loop` NULL: UNSUPPORTED. */
+muster_status mst_op_plain_loop(const mst_op_row *operation, muster_dtype dtype, mst_iterator_loop run, mst_op_loop *loop);
+
 /* Runs the kernel on the worker's device: on the host at once, elsewhere as device code in the
  * device's queue. */
 muster_status mst_op_issue(muster_worker *worker, const mst_kernel *kernel, const void *parameters, int64_t bytes);
@@ -105,9 +108,11 @@ muster_status mst_op_elements(muster_worker *worker, mst_code_kernel *code, mst_
 #define MST_TENSORS(...) ((const muster_tensor *const[]){__VA_ARGS__})
 #define MST_ALWAYS_INLINE inline __attribute__((always_inline))
 
-/* The iterator's inner loop over n elements. Operand i begins at at[i] and has a stride of
- * stride[i] bytes. */
-typedef void (*mst_iterator_loop)(void *context, char *const *at, const int64_t *stride, int64_t n);
+/* The axes of `shape`, to which the operands broadcast, with those joined that are contiguous with
+ * each other in every operand. Writes their sizes and, in bytes, the operands' strides; returns how
+ * many they are, at least 1. */
+int32_t mst_iterator_join(int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors, int64_t *joined,
+                          int64_t (*strides)[MUSTER_MAX_DIMS]);
 void mst_iterator_make(mst_iterator *iterator, int32_t ndim, const int64_t *shape, int32_t operands, const muster_tensor *const *tensors);
 void mst_iterator_run(const mst_iterator *iterator, mst_iterator_loop inner, void *context);
 

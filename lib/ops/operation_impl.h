@@ -66,6 +66,16 @@ typedef struct mst_kernel {
     muster_status (*issue)(muster_worker *worker, const void *parameters);
 } mst_kernel;
 
+/* The inner loop of an iterator over n elements. Operand i begins at at[i] and has a stride of
+ * stride[i] bytes; 0 repeats its element. */
+typedef void (*mst_iterator_loop)(void *context, char *const *at, const int64_t *stride, int64_t n);
+/* The loop of an elementwise operation, whose operands are those of the row. `context` lies in the
+ * structure, and is the loop's first argument. */
+typedef struct mst_op_loop {
+    mst_iterator_loop run;
+    uint64_t context[3];
+} mst_op_loop;
+
 typedef struct mst_op_row {
     const char *name;
     int32_t id;
@@ -87,6 +97,10 @@ typedef struct mst_op_row {
     /* Calls the function of muster/ops.h, which checks and runs. The tensors are in the order of
      * the operands. */
     muster_status (*run)(muster_worker *worker, const muster_tensor *tensors, const mst_op_value *values);
+    /* Elementwise operations: the loop for operands of these dtypes. Results have the same bits
+     * wherever elements lie and however many the loop computes at once. Errors: those of `check`
+     * that depend on attributes and dtypes; UNSUPPORTED. NULL: the operation has no such loop. */
+    muster_status (*loop)(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop);
     const mst_kernel *kernel; /* NULL: the function launches the kernel of another operation */
     mst_code_kernel *code;    /* the kernels of the device code that `kernel` launches */
     int32_t code_count;

@@ -105,6 +105,10 @@ static muster_status binary_run(muster_worker *worker, const muster_tensor *t, c
     return muster_binary_op(worker, (muster_binary)v[0].integer, t[0], t[1], t[2]);
 }
 
+static muster_status binary_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    return mst_op_plain_loop(&mst_operation_binary, dtypes[0], mst_binary_loops[dtypes[0]][values[0].integer], loop);
+}
+
 static const mst_kernel binary_kernel = {.host = binary_host, .issue = binary_issue};
 
 const mst_op_row mst_operation_binary = {
@@ -115,6 +119,7 @@ const mst_op_row mst_operation_binary = {
     .takes = mst_binary_takes,
     .check = binary_check,
     .run = binary_run,
+    .loop = binary_loop,
     .kernel = &binary_kernel,
     .code = &mst_binary_code[MST_BINARY_TENSORS],
     .code_count = 1,

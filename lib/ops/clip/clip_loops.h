@@ -1,10 +1,10 @@
 /* The loop of clip for one dtype; see each_float_loops.h. NaN is not below and not above a bound,
  * so it stays. */
 MST_CLONES static void MST_JOIN(clip_, SUFFIX)(void *context, char *const *at, const int64_t *stride, int64_t n) {
-    const mst_clip_parameters *p = context;
+    const clip_bounds *bounds = context;
     C low, high;
-    memcpy(&low, &p->low, sizeof low);
-    memcpy(&high, &p->high, sizeof high);
+    memcpy(&low, &bounds->low, sizeof low);
+    memcpy(&high, &bounds->high, sizeof high);
     if (stride[0] == (int64_t)sizeof(T) && stride[1] == (int64_t)sizeof(T)) {
         const T *x = (const T *)(void *)at[0];
         T *y = (T *)(void *)at[1];

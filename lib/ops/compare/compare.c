@@ -73,6 +73,10 @@ static muster_status compare_run(muster_worker *worker, const muster_tensor *t, 
     return muster_compare(worker, (muster_comparison)v[0].integer, t[0], t[1], t[2]);
 }
 
+static muster_status compare_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    return mst_op_plain_loop(&mst_operation_compare, dtypes[0], loops[dtypes[0]][values[0].integer], loop);
+}
+
 static const mst_kernel compare_kernel = {.host = compare_host, .issue = compare_issue};
 
 const mst_op_row mst_operation_compare = {
@@ -82,6 +86,7 @@ const mst_op_row mst_operation_compare = {
     .dtypes = MST_ALL_DTYPES,
     .check = compare_check,
     .run = compare_run,
+    .loop = compare_loop,
     .kernel = &compare_kernel,
     MST_CODE(compare_code),
 };

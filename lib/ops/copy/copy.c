@@ -10,6 +10,7 @@ typedef struct copy_state {
     muster_dtype from, to;
     int64_t from_size, to_size;
 } copy_state;
+_Static_assert(sizeof(copy_state) <= sizeof((mst_op_loop *)0)->context, "the context of a loop has room for it");
 
 static void move_elements(char *to, int64_t to_stride, const char *from, int64_t from_stride, int64_t size, int64_t n) {
     if (to_stride == size && from_stride == size) {
@@ -53,14 +54,24 @@ static void copy_converted(void *context, char *const *at, const int64_t *stride
     }
 }
 
+static void copy_make_loop(muster_dtype from, muster_dtype to, mst_op_loop *loop) {
+    const copy_state state = {from, to, muster_dtype_size(from), muster_dtype_size(to)};
+    *loop = (mst_op_loop){.run = from == to ? mst_copy_elements : copy_converted};
+    memcpy(loop->context, from == to ? (const void *)&state.to_size : &state, from == to ? sizeof state.to_size : sizeof state);
+}
+
 void mst_copy_host(const muster_tensor *x, const muster_tensor *y) {
-    copy_state state = {x->dtype, y->dtype, muster_dtype_size(x->dtype), muster_dtype_size(y->dtype)};
+    mst_op_loop loop;
     mst_iterator iterator;
+    copy_make_loop(x->dtype, y->dtype, &loop);
     mst_iterator_make(&iterator, y->ndim, y->shape, 2, (const muster_tensor *[]){x, y});
-    if (state.from == state.to)
-        mst_iterator_run(&iterator, mst_copy_elements, &state.from_size);
-    else
-        mst_iterator_run(&iterator, copy_converted, &state);
+    mst_iterator_run(&iterator, loop.run, loop.context);
+}
+
+static muster_status copy_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    (void)values;
+    copy_make_loop(dtypes[0], dtypes[1], loop);
+    return MUSTER_OK;
 }
 
 static muster_status copy_host(const void *parameters) {
@@ -103,6 +114,7 @@ const mst_op_row mst_operation_copy = {
     .dtypes = MST_ALL_DTYPES,
     .check = copy_check,
     .run = copy_run,
+    .loop = copy_loop,
     .kernel = &copy_kernel,
     MST_CODE(copy_code),
 };

@@ -68,6 +68,10 @@ static muster_status predicate_run(muster_worker *worker, const muster_tensor *t
     return muster_predicate_op(worker, (muster_predicate)v[0].integer, t[0], t[1]);
 }
 
+static muster_status predicate_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    return mst_op_plain_loop(&mst_operation_predicate, dtypes[0], loops[dtypes[0]][values[0].integer], loop);
+}
+
 static const mst_kernel predicate_kernel = {.host = predicate_host, .issue = predicate_issue};
 
 const mst_op_row mst_operation_predicate = {
@@ -77,6 +81,7 @@ const mst_op_row mst_operation_predicate = {
     .dtypes = MST_ALL_DTYPES,
     .check = predicate_check,
     .run = predicate_run,
+    .loop = predicate_loop,
     .kernel = &predicate_kernel,
     MST_CODE(predicate_code),
 };

@@ -8,9 +8,15 @@ typedef struct relu_gradient_parameters {
 #define MST_LOOPS "relu_gradient/relu_gradient_loops.h"
 #include "../each_float_loops.h"
 
-static muster_status relu_gradient_host(const void *parameters) {
 #define ROW(NAME, name, T, C, LOAD, STORE) [MUSTER_##NAME] = relu_gradient_##name,
-    static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+static const mst_iterator_loop loops[MST_DTYPE_COUNT] = {MST_EACH_FLOAT(ROW)};
+
+static muster_status relu_gradient_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    (void)values;
+    return mst_op_plain_loop(&mst_operation_relu_gradient, dtypes[0], loops[dtypes[0]], loop);
+}
+
+static muster_status relu_gradient_host(const void *parameters) {
     const relu_gradient_parameters *p = parameters;
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->dx.ndim, p->dx.shape, 3, (const muster_tensor *[]){&p->y, &p->dy, &p->dx});
@@ -54,6 +60,7 @@ const mst_op_row mst_operation_relu_gradient = {
     .dtypes = MST_FLOAT_DTYPES,
     .check = relu_gradient_check,
     .run = relu_gradient_run,
+    .loop = relu_gradient_loop,
     .kernel = &relu_gradient_kernel,
     MST_CODE(relu_gradient_code),
 };

@@ -99,6 +99,10 @@ static muster_status unary_run(muster_worker *worker, const muster_tensor *t, co
     return muster_unary_op(worker, (muster_unary)v[0].integer, t[0], t[1]);
 }
 
+static muster_status unary_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    return mst_op_plain_loop(&mst_operation_unary, dtypes[0], loops[dtypes[0]][values[0].integer], loop);
+}
+
 static const mst_kernel unary_kernel = {.host = unary_host, .issue = unary_issue};
 
 const mst_op_row mst_operation_unary = {
@@ -109,6 +113,7 @@ const mst_op_row mst_operation_unary = {
     .takes = unary_takes,
     .check = unary_check,
     .run = unary_run,
+    .loop = unary_loop,
     .kernel = &unary_kernel,
     MST_CODE(unary_code),
     .error = MST_FLOAT_ERRORS,

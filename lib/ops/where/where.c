@@ -29,12 +29,21 @@ DEFINE(16)
 DEFINE(32)
 DEFINE(64)
 
+static mst_iterator_loop where_of(muster_dtype dtype) {
+    const int64_t size = muster_dtype_size(dtype);
+    return size == 1 ? where_8 : size == 2 ? where_16 : size == 4 ? where_32 : where_64;
+}
+
+static muster_status where_loop(const muster_dtype *dtypes, const mst_op_value *values, mst_op_loop *loop) {
+    (void)values;
+    return mst_op_plain_loop(&mst_operation_where, dtypes[1], where_of(dtypes[1]), loop);
+}
+
 static muster_status where_host(const void *parameters) {
     const where_parameters *p = parameters;
-    const int64_t size = muster_dtype_size(p->y.dtype);
     mst_iterator iterator;
     mst_iterator_make(&iterator, p->y.ndim, p->y.shape, 4, (const muster_tensor *[]){&p->condition, &p->a, &p->b, &p->y});
-    mst_iterator_run(&iterator, size == 1 ? where_8 : size == 2 ? where_16 : size == 4 ? where_32 : where_64, NULL);
+    mst_iterator_run(&iterator, where_of(p->y.dtype), NULL);
     return MUSTER_OK;
 }
 
@@ -80,6 +89,7 @@ const mst_op_row mst_operation_where = {
     .dtypes = MST_ALL_DTYPES,
     .check = where_check,
     .run = where_run,
+    .loop = where_loop,
     .kernel = &where_kernel,
     MST_CODE(where_code),
 };
