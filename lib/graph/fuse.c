@@ -16,7 +16,7 @@ typedef struct fusing {
     int64_t capacity, open_capacity;
 } fusing;
 
-static bool node_fuses(const muster_expr *node) { return node->op->flags & MST_OPERATOR_ELEMENTWISE; }
+static bool node_fuses(const muster_expr *node) { return node->op->elementwise != NULL; }
 
 static bool edge_fuses(const muster_expr *from, const muster_expr *to) {
     return node_fuses(from) && node_fuses(to) && mst_same_dims(&from->type, &to->type);

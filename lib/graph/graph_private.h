@@ -213,17 +213,19 @@ typedef struct mst_step_run {
 typedef struct mst_gradients mst_gradients;
 
 enum {
-    MST_OPERATOR_NUMBERS = 1,     /* `run` takes an operand that is a number (0-d full) from the node */
-    MST_OPERATOR_UNIQUE = 2,      /* two equal nodes are two values: never merged */
-    MST_OPERATOR_HIDDEN = 4,      /* made by the library only */
-    MST_OPERATOR_ELEMENTWISE = 8, /* one element of the result comes from one of each operand */
+    MST_OPERATOR_NUMBERS = 1, /* `run` takes an operand that is a number (0-d full) from the node */
+    MST_OPERATOR_UNIQUE = 2,  /* two equal nodes are two values: never merged */
+    MST_OPERATOR_HIDDEN = 4,  /* made by the library only */
 };
 
 struct mst_operator {
     const char *name; /* NumPy's word */
     const char *brief;
     int32_t id;
-    int32_t operation;       /* of muster/ops.h, where several operators share their functions */
+    int32_t operation; /* of muster/ops.h, where several operators share their functions */
+    /* What computes the operator element by element: its operands are the operator's, its
+     * attributes `operation` or the operator's. NULL: the operator does not work so. */
+    const mst_op_row *elementwise;
     const char *operands[4]; /* NULL ends the list; "..." after the last: one or more of it */
     mst_attribute_row attributes[MST_GRAPH_ATTRIBUTES + 1];
     uint32_t dtypes; /* of the operands that have the dtype of the first; 0: infer checks */

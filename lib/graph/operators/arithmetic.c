@@ -79,16 +79,17 @@ GRADIENT_BINARY(hypot, G(multiply, dy, G(divide, X, node)), G(multiply, dy, G(di
 
 #define gradient_floor_divide mst_gradient_zero
 
-#define BINARY(op_name, op, takes, text)                                                                   \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                          \
-                                                 .operation = (op),                                        \
-                                                 .operands = {"a", "b"},                                   \
-                                                 .dtypes = (takes),                                        \
-                                                 .flags = MST_OPERATOR_NUMBERS | MST_OPERATOR_ELEMENTWISE, \
-                                                 .in_place = 3,                                            \
-                                                 .expand = fold_binary,                                    \
-                                                 .infer = infer_binary,                                    \
-                                                 .run = run_binary,                                        \
+#define BINARY(op_name, op, takes, text)                                               \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),      \
+                                                 .operation = (op),                    \
+                                                 .elementwise = &mst_operation_binary, \
+                                                 .operands = {"a", "b"},               \
+                                                 .dtypes = (takes),                    \
+                                                 .flags = MST_OPERATOR_NUMBERS,        \
+                                                 .in_place = 3,                        \
+                                                 .expand = fold_binary,                \
+                                                 .infer = infer_binary,                \
+                                                 .run = run_binary,                    \
                                                  .gradient = gradient_##op_name}
 BINARY(add, MUSTER_ADD, MST_NUMBER_DTYPES, "a + b");
 BINARY(subtract, MUSTER_SUB, MST_NUMBER_DTYPES, "a - b");
@@ -104,15 +105,16 @@ BINARY(atan2, MUSTER_ATAN2, MST_FLOAT_DTYPES, "the angle of the point (b, a)");
 BINARY(hypot, MUSTER_HYPOT, MST_FLOAT_DTYPES, "sqrt(a a + b b)");
 
 enum { INTEGERS = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES };
-#define BITWISE(op_name, op, text)                                                                         \
-    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),                          \
-                                                 .operation = (op),                                        \
-                                                 .operands = {"a", "b"},                                   \
-                                                 .dtypes = INTEGERS,                                       \
-                                                 .flags = MST_OPERATOR_NUMBERS | MST_OPERATOR_ELEMENTWISE, \
-                                                 .in_place = 3,                                            \
-                                                 .infer = infer_binary,                                    \
-                                                 .run = run_binary,                                        \
+#define BITWISE(op_name, op, text)                                                     \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),      \
+                                                 .operation = (op),                    \
+                                                 .elementwise = &mst_operation_binary, \
+                                                 .operands = {"a", "b"},               \
+                                                 .dtypes = INTEGERS,                   \
+                                                 .flags = MST_OPERATOR_NUMBERS,        \
+                                                 .in_place = 3,                        \
+                                                 .infer = infer_binary,                \
+                                                 .run = run_binary,                    \
                                                  .no_gradient = "it takes integers"}
 BITWISE(bitwise_and, MUSTER_BITWISE_AND, "the bits that a and b have");
 BITWISE(bitwise_or, MUSTER_BITWISE_OR, "the bits that a or b has");
@@ -139,9 +141,9 @@ static void gradient_relu_gradient(mst_gradients *gradients, muster_expr *node, 
 }
 
 const mst_operator mst_operator_relu_gradient = {MST_ANY_OPERATOR(relu_gradient, "dy where y > 0, else 0: the gradient of relu"),
+                                                 .elementwise = &mst_operation_relu_gradient,
                                                  .operands = {"y", "dy"},
                                                  .dtypes = MST_FLOAT_DTYPES,
-                                                 .flags = MST_OPERATOR_ELEMENTWISE,
                                                  .in_place = 3,
                                                  .infer = infer_relu_gradient,
                                                  .run = run_relu_gradient,

@@ -60,11 +60,16 @@ static void gradient_silu(mst_gradients *gradients, muster_expr *node, muster_ex
 #define gradient_round mst_gradient_zero
 #define gradient_trunc mst_gradient_zero
 
-#define UNARY(op_name, op, takes, text)                                                                   \
-    const mst_operator mst_operator_##op_name = {                                                         \
-        MST_ANY_OPERATOR(op_name, text),   .operation = (op), .operands = {"x"},       .dtypes = (takes), \
-        .flags = MST_OPERATOR_ELEMENTWISE, .in_place = 1,     .infer = mst_draft_same, .run = run_unary,  \
-        .gradient = gradient_##op_name}
+#define UNARY(op_name, op, takes, text)                                               \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),     \
+                                                 .operation = (op),                   \
+                                                 .elementwise = &mst_operation_unary, \
+                                                 .operands = {"x"},                   \
+                                                 .dtypes = (takes),                   \
+                                                 .in_place = 1,                       \
+                                                 .infer = mst_draft_same,             \
+                                                 .run = run_unary,                    \
+                                                 .gradient = gradient_##op_name}
 UNARY(absolute, MUSTER_ABS, MST_NUMBER_DTYPES, "|x|; the gradient at 0 is 0");
 UNARY(square, MUSTER_SQUARE, MST_NUMBER_DTYPES, "x x");
 UNARY(sqrt, MUSTER_SQRT, MST_FLOAT_DTYPES, "the square root of x");
@@ -100,9 +105,9 @@ UNARY(trunc, MUSTER_TRUNC, MST_FLOAT_DTYPES, "x rounded towards 0; the gradient 
 
 const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x with every bit inverted"),
                                                .operation = MUSTER_BITWISE_NOT,
+                                               .elementwise = &mst_operation_unary,
                                                .operands = {"x"},
                                                .dtypes = MST_NUMBER_DTYPES & ~MST_FLOAT_DTYPES,
-                                               .flags = MST_OPERATOR_ELEMENTWISE,
                                                .in_place = 1,
                                                .infer = mst_draft_same,
                                                .run = run_unary,
@@ -111,9 +116,9 @@ const mst_operator mst_operator_bitwise_not = {MST_ANY_OPERATOR(bitwise_not, "x 
 enum { UNSIGNED = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_U32) | MST_DTYPE_BIT(MUSTER_U64) };
 const mst_operator mst_operator_negative = {MST_ANY_OPERATOR(negative, "-x"),
                                             .operation = MUSTER_NEG,
+                                            .elementwise = &mst_operation_unary,
                                             .operands = {"x"},
                                             .dtypes = MST_NUMBER_DTYPES & ~(uint32_t)UNSIGNED,
-                                            .flags = MST_OPERATOR_ELEMENTWISE,
                                             .in_place = 1,
                                             .expand = fold_negative,
                                             .infer = mst_draft_same,

@@ -17,10 +17,15 @@ static muster_status run_compare(muster_worker *worker, const mst_step_run *run)
 }
 
 static const char step_function[] = "its result changes in steps";
-#define COMPARE(op_name, op, text)                                                                                          \
-    const mst_operator mst_operator_##op_name = {                                                                           \
-        MST_ANY_OPERATOR(op_name, text), .operation = (op),      .operands = {"a", "b"}, .flags = MST_OPERATOR_ELEMENTWISE, \
-        .dtypes = MST_ALL_DTYPES,        .infer = infer_compare, .run = run_compare,     .no_gradient = step_function}
+#define COMPARE(op_name, op, text)                                                      \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),       \
+                                                 .operation = (op),                     \
+                                                 .elementwise = &mst_operation_compare, \
+                                                 .operands = {"a", "b"},                \
+                                                 .dtypes = MST_ALL_DTYPES,              \
+                                                 .infer = infer_compare,                \
+                                                 .run = run_compare,                    \
+                                                 .no_gradient = step_function}
 COMPARE(equal, MUSTER_EQUAL, "is a equal to b?");
 COMPARE(not_equal, MUSTER_NOT_EQUAL, "is a not equal to b?");
 COMPARE(less, MUSTER_LESS, "is a less than b?");
@@ -42,10 +47,15 @@ static muster_status run_predicate(muster_worker *worker, const mst_step_run *ru
     return muster_predicate_op(worker, run->node->op->operation, *run->in[0], *run->out[0]);
 }
 
-#define PREDICATE(op_name, op, text)                                                                                        \
-    const mst_operator mst_operator_##op_name = {                                                                           \
-        MST_ANY_OPERATOR(op_name, text), .operation = (op),        .operands = {"x"},    .flags = MST_OPERATOR_ELEMENTWISE, \
-        .dtypes = MST_ALL_DTYPES,        .infer = infer_predicate, .run = run_predicate, .no_gradient = step_function}
+#define PREDICATE(op_name, op, text)                                                      \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text),         \
+                                                 .operation = (op),                       \
+                                                 .elementwise = &mst_operation_predicate, \
+                                                 .operands = {"x"},                       \
+                                                 .dtypes = MST_ALL_DTYPES,                \
+                                                 .infer = infer_predicate,                \
+                                                 .run = run_predicate,                    \
+                                                 .no_gradient = step_function}
 PREDICATE(logical_not, MUSTER_LOGICAL_NOT, "is x 0?");
 PREDICATE(isnan, MUSTER_ISNAN, "is x NaN?");
 PREDICATE(isfinite, MUSTER_ISFINITE, "is x neither infinite nor NaN?");
@@ -72,8 +82,8 @@ static void gradient_where(mst_gradients *gradients, muster_expr *node, muster_e
 }
 
 const mst_operator mst_operator_where = {MST_ANY_OPERATOR(where, "a where the condition is true, else b"),
+                                         .elementwise = &mst_operation_where,
                                          .operands = {"condition", "a", "b"},
-                                         .flags = MST_OPERATOR_ELEMENTWISE,
                                          .in_place = 6,
                                          .infer = infer_where,
                                          .run = run_where,
@@ -100,10 +110,10 @@ static void gradient_clip(mst_gradients *gradients, muster_expr *node, muster_ex
 
 const mst_operator mst_operator_clip = {
     MST_ANY_OPERATOR(clip, "x limited to [low, high]; the gradient is that of x inside and at the bounds, else 0"),
+    .elementwise = &mst_operation_clip,
     .operands = {"x"},
     .attributes = {{"low", MST_VALUE_NUMBER, .number = -INFINITY}, {"high", MST_VALUE_NUMBER, .number = INFINITY}},
     .dtypes = MST_NUMBER_DTYPES,
-    .flags = MST_OPERATOR_ELEMENTWISE,
     .in_place = 1,
     .infer = infer_clip,
     .run = run_clip,
@@ -130,9 +140,9 @@ static void gradient_cast(mst_gradients *gradients, muster_expr *node, muster_ex
 }
 
 const mst_operator mst_operator_cast = {MST_ANY_OPERATOR(cast, "x converted to the dtype, as muster_copy converts"),
+                                        .elementwise = &mst_operation_copy,
                                         .operands = {"x"},
                                         .attributes = {{"dtype", MST_VALUE_DTYPE, .required = true}},
-                                        .flags = MST_OPERATOR_ELEMENTWISE,
                                         .expand = fold_cast,
                                         .infer = infer_cast,
                                         .run = run_cast,
