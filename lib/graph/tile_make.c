@@ -21,7 +21,7 @@ typedef struct value {
     int64_t size;       /* of an element */
     int32_t place;      /* -1: not given yet */
     int32_t made, last; /* the instructions that make it and that use it last, among those of each tile */
-    bool own;           /* its register serves no other value */
+    bool kept;          /* its register serves no other value */
 } value;
 
 /* The operands are values, or VALUES + a tensor. */
@@ -319,7 +319,7 @@ static muster_status result_place(making *m, int32_t r) {
     char *kept = register_new(m, REGISTER_SPACE);
     if (!kept) return making_failed();
     v->place = place_new(m, NULL);
-    v->own = true;
+    v->kept = true;
     p->hazards[p->hazard_count] =
         (mst_tile_hazard){.result = m->tensor_of_result[r], .value = v->place, .kept = kept, .operands = operands};
     return result_store(m, r, p->hazard_count++);
@@ -346,7 +346,7 @@ static muster_status shared_places(making *m) {
         char *memory = register_new(m, made->changes == CONSTANT_ELEMENT ? made->size : REGISTER_SPACE);
         if (!memory) return making_failed();
         made->place = place_new(m, memory);
-        made->own = true;
+        made->kept = true;
     }
     return MUSTER_OK;
 }
@@ -363,7 +363,7 @@ static void registers_release(const making *m, const draft_instruction *instruct
         const value *v = &m->values[instruction->values[k]];
         bool twice = false;
         for (int32_t j = 0; j < k; j++) twice |= instruction->values[j] == instruction->values[k];
-        if (!twice && v->last == i && !v->own && v->changes == EACH_TILE && v->place >= m->program->tensor_count)
+        if (!twice && v->last == i && !v->kept && v->changes == EACH_TILE && v->place >= m->program->tensor_count)
             list->places[list->count++] = v->place;
     }
 }
