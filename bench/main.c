@@ -11,6 +11,7 @@ static const struct {
 } cases[] = {{"dispatch", bench_dispatch},
              {"call", bench_call},
              {"train", bench_train},
+             {"graph", bench_graph},
              {"collectives", bench_collectives},
              {"gpu", bench_gpu_case},
              {"server", bench_server},
@@ -22,14 +23,14 @@ static const struct {
 static int usage(const char *problem) {
     fprintf(
         stderr,
-        "muster-bench: %s\nusage: muster-bench dispatch|call|train|collectives|gpu|server|operations|kernels [--json FILE] [--rounds N] "
+        "muster-bench: %s\nusage: muster-bench dispatch|call|train|graph|collectives|gpu|server|operations|kernels [--json FILE] [--rounds N] "
         "[--quick] [--row TEXT]\n"
         "--row: only the rows with TEXT in their name\n"
         "operations: [--list]: print the names of the operations, measure nothing\n"
         "collectives: [-b BYTES] [-e BYTES] [-f FACTOR] [-n CALLS] [-w CALLS] [--ranks 2,4] [--op all_reduce,...] [--no-peers]\n"
         "             [--plot FILE.svg]\n"
         "-b, -e: sizes from, to (with K, M, G); -f: times; -n, -w: timed operations and those before them, of each round\n"
-        "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy and PyTorch in, separated by colons\n",
+        "MUSTER_BENCH_PYTHON: the Python interpreters to look for NumPy, JAX and PyTorch in, separated by colons\n",
         problem);
     return 2;
 }

@@ -3,78 +3,28 @@
 #include "collective_limit.h"
 #include "collectives_muster.h"
 #include "gemm.h"
-#include "mlp.h"
-#include "muster_case.h"
 #include "process.h"
+#include "training.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 500, BATCHES = 20 };
-
-typedef struct training {
-    mlp model;
-    muster_tensor images, labels;
-    int64_t order[BATCH * BATCHES];
-    int64_t position;
-    float loss;
-} training;
-
-static muster_status step(training *run) {
-    muster_selection batch = {.kind = MUSTER_SELECT_LIST, .indices = run->order + run->position, .index_count = BATCH};
-    run->position = (run->position + BATCH) % (BATCH * BATCHES);
-    return mlp_step(&run->model, run->images, run->labels, &batch, &run->loss);
-}
-
-static bool step_block(void *self, const bench_block *block, double *ns, int64_t *wrong) {
-    training *run = self;
-    muster_status status = MUSTER_OK;
-    BENCH_TIME(block, ns, status = status ? status : step(run));
-    *wrong += !(run->loss > 0 && run->loss < 10);
-    return bench_muster_ok(status, "muster");
-}
-
-static void make_data(training *run, uint8_t *images, uint8_t *labels) {
-    uint32_t random = 12345;
-    int64_t count = BATCH * BATCHES;
-    for (int64_t i = 0; i < count * MLP_INPUTS; i++) images[i] = (uint8_t)((random = random * 1664525 + 1013904223) >> 24);
-    for (int64_t i = 0; i < count; i++) {
-        labels[i] = (uint8_t)(((random = random * 1664525 + 1013904223) >> 16) % MLP_CLASSES);
-        run->order[i] = i;
-    }
-    for (int64_t i = count - 1; i > 0; i--) { /* a shuffled order, as in the demo */
-        int64_t j = ((random = random * 1664525 + 1013904223) >> 8) % (i + 1), other = run->order[j];
-        run->order[j] = run->order[i];
-        run->order[i] = other;
-    }
-    run->images = muster_u8(images, count, MLP_INPUTS);
-    run->labels = muster_u8(labels, count);
-}
-
 static bool step_row(const bench_options *options) {
-    static training run;
-    bench_row row = {.block = {1, 4, 0}, .round_count = 40, .items = BATCH, .items_name = "samples/s"};
-    snprintf(row.name, sizeof row.name, "train: a step of the demo, batch %d", BATCH);
+    static bench_training run;
+    bench_row row = {.block = {1, 4, 0}, .round_count = 40, .items = BENCH_BATCH, .items_name = "samples/s"};
+    snprintf(row.name, sizeof row.name, "train: a step of the demo, batch %d", BENCH_BATCH);
     if (!bench_wanted(options, row.name)) return true;
-    uint8_t *images = malloc((size_t)BATCH * BATCHES * MLP_INPUTS), *labels = malloc((size_t)BATCH * BATCHES);
-    bool ok = images && labels;
-    bench_pair *pair = ok ? bench_pair_open() : NULL;
-    muster_runtime *runtime = ok ? bench_muster_open(2) : NULL;
-    if (ok) make_data(&run, images, labels);
-    ok = ok && runtime &&
-         bench_muster_ok(mlp_open(&run.model, runtime, &(mlp_options){.learning_rate = 0.01, .momentum = 0.9, .seed = 1}), "muster");
-    bench_gemm *limit = pair ? bench_gemm_open(pair, BATCH, MLP_INPUTS, MLP_HIDDEN, MLP_CLASSES) : NULL;
+    bench_pair *pair = bench_pair_open();
+    bool ok = bench_training_open(&run, 2, false);
+    bench_gemm *limit = pair ? bench_gemm_open(pair, BENCH_BATCH, MLP_INPUTS, MLP_HIDDEN, MLP_CLASSES) : NULL;
     if (limit) bench_add(&row, BENCH_LIMIT, "the 8 matrix products alone, OpenBLAS", limit, bench_gemm_block, bench_gemm_close);
-    if (ok) bench_muster_add(&row, "muster, 2 devices", &run, step_block);
+    if (ok) bench_muster_add(&row, "muster, 2 devices", &run, bench_training_block);
     bench_add_python(&row, "torch", 2, (const char *const[]){"train", "784", "800", "10", "500", NULL});
     bench_target_add(&row, BENCH_SPEEDUP, "PyTorch", 1.4);
     bench_target_add(&row, BENCH_SPEEDUP, "the 8 matrix products", 0.8);
     ok = bench_run(&row, options) && ok;
-    if (runtime) ok = bench_muster_ok(muster_runtime_close(runtime), "muster") && ok;
+    ok = bench_training_close(&run) && ok;
     bench_pair_close(pair);
-    free(labels);
-    free(images);
     return ok;
 }
 

@@ -139,6 +139,7 @@ bool bench_kernels(const bench_options *options);
 bool bench_call(const bench_options *options);
 bool bench_collectives(const bench_options *options);
 bool bench_train(const bench_options *options);
+bool bench_graph(const bench_options *options);
 bool bench_server(const bench_options *options);
 bool bench_operations(const bench_options *options);
 

@@ -1,8 +1,9 @@
-"""Serves timing blocks of NumPy or PyTorch over its standard input and output; process.h has the protocol.
+"""Serves timing blocks of NumPy, JAX or PyTorch over its standard input and output; process.h has the protocol.
 
 usage: peer.py numpy|torch call ROWS COLUMNS
        peer.py numpy operation NAME SIDE LONG
        peer.py torch train INPUTS HIDDEN CLASSES BATCH
+       peer.py numpy|jax|torch chain 2|4|8|exp|tanh|log COUNT
 The thread counts come from the environment (OMP_NUM_THREADS, OPENBLAS_NUM_THREADS): some builds read only one of them.
 """
 import os
@@ -22,6 +23,12 @@ def load(library):
     if library == "numpy":
         import numpy
         return numpy, "NumPy " + numpy.__version__
+    if library == "jax":
+        if os.environ.get("OMP_NUM_THREADS") == "1":  # the only setting that its thread pool obeys
+            os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        import jax
+        return jax, "JAX " + jax.__version__
     import torch
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
     return torch, "PyTorch " + torch.__version__
@@ -120,6 +127,46 @@ def operation_case(numpy, name, side, long):
     return steps[name], lambda result: False
 
 
+def chain_case(name, library, chain, count):
+    """A chain of elementwise operations: NumPy and PyTorch into memory that is there, one operation after the other; JAX compiles it whole."""
+    import numpy
+    x, y = (((step * numpy.arange(count, dtype=numpy.int64)) % 101 + 50).astype(numpy.float32) / 100 for step in (7919, 31))
+    z = numpy.empty_like(x)
+
+    def whole(np, x, y):
+        if chain in ("exp", "tanh", "log"):
+            return getattr(np, chain)(x)
+        t = x * y + x
+        if chain == "2":
+            return t
+        t = np.maximum(t, y) - x
+        return t if chain == "4" else (np.abs(t * y) + y) * np.float32(0.5)
+
+    def parts(np, x, y, z):
+        if chain in ("exp", "tanh", "log"):
+            return getattr(np, chain)(x, out=z)
+        np.add(np.multiply(x, y, out=z), x, out=z)
+        if chain == "2":
+            return z
+        np.subtract(np.maximum(z, y, out=z), x, out=z)
+        if chain == "4":
+            return z
+        np.add(np.abs(np.multiply(z, y, out=z), out=z), y, out=z)
+        return np.multiply(z, half, out=z)
+
+    right = whole(numpy, x[:1000].astype(numpy.float64), y[:1000].astype(numpy.float64))
+    half = numpy.float32(0.5)
+    if name == "numpy":
+        step = lambda: parts(numpy, x, y, z)
+    elif name == "torch":
+        half, (a, b, c) = library.tensor(0.5), (library.from_numpy(array) for array in (x, y, z))
+        step = lambda: parts(library, a, b, c)
+    else:
+        compiled, a, b = library.jit(lambda x, y: whole(library.numpy, x, y)), library.numpy.asarray(x), library.numpy.asarray(y)
+        step = lambda: compiled(a, b).block_until_ready()
+    return step, lambda result: not numpy.allclose(numpy.asarray(result)[:1000], right, 1e-5, 1e-6)
+
+
 def block(step, wrong, warm, calls, pause_ns):
     now = time.perf_counter_ns
     times = []
@@ -129,6 +176,7 @@ def block(step, wrong, warm, calls, pause_ns):
             end = now() + pause_ns
             while now() < end:
                 pass
+        result = None  # its memory may serve the next step
         begin = now()
         result = step()
         end = now()
@@ -140,9 +188,9 @@ def block(step, wrong, warm, calls, pause_ns):
 def main():
     name, case = sys.argv[1:3]
     cases = {"call": lambda *sizes: call_case(name, library, *sizes), "train": lambda *sizes: train_case(library, *sizes),
-             "operation": lambda *sizes: operation_case(library, operation, *sizes)}
-    operation = sys.argv[3] if case == "operation" else None
-    sizes = [int(size) for size in sys.argv[4 if operation else 3:]]
+             "operation": lambda *sizes: operation_case(library, sys.argv[3], *sizes),
+             "chain": lambda *sizes: chain_case(name, library, sys.argv[3], *sizes)}
+    sizes = [int(size) for size in sys.argv[4 if case in ("operation", "chain") else 3:]]
     try:
         library, description = load(name)
         step, wrong = cases[case](*sizes)
