@@ -62,6 +62,43 @@ static inline muster_expr *muster_expr_full_at(const char *where, muster_graph *
 }
 #define muster_expr_full(...) muster_expr_full_at(MUSTER_HERE, __VA_ARGS__)
 
+/* full_like: the value in every element, in the shape and dtype of x. No gradient: it depends on
+ * nothing. */
+static inline muster_expr *muster_expr_full_like_at(const char *where, muster_expr *x, double value) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "value";
+    list[0].number = value;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "full_like", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_full_like(...) muster_expr_full_like_at(MUSTER_HERE, __VA_ARGS__)
+
+/* zeros_like: 0 in every element, in the shape and dtype of x. No gradient: it depends on
+ * nothing. */
+static inline muster_expr *muster_expr_zeros_like_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "zeros_like", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_zeros_like(...) muster_expr_zeros_like_at(MUSTER_HERE, __VA_ARGS__)
+
+/* ones_like: 1 in every element, in the shape and dtype of x. No gradient: it depends on
+ * nothing. */
+static inline muster_expr *muster_expr_ones_like_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "ones_like", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_ones_like(...) muster_expr_ones_like_at(MUSTER_HERE, __VA_ARGS__)
+
 /* negative: -x. */
 static inline muster_expr *muster_expr_negative_at(const char *where, muster_expr *x) {
     muster_expr *result;
@@ -341,6 +378,104 @@ static inline muster_expr *muster_expr_silu_at(const char *where, muster_expr *x
     return result;
 }
 #define muster_expr_silu(...) muster_expr_silu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* leaky_relu: x where x > 0, else alpha x. */
+static inline muster_expr *muster_expr_leaky_relu_at(const char *where, muster_expr *x, double alpha) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "alpha";
+    list[0].number = alpha;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "leaky_relu", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_leaky_relu(...) muster_expr_leaky_relu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* elu: x where x > 0, else alpha (exp(x) - 1). */
+static inline muster_expr *muster_expr_elu_at(const char *where, muster_expr *x, double alpha) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "alpha";
+    list[0].number = alpha;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "elu", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_elu(...) muster_expr_elu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* celu: x where x > 0, else alpha (exp(x / alpha) - 1). */
+static inline muster_expr *muster_expr_celu_at(const char *where, muster_expr *x, double alpha) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "alpha";
+    list[0].number = alpha;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "celu", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_celu(...) muster_expr_celu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* selu: 1.0507009873554805 elu(x, 1.6732632423543772). */
+static inline muster_expr *muster_expr_selu_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "selu", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_selu(...) muster_expr_selu_at(MUSTER_HERE, __VA_ARGS__)
+
+/* hard_sigmoid: x alpha + beta, limited to [0, 1]. */
+static inline muster_expr *muster_expr_hard_sigmoid_at(const char *where, muster_expr *x, double alpha, double beta) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "alpha";
+    list[0].number = alpha;
+    list[1].name = "beta";
+    list[1].number = beta;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "hard_sigmoid", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_hard_sigmoid(...) muster_expr_hard_sigmoid_at(MUSTER_HERE, __VA_ARGS__)
+
+/* hard_swish: x (x / 6 + 1/2, limited to [0, 1]). */
+static inline muster_expr *muster_expr_hard_swish_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "hard_swish", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_hard_swish(...) muster_expr_hard_swish_at(MUSTER_HERE, __VA_ARGS__)
+
+/* mish: x tanh(log(1 + exp(x))). */
+static inline muster_expr *muster_expr_mish_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "mish", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_mish(...) muster_expr_mish_at(MUSTER_HERE, __VA_ARGS__)
+
+/* softsign: x / (1 + |x|). */
+static inline muster_expr *muster_expr_softsign_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "softsign", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_softsign(...) muster_expr_softsign_at(MUSTER_HERE, __VA_ARGS__)
 
 /* sign: -1, 0 or 1; the gradient is 0. */
 static inline muster_expr *muster_expr_sign_at(const char *where, muster_expr *x) {
@@ -922,6 +1057,119 @@ static inline muster_expr *muster_expr_var_at(const char *where, muster_expr *x,
     muster_expr_var_at(MUSTER_HERE, a0, (muster_var_attributes){0, __VA_ARGS__})
 #endif
 
+/* std: the square root of var; the gradient where it is 0 is 0. */
+typedef struct muster_std_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_std_attributes;
+static inline muster_expr *muster_expr_std_at(const char *where, muster_expr *x, muster_std_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "std", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_std(...) muster_expr_std_(__VA_ARGS__, )
+#define muster_expr_std_(a0, ...) \
+    muster_expr_std_at(MUSTER_HERE, a0, (muster_std_attributes){0, __VA_ARGS__})
+#endif
+
+/* norm: sum(|x| ** ord) ** (1 / ord) of the elements along the axes, or of all; infinity: the
+ * largest |x|. */
+typedef struct muster_norm_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_norm_attributes;
+static inline muster_expr *muster_expr_norm_at(const char *where, muster_expr *x, double ord, muster_norm_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "ord";
+    list[0].number = ord;
+    list[1].name = "axis";
+    list[1].integers = attributes.axis;
+    list[1].count = attributes.axis_count;
+    list[2].name = "keepdims";
+    list[2].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "norm", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_norm(...) muster_expr_norm_(__VA_ARGS__, )
+#define muster_expr_norm_(a0, a1, ...) \
+    muster_expr_norm_at(MUSTER_HERE, a0, a1, (muster_norm_attributes){0, __VA_ARGS__})
+#endif
+
+/* any: is an element along the axes, or any of all, not 0? false of none. No gradient: its result
+ * changes in steps. */
+typedef struct muster_any_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_any_attributes;
+static inline muster_expr *muster_expr_any_at(const char *where, muster_expr *x, muster_any_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "any", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_any(...) muster_expr_any_(__VA_ARGS__, )
+#define muster_expr_any_(a0, ...) \
+    muster_expr_any_at(MUSTER_HERE, a0, (muster_any_attributes){0, __VA_ARGS__})
+#endif
+
+/* all: are the elements along the axes, or all, not 0? true of none. No gradient: its result
+ * changes in steps. */
+typedef struct muster_all_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_all_attributes;
+static inline muster_expr *muster_expr_all_at(const char *where, muster_expr *x, muster_all_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "all", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_all(...) muster_expr_all_(__VA_ARGS__, )
+#define muster_expr_all_(a0, ...) \
+    muster_expr_all_at(MUSTER_HERE, a0, (muster_all_attributes){0, __VA_ARGS__})
+#endif
+
 /* logsumexp: log(sum(exp(x))) over the axes, or over all, without overflow. */
 typedef struct muster_logsumexp_attributes {
     int32_t reserved; /* 0 */
@@ -1141,6 +1389,25 @@ static inline muster_expr *muster_expr_arange_at(const char *where, muster_graph
 }
 #define muster_expr_arange(...) muster_expr_arange_at(MUSTER_HERE, __VA_ARGS__)
 
+/* linspace: `num` numbers from start to stop, in equal steps. No gradient: it depends on
+ * nothing. */
+static inline muster_expr *muster_expr_linspace_at(const char *where, muster_graph *graph, double start, double stop, int64_t num, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[5];
+    memset(list, 0, sizeof list);
+    list[0].name = "start";
+    list[0].number = start;
+    list[1].name = "stop";
+    list[1].number = stop;
+    list[2].name = "num";
+    list[2].integer = num;
+    list[3].name = "dtype";
+    list[3].integer = dtype;
+    (void)muster_expr_apply(graph, "linspace", MUSTER_NOTHING_, 0, list, where, &result);
+    return result;
+}
+#define muster_expr_linspace(...) muster_expr_linspace_at(MUSTER_HERE, __VA_ARGS__)
+
 /* eye: 1 where column - row is k, else 0, in the shape (n, m). No gradient: it depends on
  * nothing. */
 typedef struct muster_eye_attributes {
@@ -1200,6 +1467,30 @@ static inline muster_expr *muster_expr_inner_at(const char *where, muster_expr *
 }
 #define muster_expr_inner(...) muster_expr_inner_at(MUSTER_HERE, __VA_ARGS__)
 
+/* outer: a[i] b[j] for all i and j, of the elements of a and b as vectors. */
+static inline muster_expr *muster_expr_outer_at(const char *where, muster_expr *a, muster_expr *b) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = a;
+    inputs[1] = b;
+    (void)muster_expr_apply(muster_expr_graph(a), "outer", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_outer(...) muster_expr_outer_at(MUSTER_HERE, __VA_ARGS__)
+
+/* einsum: sums of products by the letters of axes, as in NumPy, such as "bij,bjk->bik"; one operand
+ * or two. */
+static inline muster_expr *muster_expr_einsum_at(const char *where, muster_expr *const *x, int32_t count, const char *subscripts) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "subscripts";
+    list[0].text = subscripts;
+    (void)muster_expr_apply(count > 0 ? muster_expr_graph(x[0]) : MUSTER_NOTHING_, "einsum", x, count, list, where, &result);
+    return result;
+}
+#define muster_expr_einsum(...) muster_expr_einsum_at(MUSTER_HERE, __VA_ARGS__)
+
 /* reshape: the elements of x in another shape. */
 static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
     muster_expr *result;
@@ -1214,6 +1505,16 @@ static inline muster_expr *muster_expr_reshape_at(const char *where, muster_expr
     return result;
 }
 #define muster_expr_reshape(...) muster_expr_reshape_at(MUSTER_HERE, __VA_ARGS__)
+
+/* ravel: the elements of x as a vector. */
+static inline muster_expr *muster_expr_ravel_at(const char *where, muster_expr *x) {
+    muster_expr *result;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "ravel", inputs, 1, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_ravel(...) muster_expr_ravel_at(MUSTER_HERE, __VA_ARGS__)
 
 /* broadcast_to: x repeated along its axes of size 1 and along new first axes. */
 static inline muster_expr *muster_expr_broadcast_to_at(const char *where, muster_expr *x, int32_t shape_count, const int64_t *shape) {
@@ -1308,6 +1609,24 @@ static inline muster_expr *muster_expr_swapaxes_at(const char *where, muster_exp
 }
 #define muster_expr_swapaxes(...) muster_expr_swapaxes_at(MUSTER_HERE, __VA_ARGS__)
 
+/* moveaxis: x with the axes `source` at the places `destination`; the others keep their order. */
+static inline muster_expr *muster_expr_moveaxis_at(const char *where, muster_expr *x, int32_t source_count, const int64_t *source, int32_t destination_count, const int64_t *destination) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "source";
+    list[0].integers = source;
+    list[0].count = source_count;
+    list[1].name = "destination";
+    list[1].integers = destination;
+    list[1].count = destination_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "moveaxis", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_moveaxis(...) muster_expr_moveaxis_at(MUSTER_HERE, __VA_ARGS__)
+
 /* slice: x[start:stop:step] along each axis, as in Python; MUSTER_NONE leaves a bound out. */
 typedef struct muster_slice_attributes {
     int32_t reserved; /* 0 */
@@ -1395,7 +1714,7 @@ static inline muster_expr *muster_expr_pad_at(const char *where, muster_expr *x,
     muster_expr_pad_at(MUSTER_HERE, a0, (muster_pad_attributes){0, __VA_ARGS__})
 #endif
 
-/* concatenate: the operands, one behind the other along the axis. */
+/* concatenate: the operands, one behind the other along the axis, which holds no rows. */
 typedef struct muster_concatenate_attributes {
     int32_t reserved; /* 0 */
     int64_t axis;
@@ -1435,6 +1754,121 @@ static inline muster_expr *muster_expr_stack_at(const char *where, muster_expr *
     muster_expr_stack_at(MUSTER_HERE, a0, a1, (muster_stack_attributes){0, __VA_ARGS__})
 #endif
 
+/* split: part `index` of the equal sections of x along the axis. */
+typedef struct muster_split_attributes {
+    int32_t reserved; /* 0 */
+    int64_t axis;
+} muster_split_attributes;
+static inline muster_expr *muster_expr_split_at(const char *where, muster_expr *x, int64_t sections, int64_t index, muster_split_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "sections";
+    list[0].integer = sections;
+    list[1].name = "index";
+    list[1].integer = index;
+    list[2].name = "axis";
+    list[2].integer = attributes.axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "split", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_split(...) muster_expr_split_(__VA_ARGS__, )
+#define muster_expr_split_(a0, a1, a2, ...) \
+    muster_expr_split_at(MUSTER_HERE, a0, a1, a2, (muster_split_attributes){0, __VA_ARGS__})
+#endif
+
+/* tile: x so many times along each axis; the last entry is for the last axis. */
+static inline muster_expr *muster_expr_tile_at(const char *where, muster_expr *x, int32_t reps_count, const int64_t *reps) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "reps";
+    list[0].integers = reps;
+    list[0].count = reps_count;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "tile", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_tile(...) muster_expr_tile_at(MUSTER_HERE, __VA_ARGS__)
+
+/* repeat: each part of x along the axis, or each element of the vector (MUSTER_NONE), so many times
+ * in a row. */
+static inline muster_expr *muster_expr_repeat_at(const char *where, muster_expr *x, int64_t repeats, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "repeats";
+    list[0].integer = repeats;
+    list[1].name = "axis";
+    list[1].integer = axis;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "repeat", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_repeat(...) muster_expr_repeat_at(MUSTER_HERE, __VA_ARGS__)
+
+/* diagonal: the elements x[i, i + offset] of two axes, the first two if none are given, as a new
+ * last axis. */
+typedef struct muster_diagonal_attributes {
+    int32_t reserved; /* 0 */
+    int64_t offset;
+    int64_t axis1;
+    int64_t axis2;
+} muster_diagonal_attributes;
+static inline muster_expr *muster_expr_diagonal_at(const char *where, muster_expr *x, muster_diagonal_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "offset";
+    list[0].integer = attributes.offset;
+    list[1].name = "axis1";
+    list[1].integer = attributes.axis1;
+    list[2].name = "axis2";
+    list[2].integer = attributes.axis2;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "diagonal", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_diagonal(...) muster_expr_diagonal_(__VA_ARGS__, )
+#define muster_expr_diagonal_(a0, ...) \
+    muster_expr_diagonal_at(MUSTER_HERE, a0, (muster_diagonal_attributes){0, __VA_ARGS__})
+#endif
+
+/* trace: the sum of the elements of the diagonal. */
+typedef struct muster_trace_attributes {
+    int32_t reserved; /* 0 */
+    int64_t offset;
+    int64_t axis1;
+    int64_t axis2;
+} muster_trace_attributes;
+static inline muster_expr *muster_expr_trace_at(const char *where, muster_expr *x, muster_trace_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "offset";
+    list[0].integer = attributes.offset;
+    list[1].name = "axis1";
+    list[1].integer = attributes.axis1;
+    list[2].name = "axis2";
+    list[2].integer = attributes.axis2;
+    muster_expr *inputs[1];
+    inputs[0] = x;
+    (void)muster_expr_apply(muster_expr_graph(x), "trace", inputs, 1, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_trace(...) muster_expr_trace_(__VA_ARGS__, )
+#define muster_expr_trace_(a0, ...) \
+    muster_expr_trace_at(MUSTER_HERE, a0, (muster_trace_attributes){0, __VA_ARGS__})
+#endif
+
 /* take: the parts of x at the indices along the axis. */
 typedef struct muster_take_attributes {
     int32_t reserved; /* 0 */
@@ -1458,21 +1892,77 @@ static inline muster_expr *muster_expr_take_at(const char *where, muster_expr *x
     muster_expr_take_at(MUSTER_HERE, a0, a1, (muster_take_attributes){0, __VA_ARGS__})
 #endif
 
-/* scatter_add: zeros (rows, ...) to which row i of x is added at row indices[i]. */
-static inline muster_expr *muster_expr_scatter_add_at(const char *where, muster_expr *x, muster_expr *indices, int32_t rows_count, const int64_t *rows) {
+/* embedding: the row of the table at each index: take along axis 0. */
+static inline muster_expr *muster_expr_embedding_at(const char *where, muster_expr *table, muster_expr *indices) {
     muster_expr *result;
-    muster_attribute list[2];
+    muster_expr *inputs[2];
+    inputs[0] = table;
+    inputs[1] = indices;
+    (void)muster_expr_apply(muster_expr_graph(table), "embedding", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_embedding(...) muster_expr_embedding_at(MUSTER_HERE, __VA_ARGS__)
+
+/* scatter_add: zeros, of size `rows` along the axis, to which part i of x is added at part
+ * indices[i]. */
+typedef struct muster_scatter_add_attributes {
+    int32_t reserved; /* 0 */
+    int64_t axis;
+} muster_scatter_add_attributes;
+static inline muster_expr *muster_expr_scatter_add_at(const char *where, muster_expr *x, muster_expr *indices, int32_t rows_count, const int64_t *rows, muster_scatter_add_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
     memset(list, 0, sizeof list);
     list[0].name = "rows";
     list[0].integers = rows;
     list[0].count = rows_count;
+    list[1].name = "axis";
+    list[1].integer = attributes.axis;
     muster_expr *inputs[2];
     inputs[0] = x;
     inputs[1] = indices;
     (void)muster_expr_apply(muster_expr_graph(x), "scatter_add", inputs, 2, list, where, &result);
     return result;
 }
-#define muster_expr_scatter_add(...) muster_expr_scatter_add_at(MUSTER_HERE, __VA_ARGS__)
+#ifndef __cplusplus
+#define muster_expr_scatter_add(...) muster_expr_scatter_add_(__VA_ARGS__, )
+#define muster_expr_scatter_add_(a0, a1, a2, a3, ...) \
+    muster_expr_scatter_add_at(MUSTER_HERE, a0, a1, a2, a3, (muster_scatter_add_attributes){0, __VA_ARGS__})
+#endif
+
+/* take_along_axis: the element of x at its index along the axis, for each element of indices. */
+static inline muster_expr *muster_expr_take_along_axis_at(const char *where, muster_expr *x, muster_expr *indices, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integer = axis;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = indices;
+    (void)muster_expr_apply(muster_expr_graph(x), "take_along_axis", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_take_along_axis(...) muster_expr_take_along_axis_at(MUSTER_HERE, __VA_ARGS__)
+
+/* add_along_axis: zeros, of this size along the axis, to which each element of x is added at its
+ * index. */
+static inline muster_expr *muster_expr_add_along_axis_at(const char *where, muster_expr *x, muster_expr *indices, int32_t size_count, const int64_t *size, int64_t axis) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "size";
+    list[0].integers = size;
+    list[0].count = size_count;
+    list[1].name = "axis";
+    list[1].integer = axis;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = indices;
+    (void)muster_expr_apply(muster_expr_graph(x), "add_along_axis", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_add_along_axis(...) muster_expr_add_along_axis_at(MUSTER_HERE, __VA_ARGS__)
 
 /* one_hot: (n, k) with 1 at (i, labels[i]), else 0. No gradient: labels are integers. */
 static inline muster_expr *muster_expr_one_hot_at(const char *where, muster_expr *labels, int32_t k_count, const int64_t *k, muster_dtype dtype) {
@@ -1502,6 +1992,105 @@ static inline muster_expr *muster_expr_softmax_cross_entropy_at(const char *wher
     return result;
 }
 #define muster_expr_softmax_cross_entropy(...) muster_expr_softmax_cross_entropy_at(MUSTER_HERE, __VA_ARGS__)
+
+/* cross_entropy: log(sum(exp(z))) - z[label] for each row z of the logits; 0 where the label is
+ * `ignore` (MUSTER_NONE: no label). */
+static inline muster_expr *muster_expr_cross_entropy_at(const char *where, muster_expr *logits, muster_expr *labels, int64_t ignore) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "ignore";
+    list[0].integer = ignore;
+    muster_expr *inputs[2];
+    inputs[0] = logits;
+    inputs[1] = labels;
+    (void)muster_expr_apply(muster_expr_graph(logits), "cross_entropy", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_cross_entropy(...) muster_expr_cross_entropy_at(MUSTER_HERE, __VA_ARGS__)
+
+/* negative_log_likelihood: -x[..., label] for each row of logarithms of probabilities; 0 where the
+ * label is `ignore` (MUSTER_NONE: no label). */
+static inline muster_expr *muster_expr_negative_log_likelihood_at(const char *where, muster_expr *x, muster_expr *labels, int64_t ignore) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "ignore";
+    list[0].integer = ignore;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = labels;
+    (void)muster_expr_apply(muster_expr_graph(x), "negative_log_likelihood", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_negative_log_likelihood(...) muster_expr_negative_log_likelihood_at(MUSTER_HERE, __VA_ARGS__)
+
+/* sigmoid_cross_entropy: for each element -t log(p) - (1 - t) log(1 - p), where p = sigmoid(x) and
+ * t is the target, from 0 to 1. */
+static inline muster_expr *muster_expr_sigmoid_cross_entropy_at(const char *where, muster_expr *x, muster_expr *target) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = target;
+    (void)muster_expr_apply(muster_expr_graph(x), "sigmoid_cross_entropy", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_sigmoid_cross_entropy(...) muster_expr_sigmoid_cross_entropy_at(MUSTER_HERE, __VA_ARGS__)
+
+/* mean_squared_error: the average of (x - target) (x - target) over the axes, or over all. */
+typedef struct muster_mean_squared_error_attributes {
+    int32_t reserved; /* 0 */
+    int32_t axis_count;
+    const int64_t *axis;
+    int64_t keepdims;
+} muster_mean_squared_error_attributes;
+static inline muster_expr *muster_expr_mean_squared_error_at(const char *where, muster_expr *x, muster_expr *target, muster_mean_squared_error_attributes attributes) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "axis";
+    list[0].integers = attributes.axis;
+    list[0].count = attributes.axis_count;
+    list[1].name = "keepdims";
+    list[1].integer = attributes.keepdims;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = target;
+    (void)muster_expr_apply(muster_expr_graph(x), "mean_squared_error", inputs, 2, list, where, &result);
+    return result;
+}
+#ifndef __cplusplus
+#define muster_expr_mean_squared_error(...) muster_expr_mean_squared_error_(__VA_ARGS__, )
+#define muster_expr_mean_squared_error_(a0, a1, ...) \
+    muster_expr_mean_squared_error_at(MUSTER_HERE, a0, a1, (muster_mean_squared_error_attributes){0, __VA_ARGS__})
+#endif
+
+/* huber: for each element d d / 2 where d = |x - target| is at most delta, else delta (d - delta /
+ * 2). */
+static inline muster_expr *muster_expr_huber_at(const char *where, muster_expr *x, muster_expr *target, double delta) {
+    muster_expr *result;
+    muster_attribute list[2];
+    memset(list, 0, sizeof list);
+    list[0].name = "delta";
+    list[0].number = delta;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = target;
+    (void)muster_expr_apply(muster_expr_graph(x), "huber", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_huber(...) muster_expr_huber_at(MUSTER_HERE, __VA_ARGS__)
+
+/* hinge: for each element the larger of 1 - x target and 0; targets are -1 and 1. */
+static inline muster_expr *muster_expr_hinge_at(const char *where, muster_expr *x, muster_expr *target) {
+    muster_expr *result;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = target;
+    (void)muster_expr_apply(muster_expr_graph(x), "hinge", inputs, 2, MUSTER_NOTHING_, where, &result);
+    return result;
+}
+#define muster_expr_hinge(...) muster_expr_hinge_at(MUSTER_HERE, __VA_ARGS__)
 
 /* clang-format on */
 

@@ -133,6 +133,7 @@ typedef struct muster_attribute {
     const int64_t *integers; /* a list: axes, a shape */
     int32_t count;           /* the length of the list */
     int32_t reserved;        /* 0 */
+    const char *text;        /* a text, such as the subscripts of einsum */
 } muster_attribute;
 
 /* Applies an operation of docs/expressions.md, by its name, to `count` expressions. *result, if
@@ -152,6 +153,7 @@ MUSTER_API muster_status muster_expr_apply(muster_graph *graph, const char *oper
  *   Calls: any operation of docs/expressions.md by its name. Attributes come after the operands, in
  *     their order or by keyword: sum(x, 1), sum(x, axis=[0, 1], keepdims=True), cast(x, f16).
  *     None: not given. A list stands in [] or (). Entries of shapes may be "rows" or a named size.
+ *     A text stands in quotes, and may come first: einsum("ij,jk->ik", x, w).
  *   Indices, as in NumPy: integers (whose axis goes), slices, several axes, "...", None (a new
  *     axis).
  *   Numbers: as in Python, in decimal; each takes the dtype of the other operand.

@@ -31,6 +31,25 @@ static muster_status attribute_list(mst_draft *draft, const mst_attribute_row *r
     return MUSTER_OK;
 }
 
+static muster_status attribute_text(mst_draft *draft, const mst_attribute_row *row, const char *given, mst_graph_value *value) {
+    int64_t characters[MST_TEXT_ATTRIBUTE];
+    if (!given) return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a text, received NULL", row->name);
+    for (value->count = 0; given[value->count]; value->count++) {
+        if (value->count == MST_TEXT_ATTRIBUTE)
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected at most %d characters, received \"%.40s...\"",
+                                    row->name, MST_TEXT_ATTRIBUTE, given);
+        if (given[value->count] < ' ' || given[value->count] > '~')
+            return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected printable ASCII, received byte 0x%02x", row->name,
+                                    (unsigned)(unsigned char)given[value->count]);
+        characters[value->count] = given[value->count];
+    }
+    int64_t *list = mst_arena_take(&draft->graph->arena, sizeof characters);
+    if (!list) return mst_draft_refuse(draft, MUSTER_OUT_OF_MEMORY, -1, "%s: out of memory", row->name);
+    memcpy(list, characters, (size_t)value->count * sizeof *list);
+    value->list = list;
+    return MUSTER_OK;
+}
+
 static muster_status attribute_read(mst_draft *draft, const mst_attribute_row *row, const muster_attribute *given, mst_graph_value *value) {
     if (given->reserved)
         return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected reserved = 0, received %d", row->name,
@@ -47,6 +66,8 @@ static muster_status attribute_read(mst_draft *draft, const mst_attribute_row *r
         if (given->integer > MUSTER_DTYPE_NONE && given->integer < MST_DTYPE_COUNT) return MUSTER_OK;
         return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "%s: expected a dtype, received %lld", row->name,
                                 (long long)given->integer);
+    case MST_VALUE_TEXT:
+        return attribute_text(draft, row, given->text, value);
     default:
         return attribute_list(draft, row, given, value);
     }
@@ -253,13 +274,15 @@ muster_expr *mst_sum_to(muster_expr *node, const mst_type *type) {
     return mst_same_dims(&node->type, type) ? node : mst_reshape_to(node, type->ndim, type->dims);
 }
 
-muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype) {
-    mst_graph *graph = node->graph;
-    mst_dim product = MST_DIM_ONE;
-    for (int32_t d = 0; d < node->type.ndim; d++)
-        if (axes >> d & 1) product = mst_dim_multiply(graph, product, node->type.dims[d]);
-    if (product == MST_DIM_NONE) return graph->error;
-    const int64_t constant = mst_dim_constant(graph, product), list[1] = {product};
+muster_expr *mst_size_number(mst_graph *graph, mst_dim size, muster_dtype dtype) {
+    const int64_t constant = mst_dim_constant(graph, size), list[1] = {size};
     if (constant >= 0) return mst_number(graph, dtype, (double)constant);
     return mst_apply(graph, MST_OPERATOR_extent, NULL, 0, (mst_graph_value[]){{.list = list, .count = 1}, {.integer = dtype}});
+}
+
+muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype) {
+    mst_dim product = MST_DIM_ONE;
+    for (int32_t d = 0; d < node->type.ndim; d++)
+        if (axes >> d & 1) product = mst_dim_multiply(node->graph, product, node->type.dims[d]);
+    return product == MST_DIM_NONE ? node->graph->error : mst_size_number(node->graph, product, dtype);
 }

@@ -64,7 +64,7 @@ typedef struct mst_type {
     mst_dim dims[MUSTER_MAX_DIMS];
 } mst_type;
 
-enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 4 };
+enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 4, MST_TEXT_ATTRIBUTE = 64 };
 struct muster_expr {
     mst_graph *graph;
     const mst_operator *op;
@@ -182,6 +182,7 @@ typedef enum mst_value_kind {
     MST_VALUE_DTYPE,
     MST_VALUE_LIST, /* of integers */
     MST_VALUE_DIMS, /* of sizes; MUSTER_INFER stays -1 */
+    MST_VALUE_TEXT, /* a list of its characters */
 } mst_value_kind;
 
 typedef struct mst_attribute_row {
@@ -312,6 +313,8 @@ muster_expr *mst_full(mst_graph *graph, const mst_type *type, double value);
 muster_expr *mst_broadcast_to(muster_expr *node, const mst_type *type);
 muster_expr *mst_sum_to(muster_expr *node, const mst_type *type);
 muster_expr *mst_reshape_to(muster_expr *node, int32_t ndim, const mst_dim *dims);
+/* The size as a number of the dtype. */
+muster_expr *mst_size_number(mst_graph *graph, mst_dim size, muster_dtype dtype);
 /* The number of elements of these axes (a mask) as a number of the dtype. */
 muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype);
 

@@ -221,6 +221,9 @@ static muster_status read_operand(mst_text *t, bool *operand) {
         return push_operand(t, value, operand);
     case MST_TOKEN_NAME:
         return read_operand_name(t, operand);
+    case MST_TOKEN_STRING:
+        value = (mst_text_value){.kind = MST_TEXT_STRING, .list = {t->token.place.offset + 1, t->token.length - 2}};
+        return push_operand(t, value, operand);
     case '-':
         return push_pending(t, (mst_pending){.kind = MST_PENDING_SIGN, .binding = BIND_SIGN, .op = mst_operators[MST_OPERATOR_negative]});
     case '+':

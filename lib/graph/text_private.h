@@ -18,6 +18,7 @@ enum {
     MST_TOKEN_END = 0,
     MST_TOKEN_NUMBER = 256,
     MST_TOKEN_NAME,
+    MST_TOKEN_STRING, /* with its quotes */
     MST_TOKEN_POWER,
     MST_TOKEN_EQUAL,
     MST_TOKEN_NOT_EQUAL,
@@ -42,6 +43,7 @@ typedef enum mst_text_kind {
     MST_TEXT_LIST,     /* of elements: first, count */
     MST_TEXT_SLICE,    /* parts */
     MST_TEXT_ELLIPSIS, /* of an index */
+    MST_TEXT_STRING,   /* its characters in the text: first, count */
 } mst_text_kind;
 
 typedef struct mst_text_value {

@@ -120,6 +120,17 @@ static muster_status read_number(mst_text *t) {
                            mst_token_text(t, &token, text));
 }
 
+/* 'ij->ji' or "ij->ji"; nothing stands for a quote inside. */
+static muster_status read_string(mst_text *t) {
+    const char *begin = t->text + t->at.offset, *end = begin + 1;
+    while (*end && *end != *begin && *end >= ' ' && *end <= '~') end++;
+    if (*end != *begin)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->at,
+                               *end ? "expected printable ASCII between quotes" : "a quote is not closed");
+    token_ends(t, MST_TOKEN_STRING, (int32_t)(end + 1 - begin));
+    return MUSTER_OK;
+}
+
 static const struct {
     char text[4];
     int32_t kind;
@@ -133,6 +144,7 @@ muster_status mst_text_next(mst_text *t) {
     if (!*at) return MUSTER_OK;
     if (is_digit(*at) || (*at == '.' && is_digit(at[1]))) return read_number(t);
     if (begins_name(*at)) return read_name(t);
+    if (*at == '\'' || *at == '"') return read_string(t);
     for (size_t i = 0; i < sizeof long_tokens / sizeof *long_tokens; i++) {
         const size_t length = strlen(long_tokens[i].text);
         if (strncmp(at, long_tokens[i].text, length) != 0) continue;

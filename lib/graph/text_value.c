@@ -2,6 +2,7 @@
 #include "text_private.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- nodes and values ---- */
@@ -53,7 +54,8 @@ const char *mst_text_value_name(const mst_text_value *value) {
                                         [MST_TEXT_SIZE] = "a named size",
                                         [MST_TEXT_LIST] = "a list",
                                         [MST_TEXT_SLICE] = "a slice",
-                                        [MST_TEXT_ELLIPSIS] = "..."};
+                                        [MST_TEXT_ELLIPSIS] = "...",
+                                        [MST_TEXT_STRING] = "a text in quotes"};
     return names[value->kind];
 }
 
@@ -121,6 +123,11 @@ static muster_status attribute_value(mst_text *t, const mst_pending *call, const
     case MST_VALUE_DTYPE:
         attribute->integer = value->integer;
         return value->kind == MST_TEXT_DTYPE ? MUSTER_OK : refuse_attribute(t, call, row, value, "a dtype");
+    case MST_VALUE_TEXT:
+        if (value->kind != MST_TEXT_STRING) return refuse_attribute(t, call, row, value, "a text in quotes");
+        snprintf((char *)entries, MST_TEXT_LIST_MAX * sizeof *entries, "%.*s", (int)value->list.count, t->text + value->list.first);
+        attribute->text = (char *)entries;
+        return MUSTER_OK;
     case MST_VALUE_INTEGER:
         attribute->integer = value->integer;
         if (value->kind == MST_TEXT_TRUTH || mst_text_integer(value, &attribute->integer)) return MUSTER_OK;
@@ -130,13 +137,20 @@ static muster_status attribute_value(mst_text *t, const mst_pending *call, const
     }
 }
 
-/* The attribute that argument i is for: by its keyword, or by its place after the operands. */
+/* A text in front of the operands is the first attribute, as in NumPy: einsum("ij->i", x). */
+static bool text_comes_first(const mst_text *t, const mst_pending *call) {
+    if (t->values.count == call->base || call->op->attributes[0].kind != MST_VALUE_TEXT) return false;
+    const mst_text_value *value = &t->values.items[call->base];
+    return value->kind == MST_TEXT_STRING && !value->keyword_length;
+}
+
+/* The attribute that argument i is for: by its keyword, or by its place behind the operands. */
 static muster_status find_attribute(mst_text *t, const mst_pending *call, int32_t operands, int32_t i, int32_t *attribute) {
     const mst_operator *op = call->op;
     const mst_text_value *value = &t->values.items[call->base + i];
     const char *keyword = t->text + value->keyword;
     const int32_t count = mst_operator_attribute_count(op), most = operands + count;
-    *attribute = i - operands;
+    *attribute = i == 0 && text_comes_first(t, call) ? 0 : i - operands;
     if (!value->keyword_length) {
         if (i < most) return MUSTER_OK;
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, value->place, "%s: expected at most %d argument%s, received %d", op->name,
@@ -157,11 +171,12 @@ typedef struct text_arguments {
     int64_t entries[MST_GRAPH_ATTRIBUTES][MST_TEXT_LIST_MAX];
 } text_arguments;
 
-/* `first` = the number of arguments that are operands; the others are attributes. */
-static muster_status read_attributes(mst_text *t, const mst_pending *call, int32_t first, text_arguments *arguments) {
+/* `first` = the number of arguments that are operands; the others are attributes. `skip` = 1: an
+ * attribute comes before them. */
+static muster_status read_attributes(mst_text *t, const mst_pending *call, int32_t skip, int32_t first, text_arguments *arguments) {
     uint32_t seen = 0;
     int32_t given = 0;
-    for (int32_t i = first; i < t->values.count - call->base; i++) {
+    for (int32_t i = skip ? 0 : first; i < t->values.count - call->base; i = i || !skip ? i + 1 : 1 + first) {
         const mst_text_value *value = &t->values.items[call->base + i];
         int32_t a;
         MUSTER_TRY(find_attribute(t, call, first, i, &a));
@@ -178,8 +193,9 @@ static muster_status read_attributes(mst_text *t, const mst_pending *call, int32
 }
 
 /* concatenate([a, b]) means concatenate(a, b), as in NumPy. */
-static muster_status read_operands(mst_text *t, const mst_pending *call, int32_t first, bool more, text_arguments *arguments) {
-    const mst_text_value *values = first ? t->values.items + call->base : NULL;
+static muster_status read_operands(mst_text *t, const mst_pending *call, int32_t skip, int32_t first, bool more,
+                                   text_arguments *arguments) {
+    const mst_text_value *values = first ? t->values.items + call->base + skip : NULL;
     arguments->count = first;
     if (more && first == 1 && values->kind == MST_TEXT_LIST) {
         arguments->count = values->list.count;
@@ -194,11 +210,12 @@ static muster_status read_operands(mst_text *t, const mst_pending *call, int32_t
 static muster_status call_apply(mst_text *t, const mst_pending *call, text_arguments *arguments) {
     bool more;
     const int32_t operands = mst_operator_operand_count(call->op, &more), given = t->values.count - call->base;
+    const int32_t skip = text_comes_first(t, call) ? 1 : 0;
     int32_t first = 0;
-    while (first < given && (more || first < operands) && !t->values.items[call->base + first].keyword_length) first++;
-    MUSTER_TRY(read_attributes(t, call, first, arguments));
+    while (skip + first < given && (more || first < operands) && !t->values.items[call->base + skip + first].keyword_length) first++;
+    MUSTER_TRY(read_attributes(t, call, skip, first, arguments));
     MUSTER_TRY(mst_text_begin(t, call->place));
-    muster_status status = read_operands(t, call, first, more, arguments);
+    muster_status status = read_operands(t, call, skip, first, more, arguments);
     if (status != MUSTER_OK) return status;
     muster_expr *made = mst_apply_checked(t->graph, call->op, arguments->operands, arguments->count, arguments->attributes);
     t->values.count = call->base;

@@ -54,6 +54,9 @@ static void print_parameters(const mst_operator *op, int32_t operands, bool more
         case MST_VALUE_INTEGER:
             printf(", int64_t %s", attribute->name);
             break;
+        case MST_VALUE_TEXT:
+            printf(", const char *%s", attribute->name);
+            break;
         default:
             printf(", int32_t %s_count, const int64_t *%s", attribute->name, attribute->name);
             break;
@@ -73,7 +76,11 @@ static void print_values(const mst_operator *op) {
             printf("    list[%d].integers = %s%s;\n    list[%d].count = %s%s_count;\n", (int)a, from, attribute->name, (int)a, from,
                    attribute->name);
         else
-            printf("    list[%d].%s = %s%s;\n", (int)a, attribute->kind == MST_VALUE_NUMBER ? "number" : "integer", from, attribute->name);
+            printf("    list[%d].%s = %s%s;\n", (int)a,
+                   attribute->kind == MST_VALUE_NUMBER ? "number"
+                   : attribute->kind == MST_VALUE_TEXT ? "text"
+                                                       : "integer",
+                   from, attribute->name);
     }
 }
 

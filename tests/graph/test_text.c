@@ -171,6 +171,10 @@ static void numbers_names_and_calls_are_read(void **state) {
         {"concatenate(x, y)", apply(graph, "concatenate", xy, 2, NULL)},
         {"concatenate([x, y], axis=1)", apply(graph, "concatenate", xy, 2, ATTRIBUTES({.name = "axis", .integer = 1}))},
         {"concatenate((x, y))", apply(graph, "concatenate", xy, 2, NULL)},
+        {"einsum('ij,ij->i', x, y)", apply(graph, "einsum", xy, 2, ATTRIBUTES({.name = "subscripts", .text = "ij,ij->i"}))},
+        {"einsum(\"ij,ij->i\", [x, y])", apply(graph, "einsum", xy, 2, ATTRIBUTES({.name = "subscripts", .text = "ij,ij->i"}))},
+        {"einsum(x, y, subscripts='ij,ij->i')", apply(graph, "einsum", xy, 2, ATTRIBUTES({.name = "subscripts", .text = "ij,ij->i"}))},
+        {"einsum('ij -> ji', x) ", apply(graph, "transpose", &x, 1, NULL)},
         {"transpose(x, (1, 0))", U("transpose", x)},
         {"slice(x, [None, 1])", SLICE2(x, N, N, 1, 1, N, 1)},
         {"relu(x @ w + b)", h},
@@ -181,7 +185,7 @@ static void numbers_names_and_calls_are_read(void **state) {
         {"sum = sum(x); sum * 2", B("multiply", U("sum", x), number(2))},
         {"mean(sum(x * y, 1))", U("mean", WITH("sum", B("multiply", x, y), AXIS(1)))},
     };
-    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 53);
+    assert_int_equal(compare_all(rows, sizeof rows / sizeof *rows), 57);
     close_graph();
 }
 
@@ -298,6 +302,17 @@ static void messages_name_the_text_and_the_column(void **state) {
                     "graph \"texts\", received \"a\""},
         {"x < y < s", "muster_expr_parse: \"x < y < s\", column 7: comparisons do not chain: put the first one in parentheses"},
         {"x == y != c", "muster_expr_parse: \"x == y != c\", column 8: comparisons do not chain: put the first one in parentheses"},
+        {"einsum('ij, x)", "muster_expr_parse: \"einsum('ij, x)\", column 8: a quote is not closed"},
+        {"einsum('µ', x)", "muster_expr_parse: \"einsum('µ', x)\", column 8: expected printable ASCII between quotes"},
+        {"einsum(1, x)", "\"einsum(1, x)\", column 1: muster_expr_einsum: subscripts: expected a value, received none"},
+        {"einsum(x, 'ij', 'ji')",
+         "muster_expr_parse: \"einsum(x, 'ij', 'ji')\", column 11: expected an expression, received a text in quotes"},
+        {"einsum('ij', x, subscripts='ij')", "muster_expr_parse: \"einsum('ij', x, subscripts='ij')\", column 28: attribute subscripts of "
+                                             "einsum: given twice"},
+        {"sum('ij')", "muster_expr_parse: \"sum('ij')\", column 5: expected an expression, received a text in quotes"},
+        {"sum(x, 'ij')",
+         "muster_expr_parse: \"sum(x, 'ij')\", column 8: attribute axis of sum: expected an integer, received a text in quotes"},
+        {"'ij'", "muster_expr_parse: \"'ij'\", column 1: expected an expression, received a text in quotes"},
         {"x # y", "muster_expr_parse: \"x # y\", column 3: unknown character \"#\""},
         {"x $ y", "muster_expr_parse: \"x $ y\", column 3: unknown character \"$\""},
         {"x // y", "muster_expr_parse: \"x // y\", column 4: expected an expression, received \"/\""},
@@ -387,7 +402,7 @@ static void messages_name_the_text_and_the_column(void **state) {
         assert_string_equal(muster_last_error(), rows[i].message);
         close_graph();
     }
-    assert_int_equal(count, 87);
+    assert_int_equal(count, 95);
 }
 
 static void bad_arguments_are_refused(void **state) {

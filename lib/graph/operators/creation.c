@@ -87,3 +87,58 @@ const mst_operator mst_operator_extent = {
     .infer = infer_extent,
     .run = run_extent,
     .no_gradient = is_leaf};
+
+/* ---- constants that are made of these ---- */
+
+static muster_expr *filled_like(mst_draft *draft, double value) {
+    if (mst_draft_dtype(draft, 0, MST_ALL_DTYPES) != MUSTER_OK) return draft->graph->error;
+    return mst_full(draft->graph, &draft->inputs[0]->type, value);
+}
+
+static muster_expr *expand_full_like(mst_draft *draft) { return filled_like(draft, draft->values[0].number); }
+static muster_expr *expand_zeros_like(mst_draft *draft) { return filled_like(draft, 0); }
+static muster_expr *expand_ones_like(mst_draft *draft) { return filled_like(draft, 1); }
+
+const mst_operator mst_operator_full_like = {MST_ANY_OPERATOR(full_like, "the value in every element, in the shape and dtype of x"),
+                                             .operands = {"x"},
+                                             .attributes = {{"value", MST_VALUE_NUMBER, .required = true}},
+                                             .expand = expand_full_like,
+                                             .infer = mst_draft_composite,
+                                             .no_gradient = is_leaf};
+#define LIKE(op_name, text)                                                                                                      \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), .operands = {"x"}, .expand = expand_##op_name, \
+                                                 .infer = mst_draft_composite, .no_gradient = is_leaf}
+LIKE(zeros_like, "0 in every element, in the shape and dtype of x");
+LIKE(ones_like, "1 in every element, in the shape and dtype of x");
+
+enum { LINE_START, LINE_STOP, LINE_COUNT, LINE_DTYPE };
+
+/* The last number is `stop` itself, whatever the steps are rounded to. */
+static muster_expr *expand_linspace(mst_draft *draft) {
+    mst_graph *graph = draft->graph;
+    const double start = draft->values[LINE_START].number, stop = draft->values[LINE_STOP].number;
+    const int64_t count = draft->values[LINE_COUNT].integer;
+    const muster_dtype dtype = (muster_dtype)draft->values[LINE_DTYPE].integer;
+    if (count < 0 || !mst_dtype_is_float(dtype)) {
+        (void)mst_draft_refuse(draft, count < 0 ? MUSTER_INVALID_ARGUMENT : MUSTER_UNSUPPORTED, -1,
+                               count < 0 ? "num: expected 0 or more, received %lld" : "dtype: expected a float dtype, received %lld",
+                               (long long)(count < 0 ? count : (int64_t)dtype));
+        return graph->error;
+    }
+    const mst_dim before = mst_dim_number(graph, count > 1 ? count - 1 : count);
+    if (before == MST_DIM_NONE) return graph->error;
+    const double step = count > 1 ? (stop - start) / (double)(count - 1) : 0;
+    muster_expr *line =
+        mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
+                  (mst_graph_value[]){{.list = (int64_t[]){before}, .count = 1}, {.number = start}, {.number = step}, {.integer = dtype}});
+    if (count <= 1) return line;
+    muster_expr *last = mst_full(graph, &(mst_type){.dtype = dtype, .ndim = 1, .dims = {MST_DIM_ONE}}, stop);
+    return mst_apply(graph, MST_OPERATOR_concatenate, MST_INPUTS(line, last), (mst_graph_value[]){MST_NO_VALUE});
+}
+
+const mst_operator mst_operator_linspace = {MST_ANY_OPERATOR(linspace, "`num` numbers from start to stop, in equal steps"),
+                                            .attributes = {{"start", MST_VALUE_NUMBER, .required = true},
+                                                           {"stop", MST_VALUE_NUMBER, .required = true},
+                                                           {"num", MST_VALUE_INTEGER, .required = true},
+                                                           {"dtype", MST_VALUE_DTYPE, .required = true}},
+                                            .expand = expand_linspace, .infer = mst_draft_composite, .no_gradient = is_leaf};

@@ -2,7 +2,8 @@
 #include "operators_private.h"
 
 #define X (node->inputs[0])
-enum { INDICES = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64) };
+
+enum { SCATTER_ROWS, SCATTER_AXIS };
 
 /* ---- take ---- */
 
@@ -46,7 +47,7 @@ static muster_expr *expand_take(mst_draft *draft) {
 static muster_status infer_take(mst_draft *draft) {
     const mst_type *x = &draft->inputs[0]->type;
     MUSTER_TRY(mst_draft_dtype(draft, 0, MST_ALL_DTYPES));
-    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, MST_INDEX_DTYPES));
     draft->types[0] = *x;
     draft->types[0].dims[0] = draft->inputs[1]->type.dims[0];
     return MUSTER_OK;
@@ -59,7 +60,7 @@ static muster_status run_take(muster_worker *worker, const mst_step_run *run) {
 static void gradient_take(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
     mst_gradient_add(gradients, node, 0,
                      mst_apply(node->graph, MST_OPERATOR_scatter_add, MST_INPUTS(dy, node->inputs[1]),
-                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}}));
+                               (mst_graph_value[]){{.list = (int64_t[]){X->type.dims[0]}, .count = 1}, MST_NO_VALUE}));
 }
 
 const mst_operator mst_operator_take = {MST_ANY_OPERATOR(take, "the parts of x at the indices along the axis"),
@@ -70,11 +71,27 @@ const mst_operator mst_operator_take = {MST_ANY_OPERATOR(take, "the parts of x a
                                         .run = run_take,
                                         .gradient = gradient_take};
 
+/* Another axis than 0 is moved there, and back. */
+static muster_expr *expand_scatter_add(mst_draft *draft) {
+    muster_expr *x = draft->inputs[0];
+    int32_t axis;
+    int64_t axes[MUSTER_MAX_DIMS];
+    if (draft->values[SCATTER_AXIS].integer == 0 || x->type.ndim == 0) return NULL;
+    if (mst_draft_axis(draft, SCATTER_AXIS, &axis) != MUSTER_OK) return draft->graph->error;
+    draft->values[SCATTER_AXIS].integer = 0;
+    if (axis == 0) return NULL;
+    axes[0] = axis;
+    for (int32_t d = 1; d < x->type.ndim; d++) axes[d] = d <= axis ? d - 1 : d;
+    muster_expr *moved = mst_transpose_to(x, axes);
+    muster_expr *sums = mst_apply(draft->graph, MST_OPERATOR_scatter_add, MST_INPUTS(moved, draft->inputs[1]), draft->values);
+    return mst_node_is_error(sums) ? sums : mst_axes_back(sums, axes);
+}
+
 static muster_status infer_scatter_add(mst_draft *draft) {
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
     const mst_type *x = &draft->inputs[0]->type, *indices = &draft->inputs[1]->type;
     MUSTER_TRY(mst_draft_dtype(draft, 0, MST_NUMBER_DTYPES));
-    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, MST_INDEX_DTYPES));
     MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
     if (x->ndim == 0 || x->dims[0] != indices->dims[0])
         return mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one index for each row of %s, received %s",
@@ -97,9 +114,10 @@ static void gradient_scatter_add(mst_gradients *gradients, muster_expr *node, mu
 }
 
 const mst_operator mst_operator_scatter_add = {
-    MST_ANY_OPERATOR(scatter_add, "zeros (rows, ...) to which row i of x is added at row indices[i]"),
+    MST_ANY_OPERATOR(scatter_add, "zeros, of size `rows` along the axis, to which part i of x is added at part indices[i]"),
     .operands = {"x", "indices"},
-    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}},
+    .attributes = {{"rows", MST_VALUE_DIMS, .required = true}, {"axis", MST_VALUE_INTEGER}},
+    .expand = expand_scatter_add,
     .infer = infer_scatter_add,
     .run = run_scatter_add,
     .gradient = gradient_scatter_add};
@@ -107,7 +125,7 @@ const mst_operator mst_operator_scatter_add = {
 /* ---- one_hot ---- */
 
 static muster_status infer_one_hot(mst_draft *draft) {
-    MUSTER_TRY(mst_draft_dtype(draft, 0, INDICES));
+    MUSTER_TRY(mst_draft_dtype(draft, 0, MST_INDEX_DTYPES));
     MUSTER_TRY(mst_draft_ndim(draft, 0, 1));
     if (draft->values[0].count != 1 || draft->values[0].list[0] == MST_DIM_NONE)
         return mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "k: expected one size, received %d", (int)draft->values[0].count);
@@ -135,7 +153,7 @@ static muster_status infer_cross_entropy(mst_draft *draft) {
     char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
     const mst_type *logits = &draft->inputs[0]->type, *labels = &draft->inputs[1]->type;
     MUSTER_TRY(mst_draft_dtype(draft, 0, MST_BLAS_DTYPES));
-    MUSTER_TRY(mst_draft_dtype(draft, 1, INDICES));
+    MUSTER_TRY(mst_draft_dtype(draft, 1, MST_INDEX_DTYPES));
     MUSTER_TRY(mst_draft_ndim(draft, 0, 2));
     MUSTER_TRY(mst_draft_ndim(draft, 1, 1));
     if (logits->dims[0] != labels->dims[0])

@@ -6,6 +6,9 @@
 
 #define MST_ANY_OPERATOR(op_name, text) .name = #op_name, .brief = text, .id = MST_OPERATOR_##op_name
 
+/* What indices and labels may be. */
+enum { MST_INDEX_DTYPES = MST_DTYPE_BIT(MUSTER_U8) | MST_DTYPE_BIT(MUSTER_I32) | MST_DTYPE_BIT(MUSTER_I64) };
+
 /* The infer of an operation whose result has the dtype and the shape of its first operand. */
 muster_status mst_draft_same(mst_draft *draft);
 /* The gradient of an operation whose result does not change where it has a derivative. */

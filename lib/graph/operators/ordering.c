@@ -51,28 +51,12 @@ static muster_status run_argsort(muster_worker *worker, const mst_step_run *run)
     return muster_argsort(worker, *run->in[0], *run->out[0]);
 }
 
-/* dy (..., k) put where the elements of x came from: added to zeros at row * (size of a row) +
- * index. */
+/* The elements of dy back at the places from which sorting, or the choice of the largest, took
+ * them. */
 static muster_expr *put_back(muster_expr *x, muster_expr *index, muster_expr *dy) {
-    mst_graph *graph = x->graph;
-    mst_dim rows = MST_DIM_ONE, total, taken;
     const int32_t last = x->type.ndim - 1;
-    for (int32_t d = 0; d < last; d++) rows = mst_dim_multiply(graph, rows, x->type.dims[d]);
-    total = rows == MST_DIM_NONE ? rows : mst_dim_multiply(graph, rows, x->type.dims[last]);
-    if (total == MST_DIM_NONE) return graph->error;
-    taken = mst_dim_multiply(graph, rows, index->type.dims[last]);
-    muster_expr *numbers =
-        mst_apply(graph, MST_OPERATOR_arange, NULL, 0,
-                  (mst_graph_value[]){{.list = (int64_t[]){rows}, .count = 1}, {.number = 0}, {.number = 1}, {.integer = MUSTER_I64}});
-    muster_expr *begins = MST_APPLY(graph, multiply, numbers, mst_extent(x, 1u << last, MUSTER_I64));
-    if (mst_node_is_error(begins)) return begins;
-    muster_expr *places = MST_APPLY(graph, add, mst_reshape_to(index, 2, (mst_dim[]){rows, index->type.dims[last]}),
-                                    mst_reshape_to(begins, 2, (mst_dim[]){rows, MST_DIM_ONE}));
-    if (mst_node_is_error(places)) return places;
-    muster_expr *flat =
-        mst_apply(graph, MST_OPERATOR_scatter_add, MST_INPUTS(mst_reshape_to(dy, 1, &taken), mst_reshape_to(places, 1, &taken)),
-                  (mst_graph_value[]){{.list = (int64_t[]){total}, .count = 1}});
-    return mst_node_is_error(flat) ? flat : mst_reshape_to(flat, x->type.ndim, x->type.dims);
+    return mst_apply(x->graph, MST_OPERATOR_add_along_axis, MST_INPUTS(dy, index),
+                     (mst_graph_value[]){{.list = (int64_t[]){x->type.dims[last]}, .count = 1}, {.integer = last}});
 }
 
 static void gradient_sort(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {

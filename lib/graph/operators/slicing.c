@@ -191,11 +191,27 @@ const mst_operator mst_operator_pad = {MST_ANY_OPERATOR(pad, "x with zeros befor
 
 /* ---- concatenate ---- */
 
+/* The rows of a call lie on several workers: what is put behind them would be behind the rows of
+ * each. */
+static muster_status refuse_rows(mst_draft *draft, int32_t axis) {
+    char text[MST_NODE_TEXT];
+    for (int32_t i = 0; draft->count > 1 && i < draft->count; i++) {
+        const mst_type *x = &draft->inputs[i]->type;
+        if (axis < x->ndim && draft->graph->dims[x->dims[axis]].powers[MST_SIZE_ROWS])
+            return mst_draft_refuse(draft, MUSTER_UNSUPPORTED, i,
+                                    "expected operands without rows in axis %d, since the rows of a call are spread over its workers, "
+                                    "received %s",
+                                    (int)axis, mst_type_text(draft->graph, x, text));
+    }
+    return MUSTER_OK;
+}
+
 static muster_status infer_concatenate(mst_draft *draft) {
     muster_dtype dtype;
     int32_t axis;
     MUSTER_TRY(mst_draft_unify(draft, 0, &dtype));
     MUSTER_TRY(mst_draft_axis(draft, 0, &axis));
+    MUSTER_TRY(refuse_rows(draft, axis));
     draft->values[0].integer = axis;
     mst_type *type = &draft->types[0];
     *type = draft->inputs[0]->type;
@@ -246,12 +262,13 @@ static void gradient_concatenate(mst_gradients *gradients, muster_expr *node, mu
     }
 }
 
-const mst_operator mst_operator_concatenate = {MST_ANY_OPERATOR(concatenate, "the operands, one behind the other along the axis"),
-                                               .operands = {"x", "..."},
-                                               .attributes = {{"axis", MST_VALUE_INTEGER}},
-                                               .infer = infer_concatenate,
-                                               .run = run_concatenate,
-                                               .gradient = gradient_concatenate};
+const mst_operator mst_operator_concatenate = {
+    MST_ANY_OPERATOR(concatenate, "the operands, one behind the other along the axis, which holds no rows"),
+    .operands = {"x", "..."},
+    .attributes = {{"axis", MST_VALUE_INTEGER}},
+    .infer = infer_concatenate,
+    .run = run_concatenate,
+    .gradient = gradient_concatenate};
 
 static muster_expr *expand_stack(mst_draft *draft) {
     mst_graph *graph = draft->graph;

@@ -1,0 +1,14 @@
+/* Short names for what composite operations are written with: `draft` is the application that they
+ * stand for. */
+#ifndef MST_COMPOSITE_PRIVATE_H
+#define MST_COMPOSITE_PRIVATE_H
+
+#include "operators_private.h"
+
+#define E(name, ...) MST_APPLY(draft->graph, name, __VA_ARGS__)
+#define X (draft->inputs[0])
+#define Y (draft->inputs[1])
+/* A number of the dtype of operand 0. */
+#define NUMBER(value) mst_number(draft->graph, X->type.dtype, (value))
+
+#endif

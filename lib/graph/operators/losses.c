@@ -1,0 +1,122 @@
+/* Losses, made of other operations. */
+#include "composite_private.h"
+
+/* ---- of two arrays of numbers ---- */
+
+static bool numbers_agree(mst_draft *draft) {
+    muster_dtype dtype;
+    return mst_draft_unify(draft, 0, &dtype) == MUSTER_OK;
+}
+
+static muster_expr *expand_squared_error(mst_draft *draft) {
+    if (!numbers_agree(draft)) return draft->graph->error;
+    muster_expr *squares = E(square, E(subtract, X, Y));
+    return mst_apply(draft->graph, MST_OPERATOR_mean, &squares, 1, draft->values);
+}
+
+const mst_operator mst_operator_mean_squared_error = {
+    MST_ANY_OPERATOR(mean_squared_error, "the average of (x - target) (x - target) over the axes, or over all"),
+    .operands = {"x", "target"},
+    .attributes = {{"axis", MST_VALUE_LIST}, {"keepdims", MST_VALUE_INTEGER}},
+    .dtypes = MST_FLOAT_DTYPES,
+    .expand = expand_squared_error,
+    .infer = mst_draft_composite};
+
+/* Huber, "Robust estimation of a location parameter", 1964. */
+static muster_expr *expand_huber(mst_draft *draft) {
+    const double delta = draft->values[0].number;
+    if (!numbers_agree(draft)) return draft->graph->error;
+    if (!(delta > 0)) {
+        (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "delta: expected a number above 0, received %g", delta);
+        return draft->graph->error;
+    }
+    muster_expr *difference = E(subtract, X, Y), *distance = E(absolute, difference);
+    muster_expr *inner = E(multiply, E(square, difference), NUMBER(0.5));
+    muster_expr *outer = E(multiply, E(subtract, distance, NUMBER(delta / 2)), NUMBER(delta));
+    return E(where, E(less_equal, distance, NUMBER(delta)), inner, outer);
+}
+
+const mst_operator mst_operator_huber = {
+    MST_ANY_OPERATOR(huber, "for each element d d / 2 where d = |x - target| is at most delta, else delta (d - delta / 2)"),
+    .operands = {"x", "target"},
+    .attributes = {{"delta", MST_VALUE_NUMBER, .number = 1}},
+    .dtypes = MST_FLOAT_DTYPES,
+    .expand = expand_huber,
+    .infer = mst_draft_composite};
+
+static muster_expr *expand_hinge(mst_draft *draft) {
+    if (!numbers_agree(draft)) return draft->graph->error;
+    return E(relu, E(subtract, NUMBER(1), E(multiply, X, Y)));
+}
+
+const mst_operator mst_operator_hinge = {MST_ANY_OPERATOR(hinge, "for each element the larger of 1 - x target and 0; targets are -1 and 1"),
+                                         .operands = {"x", "target"}, .dtypes = MST_FLOAT_DTYPES, .expand = expand_hinge,
+                                         .infer = mst_draft_composite};
+
+/* t log(1 + exp(-x)) + (1 - t) log(1 + exp(x)): accurate where one of the parts is nearly 0, and
+ * with the right gradient at x = 0. */
+static muster_expr *expand_sigmoid_cross_entropy(mst_draft *draft) {
+    if (!numbers_agree(draft)) return draft->graph->error;
+    muster_expr *yes = E(multiply, E(softplus, E(negative, X)), Y);
+    return E(add, yes, E(multiply, E(softplus, X), E(subtract, NUMBER(1), Y)));
+}
+
+const mst_operator mst_operator_sigmoid_cross_entropy = {
+    MST_ANY_OPERATOR(sigmoid_cross_entropy,
+                     "for each element -t log(p) - (1 - t) log(1 - p), where p = sigmoid(x) and t is the target, from 0 to 1"),
+    .operands = {"x", "target"}, .dtypes = MST_FLOAT_DTYPES, .expand = expand_sigmoid_cross_entropy, .infer = mst_draft_composite};
+
+/* ---- of labels ---- */
+
+/* Labels have the shape of x without its last axis. */
+static bool labels_fit(mst_draft *draft) {
+    char expected[MST_NODE_TEXT], received[MST_NODE_TEXT];
+    if (mst_draft_dtype(draft, 0, MST_FLOAT_DTYPES) != MUSTER_OK || mst_draft_dtype(draft, 1, MST_INDEX_DTYPES) != MUSTER_OK) return false;
+    mst_type wanted = X->type;
+    wanted.dtype = Y->type.dtype;
+    wanted.ndim--;
+    if (wanted.ndim >= 0 && mst_same_dims(&wanted, &Y->type)) return true;
+    (void)mst_draft_refuse(draft, MUSTER_SHAPE_MISMATCH, 1, "expected one label for each row of %s, received %s",
+                           mst_node_text(X, draft->op->operands[0], expected), mst_type_text(draft->graph, &Y->type, received));
+    return false;
+}
+
+/* An ignored label reads class 0, and its loss is replaced by 0. */
+static muster_expr *losses_of(mst_draft *draft, muster_expr *log_probabilities) {
+    muster_expr *labels = Y, *ignored = NULL;
+    if (draft->values[0].integer != MUSTER_NONE) {
+        muster_expr *zero = mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = 0}});
+        muster_expr *label =
+            mst_apply(draft->graph, MST_OPERATOR_number, NULL, 0, (mst_graph_value[]){{.number = (double)draft->values[0].integer}});
+        ignored = E(equal, labels, label);
+        labels = E(where, ignored, zero, labels);
+    }
+    const mst_graph_value last = {.integer = -1};
+    labels = mst_apply(draft->graph, MST_OPERATOR_expand_dims, &labels, 1, &last);
+    muster_expr *chosen = mst_apply(draft->graph, MST_OPERATOR_take_along_axis, MST_INPUTS(log_probabilities, labels), &last);
+    if (mst_node_is_error(chosen)) return chosen;
+    muster_expr *losses = E(negative, mst_reshape_to(chosen, Y->type.ndim, Y->type.dims));
+    return ignored ? E(where, ignored, NUMBER(0), losses) : losses;
+}
+
+static muster_expr *expand_negative_log_likelihood(mst_draft *draft) {
+    return labels_fit(draft) ? losses_of(draft, X) : draft->graph->error;
+}
+
+const mst_operator mst_operator_negative_log_likelihood = {
+    MST_ANY_OPERATOR(negative_log_likelihood,
+                     "-x[..., label] for each row of logarithms of probabilities; 0 where the label is `ignore` (MUSTER_NONE: no label)"),
+    .operands = {"x", "labels"}, .attributes = {{"ignore", MST_VALUE_INTEGER, .number = (double)MUSTER_NONE}},
+    .expand = expand_negative_log_likelihood, .infer = mst_draft_composite};
+
+static muster_expr *expand_rows_cross_entropy(mst_draft *draft) {
+    if (!labels_fit(draft)) return draft->graph->error;
+    const mst_graph_value last = {.list = (int64_t[]){-1}, .count = 1};
+    return losses_of(draft, mst_apply(draft->graph, MST_OPERATOR_log_softmax, &X, 1, &last));
+}
+
+const mst_operator mst_operator_cross_entropy = {
+    MST_ANY_OPERATOR(cross_entropy,
+                     "log(sum(exp(z))) - z[label] for each row z of the logits; 0 where the label is `ignore` (MUSTER_NONE: no label)"),
+    .operands = {"logits", "labels"}, .attributes = {{"ignore", MST_VALUE_INTEGER, .number = (double)MUSTER_NONE}},
+    .expand = expand_rows_cross_entropy, .infer = mst_draft_composite};

@@ -1,0 +1,70 @@
+/* Reductions that are made of others: deviations, norms, questions about all elements. */
+#include "composite_private.h"
+
+#include <math.h>
+
+enum { AXIS, KEEPDIMS };
+#define AXIS_ATTRIBUTES \
+    {"axis", MST_VALUE_LIST}, { "keepdims", MST_VALUE_INTEGER }
+
+static muster_expr *reduced(mst_draft *draft, int32_t reduction, muster_expr *x, const mst_graph_value *axes) {
+    return mst_apply(draft->graph, reduction, &x, 1, axes);
+}
+
+/* The square root, whose gradient at 0 is taken as 0 (it would be infinite). */
+static muster_expr *root(mst_draft *draft, muster_expr *x) {
+    muster_expr *none = E(equal, x, NUMBER(0));
+    return E(where, none, NUMBER(0), E(sqrt, E(where, none, NUMBER(1), x)));
+}
+
+static muster_expr *expand_std(mst_draft *draft) {
+    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    return root(draft, reduced(draft, MST_OPERATOR_var, X, draft->values));
+}
+
+const mst_operator mst_operator_std = {MST_ANY_OPERATOR(std, "the square root of var; the gradient where it is 0 is 0"),
+                                       .operands = {"x"},
+                                       .attributes = {AXIS_ATTRIBUTES},
+                                       .dtypes = MST_FLOAT_DTYPES,
+                                       .expand = expand_std,
+                                       .infer = mst_draft_composite};
+
+static muster_expr *expand_norm(mst_draft *draft) {
+    const double ord = draft->values[0].number;
+    const mst_graph_value *axes = draft->values + 1;
+    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    if (isnan(ord) || ord == 0) {
+        (void)mst_draft_refuse(draft, MUSTER_INVALID_ARGUMENT, -1, "ord: expected a number other than 0, received %g", ord);
+        return draft->graph->error;
+    }
+    if (ord == 2) return root(draft, reduced(draft, MST_OPERATOR_sum, E(square, X), axes));
+    muster_expr *sizes = E(absolute, X);
+    if (ord == 1) return reduced(draft, MST_OPERATOR_sum, sizes, axes);
+    if (isinf(ord)) return reduced(draft, ord > 0 ? MST_OPERATOR_max : MST_OPERATOR_min, sizes, axes);
+    return E(power, reduced(draft, MST_OPERATOR_sum, E(power, sizes, NUMBER(ord)), axes), NUMBER(1 / ord));
+}
+
+const mst_operator mst_operator_norm = {
+    MST_ANY_OPERATOR(norm, "sum(|x| ** ord) ** (1 / ord) of the elements along the axes, or of all; infinity: the largest |x|"),
+    .operands = {"x"},
+    .attributes = {{"ord", MST_VALUE_NUMBER, .number = 2}, AXIS_ATTRIBUTES},
+    .dtypes = MST_FLOAT_DTYPES,
+    .expand = expand_norm,
+    .infer = mst_draft_composite};
+
+static muster_expr *question(mst_draft *draft, int32_t reduction) {
+    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    return reduced(draft, reduction, X->type.dtype == MUSTER_BOOL ? X : E(not_equal, X, NUMBER(0)), draft->values);
+}
+
+static muster_expr *expand_any(mst_draft *draft) { return question(draft, MST_OPERATOR_max); }
+static muster_expr *expand_all(mst_draft *draft) { return question(draft, MST_OPERATOR_min); }
+
+static const char step_function[] = "its result changes in steps";
+#define QUESTION(op_name, text)                                                                                 \
+    const mst_operator mst_operator_##op_name = {MST_ANY_OPERATOR(op_name, text), .operands = {"x"},            \
+                                                 .attributes = {AXIS_ATTRIBUTES}, .dtypes = MST_ALL_DTYPES,     \
+                                                 .expand = expand_##op_name,      .infer = mst_draft_composite, \
+                                                 .no_gradient = step_function}
+QUESTION(any, "is an element along the axes, or any of all, not 0? false of none");
+QUESTION(all, "are the elements along the axes, or all, not 0? true of none");
