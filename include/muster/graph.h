@@ -63,6 +63,16 @@ MUSTER_API MUSTER_NODISCARD muster_status muster_graph_status(muster_graph *grap
  * INVALID_ARGUMENT (NULL, an empty name, "rows"), UNSUPPORTED (more than 7), OUT_OF_MEMORY. */
 MUSTER_API int64_t muster_graph_size(muster_graph *graph, const char *name);
 
+/* The product and the quotient of two sizes, where b divides a for all values of the named sizes;
+ * the sum, where both are multiples of the same product of named sizes. Sizes are numbers,
+ * MUSTER_ROWS, those of muster_graph_size, of muster_expr_size, and the results, which are numbers
+ * where a and b are. Equal sizes are equal numbers. In case of an error the result is -1
+ * (MUSTER_INFER). Errors: INVALID_ARGUMENT (NULL, no size), SHAPE_MISMATCH (no such quotient or
+ * sum), OVERFLOW, OUT_OF_MEMORY, BAD_STATE (a frozen graph). */
+MUSTER_API int64_t muster_graph_size_product(muster_graph *graph, int64_t a, int64_t b);
+MUSTER_API int64_t muster_graph_size_quotient(muster_graph *graph, int64_t a, int64_t b);
+MUSTER_API int64_t muster_graph_size_sum(muster_graph *graph, int64_t a, int64_t b);
+
 /* An input of the function, in the order of these calls. `shape` has ndim entries: numbers,
  * MUSTER_ROWS and named sizes. A scattered input has MUSTER_ROWS first. mode: as in
  * muster_function_input. Errors: INVALID_ARGUMENT (an unknown dtype or mode, a bad entry, a name
@@ -177,6 +187,10 @@ MUSTER_API muster_expr *muster_expr_name(muster_expr *expression, const char *na
 /* The dtype (MUSTER_DTYPE_NONE for NULL and for an error) and the number of dimensions (-1). */
 MUSTER_API muster_dtype muster_expr_dtype(const muster_expr *expression);
 MUSTER_API int32_t muster_expr_ndim(const muster_expr *expression);
+/* The size of an axis, which may be negative, to count from the end: a number, MUSTER_ROWS, a named
+ * size, or a product, as muster_graph_size_product gives it. -1 (MUSTER_INFER) for NULL, for an
+ * error and for an axis that it does not have. Shapes in attributes accept all of them. */
+MUSTER_API int64_t muster_expr_size(const muster_expr *expression, int32_t axis);
 /* The graph of the expression; NULL for NULL, and once the graph is destroyed. */
 MUSTER_API muster_graph *muster_expr_graph(const muster_expr *expression);
 /* The shape as text, such as "(rows, 784)". Valid as long as the expression. */

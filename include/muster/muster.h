@@ -14,6 +14,7 @@
 #include "muster/function.h"
 #include "muster/graph.h"
 #include "muster/kernel.h"
+#include "muster/operator.h"
 #include "muster/ops.h"
 #include "muster/runtime.h"
 #include "muster/server.h"

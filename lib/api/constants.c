@@ -174,6 +174,18 @@ static const constant constants[] = {
     SIZE(muster_graph_options),
     SIZE(muster_gradient_check_options),
     SIZE(muster_attribute),
+    /* operator.h */
+    CONSTANT(MUSTER_OPERATOR_OPERANDS_MAX),
+    CONSTANT(MUSTER_OPERATOR_RESULTS_MAX),
+    CONSTANT(MUSTER_OPERATOR_ATTRIBUTES_MAX),
+    CONSTANT(MUSTER_ATTRIBUTE_NUMBER),
+    CONSTANT(MUSTER_ATTRIBUTE_INTEGER),
+    CONSTANT(MUSTER_ATTRIBUTE_DTYPE),
+    CONSTANT(MUSTER_ATTRIBUTE_LIST),
+    CONSTANT(MUSTER_ATTRIBUTE_SIZES),
+    SIZE(muster_operator_attribute),
+    SIZE(muster_operator_backend),
+    SIZE(muster_operator_options),
     /* kernel.h */
     CONSTANT(MUSTER_PARAMETER_BUFFER),
     CONSTANT(MUSTER_PARAMETER_SIZE),

@@ -152,9 +152,14 @@ static muster_expr *apply_draft(mst_draft *draft) {
 enum { FEW_INPUTS = 8 };
 
 muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values) {
+    return mst_apply_operator(graph, mst_operators[id], inputs, count, values);
+}
+
+muster_expr *mst_apply_operator(mst_graph *graph, const mst_operator *op, muster_expr *const *inputs, int32_t count,
+                                const mst_graph_value *values) {
     muster_expr *few[FEW_INPUTS], **copy = few;
     mst_graph_value filled[MST_GRAPH_ATTRIBUTES] = {MST_NO_VALUE};
-    mst_draft draft = {.graph = graph, .op = mst_operators[id], .count = count, .values = filled};
+    mst_draft draft = {.graph = graph, .op = op, .count = count, .values = filled};
     if (count > FEW_INPUTS && !(copy = mst_arena_take(&graph->arena, (size_t)count * sizeof *copy))) {
         (void)mst_draft_refuse(&draft, MUSTER_OUT_OF_MEMORY, -1, "out of memory");
         return graph->error;
@@ -184,7 +189,7 @@ static muster_expr *apply_public(mst_draft *draft, muster_expr *const *inputs, c
         }
     }
     if (check_count(draft) != MUSTER_OK || attributes_read(draft, attributes) != MUSTER_OK) return graph->error;
-    return mst_apply(graph, draft->op->id, inputs, draft->count, draft->values);
+    return mst_apply_operator(graph, draft->op, inputs, draft->count, draft->values);
 }
 
 muster_expr *mst_apply_checked(mst_graph *graph, const mst_operator *op, muster_expr *const *inputs, int32_t count,
@@ -220,13 +225,14 @@ muster_status muster_expr_apply(muster_graph *handle, const char *operation, mus
     }
     graph->origin = (mst_origin){.where = keep_where(graph, where)};
     graph->latest = MUSTER_OK;
-    const mst_operator *op = mst_operator_find(operation);
+    const mst_operator *op = mst_operator_named(graph, operation);
     if (op) {
         made = mst_apply_checked(graph, op, inputs, count, attributes);
     } else {
         char place[MST_NODE_TEXT];
         (void)mst_origin_text(&graph->origin, place);
-        (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT, "%s%s%s: operation: expected one of docs/expressions.md, received \"%.60s\"",
+        (void)mst_graph_fail(graph, MUSTER_INVALID_ARGUMENT,
+                             "%s%s%s: operation: expected one of docs/expressions.md or an operator of the runtime, received \"%.60s\"",
                              place, *place ? ": " : "", where_apply, operation);
     }
     graph->origin = (mst_origin){0};

@@ -124,6 +124,8 @@ static muster_status program_fill(mst_graph_program *program) {
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
+    for (int32_t at = 0; at < program->count; at++)
+        if (program->order[at]->op->compile) MUSTER_TRY(program->order[at]->op->compile(program->order[at]));
     program->ranks = mst_alloc((size_t)graph->runtime->size * sizeof *program->ranks);
     if (!program->ranks) return mst_out_of_memory(where, (int64_t)sizeof *program->ranks);
     program->rank_count = graph->runtime->size;

@@ -122,10 +122,26 @@ int64_t mst_dim_value(const mst_graph *graph, mst_dim dim, const int64_t sizes[M
     return value;
 }
 
+/* Products of sizes have entries below those of sizes. */
+enum { DIM_ENTRIES = -(1 << 20) };
+
 mst_dim mst_dim_read(mst_graph *graph, int64_t entry) {
     if (entry >= 0) return mst_dim_number(graph, entry);
+    if (entry <= DIM_ENTRIES) return DIM_ENTRIES - entry < graph->dim_count ? (mst_dim)(DIM_ENTRIES - entry) : MST_DIM_NONE;
     const int64_t size = MUSTER_ROWS - entry;
     return size >= 0 && size < graph->size_count ? mst_dim_size(graph, (int32_t)size) : MST_DIM_NONE;
+}
+
+int64_t mst_dim_entry(const mst_graph *graph, mst_dim dim) {
+    const mst_monomial *m = &graph->dims[dim];
+    const int64_t constant = mst_dim_constant(graph, dim);
+    if (constant >= 0) return constant;
+    for (int32_t s = 0; s < graph->size_count; s++) {
+        mst_monomial single = {.factor = 1};
+        single.powers[s] = 1;
+        if (memcmp(m, &single, sizeof single) == 0) return MUSTER_ROWS - s;
+    }
+    return DIM_ENTRIES - (int64_t)dim;
 }
 
 int32_t mst_dim_print(const mst_graph *graph, mst_dim dim, char *text, size_t size) {

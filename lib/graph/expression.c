@@ -12,6 +12,13 @@ int32_t muster_expr_ndim(const muster_expr *expression) {
     return !expression || mst_node_is_error(expression) ? -1 : expression->type.ndim;
 }
 
+int64_t muster_expr_size(const muster_expr *expression, int32_t axis) {
+    const int32_t ndim = muster_expr_ndim(expression);
+    if (axis < 0) axis += ndim;
+    if (axis < 0 || axis >= ndim) return MUSTER_INFER;
+    return mst_dim_entry(expression->graph, expression->type.dims[axis]);
+}
+
 muster_expr *muster_expr_name(muster_expr *expression, const char *name) {
     if (!expression || mst_node_is_error(expression) || expression->name || !name || expression->graph->frozen) return expression;
     mst_graph *graph = expression->graph;

@@ -13,6 +13,10 @@ struct mst_gradients {
     int32_t count;      /* of nodes when the sweep began */
 };
 
+muster_expr *mst_gradient_of(const mst_gradients *gradients, const muster_expr *node) {
+    return node->id < gradients->count ? gradients->sums[node->id] : NULL;
+}
+
 bool mst_gradient_wanted(const mst_gradients *gradients, const muster_expr *node, int32_t operand) {
     return gradients->wanted[node->inputs[operand]->id];
 }
@@ -35,6 +39,13 @@ void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t opera
     *sum = *sum ? MST_APPLY(gradients->graph, add, *sum, part) : part;
 }
 
+static bool has_float_result(const muster_expr *node) {
+    bool found = mst_dtype_is_float(node->type.dtype);
+    for (int32_t r = 1; node->op->flags & MST_OPERATOR_ALL_GRADIENTS && r < node->op->results; r++)
+        found = found || mst_dtype_is_float(node->more[r - 1].dtype);
+    return found;
+}
+
 /* Marks what depends on the expressions asked for, and of that what the loss depends on. Ids of
  * operands are smaller than those of what is made from them. */
 static bool find_paths(mst_gradients *gradients, const muster_expr *loss, muster_expr *const *expressions, int32_t count) {
@@ -46,7 +57,7 @@ static bool find_paths(mst_gradients *gradients, const muster_expr *loss, muster
         const muster_expr *node = graph->nodes[id];
         for (int32_t i = 0; i < node->input_count && !gradients->wanted[id]; i++)
             gradients->wanted[id] = gradients->wanted[node->inputs[i]->id];
-        gradients->wanted[id] &= mst_dtype_is_float(node->type.dtype);
+        gradients->wanted[id] &= has_float_result(node);
     }
     used[loss->id] = true;
     for (int32_t id = loss->id; id >= 0; id--)

@@ -64,7 +64,7 @@ typedef struct mst_type {
     mst_dim dims[MUSTER_MAX_DIMS];
 } mst_type;
 
-enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 4, MST_TEXT_ATTRIBUTE = 64 };
+enum { MST_RESULTS = 3, MST_GRAPH_ATTRIBUTES = 8, MST_GRAPH_OPERANDS = 8, MST_TEXT_ATTRIBUTE = 64 };
 struct muster_expr {
     mst_graph *graph;
     const mst_operator *op;
@@ -144,6 +144,9 @@ struct mst_graph {
     const char *size_names[MST_SIZES];
     int32_t size_count;
 
+    struct mst_custom_list *custom;        /* the operators of the program that it holds */
+    struct mst_custom_frame *custom_frame; /* whose callbacks run now, the innermost first */
+
     mst_ports inputs, variables, outputs, updates;
     mst_names names; /* of inputs, parameters and named expressions, for texts */
 };
@@ -171,6 +174,8 @@ int64_t mst_dim_constant(const mst_graph *graph, mst_dim dim);
 int64_t mst_dim_value(const mst_graph *graph, mst_dim dim, const int64_t sizes[MST_SIZES]);
 /* A size that a program gives: a number, MUSTER_ROWS, a named size. MST_DIM_NONE: none of them. */
 mst_dim mst_dim_read(mst_graph *graph, int64_t entry);
+/* The same size as a program receives it: mst_dim_read reads it. */
+int64_t mst_dim_entry(const mst_graph *graph, mst_dim dim);
 int32_t mst_dim_print(const mst_graph *graph, mst_dim dim, char *text, size_t size);
 
 /* ---- operators: what each operation is ---- */
@@ -208,6 +213,7 @@ typedef struct mst_step_run {
     const muster_tensor *const *in; /* NULL for an operand that is a number, which the operator takes from the node */
     muster_tensor *const *out;      /* "no tensor": not wanted */
     const int64_t *sizes;           /* of mst_dim_value */
+    void **state;                   /* the operator's own, kept from run to run; NULL at first */
 } mst_step_run;
 
 /* What the gradients of operators add to. */
@@ -217,6 +223,8 @@ enum {
     MST_OPERATOR_NUMBERS = 1, /* `run` takes an operand that is a number (0-d full) from the node */
     MST_OPERATOR_UNIQUE = 2,  /* two equal nodes are two values: never merged */
     MST_OPERATOR_HIDDEN = 4,  /* made by the library only */
+    /* the gradients of the results after the first belong to `gradient` too (mst_gradient_of) */
+    MST_OPERATOR_ALL_GRADIENTS = 8,
 };
 
 struct mst_operator {
@@ -227,7 +235,7 @@ struct mst_operator {
     /* What computes the operator element by element: its operands are the operator's, its
      * attributes `operation` or the operator's. NULL: the operator does not work so. */
     const mst_op_row *elementwise;
-    const char *operands[4]; /* NULL ends the list; "..." after the last: one or more of it */
+    const char *operands[MST_GRAPH_OPERANDS + 2]; /* NULL ends the list; "..." after the last: one or more of it */
     mst_attribute_row attributes[MST_GRAPH_ATTRIBUTES + 1];
     uint32_t dtypes; /* of the operands that have the dtype of the first; 0: infer checks */
     uint32_t flags;
@@ -240,6 +248,9 @@ struct mst_operator {
     /* The result as a view of operand 0, if its layout allows it. */
     bool (*view)(const mst_step_run *run, muster_tensor *result);
     muster_status (*run)(muster_worker *worker, const mst_step_run *run);
+    void (*release)(void *state);
+    /* What it needs before a graph with the node runs. NULL: nothing. */
+    muster_status (*compile)(const muster_expr *node);
     /* Adds to the gradients of the node's operands (mst_gradient_add). NULL: no_gradient says why
      * there is none. */
     void (*gradient)(mst_gradients *gradients, muster_expr *node, muster_expr *dy);
@@ -254,8 +265,16 @@ enum {
 };
 extern const mst_operator *const mst_operators[MST_OPERATORS];
 const mst_operator *mst_operator_find(const char *name);
+/* The operation of this name, or the operator of the program. NULL: none. */
+const mst_operator *mst_operator_named(mst_graph *graph, const char *name);
 int32_t mst_operator_attribute_count(const mst_operator *op);
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more: the last may repeat */
+
+/* ---- custom/custom.c: operators of the program ---- */
+
+/* The operator of this name of the graph's runtime, which the graph holds from now on; NULL: none. */
+const mst_operator *mst_custom_named(mst_graph *graph, const char *name);
+void mst_custom_let_go(mst_graph *graph);
 
 /* ---- node.c ---- */
 
@@ -301,6 +320,8 @@ void mst_graph_release(mst_graph *graph);
 
 /* For the library itself: values in the order of the operator's attributes. */
 muster_expr *mst_apply(mst_graph *graph, int32_t id, muster_expr *const *inputs, int32_t count, const mst_graph_value *values);
+muster_expr *mst_apply_operator(mst_graph *graph, const mst_operator *op, muster_expr *const *inputs, int32_t count,
+                                const mst_graph_value *values);
 #define MST_INPUTS(...) (muster_expr *const[]){__VA_ARGS__}, (int32_t)(sizeof((muster_expr *const[]){__VA_ARGS__}) / sizeof(muster_expr *))
 #define MST_APPLY(graph, name, ...) mst_apply(graph, MST_OPERATOR_##name, MST_INPUTS(__VA_ARGS__), NULL)
 /* As muster_expr_apply: checks the operands and the attributes. */
@@ -322,6 +343,8 @@ muster_expr *mst_extent(muster_expr *node, uint32_t axes, muster_dtype dtype);
 
 /* `part` is added to the gradient of operand `operand` of the node. */
 void mst_gradient_add(mst_gradients *gradients, muster_expr *node, int32_t operand, muster_expr *part);
+/* The gradient of a node so far; NULL: 0. */
+muster_expr *mst_gradient_of(const mst_gradients *gradients, const muster_expr *node);
 /* Is the gradient of this operand wanted? */
 bool mst_gradient_wanted(const mst_gradients *gradients, const muster_expr *node, int32_t operand);
 

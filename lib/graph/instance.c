@@ -365,6 +365,8 @@ muster_status mst_instance_make(const mst_graph_program *program, const muster_t
 
 void mst_instance_free(mst_instance *instance) {
     if (!instance) return;
+    for (int32_t s = 0; s < instance->step_count; s++)
+        if (instance->steps[s].state) instance->steps[s].node->op->release(instance->steps[s].state);
     mst_arena_free(&instance->memory);
     mst_free(instance);
 }

@@ -19,6 +19,11 @@ const mst_operator *mst_operator_find(const char *name) {
     return NULL;
 }
 
+const mst_operator *mst_operator_named(mst_graph *graph, const char *name) {
+    const mst_operator *op = mst_operator_find(name);
+    return op ? op : mst_custom_named(graph, name);
+}
+
 int32_t mst_operator_attribute_count(const mst_operator *op) {
     int32_t count = 0;
     while (op->attributes[count].name) count++;
@@ -27,7 +32,7 @@ int32_t mst_operator_attribute_count(const mst_operator *op) {
 
 int32_t mst_operator_operand_count(const mst_operator *op, bool *more) {
     int32_t count = 0;
-    while (count < 4 && op->operands[count] && strcmp(op->operands[count], "...") != 0) count++;
-    *more = count < 4 && op->operands[count];
+    while (op->operands[count] && strcmp(op->operands[count], "...") != 0) count++;
+    *more = op->operands[count] != NULL;
     return count;
 }

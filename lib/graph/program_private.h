@@ -18,6 +18,7 @@ typedef struct mst_graph_program_step {
     int32_t in_count, out_count;
     const muster_tensor **in; /* one for each operand */
     muster_tensor **out;      /* one for each result of the group, or MST_RESULTS; "no tensor": not wanted */
+    void *state;              /* of the operator */
 } mst_graph_program_step;
 
 /* A value whose address changes with that of its base. */

@@ -91,7 +91,7 @@ static muster_status step_failed(const mst_graph_program_step *step, muster_stat
 static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
-        const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes};
+        const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
         const muster_status status = step->copy_from < 0 ? step->node->op->run(worker, &run)
                                                          : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
         if (__builtin_expect(status != MUSTER_OK, 0)) return step_failed(step, status);

@@ -35,6 +35,9 @@ static muster_status refuse_name(mst_text *t) {
     if (t->target.length == t->token.length &&
         memcmp(t->text + t->target.place.offset, t->text + t->token.place.offset, (size_t)t->target.length) == 0)
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place, "%s is used in its own definition", name);
+    if (*t->inside)
+        return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
+                               "expected an operand or an attribute of the operator, received %s", name);
     return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
                            "expected a name that is given with the text, or one of an expression of graph \"%s\", received %s",
                            t->graph->name, name);
@@ -45,7 +48,7 @@ muster_status mst_text_name(mst_text *t, mst_text_value *value) {
     if (word_value(t, true, value)) return MUSTER_OK;
     const char *name = t->text + t->token.place.offset;
     const mst_name *found = mst_names_find(&t->names, name, t->token.length);
-    if (!found) found = mst_names_find(&t->graph->names, name, t->token.length);
+    if (!found && !*t->inside) found = mst_names_find(&t->graph->names, name, t->token.length);
     if (!found) return word_value(t, false, value) ? MUSTER_OK : refuse_name(t);
     if (!found->node)
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
@@ -72,7 +75,7 @@ static muster_status read_target(mst_text *t) {
     const mst_name *found = mst_names_find(&t->names, name, t->token.length);
     if (found && found->text >= t->text && found->text < t->text + t->length)
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place, "%s is assigned twice", received);
-    if (found || mst_names_find(&t->graph->names, name, t->token.length))
+    if (found || (!*t->inside && mst_names_find(&t->graph->names, name, t->token.length)))
         return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, t->token.place,
                                "expected a new name, received %s, which is an expression already", received);
     t->target = t->token;
@@ -130,6 +133,18 @@ static muster_expr *text_finish(mst_text *t, muster_status status) {
     if (status == MUSTER_OK) return result;
     (void)mst_graph_keep(t->graph, status);
     return t->graph->error;
+}
+
+muster_expr *mst_text_of_operator(mst_graph *graph, const char *where, const char *text, const char *const *names,
+                                  muster_expr *const *expressions, int32_t count) {
+    mst_text t;
+    const mst_origin origin = graph->origin;
+    muster_status status = text_open(&t, graph, where, text);
+    snprintf(t.inside, sizeof t.inside, "%s, ", where);
+    for (int32_t i = 0; status == MUSTER_OK && i < count; i++) status = text_give(&t, i, names[i], expressions[i]);
+    muster_expr *made = text_finish(&t, status);
+    graph->origin = origin;
+    return made;
 }
 
 muster_expr *(muster_expr_parse)(muster_graph *handle, const char *text, ...) {

@@ -175,7 +175,7 @@ static muster_status read_call(mst_text *t) {
     if (token.length < (int32_t)sizeof name) {
         memcpy(name, t->text + token.place.offset, (size_t)token.length);
         name[token.length] = 0;
-        op = mst_operator_find(name);
+        op = mst_operator_named(t->graph, name);
     }
     if (!op) return mst_text_refuse(t, MUSTER_INVALID_ARGUMENT, token.place, "unknown operation %s", mst_token_text(t, &token, text));
     MUSTER_TRY(mst_text_next(t));

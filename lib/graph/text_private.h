@@ -88,6 +88,7 @@ typedef struct mst_pending {
     int32_t commas, colons;          /* in the frame; in the present index */
 } mst_pending;
 
+enum { MST_TEXT_INSIDE = 100 };
 typedef struct mst_text {
     mst_graph *graph;
     const char *where; /* the public function */
@@ -103,6 +104,9 @@ typedef struct mst_text {
     int32_t depth;
     mst_token target; /* the name that the present statement gives to its value; length 0: none */
     mst_names names;  /* those given with the text, and those of its statements */
+    /* Of the text of an operator, what places of nodes begin with: the place of the operator. Such
+     * a text sees only the names that are given with it. "": another text. */
+    char inside[MST_TEXT_INSIDE];
 } mst_text;
 
 enum { MST_TEXT_DEPTH = 256, MST_TEXT_BYTES = 16 << 20, MST_TEXT_LIST_MAX = 64, MST_TEXT_QUOTE = 128 };
@@ -112,6 +116,11 @@ enum { MST_TEXT_DEPTH = 256, MST_TEXT_BYTES = 16 << 20, MST_TEXT_LIST_MAX = 64, 
 bool mst_token_is(const mst_text *t, const mst_token *token, const char *word);
 /* What the token, a name, stands for. */
 muster_status mst_text_name(mst_text *t, mst_text_value *value);
+
+/* The expression of an operator's text, in which names[i] stands for expressions[i]. where: such as
+ * digits.c:41: muster_expr_swish. Returns the error node if it fails. */
+muster_expr *mst_text_of_operator(mst_graph *graph, const char *where, const char *text, const char *const *names,
+                                  muster_expr *const *expressions, int32_t count);
 
 /* ---- text_parse.c ---- */
 

@@ -8,9 +8,10 @@
 /* ---- nodes and values ---- */
 
 muster_status mst_text_begin(mst_text *t, mst_text_place place) {
-    char quote[MST_TEXT_QUOTE];
+    char quote[MST_TEXT_QUOTE], described[MST_TEXT_INSIDE + MST_TEXT_QUOTE];
     mst_text_quote(t, place, quote);
-    t->graph->origin = (mst_origin){.where = mst_arena_text(&t->graph->arena, quote)};
+    snprintf(described, sizeof described, "%s%s", t->inside, quote);
+    t->graph->origin = (mst_origin){.where = mst_arena_text(&t->graph->arena, described)};
     t->graph->latest = MUSTER_OK;
     if (t->graph->origin.where) return MUSTER_OK;
     return mst_text_refuse(t, MUSTER_OUT_OF_MEMORY, place, "out of memory");

@@ -424,6 +424,33 @@ static void check_fields(void *options) {
     (void)options;
 }
 
+/* ---- operator options ---- */
+
+static void init_operator(void *options) { muster_operator_options_init(options); }
+
+/* Options without anything describe no operator, which is said once all of them have been read. */
+static muster_status use_operator(const void *options) {
+    muster_operator *made;
+    const muster_status status = muster_operator_create(runtime, "operator_of_versions", options, &made);
+    if (status == MUSTER_OK) return muster_operator_destroy(made);
+    return strstr(muster_last_error(), "bodies: expected a text, a body or a launch") ? MUSTER_OK : status;
+}
+
+static void operator_defaults(const void *options) {
+    EXPECT_OK(use_operator(options));
+    EXPECT(strstr(muster_last_error(), "bodies: expected a text, a body or a launch"));
+}
+
+static void operator_fields(void *options) {
+#ifndef OLDEST_muster_operator_options
+    static const char *const operands[] = {"x", NULL};
+    ((muster_operator_options *)options)->operands = operands;
+    ((muster_operator_options *)options)->text = "1 +";
+    EXPECT(use_operator(options) == MUSTER_INVALID_ARGUMENT && strstr(muster_last_error(), "\"1 +\", column 4"));
+#endif
+    (void)options;
+}
+
 /* ---- the subjects ---- */
 
 typedef struct subject {
@@ -453,6 +480,7 @@ static const subject subjects[] = {
     OPTIONS(muster_allocator_options, allocator, "muster_allocator_set"),
     OPTIONS(muster_graph_options, graph, "muster_graph_compile"),
     OPTIONS(muster_gradient_check_options, check, "muster_gradient_check"),
+    OPTIONS(muster_operator_options, operator, "muster_operator_create"),
     RESULT(muster_device_info, info, "muster_runtime_get_device_info"),
     RESULT(muster_kernel_limits, limits, "muster_kernel_get_limits"),
     RESULT(muster_server_statistics, statistics, "muster_server_get_statistics"),

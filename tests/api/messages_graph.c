@@ -56,6 +56,22 @@ static void creating(void) {
     GIVES(muster_graph_status, muster_graph_status(graph) == MUSTER_OK);
 }
 
+#define REFUSE_SIZES(code, argument, function, ...)                                               \
+    do {                                                                                          \
+        begin_row();                                                                              \
+        messages_refused(#function, argument, MUSTER_##code, size_status(function(__VA_ARGS__))); \
+    } while (0)
+#define REFUSE_COMPUTED(function)                                                                                        \
+    do {                                                                                                                 \
+        begin_row();                                                                                                     \
+        const int64_t none = function(NULL, 1, 2);                                                                       \
+        messages_refused(#function, "graph", MUSTER_INVALID_ARGUMENT, none == -1 ? MUSTER_INVALID_ARGUMENT : MUSTER_OK); \
+        REFUSE_SIZES(INVALID_ARGUMENT, "a", function, graph, -1, 2);                                                     \
+        REFUSE_SIZES(INVALID_ARGUMENT, "b", function, graph, 1, -999);                                                   \
+    } while (0)
+
+static void computed_sizes(void);
+
 static muster_status size_status(int64_t size) {
     return size == MUSTER_INFER ? (graph ? muster_graph_status(graph) : MUSTER_INVALID_ARGUMENT) : MUSTER_OK;
 }
@@ -77,6 +93,15 @@ static void sizes(void) {
     for (int i = 0; i < 7; i++) assert_true(muster_graph_size(graph, names[i]) < MUSTER_ROWS);
     assert_true(muster_graph_size(graph, "a") == MUSTER_ROWS - 1);
     REFUSE_SIZE(UNSUPPORTED, "name", graph, "h");
+    computed_sizes();
+}
+
+static void computed_sizes(void) {
+    REFUSE_COMPUTED(muster_graph_size_product);
+    REFUSE_COMPUTED(muster_graph_size_quotient);
+    REFUSE_COMPUTED(muster_graph_size_sum);
+    REFUSE_SIZES(SHAPE_MISMATCH, "a", muster_graph_size_quotient, graph, 3, 2);
+    REFUSE_SIZES(SHAPE_MISMATCH, "a", muster_graph_size_sum, graph, MUSTER_ROWS, 2);
 }
 
 static void inputs(void) {
@@ -230,6 +255,8 @@ static void asking(muster_expr *foreign) {
     GIVES(muster_expr_dtype, muster_expr_dtype(NULL) == MUSTER_DTYPE_NONE && muster_expr_dtype(x) == MUSTER_F32);
     GIVES(muster_expr_ndim, muster_expr_ndim(NULL) == -1 && muster_expr_ndim(x) == 2);
     GIVES(muster_expr_graph, muster_expr_graph(NULL) == NULL && muster_expr_graph(x) == graph);
+    GIVES(muster_expr_size,
+          muster_expr_size(NULL, 0) == MUSTER_INFER && muster_expr_size(x, 2) == MUSTER_INFER && muster_expr_size(x, 1) == 4);
     GIVES(muster_expr_shape, muster_expr_shape(NULL) == NULL && strcmp(muster_expr_shape(x), "(3, 4)") == 0);
     REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient, NULL, &x, 1, &gradient);
     REFUSE_STATUS(INVALID_ARGUMENT, "loss", muster_gradient, x, &x, 1, &gradient);

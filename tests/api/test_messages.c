@@ -127,6 +127,7 @@ static void test_messages_name_function_and_argument(void **state) {
     messages_functions();
     messages_kernels();
     messages_graphs();
+    messages_operators();
     messages_servers();
     assert_ok(muster_function_call(messages_of.body, NULL, 0, NULL, 0, NULL));
     assert_ok(muster_client_close(messages_of.client));
@@ -134,7 +135,7 @@ static void test_messages_name_function_and_argument(void **state) {
     assert_ok(muster_runtime_close(messages_of.runtime));
     print_message("%d rows\n", row_count);
     assert_int_equal(faults, 0);
-    assert_int_equal(row_count, 1909);
+    assert_int_equal(row_count, 1948);
 }
 
 /* ---- are there all rows? ---- */
@@ -153,6 +154,7 @@ static const char *const may_be_null[] = {
     "muster_function_destroy.function",
     "muster_graph_destroy.graph",
     "muster_kernel_destroy.kernel",
+    "muster_operator_destroy.made",
     "muster_pending_destroy.pending",
     "muster_runtime_close.runtime",
     "muster_server_destroy.server",
@@ -218,7 +220,7 @@ static char *read_text(const char *path) {
 static char *read_headers(void) {
     static const char *const names[] = {"status",   "allocator", "tensor", "dtype",        "buffer", "runtime",
                                         "variable", "function",  "worker", "communicator", "ops",    "kernel",
-                                        "server",   "driver",    "dlpack", "cuda",         "graph"};
+                                        "server",   "driver",    "dlpack", "cuda",         "graph",  "operator"};
     char *all = calloc(1, TEXT), path[500];
     assert_non_null(all);
     size_t used = 0;

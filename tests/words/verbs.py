@@ -6,12 +6,12 @@ import sys
 
 # What a public function acts on; the functions of operations.def and the like have no such noun.
 OBJECTS = ("argument buffer call_options client communicator downpour driver driver_options dtype easgd expr function graph graph_options "
-           "kernel kernel_options kernels pending request requests runtime runtime_options runtime_tensor server server_options status "
+           "kernel kernel_options kernels operator operator_options pending request requests runtime runtime_options runtime_tensor server server_options status "
            "tensor variable variables worker worker_scratch").split()
 # The first word of a name that asks a question, declares a part of a function, or makes a view.
-NOUNS = set("address alpha backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device "
+NOUNS = set("address alpha attribute backend base bits buffer buffers bytes cancelled capacity client communicator count cublas cuda description device "
             "dtype elements fetched first float graph input int is kernel lengths log mark name ndim number outgoing output parameter port "
-            "rank result rows scratch shape shard shards size slices ssize status tensor total update variable weight weights".split())
+            "rank result rows scratch shape shard shards size slices ssize state status tensor total update variable weight weights".split())
 
 
 def table_of(page):

@@ -22,12 +22,22 @@ static muster_status infer_result(mst_draft *draft) {
     return MUSTER_OK;
 }
 
+/* The operation collects the gradients of its results; here only the way to it goes on. */
+static void gradient_result(mst_gradients *gradients, muster_expr *node, muster_expr *dy) {
+    muster_expr *first = node->inputs[0];
+    (void)dy;
+    if (first->op->flags & MST_OPERATOR_ALL_GRADIENTS)
+        mst_gradient_add(gradients, node, 0, mst_full(node->graph, &first->type, 0));
+    else
+        mst_gradient_refuse(gradients, node, "only the first result of an operation has one");
+}
+
 const mst_operator mst_operator_result = {MST_ANY_OPERATOR(result, "another result of an operation with several"),
                                           .operands = {"x"},
                                           .attributes = {{"index", MST_VALUE_INTEGER}},
                                           .flags = MST_OPERATOR_HIDDEN,
                                           .infer = infer_result,
-                                          .no_gradient = "only the first result of an operation has one"};
+                                          .gradient = gradient_result};
 
 /* ---- stop_gradient ---- */
 

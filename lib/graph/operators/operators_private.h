@@ -21,6 +21,8 @@ void mst_type_of_shape(mst_type *type, const mst_type *like, const mst_graph_val
  * constants of it. Errors: DTYPE_MISMATCH, UNSUPPORTED (the operator has no such dtype),
  * OUT_OF_RANGE (a number that the dtype does not hold). */
 muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dtype);
+/* Operand i, a plain number, becomes a constant of the dtype. Errors: OUT_OF_RANGE. */
+muster_status mst_draft_number(mst_draft *draft, int32_t i, muster_dtype dtype);
 /* Refuses a dtype that is not in the set. */
 muster_status mst_draft_dtype(mst_draft *draft, int32_t operand, uint32_t dtypes);
 muster_status mst_draft_ndim(mst_draft *draft, int32_t operand, int32_t ndim);

@@ -16,7 +16,7 @@ static bool dtype_holds(muster_dtype dtype, double value) {
     return value == floor(value) && value >= low[dtype] && value < end[dtype];
 }
 
-static muster_status number_becomes(mst_draft *draft, int32_t i, muster_dtype dtype) {
+muster_status mst_draft_number(mst_draft *draft, int32_t i, muster_dtype dtype) {
     const double value = draft->inputs[i]->values[0].number;
     if (!dtype_holds(dtype, value))
         return mst_draft_refuse(draft, MUSTER_OUT_OF_RANGE, i, "expected a number that %s holds, received %g", muster_dtype_name(dtype),
@@ -44,7 +44,7 @@ muster_status mst_draft_unify(mst_draft *draft, int32_t first, muster_dtype *dty
     if (draft->op->dtypes) MUSTER_TRY(mst_draft_dtype(draft, typed, draft->op->dtypes));
     for (int32_t i = first; i < draft->count; i++) {
         if (weak(draft->inputs[i])) {
-            MUSTER_TRY(number_becomes(draft, i, *dtype));
+            MUSTER_TRY(mst_draft_number(draft, i, *dtype));
             continue;
         }
         if (draft->inputs[i]->type.dtype == *dtype) continue;
