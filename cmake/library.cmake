@@ -29,7 +29,7 @@ if(MUSTER_INSTALL)
   # The pages, and the samples that they name, lie as in the source, so that the links between them hold.
   install(FILES LICENSE README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY docs samples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN CMakeLists.txt EXCLUDE PATTERN __pycache__ EXCLUDE)
-  install(FILES samples/python/muster_ctypes.py samples/python/muster_functions.py DESTINATION ${CMAKE_INSTALL_DATADIR}/muster/python)
+  install(FILES samples/python/muster_ctypes.py samples/python/muster_expressions.py samples/python/muster_functions.py DESTINATION ${CMAKE_INSTALL_DATADIR}/muster/python)
   install(EXPORT muster NAMESPACE Muster:: FILE muster-targets.cmake DESTINATION ${package})
   configure_package_config_file(cmake/muster-config.cmake.in ${PROJECT_BINARY_DIR}/muster-config.cmake INSTALL_DESTINATION ${package})
   # Before 1.0 a minor version may break what an earlier one promised.

@@ -1,0 +1,120 @@
+"""Expressions (muster/graph.h) through ctypes: write the mathematics, get the function and its gradients.
+
+    graph = Graph(runtime, "mean")
+    x = graph.input("x", "float32", (ROWS, 10), muster.SCATTER)
+    graph.output("r", graph.parse("mean(x, axis=0)"))
+    f = graph.compile()
+
+An expression has Python's operators. x.apply("clip", low=0, high=1) is any operation of docs/expressions.md; the text of graph.parse has
+them all, and x[...], too. A mistake is a MusterError at once, with the line of the program.
+"""
+import ctypes
+import sys
+
+from muster_ctypes import DTYPES, Function, dtype_number, is_integer
+
+ROWS, INFER, AUTO, ONE_DEVICE, PER_WORKER = -1000, -1, 0, 0, 1
+
+
+class Attribute(ctypes.Structure):
+    """muster_attribute; which field counts depends on the operation"""
+    _fields_ = [("name", ctypes.c_char_p), ("number", ctypes.c_double), ("integer", ctypes.c_int64), ("integers", ctypes.POINTER(ctypes.c_int64)),
+                ("count", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+
+    @classmethod
+    def of(cls, name, value):
+        if isinstance(value, (list, tuple)):
+            return cls(name.encode(), 0, 0, (ctypes.c_int64 * max(len(value), 1))(*value), len(value))
+        value = DTYPES.get(value, value) if isinstance(value, str) else value
+        return cls(name.encode(), value, int(value) if is_integer(value) or isinstance(value, bool) else 0)
+
+
+class GraphOptions(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("meaning", ctypes.c_int32), ("unshared_memory", ctypes.c_int32)]
+
+
+class Expression:
+    """An expression of a graph. Numbers beside it take its dtype."""
+    __array_ufunc__ = None  # array + expression is refused, not an array of expressions
+
+    def __init__(self, graph, handle):
+        self.graph, self.handle = graph, ctypes.c_void_p(handle)
+        graph.library.graph_status(graph.handle)  # raises the graph's first mistake
+
+    def apply(self, operation, *others, **attributes):
+        return self.graph.apply(operation, self, *others, **attributes)
+
+    def __repr__(self):
+        return f"<expression {self.graph.library.expr_shape(self.handle).decode()}>"
+
+    def __neg__(self):
+        return self.apply("negative")
+
+
+def add_operators():
+    for name, operation in dict(add="add", sub="subtract", mul="multiply", truediv="divide", matmul="matmul", pow="power", floordiv="floor_divide",
+                                mod="remainder", lt="less", le="less_equal", gt="greater", ge="greater_equal").items():
+        setattr(Expression, f"__{name}__", lambda a, b, operation=operation: a.graph.apply(operation, a, b))
+        setattr(Expression, f"__r{name}__", lambda a, b, operation=operation: a.graph.apply(operation, b, a))
+
+
+add_operators()
+
+
+class Graph:
+    def __init__(self, runtime, name):
+        self.runtime, self.library, self.handle, self.inputs, self.outputs = runtime, runtime.library, ctypes.c_void_p(), [], []
+        self.library.graph_create(runtime._open(), name.encode(), ctypes.byref(self.handle))
+
+    def input(self, name, dtype, shape, mode):
+        self.inputs.append(name)
+        return Expression(self, self.library.graph_input(self.handle, name.encode(), dtype_number(dtype, name), len(shape), list(shape), mode))
+
+    def parameter(self, variable):
+        return Expression(self, self.library.graph_parameter(self.handle, variable.handle))
+
+    def size(self, name):
+        return self.library.graph_size(self.handle, name.encode())
+
+    def number(self, value):
+        return Expression(self, self.library.graph_number(self.handle, value))
+
+    def parse(self, text, **names):
+        handles = [expression.handle for expression in names.values()]
+        return Expression(self, self.library.expr_parse_named(self.handle, text.encode(), [name.encode() for name in names], handles, len(names)))
+
+    def apply(self, operation, *inputs, **attributes):
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        handles = [(one if isinstance(one, Expression) else self.number(one)).handle for one in inputs]
+        values = (Attribute * (len(attributes) + 1))(*(Attribute.of(*one) for one in attributes.items()))
+        result, where = ctypes.c_void_p(), f"{frame.f_code.co_filename}:{frame.f_lineno}".encode()
+        self.library.expr_apply(self.handle, operation.encode(), handles, len(handles), values, where, ctypes.byref(result))
+        return Expression(self, result.value)
+
+    def gradient(self, loss, expressions):
+        results = (ctypes.c_void_p * len(expressions))()
+        self.library.gradient(loss.handle, [one.handle for one in expressions], len(expressions), results)
+        return [Expression(self, result) for result in results]
+
+    def output(self, name, value, mode=AUTO):
+        self.library.graph_output(self.handle, name.encode(), value.handle, mode)
+        self.outputs.append(name)
+
+    def update(self, variable, value, mode=AUTO):
+        self.library.graph_update(self.handle, variable.handle, value.handle, mode)
+
+    def compile(self, meaning=PER_WORKER):
+        """An ordinary function. The graph takes no more expressions."""
+        function = Function(self.runtime, None, self.inputs, self.outputs)
+        options = GraphOptions(ctypes.sizeof(GraphOptions), meaning)
+        self.library.graph_compile(self.handle, ctypes.byref(options), ctypes.byref(function.handle))
+        self.runtime._kept.append(function)
+        return function
+
+    def close(self):
+        """Functions go on. Closing again changes nothing."""
+        if self.handle:
+            self.library.graph_destroy(self.handle)
+        self.handle = None
