@@ -115,13 +115,22 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
     return status;
 }
 
-static muster_status program_fill(mst_graph_program *program) {
+/* Groups are computed by loops on CPU cores. */
+static bool may_fuse(const mst_graph_program *program, const muster_graph_options *options) {
+    const muster_runtime *runtime = program->graph->runtime;
+    bool host = true;
+    for (int32_t r = 0; r < runtime->size; r++) host = host && mst_device_is_host(runtime->devices[r]);
+    return host && !options->unfused;
+}
+
+static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
     const mst_graph *graph = program->graph;
     program->input_count = graph->inputs.count;
     program->variable_count = graph->variables.count;
     program->output_count = graph->outputs.count;
     program->update_count = graph->updates.count;
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
+    if (may_fuse(program, options)) MUSTER_TRY(mst_graph_program_fuse(program));
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
     for (int32_t at = 0; at < program->count; at++)
@@ -149,7 +158,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
     atomic_fetch_add(&graph->references, 1);
     *program = (mst_graph_program){.graph = graph, .unshared = known.unshared_memory != 0};
-    const muster_status status = program_fill(program);
+    const muster_status status = program_fill(program, &known);
     if (status != MUSTER_OK) {
         mst_graph_program_destroy(program);
         return status;

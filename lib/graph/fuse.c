@@ -27,7 +27,7 @@ static bool is_constant(const muster_expr *node, int32_t i) {
     return mst_operand_is_number(node, i) || (node_fuses(node) && mst_node_is_number(node->inputs[i]));
 }
 
-static void mark_used(fusing *f) {
+static void count_uses(fusing *f) {
     const mst_graph *graph = f->program->graph;
     for (int32_t i = 0; i < graph->outputs.count; i++) f->uses[graph->outputs.items[i].node->id]++;
     for (int32_t i = 0; i < graph->updates.count; i++) f->uses[graph->updates.items[i].node->id]++;
@@ -116,7 +116,7 @@ static void member_add(fusing *f, mst_fused_group *group, muster_expr *node) {
     group->members[group->member_count++] = node;
 }
 
-static bool group_has_room(fusing *f, int32_t at, const muster_expr *node) {
+static bool group_takes(fusing *f, int32_t at, const muster_expr *node) {
     const mst_fused_group *group = &f->program->groups[at];
     int32_t operands, closed;
     count_changes(f, group, node, &operands, &closed);
@@ -130,7 +130,7 @@ static bool group_has_room(fusing *f, int32_t at, const muster_expr *node) {
 /* Adds the node to the group of its root, if that has room, else to a new one. */
 static muster_status group_add(fusing *f, int32_t root, muster_expr *node) {
     mst_graph_program *program = f->program;
-    if (f->group[root] < 0 || !group_has_room(f, f->group[root], node)) {
+    if (f->group[root] < 0 || !group_takes(f, f->group[root], node)) {
         const int32_t made = program->group_count;
         MUSTER_TRY(mst_grow((void **)&program->groups, &f->capacity, made + 1, sizeof *program->groups, "muster_graph_compile"));
         MUSTER_TRY(mst_grow((void **)&f->open, &f->open_capacity, made + 1, sizeof *f->open, "muster_graph_compile"));
@@ -193,7 +193,7 @@ muster_status mst_graph_program_fuse(mst_graph_program *program) {
     f.uses = arrays + nodes;
     f.parent = arrays + 2 * nodes;
     f.group = arrays + 3 * nodes;
-    mark_used(&f);
+    count_uses(&f);
     find_levels(&f);
     raise_levels(&f, f.parent); /* which is not in use yet */
     join_nodes(&f);

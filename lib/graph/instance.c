@@ -342,6 +342,10 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     MUSTER_TRY(targets_make(m));
     MUSTER_TRY(mst_plan_memory(&m->plan));
     places_make(m);
+    for (int32_t s = 0; s < instance->step_count; s++) {
+        mst_graph_program_step *step = &instance->steps[s];
+        if (step->group) MUSTER_TRY(mst_tile_make(&instance->memory, step->group, step->in, step->out, &step->tile));
+    }
     return MUSTER_OK;
 }
 

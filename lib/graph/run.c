@@ -91,6 +91,11 @@ static muster_status step_failed(const mst_graph_program_step *step, muster_stat
 static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
+        if (step->tile) {
+            MUSTER_TRY(mst_worker_drain(worker));
+            mst_tile_run(step->tile);
+            continue;
+        }
         const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
         const muster_status status = step->copy_from < 0 ? step->node->op->run(worker, &run)
                                                          : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);

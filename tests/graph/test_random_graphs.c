@@ -4,7 +4,7 @@
 #include "base_machine.h"
 #include "base_seed.h"
 #include "graph_fixture.h"
-#include "graph_private.h"
+#include "program_private.h"
 
 #include <math.h>
 
@@ -352,13 +352,30 @@ static muster_expr *build(building *b, inputs *in) {
     return loss;
 }
 
-static muster_function *compile(muster_runtime *runtime, uint64_t seed, int32_t unshared, inputs *in, int32_t uses[MST_OPERATORS]) {
-    building b = {.uses = uses};
+typedef enum variant { PLAIN, UNSHARED, UNFUSED, VARIANTS } variant;
+static const char *const variants[VARIANTS] = {"plain", "unshared", "unfused"};
+
+static bool has_groups(const muster_graph *graph) {
+    mst_graph_program program = {.graph = graph->graph};
+    assert_ok(mst_graph_program_fuse(&program));
+    const bool any = program.group_count > 0;
+    mst_free(program.groups);
+    mst_free(program.group_of);
+    return any;
+}
+
+typedef struct counts {
+    int32_t uses[MST_OPERATORS], with_gradient, with_groups;
+} counts;
+
+/* `count`, if not NULL, gets the operations of the graph. */
+static muster_function *compile(muster_runtime *runtime, uint64_t seed, variant kind, inputs *in, counts *count) {
+    building b = {.uses = count ? count->uses : NULL};
     muster_expr *gradients[INPUTS];
     muster_function *function;
     muster_graph_options options;
     state_of_choices = seed * 0x9e3779b97f4a7c15ull + 1;
-    assert_ok(muster_graph_create(runtime, unshared ? "unshared" : "shared", &b.graph));
+    assert_ok(muster_graph_create(runtime, variants[kind], &b.graph));
     muster_expr *loss = build(&b, in);
     assert_ok(muster_gradient(loss, b.nodes, INPUTS, gradients));
     assert_ok(muster_graph_output(b.graph, "loss", loss, MUSTER_AUTO));
@@ -367,7 +384,9 @@ static muster_function *compile(muster_runtime *runtime, uint64_t seed, int32_t 
         assert_ok(muster_graph_output(b.graph, names[i], gradients[i], MUSTER_MASTER));
     }
     muster_graph_options_init(&options);
-    options.unshared_memory = unshared;
+    options.unshared_memory = kind == UNSHARED;
+    options.unfused = kind == UNFUSED;
+    if (count) count->with_groups += has_groups(b.graph);
     assert_ok(muster_graph_compile(b.graph, &options, &function));
     assert_ok(muster_graph_destroy(b.graph));
     return function;
@@ -439,7 +458,8 @@ static bool any_gradient(const inputs *in, const results *r) {
 
 static void random_graphs_agree(void **state) {
     muster_runtime *runtime = *state;
-    int32_t uses[MST_OPERATORS] = {0}, with_gradient = 0, graphs = 0;
+    counts count = {.with_gradient = 0};
+    int32_t graphs = 0;
 #ifdef MUSTER_TEST_SANITIZED
     const int32_t wanted = test_is_full() ? FULL_GRAPHS : SMALL_SAMPLE;
 #else
@@ -448,18 +468,22 @@ static void random_graphs_agree(void **state) {
     for (; graphs < wanted; graphs++) {
         const uint64_t seed = test_seed() * 1000003u + (uint64_t)graphs;
         inputs in;
-        results shared, unshared;
-        muster_function *functions[2] = {compile(runtime, seed, 0, &in, uses), compile(runtime, seed, 1, &in, NULL)};
-        call(functions[0], &in, &shared);
-        call(functions[1], &in, &unshared);
-        if (!same_bits(&in, &shared, &unshared)) fail_msg("seed %llu: shared memory changes the result", (unsigned long long)seed);
-        if (!isfinite(shared.loss)) fail_msg("seed %llu: the loss is %g", (unsigned long long)seed, shared.loss);
-        check_gradients(functions[0], &in, &shared, seed);
-        with_gradient += any_gradient(&in, &shared);
-        for (int32_t f = 0; f < 2; f++) assert_ok(muster_function_destroy(functions[f]));
+        results found[VARIANTS];
+        muster_function *functions[VARIANTS];
+        for (variant v = 0; v < VARIANTS; v++) {
+            functions[v] = compile(runtime, seed, v, &in, v == PLAIN ? &count : NULL);
+            call(functions[v], &in, &found[v]);
+            if (!same_bits(&in, &found[v], &found[PLAIN]))
+                fail_msg("seed %llu: %s: expected the bits of the plain graph", (unsigned long long)seed, variants[v]);
+        }
+        if (!isfinite(found[PLAIN].loss)) fail_msg("seed %llu: the loss is %g", (unsigned long long)seed, found[PLAIN].loss);
+        check_gradients(functions[PLAIN], &in, &found[PLAIN], seed);
+        count.with_gradient += any_gradient(&in, &found[PLAIN]);
+        for (variant v = 0; v < VARIANTS; v++) assert_ok(muster_function_destroy(functions[v]));
     }
     assert_int_equal(graphs, wanted);
-    assert_true(10 * with_gradient >= 9 * graphs);
+    assert_true(10 * count.with_gradient >= 9 * graphs);
+    assert_true(10 * count.with_groups >= 8 * graphs);
     if (wanted < GRAPHS) return;
     for (int32_t id = 0; id < MST_OPERATORS; id++) {
         const mst_operator *op = mst_operators[id];
@@ -469,7 +493,7 @@ static void random_graphs_agree(void **state) {
             "sign", "floor", "ceil", "round", "trunc", "cast", "relu_gradient", "floor_divide", "softmax_cross_entropy", "stop_gradient"};
         bool counted = !(op->flags & MST_OPERATOR_HIDDEN) && !op->no_gradient;
         for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++) counted &= strcmp(op->name, left_out[i]) != 0;
-        if (counted && uses[id] < 20) fail_msg("%s is in %d graphs only", op->name, (int)uses[id]);
+        if (counted && count.uses[id] < 20) fail_msg("%s is in %d graphs only", op->name, (int)count.uses[id]);
     }
 }
 
