@@ -39,13 +39,14 @@ enum muster_operator_maximum {
 };
 
 /* An attribute of an operator. A list of attributes ends with a name of NULL. number: the value, if
- * the application gives none; a list is then empty. The layout is frozen. */
+ * the application gives none; a list or text is then empty. The layout is frozen. */
 enum muster_attribute_kind_value {
     MUSTER_ATTRIBUTE_NUMBER = 1,
     MUSTER_ATTRIBUTE_INTEGER = 2,
     MUSTER_ATTRIBUTE_DTYPE = 3, /* a muster_dtype */
     MUSTER_ATTRIBUTE_LIST = 4,  /* of integers; at most 64 */
-    MUSTER_ATTRIBUTE_SIZES = 5  /* numbers, MUSTER_ROWS and named sizes, as in MUSTER_SHAPE */
+    MUSTER_ATTRIBUTE_SIZES = 5, /* numbers, MUSTER_ROWS and named sizes, as in MUSTER_SHAPE */
+    MUSTER_ATTRIBUTE_TEXT = 6   /* at most 64 bytes */
 };
 typedef struct muster_operator_attribute {
     const char *name;
@@ -153,8 +154,8 @@ MUSTER_API muster_status muster_operator_destroy(muster_operator *made);
 /* ---- for callbacks ---- */
 
 /* An attribute of the application, in the member that its kind says: number; integer (an integer, a
- * dtype); integers and count (a list, sizes). In a rule and in a gradient a size may be one that
- * only a call knows; later all are numbers. The list belongs to the node. Errors: INVALID_ARGUMENT
+ * dtype); integers and count (a list, sizes); text. In a rule and in a gradient a size may be one that
+ * only a call knows; later all are numbers. The list or text belongs to the node. Errors: INVALID_ARGUMENT
  * (NULL, no such attribute). Threads: worker. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_operator_attribute_value(const muster_operator_node *node, const char *name,
                                                                           muster_attribute *value);

@@ -183,6 +183,7 @@ static const constant constants[] = {
     CONSTANT(MUSTER_ATTRIBUTE_DTYPE),
     CONSTANT(MUSTER_ATTRIBUTE_LIST),
     CONSTANT(MUSTER_ATTRIBUTE_SIZES),
+    CONSTANT(MUSTER_ATTRIBUTE_TEXT),
     SIZE(muster_operator_attribute),
     SIZE(muster_operator_backend),
     SIZE(muster_operator_options),

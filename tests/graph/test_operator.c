@@ -230,6 +230,10 @@ static void attributes_check(const muster_operator_node *node, int64_t rows) {
     assert_true(value.count == 3 && value.integers[0] == 3 && value.integers[1] == 1 && value.integers[2] == 2);
     assert_ok(muster_operator_attribute_value(node, "shape", &value));
     assert_true(value.count == 2 && value.integers[0] == rows && value.integers[1] == 5);
+    assert_ok(muster_operator_attribute_value(node, "text", &value));
+    assert_string_equal(value.text, "a, b");
+    assert_ok(muster_operator_attribute_value(node, "empty", &value));
+    assert_string_equal(value.text, "");
     assert_refused(muster_operator_attribute_value(node, "numbr", &value), MUSTER_INVALID_ARGUMENT,
                    "expected an attribute of operator \"typed\", received \"numbr\"");
     parts_seen++;
@@ -276,8 +280,10 @@ static muster_status typed_gradient(const muster_operator_node *node, muster_exp
 static void attributes_reach_every_part(void **state) {
     static const muster_operator_backend bodies[] = {{NULL, typed_body}};
     static const muster_operator_attribute attributes[] = {
-        {"number", 1.5, MUSTER_ATTRIBUTE_NUMBER, 0}, {"integer", -7, MUSTER_ATTRIBUTE_INTEGER, 0}, {"type", 0, MUSTER_ATTRIBUTE_DTYPE, 1},
-        {"list", 0, MUSTER_ATTRIBUTE_LIST, 0},       {"shape", 0, MUSTER_ATTRIBUTE_SIZES, 1},      {.name = NULL}};
+        {"number", 1.5, MUSTER_ATTRIBUTE_NUMBER, 0}, {"integer", -7, MUSTER_ATTRIBUTE_INTEGER, 0},
+        {"type", 0, MUSTER_ATTRIBUTE_DTYPE, 1},      {"list", 0, MUSTER_ATTRIBUTE_LIST, 0},
+        {"shape", 0, MUSTER_ATTRIBUTE_SIZES, 1},     {"text", 0, MUSTER_ATTRIBUTE_TEXT, 0},
+        {"empty", 0, MUSTER_ATTRIBUTE_TEXT, 0},      {.name = NULL}};
     muster_runtime *runtime = *state;
     muster_operator_options options = options_with(one_operand, typed_rule, bodies);
     options.attributes = attributes;
@@ -287,10 +293,10 @@ static void attributes_reach_every_part(void **state) {
     muster_graph *graph = graph_named(runtime, "attributes");
     parts_seen = 0;
     muster_expr *a = muster_graph_input(graph, "a", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS), MUSTER_SCATTER), *d;
-    muster_expr *y = muster_expr_parse(graph, "typed(a, type=f64, list=[3, 1, 2], shape=(rows, 5))");
+    muster_expr *y = muster_expr_parse(graph, "typed(a, type=f64, list=[3, 1, 2], shape=(rows, 5), text=\"a, b\")");
     assert_ptr_equal(y, apply(graph, "typed", &a, 1,
                               ATTRIBUTES({.name = "type", .integer = MUSTER_F64}, {.name = "list", LIST(3, 1, 2)},
-                                         {.name = "shape", LIST(MUSTER_ROWS, 5)})));
+                                         {.name = "shape", LIST(MUSTER_ROWS, 5)}, {.name = "text", .text = "a, b"})));
     assert_string_equal(muster_expr_shape(y), "(rows, 5)");
     assert_ok(muster_gradient(APPLY(graph, "sum", y), &a, 1, &d));
     assert_ok(muster_graph_output(graph, "d", d, MUSTER_AUTO));
@@ -698,7 +704,7 @@ static void wrong_descriptions_are_refused(void **state) {
     static const char *const nine[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", NULL}, *const twice[] = {"a", "a", NULL},
                              *const first[] = {"...", NULL}, *const middle[] = {"a", "...", "b", NULL}, *const word[] = {"f32", NULL};
     static const muster_operator_attribute same[] = {{"x", 0, MUSTER_ATTRIBUTE_NUMBER, 0}, {.name = NULL}},
-                                           kind[] = {{"k", 0, 6, 0}, {.name = NULL}}, none[] = {{"k", 0, 0, 0}, {.name = NULL}},
+                                           kind[] = {{"k", 0, 7, 0}, {.name = NULL}}, none[] = {{"k", 0, 0, 0}, {.name = NULL}},
                                            doubled[] = {{"k", 0, 1, 0}, {"k", 0, 1, 0}, {.name = NULL}};
     static const muster_operator_backend empty[] = {{NULL, NULL}};
     muster_runtime *runtime = *state;
@@ -721,7 +727,7 @@ static void wrong_descriptions_are_refused(void **state) {
     REFUSED(o.operands = word, MUSTER_INVALID_ARGUMENT, "operands: expected a name");
     REFUSED(o.operands = NULL, MUSTER_INVALID_ARGUMENT, "rule: expected a function");
     REFUSED(o.attributes = same, MUSTER_INVALID_ARGUMENT, "attributes: expected names that no operand has, received \"x\"");
-    REFUSED(o.attributes = kind, MUSTER_INVALID_ARGUMENT, "\"k\": kind: expected a kind of attribute, received 6");
+    REFUSED(o.attributes = kind, MUSTER_INVALID_ARGUMENT, "\"k\": kind: expected a kind of attribute, received 7");
     REFUSED(o.attributes = none, MUSTER_INVALID_ARGUMENT, "\"k\": kind: expected a kind of attribute, received 0");
     REFUSED(o.attributes = doubled, MUSTER_INVALID_ARGUMENT, "attributes: expected each name once, received \"k\" twice");
     REFUSED(o.body_count = 0, MUSTER_INVALID_ARGUMENT, "bodies: expected a text, a body or a launch");

@@ -41,11 +41,18 @@ muster_status mst_custom_failed(mst_graph *graph, const mst_custom *custom, cons
     return mst_graph_keep(graph, status);
 }
 
+const int64_t *mst_custom_text(mst_arena *memory, const mst_graph_value *value) {
+    char *text = mst_arena_take(memory, (size_t)value->count + 1);
+    for (int32_t i = 0; text && i < value->count; i++) text[i] = (char)value->list[i];
+    return (const int64_t *)text;
+}
+
 const mst_graph_value *mst_custom_values(mst_graph *graph, const mst_operator *row, const mst_graph_value *values) {
     const int32_t count = mst_operator_attribute_count(row);
     mst_graph_value *copies = mst_arena_take(&graph->arena, (size_t)(count + 1) * sizeof *copies);
     for (int32_t a = 0; copies && a < count; a++) {
         copies[a] = values[a];
+        if (row->attributes[a].kind == MST_VALUE_TEXT && !(copies[a].list = mst_custom_text(&graph->arena, &values[a]))) return NULL;
         if (row->attributes[a].kind != MST_VALUE_DIMS || !values[a].count) continue;
         int64_t *list = mst_arena_take(&graph->arena, (size_t)values[a].count * sizeof *list);
         if (!list) return NULL;
@@ -171,8 +178,13 @@ muster_status muster_operator_attribute_value(const muster_operator_node *node, 
     for (int32_t a = 0; rows[a].name; a++) {
         if (strcmp(rows[a].name, name) != 0) continue;
         const mst_graph_value *from = &node->values[a];
-        *value = (muster_attribute){
-            .name = rows[a].name, .number = from->number, .integer = from->integer, .integers = from->list, .count = from->count};
+        const bool text = rows[a].kind == MST_VALUE_TEXT;
+        *value = (muster_attribute){.name = rows[a].name,
+                                    .number = from->number,
+                                    .integer = from->integer,
+                                    .integers = text ? NULL : from->list,
+                                    .count = text ? 0 : from->count,
+                                    .text = text ? (const char *)from->list : NULL};
         return MUSTER_OK;
     }
     return mst_error(MUSTER_INVALID_ARGUMENT, "%s: name: expected an attribute of operator \"%s\", received \"%.60s\"", where,

@@ -77,18 +77,16 @@ static muster_status attribute_check(const mst_custom *custom, int32_t a, const 
     for (int32_t i = 0; i < a; i++)
         if (strcmp(custom->row.attributes[i].name, given->name) == 0)
             return mst_error(MUSTER_INVALID_ARGUMENT, "%s: attributes: expected each name once, received \"%s\" twice", where, given->name);
-    if (given->kind < MUSTER_ATTRIBUTE_NUMBER || given->kind > MUSTER_ATTRIBUTE_SIZES)
+    if (given->kind < MUSTER_ATTRIBUTE_NUMBER || given->kind > MUSTER_ATTRIBUTE_TEXT)
         return mst_error(MUSTER_INVALID_ARGUMENT, "%s: attributes: \"%s\": kind: expected a kind of attribute, received %d", where,
                          given->name, (int)given->kind);
     return MUSTER_OK;
 }
 
 static muster_status attributes_read(mst_custom *custom, const muster_operator_attribute *given, bool *good) {
-    static const mst_value_kind kinds[] = {[MUSTER_ATTRIBUTE_NUMBER] = MST_VALUE_NUMBER,
-                                           [MUSTER_ATTRIBUTE_INTEGER] = MST_VALUE_INTEGER,
-                                           [MUSTER_ATTRIBUTE_DTYPE] = MST_VALUE_DTYPE,
-                                           [MUSTER_ATTRIBUTE_LIST] = MST_VALUE_LIST,
-                                           [MUSTER_ATTRIBUTE_SIZES] = MST_VALUE_DIMS};
+    static const mst_value_kind kinds[] = {[MUSTER_ATTRIBUTE_NUMBER] = MST_VALUE_NUMBER, [MUSTER_ATTRIBUTE_INTEGER] = MST_VALUE_INTEGER,
+                                           [MUSTER_ATTRIBUTE_DTYPE] = MST_VALUE_DTYPE,   [MUSTER_ATTRIBUTE_LIST] = MST_VALUE_LIST,
+                                           [MUSTER_ATTRIBUTE_SIZES] = MST_VALUE_DIMS,    [MUSTER_ATTRIBUTE_TEXT] = MST_VALUE_TEXT};
     for (int32_t a = 0; given && given[a].name; a++) {
         MUSTER_TRY(attribute_check(custom, a, &given[a]));
         custom->row.attributes[a] = (mst_attribute_row){.name = text_copy(custom, given[a].name, good),

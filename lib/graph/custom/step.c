@@ -66,6 +66,7 @@ static bool step_values(custom_step *step, const mst_step_run *run) {
     if (!values) return false;
     for (int32_t a = 0; a < count; a++) {
         values[a] = run->node->values[a];
+        if (row->attributes[a].kind == MST_VALUE_TEXT && !(values[a].list = mst_custom_text(&step->memory, &values[a]))) return false;
         if (row->attributes[a].kind != MST_VALUE_DIMS || !values[a].count) continue;
         int64_t *list = mst_arena_take(&step->memory, (size_t)values[a].count * sizeof *list);
         if (!list) return false;
