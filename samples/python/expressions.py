@@ -72,6 +72,17 @@ def main():
         predict([x], [y])
         assert numpy.allclose(y, numpy.tanh(x @ w[0] + w[1]) @ w[2], 1e-12, 1e-12)
 
+        graph = Graph(runtime, "operations")
+        x = graph.input("x", "float64", (ROWS, INPUTS), muster.SCATTER)
+        graph.output("r", graph.apply("einsum", x, x, subscripts="ij,ij->i").apply("clip", high=4).apply("cast", dtype="float32"), muster.GATHER)
+        graph.output("s", (1 - 2 / (x * x + 1)).apply("sum", axis=[0]), muster.SUM)
+        function, r, s = graph.compile(), numpy.zeros(SAMPLES, numpy.float32), numpy.zeros(INPUTS)
+        values = generator.standard_normal((SAMPLES, INPUTS))
+        function([values], [r, s])
+        assert numpy.allclose(r, numpy.minimum((values * values).sum(axis=1), 4), 1e-6)
+        assert numpy.allclose(s, (1 - 2 / (values ** 2 + 1)).sum(axis=0), 1e-12)
+        graph.close()
+
         graph = Graph(runtime, "wrong")
         try:
             graph.input("a", "float64", (ROWS, 3), muster.SCATTER) @ graph.input("b", "float64", (4, 2), muster.BROADCAST)

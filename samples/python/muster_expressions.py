@@ -19,13 +19,15 @@ ROWS, INFER, AUTO, ONE_DEVICE, PER_WORKER = -1000, -1, 0, 0, 1
 class Attribute(ctypes.Structure):
     """muster_attribute; which field counts depends on the operation"""
     _fields_ = [("name", ctypes.c_char_p), ("number", ctypes.c_double), ("integer", ctypes.c_int64), ("integers", ctypes.POINTER(ctypes.c_int64)),
-                ("count", ctypes.c_int32), ("reserved", ctypes.c_int32)]
+                ("count", ctypes.c_int32), ("reserved", ctypes.c_int32), ("text", ctypes.c_char_p)]
 
     @classmethod
     def of(cls, name, value):
         if isinstance(value, (list, tuple)):
             return cls(name.encode(), 0, 0, (ctypes.c_int64 * max(len(value), 1))(*value), len(value))
-        value = DTYPES.get(value, value) if isinstance(value, str) else value
+        if isinstance(value, str) and value not in DTYPES:
+            return cls(name.encode(), text=value.encode())
+        value = DTYPES[value] if isinstance(value, str) else value
         return cls(name.encode(), value, int(value) if is_integer(value) or isinstance(value, bool) else 0)
 
 
@@ -64,6 +66,8 @@ add_operators()
 class Graph:
     def __init__(self, runtime, name):
         self.runtime, self.library, self.handle, self.inputs, self.outputs = runtime, runtime.library, ctypes.c_void_p(), [], []
+        if self.library.constant(b"sizeof(muster_attribute)") != ctypes.sizeof(Attribute):
+            raise ImportError("the library's muster_attribute is not the one described here")
         self.library.graph_create(runtime._open(), name.encode(), ctypes.byref(self.handle))
 
     def input(self, name, dtype, shape, mode):
