@@ -5,6 +5,7 @@
 #include "memory_impl.h"
 #include "muster/kernel.h"
 #include "program_impl.h"
+#include "string_impl.h"
 
 /* Is it the type of a parameter? Its bytes as a scalar, 0 for a buffer; its name in messages
  * ("f32", "buffer"); its name in kernel source ("ga_float", NULL for a buffer). */
@@ -30,16 +31,5 @@ typedef struct mst_word {
 } mst_word;
 bool mst_word_next(const char **at, const char *end, mst_word *word);
 bool mst_word_is(const mst_word *word, const char *expected);
-
-/* A string that grows. Zeroed memory is an empty one. */
-typedef struct mst_string {
-    char *data; /* NULL: nothing yet */
-    int64_t length, capacity;
-} mst_string;
-muster_status mst_string_add(mst_string *string, const char *bytes, int64_t count);
-muster_status mst_string_print(mst_string *string, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A #line directive: what follows is line `line` of `file` in the compiler's messages. */
-muster_status mst_string_line(mst_string *string, int64_t line, const char *file);
-void mst_string_free(mst_string *string);
 
 #endif

@@ -1,5 +1,5 @@
-/* A question about one value: for predicate.cu, which learns it from its parameters, and for programs
- * that know it when they are compiled. */
+/* A question about one value: for predicate.cu, which learns it from its parameters, and for
+ * programs that know it when they are compiled. */
 #ifndef MST_PREDICATE_CUH
 #define MST_PREDICATE_CUH
 
