@@ -1434,6 +1434,84 @@ static inline muster_expr *muster_expr_eye_at(const char *where, muster_graph *g
     muster_expr_eye_at(MUSTER_HERE, a0, a1, a2, (muster_eye_attributes){0, __VA_ARGS__})
 #endif
 
+/* random_uniform: numbers of equal probability in [0, 1), f32 or f64, other ones for each seed and
+ * step. No gradient: it depends on nothing. */
+static inline muster_expr *muster_expr_random_uniform_at(const char *where, muster_expr *step, int32_t shape_count, const int64_t *shape, int64_t seed, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "seed";
+    list[1].integer = seed;
+    list[2].name = "dtype";
+    list[2].integer = dtype;
+    muster_expr *inputs[1];
+    inputs[0] = step;
+    (void)muster_expr_apply(muster_expr_graph(step), "random_uniform", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_random_uniform(...) muster_expr_random_uniform_at(MUSTER_HERE, __VA_ARGS__)
+
+/* random_normal: normally distributed numbers with average 0 and variance 1, f32 or f64. No
+ * gradient: it depends on nothing. */
+static inline muster_expr *muster_expr_random_normal_at(const char *where, muster_expr *step, int32_t shape_count, const int64_t *shape, int64_t seed, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[4];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "seed";
+    list[1].integer = seed;
+    list[2].name = "dtype";
+    list[2].integer = dtype;
+    muster_expr *inputs[1];
+    inputs[0] = step;
+    (void)muster_expr_apply(muster_expr_graph(step), "random_normal", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_random_normal(...) muster_expr_random_normal_at(MUSTER_HERE, __VA_ARGS__)
+
+/* bernoulli: 1 with the probability p, else 0. No gradient: it depends on nothing. */
+static inline muster_expr *muster_expr_bernoulli_at(const char *where, muster_expr *step, int32_t shape_count, const int64_t *shape, double p, int64_t seed, muster_dtype dtype) {
+    muster_expr *result;
+    muster_attribute list[5];
+    memset(list, 0, sizeof list);
+    list[0].name = "shape";
+    list[0].integers = shape;
+    list[0].count = shape_count;
+    list[1].name = "p";
+    list[1].number = p;
+    list[2].name = "seed";
+    list[2].integer = seed;
+    list[3].name = "dtype";
+    list[3].integer = dtype;
+    muster_expr *inputs[1];
+    inputs[0] = step;
+    (void)muster_expr_apply(muster_expr_graph(step), "bernoulli", inputs, 1, list, where, &result);
+    return result;
+}
+#define muster_expr_bernoulli(...) muster_expr_bernoulli_at(MUSTER_HERE, __VA_ARGS__)
+
+/* dropout: 0 with the probability p, else x / (1 - p); other elements for each seed and step. */
+static inline muster_expr *muster_expr_dropout_at(const char *where, muster_expr *x, muster_expr *step, double p, int64_t seed) {
+    muster_expr *result;
+    muster_attribute list[3];
+    memset(list, 0, sizeof list);
+    list[0].name = "p";
+    list[0].number = p;
+    list[1].name = "seed";
+    list[1].integer = seed;
+    muster_expr *inputs[2];
+    inputs[0] = x;
+    inputs[1] = step;
+    (void)muster_expr_apply(muster_expr_graph(x), "dropout", inputs, 2, list, where, &result);
+    return result;
+}
+#define muster_expr_dropout(...) muster_expr_dropout_at(MUSTER_HERE, __VA_ARGS__)
+
 /* matmul: the product of matrices; axes before the last two are stacks, which broadcast. */
 static inline muster_expr *muster_expr_matmul_at(const char *where, muster_expr *a, muster_expr *b) {
     muster_expr *result;

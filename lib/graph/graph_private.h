@@ -131,7 +131,7 @@ struct mst_graph {
     int32_t node_count;
     muster_expr **table; /* hashed; size table_size, a power of 2 */
     int32_t table_size, table_used;
-    int64_t unique;         /* the next number of a node that is never merged */
+    int64_t random_count;   /* of random operations so far */
     mst_origin origin;      /* of the nodes made now */
     const mst_operator *op; /* of the node made now */
     const char *last_where; /* the last text copied into the arena */

@@ -117,6 +117,32 @@ static void texts(muster_runtime *rt) {
     EXPECT(result > expected - 1e-4 && result < expected + 1e-4);
 }
 
+static void dropped(muster_runtime *rt) {
+    muster_graph *g;
+    muster_function *f;
+    check(muster_graph_create(rt, "dropped", &g));
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    muster_expr *rows =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    /* snippet: dropout */
+    muster_expr *calls =
+        muster_graph_input(g, "calls", MUSTER_I64, MUSTER_SCALAR, MUSTER_BROADCAST);
+    muster_expr *kept = muster_expr_dropout(rows, calls, 0.5, 1); /* half of the elements, seed 1 */
+    /* end of snippet */
+    (void)muster_graph_output(g, "kept", kept, MUSTER_GATHER);
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    int64_t call = 0;
+    float result[N][K];
+    const muster_tensor in[] = {muster_f32(x, N, K), muster_i64(&call)};
+    const muster_tensor out = muster_f32(result, N, K);
+    check(muster_function_call(f, in, 2, &out, 1, NULL));
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < K; k++) EXPECT(result[i][k] == 0 || result[i][k] == 2 * x[i][k]);
+}
+
 static void wrong(muster_runtime *rt) {
     muster_graph *g;
     /* snippet: wrong */
@@ -143,6 +169,7 @@ int main(void) {
     first(rt);
     train(rt);
     texts(rt);
+    dropped(rt);
     wrong(rt);
     check(muster_runtime_close(rt));
     return 0;

@@ -66,6 +66,7 @@ static const gradient_case cases[] = {
     {"scatter_add", {"252", "i5"}, {ENTRIES("rows", 3), INTEGER("axis", 1)}, .low = -2, .high = 2},
     {"embedding", {"34", "i22"}, .low = -2, .high = 2},
     {"mean_squared_error", {"23", "3"}, {ENTRIES("axis", 0)}, .low = -2, .high = 2},
+    {"dropout", {"25", "i-"}, {NUMBER("p", 0.5), INTEGER("seed", 1)}, .low = -2, .high = 2},
     {"huber", {"23", "23"}, {NUMBER("delta", 5)}, .low = -2, .high = 2},
     {"huber", {"23", "-"}, {NUMBER("delta", 0.05)}, .low = -2, .high = 2},
     {"hinge", {"23", "23"}, .low = -0.9, .high = 0.9},
@@ -310,7 +311,7 @@ static void gradients_are_those_of_differences(void **state) {
         assert_true(of_case > 0);
         compared += of_case;
     }
-    assert_int_equal(compared, 1677);
+    assert_int_equal(compared, 1687);
 }
 
 static void second_gradients_are_those_of_differences(void **state) {

@@ -60,6 +60,8 @@ static muster_expr *unary_of(building *b, muster_expr *x) {
     static const char *const of_one_sign[] = {"leaky_relu", "elu", "celu", "selu", "softsign"};
     static const char *const of_inside[] = {"exp",   "tan",   "asin", "acos", "sinh",         "cosh",
                                             "log1p", "expm1", "exp2", "clip", "hard_sigmoid", "hard_swish"};
+    if (choose(24) == 0)
+        return make(b, "dropout", (muster_expr *[]){x, number(b, 1)}, 2, ATTRIBUTES({.name = "p", .number = 0.25}, {.name = "seed"}));
     switch (choose(4)) {
     case 0:
         return one(b, anywhere[choose(12)], x);
