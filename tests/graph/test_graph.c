@@ -281,6 +281,45 @@ static void automatic_modes_of_integers(void **state) {
     assert_ok(muster_variable_destroy(counter));
 }
 
+/* y = e + its transpose: e is used for the last time, but its transpose reads elements that y would
+ * have overwritten. A single operation, and a group of two. */
+static void a_value_is_not_written_over_while_a_view_reads_it(void **state) {
+    (void)state;
+    enum { N = 9 };
+    float values[N][N], y[N][N];
+    int32_t compared = 0;
+    muster_runtime *runtime = graph_runtime("host:1");
+    for (int32_t i = 0; i < N; i++)
+        for (int32_t k = 0; k < N; k++) values[i][k] = (float)(10 * i + k);
+    for (int32_t grouped = 0; grouped < 2; grouped++) {
+        muster_graph *graph = graph_named(runtime, grouped ? "grouped" : "single");
+        muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(N, N), MUSTER_BROADCAST);
+        muster_expr *sums = apply(graph, "cumsum", &x, 1, ATTRIBUTES({.name = "axis", .integer = 1}));
+        muster_expr *both = APPLY(graph, "add", sums, APPLY(graph, "transpose", sums));
+        muster_expr *last = grouped ? APPLY(graph, "negative", both) : both;
+        /* not the output itself, which has memory of its own */
+        assert_ok(
+            muster_graph_output(graph, "y", apply(graph, "cumsum", &last, 1, ATTRIBUTES({.name = "axis", .integer = 1})), MUSTER_AUTO));
+        muster_function *function = compile(graph, MUSTER_ONE_DEVICE, 0);
+        assert_ok(muster_graph_destroy(graph));
+        assert_ok(muster_function_call(function, (muster_tensor[]){muster_f32(values, N, N)}, 1, (muster_tensor[]){muster_f32(y, N, N)}, 1,
+                                       NULL));
+        float rows[N][N];
+        for (int32_t i = 0; i < N; i++)
+            for (int32_t k = 0; k < N; k++) rows[i][k] = values[i][k] + (k ? rows[i][k - 1] : 0);
+        for (int32_t i = 0; i < N; i++) {
+            float sum = 0;
+            for (int32_t k = 0; k < N; k++, compared++) {
+                sum += (grouped ? -1 : 1) * (rows[i][k] + rows[k][i]);
+                assert_true(y[i][k] == sum);
+            }
+        }
+        assert_ok(muster_function_destroy(function));
+    }
+    assert_int_equal(compared, 2 * N * N);
+    assert_ok(muster_runtime_close(runtime));
+}
+
 /* A chain with views, values used late and operands written over: shared memory gives the bits of
  * unshared memory, also where an output is a value in the middle. */
 static void shared_memory_changes_no_bit(void **state) {
@@ -437,6 +476,7 @@ int main(void) {
         cmocka_unit_test(an_unwanted_output_is_not_computed),
         cmocka_unit_test(updates_train_a_variable),
         cmocka_unit_test(automatic_modes_of_integers),
+        cmocka_unit_test(a_value_is_not_written_over_while_a_view_reads_it),
         cmocka_unit_test(shared_memory_changes_no_bit),
         cmocka_unit_test(an_operand_in_two_layouts_is_not_written_over),
         cmocka_unit_test(a_repeated_call_allocates_nothing),
