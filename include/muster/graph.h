@@ -122,6 +122,8 @@ typedef struct muster_graph_options {
     /* 1: every elementwise operation is computed by itself, not in one pass over memory with those
      * that it is connected with. For tests: the results are the same bits. */
     int32_t unfused;
+    /* 1: no expression is simplified. For tests: the results are the same but for rounding. */
+    int32_t unsimplified;
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }

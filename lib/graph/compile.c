@@ -1,6 +1,7 @@
 /* A graph becomes a function. */
 #include "options_impl.h"
 #include "program_private.h"
+#include "rewrite_private.h"
 #include "runtime_impl.h"
 
 #include <string.h>
@@ -154,6 +155,7 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
     MUSTER_TRY(check_graph(graph, &known));
+    MUSTER_TRY(mst_graph_simplify(graph, known.unsimplified != 0));
     mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
     atomic_fetch_add(&graph->references, 1);

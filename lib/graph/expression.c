@@ -1,5 +1,5 @@
 /* Questions about expressions, and expressions made from others as a whole. */
-#include "graph_private.h"
+#include "rewrite_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,50 +76,18 @@ static muster_status substitute_check(muster_expr *expression, muster_expr *cons
     return mst_node_is_error(expression) ? graph->status : MUSTER_OK;
 }
 
-/* The node with new operands of the same types. */
-static muster_expr *node_again(muster_expr *node, muster_expr **replaced) {
-    muster_expr **inputs = mst_arena_take(&node->graph->arena, (size_t)(node->input_count + 1) * sizeof *inputs);
-    bool same = true;
-    if (!inputs) {
-        (void)mst_graph_fail(node->graph, MUSTER_OUT_OF_MEMORY, "%s: out of memory", where_substitute);
-        return node->graph->error;
-    }
-    for (int32_t i = 0; i < node->input_count; i++) {
-        inputs[i] = replaced[node->inputs[i]->id];
-        same &= inputs[i] == node->inputs[i];
-    }
-    if (same) return node;
-    mst_draft draft = {.graph = node->graph,
-                       .op = node->op,
-                       .inputs = inputs,
-                       .count = node->input_count,
-                       .values = (mst_graph_value *)(uintptr_t)node->values};
-    draft.types[0] = node->type;
-    for (int32_t r = 1; r < node->op->results; r++) draft.types[r] = node->more[r - 1];
-    node->graph->origin = node->origin;
-    node->graph->origin.next = NULL;
-    return mst_node_make(&draft);
-}
-
 static muster_expr *substitute(muster_expr *expression, muster_expr *const *from, muster_expr *const *to, int32_t count) {
     mst_graph *graph = expression->graph;
-    const int32_t nodes = expression->id + 1;
-    muster_expr **replaced = mst_alloc((size_t)graph->node_count * sizeof *replaced), *result = graph->error;
-    bool *used = mst_alloc((size_t)nodes);
-    if (!replaced || !used) {
-        (void)mst_graph_keep(graph, mst_out_of_memory(where_substitute, nodes));
-    } else {
-        used[expression->id] = true;
-        for (int32_t id = expression->id; id >= 0; id--)
-            for (int32_t i = 0; used[id] && i < graph->nodes[id]->input_count; i++) used[graph->nodes[id]->inputs[i]->id] = true;
-        for (int32_t i = 0; i < count; i++) replaced[from[i]->id] = to[i];
-        for (int32_t id = 0; id < nodes; id++)
-            if (used[id] && !replaced[id]) replaced[id] = node_again(graph->nodes[id], replaced);
-        result = replaced[expression->id];
+    mst_rewrite rewrite;
+    muster_status status = mst_rewrite_begin(&rewrite, graph);
+    if (status == MUSTER_OK) {
+        mst_rewrite_use(&rewrite, expression);
+        for (int32_t i = 0; i < count; i++) rewrite.replaced[from[i]->id] = to[i];
+        status = mst_rewrite_sweep(&rewrite);
     }
-    graph->origin = (mst_origin){0};
-    mst_free(replaced);
-    mst_free(used);
+    muster_expr *result = status == MUSTER_OK ? rewrite.replaced[expression->id] : graph->error;
+    if (status != MUSTER_OK) (void)mst_graph_keep(graph, status);
+    mst_rewrite_end(&rewrite);
     return result;
 }
 

@@ -1,7 +1,7 @@
 /* Reverse-mode gradients. One sweep from the loss back to the expressions asked for, over the nodes
  * that lie between them only. Gradients are ordinary nodes, so that they have gradients too. */
-#include "graph_private.h"
 #include "operators/operators_private.h"
+#include "rewrite_private.h"
 
 static const char where_gradient[] = "muster_gradient";
 
@@ -115,6 +115,46 @@ static muster_status gradient_check(muster_expr *loss, muster_expr *const *expre
     return MUSTER_OK;
 }
 
+/* ---- the forms whose gradients are close ---- */
+
+/* The gradient of log(softmax(x)) divides by what may have become 0; that of log_softmax(x) does
+ * not. */
+typedef struct stabilising {
+    mst_rewrite rewrite;
+    muster_expr *const *expressions;
+    int32_t count;
+} stabilising;
+
+static bool is_asked(const stabilising *s, const muster_expr *node) {
+    for (int32_t i = 0; i < s->count; i++)
+        if (s->rewrite.replaced[s->expressions[i]->id] == node) return true;
+    return false;
+}
+
+/* Lies an expression that the gradient is asked for between the node and x? */
+static bool asked_between(const stabilising *s, const muster_expr *node, const muster_expr *x) {
+    for (int32_t i = 0; i < node->input_count; i++) {
+        const muster_expr *input = node->inputs[i];
+        if (input->id > x->id && (is_asked(s, input) || asked_between(s, input, x))) return true;
+    }
+    return false;
+}
+
+static muster_expr *stable_rule(muster_expr *node, void *context) {
+    muster_expr *x, *made = mst_stable_form(node, &x);
+    return made && !asked_between(context, node, x) ? made : NULL;
+}
+
+static muster_status stabilise(stabilising *s, muster_expr **loss) {
+    MUSTER_TRY(mst_rewrite_begin(&s->rewrite, (*loss)->graph));
+    s->rewrite.rule = stable_rule;
+    s->rewrite.context = s;
+    mst_rewrite_use(&s->rewrite, *loss);
+    MUSTER_TRY(mst_rewrite_sweep(&s->rewrite));
+    *loss = s->rewrite.replaced[(*loss)->id];
+    return MUSTER_OK;
+}
+
 static muster_status gradients_make(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
     mst_graph *graph = loss->graph;
     mst_gradients gradients = {.graph = graph, .count = graph->node_count};
@@ -136,11 +176,32 @@ static muster_status gradients_make(muster_expr *loss, muster_expr *const *expre
     return status;
 }
 
+static muster_status gradients_of(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
+    mst_graph *graph = loss->graph;
+    stabilising s = {.expressions = expressions, .count = count};
+    muster_status status = stabilise(&s, &loss);
+    muster_expr **stable = mst_alloc((size_t)(count + 1) * sizeof *stable);
+    if (status == MUSTER_OK && !stable) status = mst_out_of_memory(where_gradient, count);
+    for (int32_t i = 0; status == MUSTER_OK && i < count; i++) {
+        muster_expr *replaced = s.rewrite.replaced[expressions[i]->id];
+        stable[i] = replaced ? replaced : expressions[i];
+    }
+    if (status == MUSTER_OK) {
+        status = gradients_make(loss, stable, count, results);
+    } else {
+        (void)mst_graph_keep(graph, status);
+        for (int32_t i = 0; i < count; i++) results[i] = graph->error;
+    }
+    mst_free(stable);
+    mst_rewrite_end(&s.rewrite);
+    return status;
+}
+
 muster_status muster_gradient(muster_expr *loss, muster_expr *const *expressions, int32_t count, muster_expr **results) {
     MUSTER_TRY(gradient_arguments(loss, expressions, count, results));
     mst_graph *graph = loss->graph;
     muster_status status = gradient_check(loss, expressions, count);
-    if (status == MUSTER_OK) return gradients_make(loss, expressions, count, results);
+    if (status == MUSTER_OK) return gradients_of(loss, expressions, count, results);
     for (int32_t i = 0; i < count; i++) results[i] = graph->error;
     return graph->frozen ? status : mst_graph_keep(graph, status);
 }

@@ -83,7 +83,8 @@ struct muster_expr {
 
 typedef struct mst_graph_port {
     const char *name;
-    muster_expr *node;
+    muster_expr *node;    /* that is computed */
+    muster_expr *written; /* outputs, updates: as the program wrote it */
     muster_variable *variable;
     int32_t mode;
 } mst_graph_port;
@@ -121,6 +122,7 @@ struct mst_graph {
     char *name;
     muster_runtime *runtime;
     bool frozen;
+    bool simplifying;     /* the pass may make more nodes than a program */
     muster_status status; /* of the first error */
     muster_status latest; /* of the latest */
     char message[MST_MESSAGE_SIZE];
@@ -281,6 +283,9 @@ void mst_custom_let_go(mst_graph *graph);
 /* The node of the draft; one that exists already if it is the same. Returns the error node if
  * anything fails. */
 muster_expr *mst_node_make(mst_draft *draft);
+/* The node, which replaces `from`, gets its places in the program, and if `name`, and it has none, its
+ * name. */
+void mst_node_inherit(muster_expr *node, const muster_expr *from, bool name);
 /* A node of its own for an input, a parameter or a number. NULL: out of memory; the message is
  * set. */
 muster_expr *mst_node_add(mst_graph *graph, const mst_operator *op, const mst_type *type, const char *name);
@@ -348,6 +353,10 @@ muster_expr *mst_gradient_of(const mst_gradients *gradients, const muster_expr *
 /* Is the gradient of this operand wanted? */
 bool mst_gradient_wanted(const mst_gradients *gradients, const muster_expr *node, int32_t operand);
 
+/* Is it an operation of the library? */
+static inline bool mst_node_is_known(const muster_expr *node) {
+    return node->op->id >= 0 && node->op->id < MST_OPERATORS && node->op == mst_operators[node->op->id];
+}
 static inline bool mst_node_is(const muster_expr *node, int32_t id) { return node->op->id == id; }
 static inline bool mst_node_is_number(const muster_expr *node) { return mst_node_is(node, MST_OPERATOR_full) && node->type.ndim == 0; }
 static inline bool mst_same_dims(const mst_type *a, const mst_type *b) {

@@ -61,7 +61,7 @@ static muster_expr *node_memory_failed(mst_graph *graph) {
 }
 
 muster_expr *mst_node_add(mst_graph *graph, const mst_operator *op, const mst_type *type, const char *name) {
-    if (graph->node_count >= MST_GRAPH_NODES) {
+    if (graph->node_count >= (graph->simplifying ? 4 * MST_GRAPH_NODES : MST_GRAPH_NODES)) {
         (void)mst_graph_fail(graph, MUSTER_UNSUPPORTED, "graph \"%s\": expected at most %d expressions, received one more", graph->name,
                              MST_GRAPH_NODES);
         return NULL;
@@ -115,6 +115,18 @@ static void remember_origin(muster_expr *node) {
         at->next = next;
         return;
     }
+}
+
+void mst_node_inherit(muster_expr *node, const muster_expr *from, bool name) {
+    mst_graph *graph = node->graph;
+    const mst_origin before = graph->origin;
+    if (name && !node->name && !mst_node_is(node, MST_OPERATOR_full)) node->name = from->name;
+    if (!node->origin.where && !node->origin.forward) node->origin.forward = from->origin.forward;
+    for (const mst_origin *origin = &from->origin; origin; origin = origin->next) {
+        graph->origin = (mst_origin){.where = origin->where};
+        remember_origin(node);
+    }
+    graph->origin = before;
 }
 
 muster_expr *mst_node_make(mst_draft *draft) {

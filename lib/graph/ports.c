@@ -186,7 +186,8 @@ muster_status muster_graph_output(muster_graph *handle, const char *name, muster
     MUSTER_TRY(mst_graph_check(handle, where));
     mst_graph *graph = handle->graph;
     muster_status status = output_check(graph, where, name, value, mode);
-    if (status == MUSTER_OK) status = port_add(graph, where, &graph->outputs, &(mst_graph_port){.name = name, .node = value, .mode = mode});
+    if (status == MUSTER_OK)
+        status = port_add(graph, where, &graph->outputs, &(mst_graph_port){.name = name, .node = value, .written = value, .mode = mode});
     return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
 }
 
@@ -238,7 +239,8 @@ muster_status muster_graph_update(muster_graph *handle, muster_variable *variabl
     muster_status status = update_check(graph, where, variable, value, mode);
     if (status == MUSTER_OK) status = update_shape(graph, where, variable, value);
     if (status == MUSTER_OK)
-        status = port_add(graph, where, &graph->updates,
-                          &(mst_graph_port){.name = muster_variable_name(variable), .node = value, .variable = variable, .mode = mode});
+        status = port_add(
+            graph, where, &graph->updates,
+            &(mst_graph_port){.name = muster_variable_name(variable), .node = value, .written = value, .variable = variable, .mode = mode});
     return status == MUSTER_OK ? MUSTER_OK : mst_graph_keep(graph, status);
 }
