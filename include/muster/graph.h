@@ -124,6 +124,15 @@ typedef struct muster_graph_options {
     int32_t unfused;
     /* 1: no expression is simplified. For tests: the results are the same but for rounding. */
     int32_t unsimplified;
+    /* 1: each call checks what is needed of the operators of the program (muster/operator.h), and
+     * of the use of memory, and is slower by far. Memory that nothing needs is NaN. An operation
+     * must not change an operand. An operator must write every element of the shape that its rule
+     * says, none outside of it, and the same values from the same operands; those that it writes
+     * over an operand, and those of its view, must be the values that its body computes elsewhere.
+     * If not, the call fails with USER, and the message names the operator. 0: as the environment's
+     * MUSTER_GRAPH_CHECK says, which is read when a graph is compiled. */
+    int32_t check_memory;
+    int32_t reserved; /* 0 */
 } muster_graph_options;
 MUSTER_API void muster_graph_options_init_sized(muster_graph_options *options, size_t size);
 static inline void muster_graph_options_init(muster_graph_options *options) { muster_graph_options_init_sized(options, sizeof *options); }
@@ -211,9 +220,10 @@ MUSTER_API muster_status muster_gradient(muster_expr *loss, muster_expr *const *
 /* How muster_gradient_check checks. An option struct: the rules are in muster/status.h. */
 typedef struct muster_gradient_check_options {
     size_t struct_size; /* set by muster_gradient_check_options_init */
-    /* The point: a value for each input of the graph, in the order of muster_graph_input; value_count
-     * of them, in memory that a call takes. NULL: the elements are drawn from [low, high]; those of
-     * integers and truth values are 0 or 1. Parameters have the values of the master's replicas. */
+    /* The point: a value for each input of the graph, in the order of muster_graph_input;
+     * value_count of them, in memory that a call takes. NULL: the elements are drawn from [low,
+     * high]; those of integers and truth values are 0 or 1. Parameters have the values of the
+     * master's replicas. */
     const muster_tensor *values;
     double low, high; /* both 0: from -1 to 1 */
     uint64_t seed;    /* of what is drawn */
@@ -231,20 +241,19 @@ static inline void muster_gradient_check_options_init(muster_gradient_check_opti
     muster_gradient_check_options_init_sized(options, sizeof *options);
 }
 /* Compares the gradient of `loss` with central differences, which have an error of the order of
- * step^4, at one point. expressions[i]: inputs and parameters of float dtypes; NULL with count 0: all
- * that the loss depends on. Everything is computed in f64 on the master's device, in a graph of its
- * own, in which the float dtypes are f64 and every size is a number; the caller's graph stays as it
- * is, and may be frozen. Where a step is too large for a difference to be exact, one 8 and one 64
- * times smaller are tried. options NULL: all defaults. *worst, if not NULL, becomes the largest error
- * as a part of what is allowed: at most 1 after success.
- * In case of a wrong gradient the message names the worst element, both values, and the first
- * operation on the way whose own gradient is wrong, with its place in the program. Near a kink, such
- * as relu at 0, a right gradient is not that of differences.
- * Errors: INVALID_ARGUMENT (a wrong gradient, a loss that is not finite, NULL, a loss that is no
- * scalar, expressions that are neither inputs nor parameters, wrong options), SHAPE_MISMATCH,
- * DTYPE_MISMATCH (values), UNSUPPORTED (integers; operations without a gradient; stop_gradient and
- * random values that each call draws anew, which differences do not see as the gradient does),
- * OUT_OF_MEMORY, and those of muster_function_call. */
+ * step^4, at one point. expressions[i]: inputs and parameters of float dtypes; NULL with count 0:
+ * all that the loss depends on. Everything is computed in f64 on the master's device, in a graph of
+ * its own, in which the float dtypes are f64 and every size is a number; the caller's graph stays
+ * as it is, and may be frozen. Where a step is too large for a difference to be exact, one 8 and
+ * one 64 times smaller are tried. options NULL: all defaults. *worst, if not NULL, becomes the
+ * largest error as a part of what is allowed: at most 1 after success. In case of a wrong gradient
+ * the message names the worst element, both values, and the first operation on the way whose own
+ * gradient is wrong, with its place in the program. Near a kink, such as relu at 0, a right
+ * gradient is not that of differences. Errors: INVALID_ARGUMENT (a wrong gradient, a loss that is
+ * not finite, NULL, a loss that is no scalar, expressions that are neither inputs nor parameters,
+ * wrong options), SHAPE_MISMATCH, DTYPE_MISMATCH (values), UNSUPPORTED (integers; operations
+ * without a gradient; stop_gradient and random values that each call draws anew, which differences
+ * do not see as the gradient does), OUT_OF_MEMORY, and those of muster_function_call. */
 MUSTER_API MUSTER_NODISCARD muster_status muster_gradient_check(muster_expr *loss, muster_expr *const *expressions, int32_t count,
                                                                 const muster_gradient_check_options *options, double *worst);
 

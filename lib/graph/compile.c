@@ -1,4 +1,5 @@
 /* A graph becomes a function. */
+#include "environment_impl.h"
 #include "options_impl.h"
 #include "program_private.h"
 #include "rewrite_private.h"
@@ -75,6 +76,16 @@ static muster_status check_graph(const mst_graph *graph, const muster_graph_opti
     MUSTER_TRY(
         check_averages(&graph->outputs, "output", "MUSTER_GATHER, MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM"));
     return check_averages(&graph->updates, "update of", "MUSTER_MASTER, MUSTER_MAX, MUSTER_MIN, MUSTER_PROD or MUSTER_SUM");
+}
+
+/* The option, else the environment. */
+static muster_status check_environment(muster_graph_options *known) {
+    bool is_set = false;
+    int64_t checked = 0;
+    if (known->check_memory) return MUSTER_OK;
+    MUSTER_TRY(mst_environment_number("MUSTER_GRAPH_CHECK", "0 or 1", 0, 1, &checked, &is_set));
+    known->check_memory = (int32_t)checked;
+    return MUSTER_OK;
 }
 
 /* ---- the function ---- */
@@ -155,11 +166,13 @@ muster_status muster_graph_compile(muster_graph *handle, const muster_graph_opti
     MUSTER_TRY(mst_options_read(where, "muster_graph_options", options, &known, sizeof known));
     MUSTER_TRY(mst_runtime_check_open(graph->runtime, where));
     MUSTER_TRY(check_graph(graph, &known));
+    MUSTER_TRY(check_environment(&known));
+    MUSTER_TRY(mst_options_check_reserved(where, known.reserved));
     MUSTER_TRY(mst_graph_simplify(graph, known.unsimplified != 0));
     mst_graph_program *program = mst_alloc(sizeof *program);
     if (!program) return mst_out_of_memory(where, (int64_t)sizeof *program);
     atomic_fetch_add(&graph->references, 1);
-    *program = (mst_graph_program){.graph = graph, .unshared = known.unshared_memory != 0};
+    *program = (mst_graph_program){.graph = graph, .checked = known.check_memory != 0, .unshared = known.unshared_memory != 0};
     const muster_status status = program_fill(program, &known);
     if (status != MUSTER_OK) {
         mst_graph_program_destroy(program);

@@ -198,6 +198,7 @@ static muster_status group_member_add(making *m, int32_t at) {
 /* The result of a node as a view of its first operand. */
 static bool view_make(making *m, const muster_expr *node, int32_t at) {
     if (!node->op->view) return false;
+    if (m->program->checked && node->op->id == MST_OPERATORS) return false; /* guard.c compares it with the body */
     const int32_t from = m->program->position[node->inputs[0]->id];
     const muster_tensor *x = &m->instance->tensors[from];
     muster_tensor result = m->instance->tensors[at];
@@ -322,11 +323,13 @@ static bool instance_memory(making *m) {
     m->instance->places = mst_arena_take(memory, (values + 1) * sizeof(mst_place));
     m->instance->first_place = mst_arena_take(memory, (bases + 2) * sizeof(int32_t));
     m->instance->addresses = mst_arena_take(memory, (bases + 1) * sizeof(char *));
+    if (p->checked) m->instance->dead = mst_arena_take(memory, (values + 1) * sizeof(mst_dead_range));
     m->needed = mst_alloc(values + 1);
     m->plan.values = mst_alloc((values + 1) * sizeof *m->plan.values);
     m->plan.buffers = mst_alloc((values + 1) * sizeof *m->plan.buffers);
     return m->instance->given && m->instance->wanted && m->instance->tensors && m->instance->steps && m->instance->places &&
-           m->instance->first_place && m->instance->addresses && m->needed && m->plan.values && m->plan.buffers;
+           m->instance->first_place && m->instance->addresses && (m->instance->dead || !p->checked) && m->needed && m->plan.values &&
+           m->plan.buffers;
 }
 
 static muster_status instance_fill(making *m, const muster_tensor *given) {

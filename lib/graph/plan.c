@@ -148,6 +148,8 @@ muster_status mst_plan_memory(mst_plan *plan) {
             const int32_t root = buffer_root(plan, i);
             if (plan->buffers[root].last == s && plan->buffers[root].bytes) {
                 block_give(&b, plan->buffers[root].offset, plan->buffers[root].bytes);
+                if (instance->dead)
+                    instance->dead[instance->dead_count++] = (mst_dead_range){s, plan->buffers[root].offset, plan->buffers[root].bytes};
                 plan->buffers[root].last = -1;
             }
         }

@@ -27,6 +27,12 @@ typedef struct mst_place {
     int64_t offset; /* in bytes, from the first element of the base */
 } mst_place;
 
+/* Memory of the block that nothing needs after a step. */
+typedef struct mst_dead_range {
+    int32_t step;
+    int64_t offset, bytes;
+} mst_dead_range;
+
 typedef struct mst_instance {
     int64_t used; /* the clock of the last run */
     int64_t sizes[MST_SIZES];
@@ -40,7 +46,9 @@ typedef struct mst_instance {
     mst_place *places;    /* grouped by base */
     int32_t *first_place; /* [bases + 1] */
     char **addresses;     /* [bases]: where the base was in the last run */
-    mst_arena memory;     /* holds all of it */
+    mst_dead_range *dead; /* of a checked program */
+    int32_t dead_count;
+    mst_arena memory; /* holds all of it */
 } mst_instance;
 
 enum { MST_INSTANCES = 8 };
@@ -54,6 +62,7 @@ typedef struct mst_graph_program_rank {
 
 typedef struct mst_graph_program {
     mst_graph *graph;
+    bool checked;            /* runs go through guard.c */
     bool unshared, all_rows; /* all_rows: slices would give other values */
     mst_fused_group *groups;
     int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
@@ -118,6 +127,13 @@ typedef struct mst_plan {
 muster_status mst_plan_memory(mst_plan *plan);
 
 /* run.c */
+muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step);
+
+/* guard.c: a step of a checked program. Errors: those of the step; for what an operator
+ * must not do USER, and INTERNAL if it is the library's. */
+muster_status mst_guard_begin(muster_worker *worker, const mst_instance *instance);
+muster_status mst_guard_step(muster_worker *worker, mst_instance *instance, int32_t index);
+
 muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor *in, muster_tensor *out, void *program);
 void mst_graph_program_destroy(void *program);
 

@@ -88,18 +88,30 @@ static muster_status step_failed(const mst_graph_program_step *step, muster_stat
                      node->name ? "\"" : "", *place ? ", " : "", place);
 }
 
+muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, mst_graph_program_step *step) {
+    if (step->tile) {
+        MUSTER_TRY(mst_worker_drain(worker));
+        mst_tile_run(step->tile);
+        return MUSTER_OK;
+    }
+    const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
+    return step->copy_from < 0 ? step->node->op->run(worker, &run) : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
+}
+
 static muster_status steps_run(muster_worker *worker, mst_instance *instance) {
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
-        if (step->tile) {
-            MUSTER_TRY(mst_worker_drain(worker));
-            mst_tile_run(step->tile);
-            continue;
-        }
-        const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
-        const muster_status status = step->copy_from < 0 ? step->node->op->run(worker, &run)
-                                                         : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
-        if (__builtin_expect(status != MUSTER_OK, 0)) return step_failed(step, status);
+        const muster_status status = mst_graph_step_run(worker, instance, step);
+        if (__builtin_expect(status != MUSTER_OK, 0)) return step->tile ? status : step_failed(step, status);
+    }
+    return MUSTER_OK;
+}
+
+static muster_status steps_run_checked(muster_worker *worker, mst_instance *instance) {
+    MUSTER_TRY(mst_guard_begin(worker, instance));
+    for (int32_t s = 0; s < instance->step_count; s++) {
+        const muster_status status = mst_guard_step(worker, instance, s);
+        if (status != MUSTER_OK) return step_failed(&instance->steps[s], status);
     }
     return MUSTER_OK;
 }
@@ -135,7 +147,7 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
     }
     MUSTER_TRY(instance_find(program, rank, given, out, updates, &instance));
     MUSTER_TRY(bases_move(worker, program, instance, given, out, updates));
-    return steps_run(worker, instance);
+    return program->checked ? steps_run_checked(worker, instance) : steps_run(worker, instance);
 }
 
 void mst_graph_program_destroy(void *user) {

@@ -115,6 +115,8 @@ muster_status mst_custom_text_check(mst_custom *custom, muster_runtime *runtime)
 muster_status mst_custom_compile(const muster_expr *node);
 muster_status mst_custom_run(muster_worker *worker, const mst_step_run *run);
 bool mst_custom_view(const mst_step_run *run, muster_tensor *result);
+/* The view as the operator says it; *outside: it has elements that the operand lacks. */
+bool mst_custom_view_make(const mst_step_run *run, muster_tensor *result, bool *outside);
 void mst_custom_release(void *state);
 
 /* ---- kernels.c ---- */

@@ -188,20 +188,50 @@ void mst_custom_release(void *state) {
 
 /* ---- views ---- */
 
-bool mst_custom_view(const mst_step_run *run, muster_tensor *result) {
+/* The elements that a tensor reaches, from the first of its memory. */
+static void reach(const muster_tensor *t, int64_t *first, int64_t *last) {
+    *first = *last = t->byte_offset;
+    for (int32_t d = 0; d < t->ndim; d++) {
+        const int64_t bytes = (t->shape[d] - 1) * t->strides[d] * muster_dtype_size(t->dtype);
+        *(bytes < 0 ? first : last) += bytes;
+    }
+}
+
+static bool is_empty(const muster_tensor *t) {
+    for (int32_t d = 0; d < t->ndim; d++)
+        if (t->shape[d] == 0) return true;
+    return false;
+}
+
+static bool view_is_outside(const muster_tensor *x, const muster_tensor *y) {
+    int64_t first[2], last[2];
+    if (is_empty(y)) return false;
+    if (is_empty(x) || x->dtype != y->dtype) return true;
+    reach(x, &first[0], &last[0]);
+    reach(y, &first[1], &last[1]);
+    return first[1] < first[0] || last[1] > last[0];
+}
+
+bool mst_custom_view_make(const mst_step_run *run, muster_tensor *result, bool *outside) {
     const mst_custom *custom = mst_custom_of(run->node->op);
-    mst_arena memory = {0};
     custom_step step = {.node = {.custom = custom}};
     muster_tensor x = *run->in[0], y = *result;
     const int64_t begin = x.byte_offset;
     x.byte_offset = y.byte_offset = 0;
     x.data = y.data = NULL;
-    bool made = false;
-    if (step_values(&step, run)) made = custom->options.view(&step.node, &x, &y, custom->options.user) == 1;
-    memory = step.memory;
-    mst_arena_free(&memory);
-    if (!made) return false;
-    for (int32_t d = 0; d < result->ndim; d++) result->strides[d] = y.strides[d];
-    result->byte_offset = begin + y.byte_offset;
+    const bool made = step_values(&step, run) && custom->options.view(&step.node, &x, &y, custom->options.user) == 1;
+    mst_arena_free(&step.memory);
+    *outside = made && view_is_outside(&x, &y);
+    for (int32_t d = 0; made && d < result->ndim; d++) result->strides[d] = y.strides[d];
+    if (made) result->byte_offset = begin + y.byte_offset;
+    return made;
+}
+
+/* A view that leaves the operand is not used: the body computes the result. */
+bool mst_custom_view(const mst_step_run *run, muster_tensor *result) {
+    muster_tensor made = *result;
+    bool outside;
+    if (!mst_custom_view_make(run, &made, &outside) || outside) return false;
+    *result = made;
     return true;
 }
