@@ -86,7 +86,7 @@ static muster_status bind_sizes(const mst_graph_program *program, const muster_t
 static void find_needed(making *m) {
     const mst_graph_program *p = m->program;
     for (int32_t o = 0; o < p->output_count; o++)
-        if (m->instance->wanted[o]) m->needed[p->position[p->graph->outputs.items[o].node->id]] = USED_OUTSIDE;
+        if (m->instance->targets[o].dtype != MUSTER_DTYPE_NONE) m->needed[p->position[p->graph->outputs.items[o].node->id]] = USED_OUTSIDE;
     for (int32_t u = 0; u < p->update_count; u++) m->needed[p->position[p->graph->updates.items[u].node->id]] = USED_OUTSIDE;
     for (int32_t at = p->count - 1; at >= 0; at--) {
         const muster_expr *node = p->order[at];
@@ -266,7 +266,7 @@ static muster_status targets_make(making *m) {
     const mst_graph_program *p = m->program;
     int32_t extra = p->count;
     for (int32_t o = 0; o < p->output_count; o++, extra++) {
-        if (!m->instance->wanted[o]) continue;
+        if (m->out[o].dtype == MUSTER_DTYPE_NONE) continue;
         MUSTER_TRY(target_check(m, &p->graph->outputs.items[o], "output", &m->out[o]));
         MUSTER_TRY(target_add(m, &p->graph->outputs.items[o], &m->out[o], mst_base_output(p, o), extra));
     }
@@ -317,7 +317,7 @@ static bool instance_memory(making *m) {
     mst_arena *memory = &m->instance->memory;
     const size_t values = (size_t)value_count(p), bases = (size_t)p->base_count;
     m->instance->given = mst_arena_take(memory, (size_t)(p->input_count + p->variable_count + 1) * sizeof(muster_tensor));
-    m->instance->wanted = mst_arena_take(memory, (size_t)p->output_count + 1);
+    m->instance->targets = mst_arena_take(memory, (size_t)(p->output_count + p->update_count + 1) * sizeof(muster_tensor));
     m->instance->tensors = mst_arena_take(memory, (values + 1) * sizeof(muster_tensor));
     m->instance->steps = mst_arena_take(memory, (values + 1) * sizeof(mst_graph_program_step));
     m->instance->places = mst_arena_take(memory, (values + 1) * sizeof(mst_place));
@@ -327,7 +327,7 @@ static bool instance_memory(making *m) {
     m->needed = mst_alloc(values + 1);
     m->plan.values = mst_alloc((values + 1) * sizeof *m->plan.values);
     m->plan.buffers = mst_alloc((values + 1) * sizeof *m->plan.buffers);
-    return m->instance->given && m->instance->wanted && m->instance->tensors && m->instance->steps && m->instance->places &&
+    return m->instance->given && m->instance->targets && m->instance->tensors && m->instance->steps && m->instance->places &&
            m->instance->first_place && m->instance->addresses && (m->instance->dead || !p->checked) && m->needed && m->plan.values &&
            m->plan.buffers;
 }
@@ -337,7 +337,8 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     mst_instance *instance = m->instance;
     MUSTER_TRY(bind_sizes(p, given, instance->sizes));
     for (int32_t i = 0; i < p->input_count + p->variable_count; i++) instance->given[i] = given[i];
-    for (int32_t o = 0; o < p->output_count; o++) instance->wanted[o] = m->out[o].dtype != MUSTER_DTYPE_NONE;
+    for (int32_t o = 0; o < p->output_count; o++) instance->targets[o] = m->out[o];
+    for (int32_t u = 0; u < p->update_count; u++) instance->targets[p->output_count + u] = m->updates[u];
     for (int32_t at = 0; at < value_count(p); at++) m->plan.values[at] = (mst_plan_value){.base = MST_BASE_NONE, .buffer = -1};
     find_needed(m);
     for (int32_t at = 0; at < p->count; at++)

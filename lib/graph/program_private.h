@@ -36,8 +36,9 @@ typedef struct mst_dead_range {
 typedef struct mst_instance {
     int64_t used; /* the clock of the last run */
     int64_t sizes[MST_SIZES];
-    muster_tensor *given; /* [inputs + variables]: shapes and strides for which it was made */
-    bool *wanted;         /* [outputs] */
+    /* Shapes and strides for which it was made. */
+    muster_tensor *given;   /* [inputs + variables] */
+    muster_tensor *targets; /* [outputs + updates]; "no tensor": an output that is not wanted */
     int64_t arena_bytes;
     muster_tensor none;     /* no tensor: for results that are not wanted */
     muster_tensor *tensors; /* by position */

@@ -5,17 +5,21 @@
 
 /* ---- the instance for this run ---- */
 
-static bool fits(const mst_graph_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out) {
-    const int32_t count = program->input_count + program->variable_count;
-    for (int32_t o = 0; o < program->output_count; o++)
-        if (instance->wanted[o] != (out[o].dtype != MUSTER_DTYPE_NONE)) return false;
+static bool same_layouts(const muster_tensor *made, const muster_tensor *given, int32_t count) {
     for (int32_t i = 0; i < count; i++) {
-        const muster_tensor *x = &instance->given[i], *y = &given[i];
-        if (x->ndim != y->ndim) return false;
+        const muster_tensor *x = &made[i], *y = &given[i];
+        if (x->dtype != y->dtype || x->ndim != y->ndim) return false;
         for (int32_t d = 0; d < x->ndim; d++)
             if (x->shape[d] != y->shape[d] || x->strides[d] != y->strides[d]) return false;
     }
     return true;
+}
+
+static bool fits(const mst_graph_program *program, const mst_instance *instance, const muster_tensor *given, const muster_tensor *out,
+                 const muster_tensor *updates) {
+    return same_layouts(instance->given, given, program->input_count + program->variable_count) &&
+           same_layouts(instance->targets, out, program->output_count) &&
+           same_layouts(instance->targets + program->output_count, updates, program->update_count);
 }
 
 /* The one that was used last the longest ago makes room. */
@@ -34,10 +38,10 @@ static mst_instance **instance_slot(mst_graph_program_rank *rank) {
 static muster_status instance_find(mst_graph_program *program, mst_graph_program_rank *rank, const muster_tensor *given,
                                    const muster_tensor *out, const muster_tensor *updates, mst_instance **found) {
     *found = rank->last;
-    if (!*found || !fits(program, *found, given, out)) {
+    if (!*found || !fits(program, *found, given, out, updates)) {
         *found = NULL;
         for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
-            if (rank->instances[i] && fits(program, rank->instances[i], given, out)) *found = rank->instances[i];
+            if (rank->instances[i] && fits(program, rank->instances[i], given, out, updates)) *found = rank->instances[i];
         if (!*found) {
             MUSTER_TRY(mst_instance_make(program, given, out, updates, found));
             *instance_slot(rank) = *found;
@@ -71,7 +75,7 @@ static muster_status bases_move(muster_worker *worker, const mst_graph_program *
     }
     for (int32_t i = 0; i < program->input_count + program->variable_count; i++) base_move(instance, mst_base_input(program, i), &given[i]);
     for (int32_t o = 0; o < program->output_count; o++)
-        if (instance->wanted[o]) base_move(instance, mst_base_output(program, o), &out[o]);
+        if (out[o].dtype != MUSTER_DTYPE_NONE) base_move(instance, mst_base_output(program, o), &out[o]);
     for (int32_t u = 0; u < program->update_count; u++) base_move(instance, mst_base_update(program, u), &updates[u]);
     return MUSTER_OK;
 }
