@@ -47,9 +47,8 @@ static const mst_graph_port *given_port(const mst_graph_program *program, int32_
 static muster_status sizes_refuse(const mst_graph_program *program, int32_t i, const muster_tensor *given) {
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     const mst_graph_port *port = given_port(program, i);
-    return mst_error(MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected %s, received %s", program->graph->name,
-                     i < program->input_count ? "input" : "variable", port->name,
-                     mst_type_text(program->graph, &port->node->type, expected), shape_print(given, received));
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected %s, received %s", i < program->input_count ? "input" : "variable",
+                     port->name, mst_type_text(program->graph, &port->node->type, expected), shape_print(given, received));
 }
 
 /* The first use of a size gives its value; all others are compared. */
@@ -72,10 +71,10 @@ static muster_status bind_sizes(const mst_graph_program *program, const muster_t
             const int32_t size = single_size(graph, type->dims[d]);
             if (size < 0) return sizes_refuse(program, i, &given[i]);
             char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
-            return mst_error(
-                MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected %s with %s = %lld, as in an input before it, received %s",
-                graph->name, i < program->input_count ? "input" : "variable", given_port(program, i)->name,
-                mst_type_text(graph, type, expected), graph->size_names[size], (long long)sizes[size], shape_print(&given[i], received));
+            return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected %s with %s = %lld, as in an input before it, received %s",
+                             i < program->input_count ? "input" : "variable", given_port(program, i)->name,
+                             mst_type_text(graph, type, expected), graph->size_names[size], (long long)sizes[size],
+                             shape_print(&given[i], received));
         }
     }
     return MUSTER_OK;
@@ -110,7 +109,7 @@ static muster_status shape_of(const making *m, const mst_type *type, muster_tens
     }
     if (fits && elements <= INT64_MAX / 16) return MUSTER_OK;
     char text[MST_NODE_TEXT];
-    return mst_error(MUSTER_OVERFLOW, "function \"%s\": a value of shape %s has more elements than 64 bits count", m->program->graph->name,
+    return mst_error(MUSTER_OVERFLOW, "a value of shape %s has more elements than 64 bits count",
                      mst_type_text(m->program->graph, type, text));
 }
 
@@ -233,8 +232,8 @@ static muster_status target_check(const making *m, const mst_graph_port *port, c
     const muster_tensor *value = &m->instance->tensors[m->program->position[port->node->id]];
     char received[MST_NODE_TEXT], expected[MST_NODE_TEXT];
     if (same_shape(value, target)) return MUSTER_OK;
-    return mst_error(MUSTER_SHAPE_MISMATCH, "function \"%s\": %s \"%.60s\": expected shape %s, received %s", m->program->graph->name, kind,
-                     port->name, shape_print(value, expected), shape_print(target, received));
+    return mst_error(MUSTER_SHAPE_MISMATCH, "%s \"%.60s\": expected shape %s, received %s", kind, port->name, shape_print(value, expected),
+                     shape_print(target, received));
 }
 
 /* The value is written where it belongs at once, or copied there by a last step. */

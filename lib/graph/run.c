@@ -138,11 +138,10 @@ muster_status mst_graph_program_body(muster_worker *worker, const muster_tensor 
     muster_tensor *updates = rank->given + program->input_count + program->variable_count;
     mst_instance *instance;
     if (program->all_rows && muster_worker_slices(worker) > 1)
-        return mst_error(
-            MUSTER_UNSUPPORTED,
-            "function \"%s\": slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
-            "received %lld",
-            program->graph->name, (long long)muster_worker_slices(worker));
+        return mst_error(MUSTER_UNSUPPORTED,
+                         "slices: expected 1, since an output or update of a graph with MUSTER_ONE_DEVICE is made of all rows, "
+                         "received %lld",
+                         (long long)muster_worker_slices(worker));
     const muster_tensor *given = in;
     if (program->variable_count || program->update_count) {
         for (int32_t i = 0; i < program->input_count; i++) rank->given[i] = in[i];

@@ -101,7 +101,7 @@ static void a_new_size_compiles_nothing(void **state) {
     float values[12] = {0}, got[2];
     const muster_tensor unequal[] = {muster_f32(values, 2, 3, 2), muster_f32(values, 2)}, out = muster_f32(got, 2);
     assert_refused(muster_function_call(function, unequal, 2, &out, 1, NULL), MUSTER_SHAPE_MISMATCH,
-                   "function \"sizes\": input \"b\": expected (time,) with time = 3, as in an input before it, received (2,)");
+                   "function 'sizes': input \"b\": expected (time,) with time = 3, as in an input before it, received (2,)");
     const muster_tensor wide[] = {muster_f32(values, 2, 2, 3), muster_f32(values, 2)};
     assert_refused(muster_function_call(function, wide, 2, &out, 1, NULL), MUSTER_SHAPE_MISMATCH,
                    "input \"a\": expected (rows, time, 2), received (2, 2, 3)");
