@@ -84,5 +84,6 @@ muster_status mst_check_compile(const mst_check_copy *copy, muster_function **fu
     muster_graph_options options;
     muster_graph_options_init(&options);
     options.meaning = MUSTER_PER_WORKER; /* one worker computes it */
+    options.unfused = 1;                 /* a few calls are not worth compiling kernels on GPUs */
     return muster_graph_compile(copy->graph, &options, function);
 }

@@ -5,6 +5,7 @@
 #include "rewrite_private.h"
 #include "runtime_impl.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char where[] = "muster_graph_compile";
@@ -127,12 +128,41 @@ static muster_status describe(mst_graph_program *program, const muster_graph_opt
     return status;
 }
 
-/* Groups are computed by loops on CPU cores. */
-static bool may_fuse(const mst_graph_program *program, const muster_graph_options *options) {
-    const muster_runtime *runtime = program->graph->runtime;
-    bool host = true;
-    for (int32_t r = 0; r < runtime->size; r++) host = host && mst_device_is_host(runtime->devices[r]);
-    return host && !options->unfused;
+/* ---- groups ---- */
+
+static void groups_drop(mst_graph_program *program) {
+    mst_free(program->groups);
+    mst_free(program->group_of);
+    program->groups = NULL;
+    program->group_of = NULL;
+    program->group_count = 0;
+}
+
+/* A device that cannot compile the groups computes each operation by itself, and so do those beside
+ * it, which have the same program. */
+static muster_status groups_refused(mst_graph_program *program, muster_status status) {
+    char line[MST_MESSAGE_SIZE], reason[MST_MESSAGE_SIZE];
+    if (status == MUSTER_OUT_OF_MEMORY || status == MUSTER_DEVICE_LOST || status == MUSTER_BAD_STATE) return status;
+    mst_error_save(reason);
+    snprintf(line, sizeof line, "%.400s; each operation is computed by itself", reason);
+    mst_runtime_log(program->graph->runtime, MUSTER_LOG_WARNING, line);
+    groups_drop(program);
+    return MUSTER_OK;
+}
+
+/* Groups are loops on CPU cores, and kernels on devices that compile these. */
+static bool devices_fuse(const muster_runtime *runtime) {
+    bool all = true;
+    for (int32_t r = 0; r < runtime->size; r++) all = all && (mst_device_is_host(runtime->devices[r]) || runtime->devices[r]->program);
+    return all;
+}
+
+static muster_status groups_make(mst_graph_program *program) {
+    mst_graph *graph = program->graph;
+    if (!devices_fuse(graph->runtime)) return MUSTER_OK;
+    MUSTER_TRY(mst_graph_program_fuse(program));
+    const muster_status status = mst_fused_open(graph->runtime, graph->name, program->groups, program->group_count, &program->fused);
+    return status == MUSTER_OK ? MUSTER_OK : groups_refused(program, status);
 }
 
 static muster_status program_fill(mst_graph_program *program, const muster_graph_options *options) {
@@ -142,7 +172,7 @@ static muster_status program_fill(mst_graph_program *program, const muster_graph
     program->output_count = graph->outputs.count;
     program->update_count = graph->updates.count;
     program->base_count = 1 + program->input_count + program->variable_count + program->output_count + program->update_count;
-    if (may_fuse(program, options)) MUSTER_TRY(mst_graph_program_fuse(program));
+    if (!options->unfused) MUSTER_TRY(groups_make(program));
     MUSTER_TRY(mst_graph_program_order(program));
     MUSTER_TRY(check_sizes(program));
     for (int32_t at = 0; at < program->count; at++)

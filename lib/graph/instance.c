@@ -7,6 +7,7 @@
 
 typedef struct making {
     const mst_graph_program *program;
+    int32_t rank;
     mst_instance *instance;
     const muster_tensor *out, *updates;
     uint8_t *needed; /* by position: 0, or USED, which an operation of another step makes USED_OUTSIDE */
@@ -331,6 +332,14 @@ static bool instance_memory(making *m) {
            m->plan.buffers;
 }
 
+static muster_status group_prepare(const making *m, mst_graph_program_step *step) {
+    const mst_graph_program *p = m->program;
+    mst_arena *memory = &m->instance->memory;
+    const int32_t number = (int32_t)(step->group - p->groups);
+    MUSTER_TRY(mst_fused_launch_make(memory, p->fused, m->rank, number, step->group, step->in, step->out, &step->launch));
+    return step->launch ? MUSTER_OK : mst_tile_make(memory, step->group, step->in, step->out, &step->tile);
+}
+
 static muster_status instance_fill(making *m, const muster_tensor *given) {
     const mst_graph_program *p = m->program;
     mst_instance *instance = m->instance;
@@ -347,14 +356,14 @@ static muster_status instance_fill(making *m, const muster_tensor *given) {
     places_make(m);
     for (int32_t s = 0; s < instance->step_count; s++) {
         mst_graph_program_step *step = &instance->steps[s];
-        if (step->group) MUSTER_TRY(mst_tile_make(&instance->memory, step->group, step->in, step->out, &step->tile));
+        if (step->group) MUSTER_TRY(group_prepare(m, step));
     }
     return MUSTER_OK;
 }
 
-muster_status mst_instance_make(const mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
+muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance) {
-    making m = {.program = program, .out = out, .updates = updates, .instance = mst_alloc(sizeof(mst_instance))};
+    making m = {.program = program, .rank = rank, .out = out, .updates = updates, .instance = mst_alloc(sizeof(mst_instance))};
     if (!m.instance) return making_failed();
     m.plan.program = program;
     m.plan.instance = m.instance;

@@ -4,7 +4,7 @@
 #ifndef MST_PROGRAM_PRIVATE_H
 #define MST_PROGRAM_PRIVATE_H
 
-#include "fuse_private.h"
+#include "dialect_private.h"
 
 /* Memory that a run brings along: one block of scratch memory, the inputs, the variables, the
  * outputs and the updates, numbered in this order. */
@@ -13,7 +13,8 @@ enum { MST_BASE_ARENA = 0, MST_BASE_NONE = -1 };
 typedef struct mst_graph_program_step {
     const muster_expr *node;      /* of a group: its last */
     const mst_fused_group *group; /* NULL: the step computes one node */
-    mst_tile_program *tile;       /* of a group on the host */
+    mst_tile_program *tile;       /* of a group on a CPU core */
+    mst_fused_launch *launch;     /* of a group on a GPU */
     int32_t copy_from;            /* >= 0: the step copies this value (a position) into an output or update */
     int32_t in_count, out_count;
     const muster_tensor **in; /* one for each operand */
@@ -68,7 +69,8 @@ typedef struct mst_graph_program {
     mst_fused_group *groups;
     int32_t *group_of; /* by id: the number of the node's group, -1: it has none; NULL: there are no groups */
     int32_t group_count;
-    muster_expr **order; /* operands before what is made from them; the members of a group follow each other */
+    mst_fused_program *fused; /* the groups on GPUs; NULL: there are none */
+    muster_expr **order;      /* operands before what is made from them; the members of a group follow each other */
     int32_t count;
     int32_t *position;               /* by id; -1: not in the order */
     int32_t (*results)[MST_RESULTS]; /* by position: the positions of the other results; -1: none */
@@ -102,7 +104,7 @@ muster_status mst_graph_program_order(mst_graph_program *program);
 
 /* instance.c. An instance for these shapes; `given` are the inputs and variables. Errors: those of
  * the shapes, OUT_OF_MEMORY. */
-muster_status mst_instance_make(const mst_graph_program *program, const muster_tensor *given, const muster_tensor *out,
+muster_status mst_instance_make(const mst_graph_program *program, int32_t rank, const muster_tensor *given, const muster_tensor *out,
                                 const muster_tensor *updates, mst_instance **instance);
 void mst_instance_free(mst_instance *instance);
 

@@ -43,7 +43,7 @@ static muster_status instance_find(mst_graph_program *program, mst_graph_program
         for (int32_t i = 0; i < MST_INSTANCES && !*found; i++)
             if (rank->instances[i] && fits(program, rank->instances[i], given, out, updates)) *found = rank->instances[i];
         if (!*found) {
-            MUSTER_TRY(mst_instance_make(program, given, out, updates, found));
+            MUSTER_TRY(mst_instance_make(program, (int32_t)(rank - program->ranks), given, out, updates, found));
             *instance_slot(rank) = *found;
         }
         rank->last = *found;
@@ -98,6 +98,7 @@ muster_status mst_graph_step_run(muster_worker *worker, mst_instance *instance, 
         mst_tile_run(step->tile);
         return MUSTER_OK;
     }
+    if (step->launch) return mst_fused_launch_run(worker, step->launch);
     const mst_step_run run = {.node = step->node, .in = step->in, .out = step->out, .sizes = instance->sizes, .state = &step->state};
     return step->copy_from < 0 ? step->node->op->run(worker, &run) : muster_copy(worker, instance->tensors[step->copy_from], *step->out[0]);
 }
@@ -160,6 +161,7 @@ void mst_graph_program_destroy(void *user) {
         mst_free(program->ranks[r].given);
     }
     mst_free(program->ranks);
+    mst_fused_close(program->fused);
     mst_free(program->groups);
     mst_free(program->group_of);
     mst_free(program->order);

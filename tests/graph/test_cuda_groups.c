@@ -683,6 +683,105 @@ static void a_failure_says_the_device_and_leaves_nothing(void **state) {
     close_gpus(runtime);
 }
 
+/* ---- graphs ---- */
+
+enum { COLUMNS = 5, ROWS_MAX = 300 };
+typedef struct outputs {
+    float y[ROWS_MAX][COLUMNS], z[ROWS_MAX][COLUMNS], mean;
+} outputs;
+
+/* y = tanh(x w + 1), z = y y, mean(y z); per worker. */
+static muster_function *compile_graph(muster_runtime *runtime, const char *name, int32_t unfused) {
+    muster_graph *graph = graph_named(runtime, name);
+    muster_graph_options options;
+    muster_function *function;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    options.unfused = unfused;
+    muster_expr *x = muster_graph_input(graph, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, COLUMNS), MUSTER_SCATTER);
+    muster_expr *w = muster_graph_input(graph, "w", MUSTER_F32, MUSTER_SHAPE(COLUMNS), MUSTER_BROADCAST);
+    muster_expr *y = APPLY(graph, "tanh", APPLY(graph, "add", APPLY(graph, "multiply", x, w), muster_graph_number(graph, 1)));
+    muster_expr *z = APPLY(graph, "multiply", y, y);
+    assert_ok(muster_graph_output(graph, "y", y, MUSTER_GATHER));
+    assert_ok(muster_graph_output(graph, "z", z, MUSTER_GATHER));
+    assert_ok(muster_graph_output(graph, "mean", APPLY(graph, "mean", APPLY(graph, "multiply", y, z)), MUSTER_SUM));
+    assert_ok(muster_graph_compile(graph, &options, &function));
+    assert_ok(muster_graph_destroy(graph));
+    return function;
+}
+
+static void call_graph(muster_function *function, int64_t rows, bool only_z, outputs *got) {
+    static float x[ROWS_MAX][COLUMNS], w[COLUMNS] = {0.5f, -1, 2, 0.25f, -0.125f};
+    for (int64_t i = 0; i < rows * COLUMNS; i++) x[i / COLUMNS][i % COLUMNS] = (float)(i % 23 - 11) * 0.17f;
+    const muster_tensor in[] = {muster_f32(x, rows, COLUMNS), muster_f32(w, COLUMNS)};
+    muster_tensor out[] = {muster_f32(got->y, rows, COLUMNS), muster_f32(got->z, rows, COLUMNS), muster_f32(&got->mean)};
+    if (only_z) out[0] = out[2] = muster_tensor_none();
+    *got = (outputs){.mean = 0};
+    assert_ok(muster_function_call(function, in, 2, out, 3, NULL));
+}
+
+static void a_graph_runs_its_groups_whatever_the_number_of_rows(void **state) {
+    (void)state;
+    static const char *const devices[] = {"cuda:1", "cuda:2", "host:1,cuda:1"};
+    static const int64_t rows[] = {2, 3, 7, 300, 2};
+    static outputs fused, unfused;
+    int32_t compared = 0;
+    for (int32_t d = 0; d < 3; d++) {
+        muster_runtime *runtime = open_gpus(devices[d]);
+        muster_function *with = compile_graph(runtime, "with", 0), *without = compile_graph(runtime, "without", 1);
+        uint64_t compiled = 0;
+        for (int32_t i = 0; i < 10; i++, compared++) {
+            const int64_t n = rows[i % 5];
+            const uint64_t before = muster_sim_launches("mst_fused_0"), others = muster_sim_launches("mst_unary");
+            call_graph(with, n, i >= 5, &fused);
+            assert_int_equal(muster_sim_launches("mst_fused_0") - before, d == 1 ? 2 : 1);
+            assert_int_equal(muster_sim_launches("mst_unary") - others, 0);
+            call_graph(without, n, i >= 5, &unfused);
+            assert_int_equal(muster_sim_launches("mst_fused_0") - before, d == 1 ? 2 : 1);
+            assert_memory_equal(&fused, &unfused, sizeof fused);
+            assert_true(fused.z[n - 1][COLUMNS - 1] > 0);
+            assert_true(i >= 5 || fused.z[n - 1][0] == fused.y[n - 1][0] * fused.y[n - 1][0]);
+            if (i == 0) compiled = muster_sim_calls("nvrtcCompileProgram") + muster_sim_calls("cuModuleLoadData");
+            assert_int_equal(muster_sim_calls("nvrtcCompileProgram") + muster_sim_calls("cuModuleLoadData"), compiled);
+        }
+        if (d == 0) assert_ok(muster_function_destroy(with)); /* else when the runtime closes */
+        close_gpus(runtime);
+    }
+    assert_int_equal(compared, 30);
+}
+
+static char logged[4096];
+static void keep_log(void *user, muster_log_level level, const char *line) {
+    (void)user;
+    if (level >= MUSTER_LOG_WARNING) strncat(logged, line, sizeof logged - strlen(logged) - 1);
+}
+
+static void operations_run_by_themselves_where_groups_do_not_compile(void **state) {
+    (void)state;
+    static outputs fused, unfused;
+    muster_runtime_options options;
+    muster_runtime *runtime;
+    muster_sim_reset(&(muster_sim_options){.devices = 2});
+    muster_runtime_options_init(&options);
+    options.devices = "cuda:2";
+    options.log = keep_log;
+    assert_ok(muster_runtime_open(&options, &runtime));
+    setenv("MUSTER_CACHE_DIR", "off", 1);
+    muster_sim_inject_for_ever("nvrtcCompileProgram", 1, 6);
+    muster_function *with = compile_graph(runtime, "with", 0), *without = compile_graph(runtime, "without", 1);
+    muster_sim_inject_clear();
+    setenv("MUSTER_CACHE_DIR", cache, 1);
+    if (!strstr(logged, "muster_graph_compile: graph \"with\" on cuda:0") || !strstr(logged, "; each operation is computed by itself"))
+        fail_msg("expected a warning, received: %s", logged);
+    assert_null(strstr(logged, "without"));
+    call_graph(with, 7, false, &fused);
+    assert_int_equal(muster_sim_launches("mst_fused_0"), 0);
+    call_graph(without, 7, false, &unfused);
+    assert_memory_equal(&fused, &unfused, sizeof fused);
+    assert_true(fused.mean != 0);
+    close_gpus(runtime);
+}
+
 int main(void) {
     random_state = test_seed();
     if (!mkdtemp(cache)) return 1;
@@ -700,6 +799,8 @@ int main(void) {
         cmocka_unit_test(a_text_is_compiled_once),
         cmocka_unit_test(a_machine_of_cpu_cores_compiles_nothing),
         cmocka_unit_test(a_failure_says_the_device_and_leaves_nothing),
+        cmocka_unit_test(a_graph_runs_its_groups_whatever_the_number_of_rows),
+        cmocka_unit_test(operations_run_by_themselves_where_groups_do_not_compile),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[64];

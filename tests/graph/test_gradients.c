@@ -1,6 +1,8 @@
 /* Every operation that has a gradient, against central differences in f64: the loss is a weighted
  * sum of its result, with other weights for every element. Second order: the same for the sum of
  * the squares of the gradients. */
+#include "base_machine.h"
+#include "base_seed.h"
 #include "graph_fixture.h"
 #include "graph_private.h"
 
@@ -24,6 +26,17 @@ typedef struct gradient_case {
 
 #define TEXT(attribute, value) \
     { .name = (attribute), .text = (value) }
+
+/* On GPUs the groups of hundreds of graphs are compiled with --full only. test_cuda_groups has each
+ * operation in a group. */
+static muster_function *compile(muster_graph *graph) {
+    muster_graph_options options;
+    muster_function *function;
+    muster_graph_options_init(&options);
+    options.unfused = on_gpus() && !test_is_full();
+    assert_ok(muster_graph_compile(graph, &options, &function));
+    return function;
+}
 
 static const gradient_case cases[] = {
     {"leaky_relu", {"23"}, {NUMBER("alpha", 0.1)}, .low = 0.2, .high = 2},
@@ -296,7 +309,7 @@ static int32_t check_case(muster_runtime *runtime, const gradient_case *c, int32
         static const char *const names[OPERANDS] = {"da", "db", "dc"};
         assert_ok(muster_graph_output(graph, names[i], gradients[i], MUSTER_MASTER));
     }
-    assert_ok(muster_graph_compile(graph, NULL, &check.function));
+    check.function = compile(graph);
     assert_ok(muster_graph_destroy(graph));
     const int32_t compared = compare(&check);
     assert_ok(muster_function_destroy(check.function));
@@ -365,7 +378,7 @@ static void gradients_pass_selections_and_conversions(void **state) {
     assert_ok(muster_graph_output(graph, "loss", loss, MUSTER_AUTO));
     assert_ok(muster_graph_output(graph, "da", gradients[0], MUSTER_MASTER));
     assert_ok(muster_graph_output(graph, "db", gradients[1], MUSTER_MASTER));
-    assert_ok(muster_graph_compile(graph, NULL, &check.function));
+    check.function = compile(graph);
     assert_int_equal(compare(&check), 9);
     assert_ok(muster_function_destroy(check.function));
     assert_ok(muster_graph_destroy(graph));
@@ -379,7 +392,7 @@ static void gradients_pass_selections_and_conversions(void **state) {
     muster_expr *wide = apply(graph, "cast", &narrow, 1, ATTRIBUTES(INTEGER("dtype", MUSTER_F64)));
     assert_ok(muster_gradient(APPLY(graph, "sum", wide), &in, 1, &d));
     assert_ok(muster_graph_output(graph, "dx", d, MUSTER_MASTER));
-    assert_ok(muster_graph_compile(graph, NULL, &function));
+    function = compile(graph);
     const muster_tensor input = muster_f64(x, 3), output = muster_f64(dx, 3);
     assert_ok(muster_function_call(function, &input, 1, &output, 1, NULL));
     for (int32_t i = 0; i < 3; i++) assert_true(dx[i] == 1);
