@@ -1,9 +1,9 @@
 /* Which elementwise operations one step computes together. Two nodes of one shape, one of which
  * uses the other, belong together unless a value between them must be complete before the other
- * begins: x and x - mean(x) do not. Each node has a level, which is the largest number of steps that
- * must be complete before it begins. Nodes that are connected and have the same level are a group, so
- * that no path leaves a group and comes back. A node whose value is wanted late joins those that want
- * it: in rate * gradient + 0.9 * speed, the second product waits for the first. */
+ * begins: x and x - mean(x) do not. Each node has a level, which is the largest number of steps
+ * that must be complete before it begins. Nodes that are connected and have the same level are a
+ * group, so that no path leaves a group and comes back. A node whose value is wanted late joins
+ * those that want it: in rate * gradient + 0.9 * speed, the second product waits for the first. */
 #include "program_private.h"
 
 typedef struct fusing {

@@ -274,7 +274,8 @@ int32_t mst_operator_operand_count(const mst_operator *op, bool *more); /* *more
 
 /* ---- custom/custom.c: operators of the program ---- */
 
-/* The operator of this name of the graph's runtime, which the graph holds from now on; NULL: none. */
+/* The operator of this name of the graph's runtime, which the graph holds from now on; NULL:
+ * none. */
 const mst_operator *mst_custom_named(mst_graph *graph, const char *name);
 void mst_custom_let_go(mst_graph *graph);
 
@@ -283,8 +284,8 @@ void mst_custom_let_go(mst_graph *graph);
 /* The node of the draft; one that exists already if it is the same. Returns the error node if
  * anything fails. */
 muster_expr *mst_node_make(mst_draft *draft);
-/* The node, which replaces `from`, gets its places in the program, and if `name`, and it has none, its
- * name. */
+/* The node, which replaces `from`, gets its places in the program, and if `name`, and it has none,
+ * its name. */
 void mst_node_inherit(muster_expr *node, const muster_expr *from, bool name);
 /* A node of its own for an input, a parameter or a number. NULL: out of memory; the message is
  * set. */

@@ -165,8 +165,8 @@ static muster_status step_add(making *m, const muster_expr *node, int32_t at) {
     return MUSTER_OK;
 }
 
-/* The members that are not needed by this call are left out by the loops of the group. Operands that
- * only they have may be values that nobody made: they have no tensor. */
+/* The members that are not needed by this call are left out by the loops of the group. Operands
+ * that only they have may be values that nobody made: they have no tensor. */
 static muster_status group_add(making *m, const mst_fused_group *group) {
     const mst_graph_program *p = m->program;
     const int32_t index = m->instance->step_count;
