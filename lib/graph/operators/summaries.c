@@ -52,13 +52,17 @@ const mst_operator mst_operator_norm = {
     .expand = expand_norm,
     .infer = mst_draft_composite};
 
-static muster_expr *question(mst_draft *draft, int32_t reduction) {
+/* Products of truth values: of no elements, too, where the smallest and the largest have no
+ * value. */
+static muster_expr *expand_all(mst_draft *draft) {
     if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
-    return reduced(draft, reduction, X->type.dtype == MUSTER_BOOL ? X : E(not_equal, X, NUMBER(0)), draft->values);
+    return reduced(draft, MST_OPERATOR_prod, X->type.dtype == MUSTER_BOOL ? X : E(not_equal, X, NUMBER(0)), draft->values);
 }
 
-static muster_expr *expand_any(mst_draft *draft) { return question(draft, MST_OPERATOR_max); }
-static muster_expr *expand_all(mst_draft *draft) { return question(draft, MST_OPERATOR_min); }
+static muster_expr *expand_any(mst_draft *draft) {
+    if (mst_draft_dtype(draft, 0, draft->op->dtypes) != MUSTER_OK) return draft->graph->error;
+    return E(logical_not, reduced(draft, MST_OPERATOR_prod, E(logical_not, X), draft->values));
+}
 
 static const char step_function[] = "its result changes in steps";
 #define QUESTION(op_name, text)                                                                                 \

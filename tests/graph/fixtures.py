@@ -1,0 +1,364 @@
+"""Writes tests/graph/fixtures.def: expressions as texts, their operands, and what NumPy computes.
+
+    python3 tests/graph/fixtures.py > tests/graph/fixtures.def        (needs NumPy; written with 1.24)
+
+Each case is a text of muster_expr_parse and a Python function of the same meaning, whose parameters
+are the operands that the text names. Operands of float dtypes hold numbers that the dtype has; NumPy
+computes in f64. Integers are computed in their own dtype. tests/graph/test_fixtures.c reads the file.
+"""
+import inspect
+import math
+import re
+
+import numpy as np
+
+HALVES, SINGLES = ["f16", "bf16"], ["f32", "f64"]
+FLOATS, INTEGERS = HALVES + SINGLES, ["i8", "u8", "i16", "i32", "i64", "u32", "u64"]
+NUMBERS, ALL = FLOATS + INTEGERS, FLOATS + INTEGERS + ["bool"]
+NUMPY = {"i8": np.int8, "u8": np.uint8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u32": np.uint32, "u64": np.uint64,
+         "bool": np.bool_}
+NAMES = {np.dtype(t): name for name, t in NUMPY.items()}
+
+
+def rounded(values, dtype):
+    values = np.array(values, np.float64)
+    if dtype == "f16":
+        return values.astype(np.float16).astype(np.float64)
+    if dtype == "bf16":  # to the nearest, halves to even, of the upper 16 bits of f32
+        bits = np.atleast_1d(values).astype(np.float32).view(np.uint32).astype(np.uint64)
+        kept = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+        return np.where(np.isnan(values), values, kept.reshape(values.shape)).astype(np.float64)
+    return values.astype(np.float32).astype(np.float64) if dtype == "f32" else values
+
+
+# ---- operands: the same numbers for all dtypes, rounded to each ----
+
+RANDOM = np.random.default_rng(1)
+def draw(shape, low, high):
+    return np.round(RANDOM.uniform(low, high, shape) * 64) / 64
+
+
+OPERANDS = {
+    "x": draw((2, 3), -2, 2), "y": draw((2, 3), -2, 2), "v": draw((3,), -2, 2), "s": draw((), 0.5, 2), "c": draw((2, 1), -2, 2),
+    "m": draw((3, 3), -2, 2), "r": draw((3, 4), -2, 2), "t": draw((2, 3, 4), -2, 2), "k": draw((2, 4, 2), -2, 2),
+    "p": draw((2, 3), 0.25, 4), "q": draw((2, 3), 0.25, 4), "u": draw((2, 3), -0.9, 0.9), "e": draw((0, 3), -1, 1),
+    "f": draw((2, 0), -1, 1), "h": np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5]), "one": draw((1, 3, 1), -2, 2),
+    "tied": np.array([[1, 2, 2, 0], [0, 0, -1, 0]]), "sides": np.array([[1., -1, 1], [-1, -1, 1]]),
+    "part": np.array([[0, 1, 0.25], [1, 0.5, 0]]),
+    "w": np.array([np.nan, np.inf, -np.inf, 0., -0., 1.5, -2.5, 40.]),
+    "z": np.array([1., -1, np.inf, 2.5, np.nan, -np.inf, 0, 3]),
+}
+INTEGER_OPERANDS = {
+    "x": [[7, -3, 0], [5, 100, -128]], "y": [[2, -2, 5], [-3, 7, 3]], "v": [3, -1, 2], "s": 3, "c": [[4], [-5]],
+    "m": [[1, -2, 3], [0, 5, -6], [7, 8, 9]], "r": [[1, -2, 3, 4], [0, 5, -6, 7], [7, 8, 9, -1]],
+    "t": [[[1, 2, 3, 4], [5, 6, 7, 8], [9, 8, 7, 6]], [[0, -1, 2, 3], [3, 2, 1, 0], [1, 1, 1, 1]]],
+    "k": [[[1, 2], [3, 4], [5, 6], [7, 8]], [[0, 1], [1, 0], [2, 2], [3, 1]]], "e": np.zeros((0, 3)), "f": np.zeros((2, 0)),
+    "one": [[[1], [2], [3]]], "tied": [[1, 2, 2, 0], [0, 0, -1, 0]],
+}
+INDICES = {"i": [2, 0, 1, 2], "j": [[0, 2], [1, 1]], "l": [[2, 0, 1], [1, 1, 0]], "rows": [0, 1, 1], "labels": [2, 0], "g": [[1, 3, 0], [2, 2, 0]]}
+CONDITIONS = {"a": [[True, False, True], [False, False, True]], "b": [True, False, True]}
+
+
+def operand(name, dtype):
+    if name in INDICES:
+        return name, "i64", np.array(INDICES[name], np.int64)
+    if name in CONDITIONS:
+        return name, "bool", np.array(CONDITIONS[name])
+    if dtype in FLOATS:
+        return f"{name}_{dtype}", dtype, rounded(OPERANDS[name], dtype)
+    values = np.array(INTEGER_OPERANDS[name], np.int64)
+    if dtype == "bool":
+        return f"{name}_bool", dtype, values > 0
+    if dtype in ("u8", "u32", "u64"):
+        values = np.abs(values)
+    return f"{name}_{dtype}", dtype, values.astype(NUMPY[dtype])
+
+
+# ---- what NumPy lacks ----
+
+def erf(x):
+    return np.vectorize(math.erf, otypes=[np.float64])(x) if x.size else x
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+def softplus(x):
+    return np.logaddexp(0, x)
+def softmax(x, axis=None):
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+def logsumexp(x, axis=None, keepdims=False):
+    return np.log(np.exp(x).sum(axis, keepdims=keepdims))
+def elu(x, alpha):
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+def towards_0(a, b):  # the division of C
+    return (np.sign(a).astype(np.int64) * np.sign(b) * (np.abs(a.astype(np.int64)) // np.abs(b.astype(np.int64)))).astype(a.dtype)
+def quotient(a, b):
+    return a / b if a.dtype == np.float64 else towards_0(a, b)
+def scattered(x, indices, size, axis=0):
+    result = np.zeros(x.shape[:axis] + (size,) + x.shape[axis + 1:], x.dtype)
+    np.add.at(result, (slice(None),) * axis + (indices,), x)
+    return result
+def added_along(x, indices, size, axis):
+    shape = list(x.shape)
+    shape[axis] = size
+    result = np.zeros(shape, x.dtype)
+    places = list(np.indices(x.shape))
+    places[axis] = indices
+    np.add.at(result, tuple(places), x)
+    return result
+def log_softmax(x, axis=None):
+    return np.log(softmax(x, axis))
+def row_losses(logits, labels):
+    return -np.take_along_axis(log_softmax(logits, -1), labels[..., None], -1)[..., 0]
+def largest(x, k):
+    return -np.sort(-x.astype(np.int64 if x.dtype != np.float64 else np.float64), -1)[..., :k]
+
+
+# ---- cases ----
+
+arrays, cases = {}, []
+
+
+def case(dtypes, text, function, of=None, result=None, loose=1):
+    """of: the operands, where the function's parameters have other names. loose: the multiple of the dtype's error that is allowed, for
+    results of many roundings."""
+    names = of.split() if of is not None else [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+    for dtype in dtypes:
+        here, values = text, []
+        for name in names:
+            full, kind, value = operand(name, dtype)
+            arrays[full] = (kind, value)
+            values.append(value)
+            here = re.sub(rf"\b{name}\b(?![=(])", full, here)
+        with np.errstate(all="ignore"):
+            computed = np.asarray(function(*values))
+        if result:
+            kind = result
+            computed = computed if kind in FLOATS else computed.astype(NUMPY[kind])
+        elif computed.dtype == np.float64:
+            kind = dtype
+        else:
+            kind = NAMES[computed.dtype]
+        cases.append((kind, computed, loose, here.replace("DTYPE", dtype)))
+
+
+UNARY = {
+    "sqrt": (np.sqrt, "p"), "log": (np.log, "p"), "reciprocal": (np.reciprocal, "p"), "log2": (np.log2, "p"), "log10": (np.log10, "p"),
+    "rsqrt": (lambda x: 1 / np.sqrt(x), "p"), "exp": (np.exp, "x"), "tanh": (np.tanh, "x"), "sigmoid": (sigmoid, "x"),
+    "softplus": (softplus, "x"), "sin": (np.sin, "x"), "cos": (np.cos, "x"), "tan": (np.tan, "u"), "asin": (np.arcsin, "u"),
+    "acos": (np.arccos, "u"), "atan": (np.arctan, "x"), "sinh": (np.sinh, "x"), "cosh": (np.cosh, "x"), "erf": (erf, "x"),
+    "log1p": (np.log1p, "u"), "expm1": (np.expm1, "x"), "exp2": (np.exp2, "x"), "gelu": (lambda x: x * (1 + erf(x / 2 ** .5)) / 2, "x"),
+    "silu": (lambda x: x * sigmoid(x), "x"), "floor": (np.floor, "x"), "ceil": (np.ceil, "x"), "round": (np.round, "h"),
+    "trunc": (np.trunc, "x"), "selu": (lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772), "x"),
+    "hard_swish": (lambda x: x * np.clip(x / 6 + .5, 0, 1), "x"), "mish": (lambda x: x * np.tanh(softplus(x)), "x"),
+    "softsign": (lambda x: x / (1 + np.abs(x)), "x"),
+}
+for name, (function, of) in UNARY.items():
+    case(FLOATS, f"{name}({of})", function, of, loose=2)
+    case(SINGLES, f"{name}(broadcast_to(c, [2, 2, 4]) * 0.25 + 0.5)", lambda c: function(np.broadcast_to(c, (2, 2, 4)) * .25 + .5), loose=4)
+    case(["f32"], f"{name}(e)", function, "e")
+    if name not in ("hard_swish", "mish", "silu", "gelu", "softsign", "selu"):
+        case(SINGLES, f"{name}(w)", function, "w", loose=2)
+for name, function in {"leaky_relu(x, 0.125)": lambda x: np.where(x > 0, x, .125 * x), "leaky_relu(x)": lambda x: np.where(x > 0, x, .01 * x),
+                       "elu(x, 0.5)": lambda x: elu(x, .5), "elu(x)": lambda x: elu(x, 1),
+                       "celu(x, 0.5)": lambda x: np.where(x > 0, x, .5 * np.expm1(np.minimum(x, 0) / .5)),
+                       "hard_sigmoid(x)": lambda x: np.clip(.2 * x + .5, 0, 1),
+                       "hard_sigmoid(x, alpha=0.5, beta=0.25)": lambda x: np.clip(.5 * x + .25, 0, 1)}.items():
+    case(FLOATS, name, function, loose=3)
+case(SINGLES, "selu(w)", lambda w: 1.0507009873554805 * elu(w, 1.6732632423543772))
+case(SINGLES, "elu(w, 1)", lambda w: elu(w, 1))
+case(FLOATS + ["i8", "i16", "i32", "i64"], "negative(x)", lambda x: -x)
+case(NUMBERS, "absolute(x)", lambda x: np.abs(x))
+case(NUMBERS, "square(v)", lambda v: np.square(v))
+case(NUMBERS, "relu(x)", lambda x: np.maximum(x, 0).astype(x.dtype))
+case(NUMBERS, "sign(x)", lambda x: np.sign(x))
+case(INTEGERS, "bitwise_not(x)", lambda x: ~x)
+for name in ("absolute", "square", "negative", "sign"):
+    case(SINGLES, f"{name}(w)", getattr(np, name), "w")
+case(SINGLES, "relu(w)", lambda w: np.maximum(w, 0))
+
+BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": quotient, "maximum": np.maximum, "minimum": np.minimum,
+          "floor_divide": np.floor_divide, "remainder": np.remainder, "fmod": np.fmod}
+FLOAT_BINARY = {"atan2": np.arctan2, "hypot": np.hypot}
+for name, function in list(BINARY.items()) + list(FLOAT_BINARY.items()):
+    dtypes = NUMBERS if name in BINARY else FLOATS
+    case(dtypes, f"{name}(x, y)", function, "x y")
+    case(SINGLES + (["i32"] if name in BINARY else []), f"{name}(c, v)", function, "c v")
+    case(SINGLES, f"{name}(x, s)", function, "x s")
+    case(SINGLES, f"{name}(x, 3)", lambda x: function(x, np.float64(3)))
+    case(SINGLES, f"{name}(3, x)", lambda x: function(np.float64(3), x))
+    case(["f64", "i64"] if name in BINARY else ["f64"], f"{name}(e, v)", function, "e v")
+    case(SINGLES, f"{name}(w, z)", function, "w z")
+case(FLOATS, "power(p, x)", lambda p, x: p ** x, loose=4)
+case(SINGLES, "power(w, z)", lambda w, z: w ** z)
+case(SINGLES, "p ** 2 - x / v + -y", lambda p, x, v, y: p ** 2 - x / v - y)
+for name in ("and", "or", "xor"):
+    case(INTEGERS, f"bitwise_{name}(x, y)", getattr(np, f"bitwise_{name}"), "x y")
+    case(ALL, f"logical_{name}(x, y)", getattr(np, f"logical_{name}"), "x y")
+    case(SINGLES, f"logical_{name}(w, z)", getattr(np, f"logical_{name}"), "w z")
+for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+    case(ALL, f"{name}(tied, tied[:, ::-1])", lambda tied: getattr(np, name)(tied, tied[:, ::-1]))
+    case(SINGLES, f"{name}(w, z)", getattr(np, name), "w z")
+    case(["f32"], f"{name}(c, v)", getattr(np, name), "c v")
+case(ALL, "logical_not(x)", lambda x: np.logical_not(x))
+for name in ("isnan", "isfinite", "isinf"):
+    case(FLOATS, f"{name}(w)", getattr(np, name), "w")
+    case(["i32"], f"{name}(x)", getattr(np, name), "x")
+case(ALL, "where(a, x, y)", lambda a, x, y: np.where(a, x, y))
+case(["f32", "i8"], "where(b, c, v)", lambda b, c, v: np.where(b, c, v))
+case(["f64"], "where(isnan(w), 7, w)", lambda w: np.where(np.isnan(w), 7, w))
+case(NUMBERS, "clip(x, 0, 1)", lambda x: np.clip(x, 0, 1))
+case(SINGLES, "clip(w, -1, 2)", lambda w: np.clip(w, -1, 2))
+case(["f32"], "cast(x, f64)", lambda x: x, result="f64")
+case(["f64"], "cast(cast(x, f32), f64)", lambda x: x.astype(np.float32).astype(np.float64))
+case(INTEGERS + ["bool"], "cast(x, f32)", lambda x: x, result="f32")
+case(FLOATS, "relu_gradient(x, y)", lambda x, y: np.where(x > 0, y, 0))
+case(ALL, "stop_gradient(x)", lambda x: x)
+
+# constants
+case(ALL, "full_like(x, 1)", lambda x: np.full_like(x, 1))
+case(ALL, "zeros_like(t)", lambda t: np.zeros_like(t))
+case(ALL, "ones_like(e)", lambda e: np.ones_like(e))
+case(FLOATS, "full([2, 3], 1.5, DTYPE)", lambda: np.full((2, 3), 1.5))
+case(FLOATS, "arange([5], 1, 0.5, DTYPE)", lambda: np.arange(5) * .5 + 1)
+case(["i32"], "arange([4], 10, -3, DTYPE)", lambda: np.arange(10, -2, -3), result="i32")
+case(FLOATS, "linspace(-1, 2, 7, DTYPE)", lambda: np.linspace(-1, 2, 7))
+case(["f64"], "linspace(0.1, 0.7, 1, DTYPE)", lambda: np.linspace(.1, .7, 1))
+case(["f64"], "linspace(0, 1, 0, DTYPE)", lambda: np.linspace(0, 1, 0))
+case(FLOATS, "eye([3, 4], 1, DTYPE)", lambda: np.eye(3, 4, 1))
+case(["f32"], "eye([3, 2], k=-1, dtype=DTYPE)", lambda: np.eye(3, 2, -1))
+
+# reductions
+for name in ("sum", "prod", "max", "min", "mean", "var", "std"):
+    function = getattr(np, name)
+    floats = name in ("mean", "var", "std")
+    kinds = FLOATS if floats else NUMBERS
+    own = (lambda a, **k: function(a, dtype=a.dtype, **k)) if name in ("sum", "prod") else function
+    case(kinds, f"{name}(x)", lambda x: own(x), loose=4)
+    case(kinds, f"{name}(t, axis=1)", lambda t: own(t, axis=1), loose=4)
+    case(kinds, f"{name}(t, axis=[0, -1], keepdims=True)", lambda t: own(t, axis=(0, 2), keepdims=True), loose=4)
+    case(SINGLES, f"{name}(s)", lambda s: own(s))
+    if name in ("sum", "prod"):
+        case(["f64", "i32"], f"{name}(e, 0)", lambda e: own(e, axis=0))
+        case(["f32"], f"{name}(f)", own, "f")
+    case(SINGLES, f"{name}(e, 1)", lambda e: own(e, axis=1))
+    case(SINGLES, f"{name}(w)", lambda w: own(w))
+for name in ("any", "all"):
+    function = getattr(np, name)
+    case(ALL, f"{name}(x)", function, "x")
+    case(ALL, f"{name}(tied, axis=0)", lambda tied: function(tied, axis=0))
+    case(["f32", "bool"], f"{name}(tied, axis=1, keepdims=True)", lambda tied: function(tied, axis=1, keepdims=True))
+    case(["f32", "i64"], f"{name}(e, 0)", lambda e: function(e, axis=0))
+    case(["f64"], f"{name}(w)", function, "w")
+for ord in (1, 2, 3, 0.5):
+    case(FLOATS, f"norm(t, {ord}, axis=1)", lambda t: (np.abs(t) ** ord).sum(1) ** (1 / ord), loose=8)
+case(FLOATS, "norm(x)", lambda x: np.linalg.norm(x), loose=4)
+case(SINGLES, "norm(x, axis=0, keepdims=True)", lambda x: np.linalg.norm(x, axis=0, keepdims=True))
+case(SINGLES, "norm(w)", lambda w: np.linalg.norm(w))
+case(SINGLES, "norm(x * 0)", lambda x: np.linalg.norm(x * 0))
+case(FLOATS, "logsumexp(t, axis=[0, 2])", lambda t: logsumexp(t, (0, 2)), loose=4)
+case(FLOATS, "logsumexp(x, keepdims=True)", lambda x: logsumexp(x, keepdims=True), loose=4)
+case(FLOATS, "softmax(t, axis=1)", lambda t: softmax(t, 1), loose=4)
+case(SINGLES, "softmax(x * 1000)", lambda x: softmax(x * 1000), loose=4)
+case(FLOATS, "log_softmax(x, axis=-1)", lambda x: log_softmax(x, -1), loose=4)
+for name in ("argmax", "argmin"):
+    function = getattr(np, name)
+    case(NUMBERS, f"{name}(tied, 1)", lambda tied: function(tied, 1))
+    case(SINGLES, f"{name}(t)", function, "t")
+    case(["f32", "i32"], f"{name}(t, axis=0)", lambda t: function(t, 0))
+case(NUMBERS, "cumsum(t, 1)", lambda t: np.cumsum(t, 1, dtype=t.dtype), loose=4)
+case(SINGLES, "cumsum(e, 0)", lambda e: np.cumsum(e, 0))
+case(ALL, "sort(tied)", lambda tied: np.sort(tied, -1))
+case(SINGLES, "sort(w)", lambda w: np.sort(w))
+case(ALL, "argsort(tied)", lambda tied: np.argsort(tied, -1, kind="stable"))
+case(NUMBERS, "top_k(tied, 2)", lambda tied: largest(tied, 2).astype(tied.dtype))
+for name in ("tril", "triu"):
+    function = getattr(np, name)
+    case(ALL, f"{name}(m)", function, "m")
+    case(["f32"], f"{name}(t, k=-1)", lambda t: function(t, -1))
+    case(["f64"], f"{name}(r, 1)", lambda r: function(r, 1))
+
+# products
+case(FLOATS, "matmul(m, r)", lambda m, r: m @ r, loose=4)
+case(FLOATS, "matmul(t, k)", lambda t, k: t @ k, loose=4)
+case(SINGLES, "v @ m @ v", lambda v, m: v @ m @ v, loose=4)
+case(SINGLES, "matmul(e, m)", lambda e, m: e @ m)
+case(SINGLES, "matmul(f, f.T)", lambda f: f @ f.T)
+case(FLOATS, "dot(s, x)", lambda s, x: s * x)
+case(FLOATS, "dot(x, v)", lambda x, v: x @ v, loose=4)
+case(FLOATS, "inner(x, y)", lambda x, y: np.inner(x, y), loose=4)
+case(NUMBERS, "outer(v, c)", lambda v, c: np.outer(v, c))
+for text, of in {"ij,kj->ik": "x y", "ij,kj": "x y", "bij,bjk->bki": "t k", "ij,ij->": "x y", "i,j->ji": "v v", "ij,ij->ji": "x y",
+                 "ii->i": "m", "ii": "m", "ij->j": "x", "ij->ji": "x", "ijk->": "t", "ii,ij->j": "m m", "ijk,l->kl": "t v",
+                 "abc,ab->c": "t x"}.items():
+    case(NUMBERS, f"einsum('{text}', {of.replace(' ', ', ')})", lambda *given: np.einsum(text, *given), of, loose=4)
+case(["f64"], "einsum('ij,jk->ik', e, m)", lambda e, m: np.einsum("ij,jk->ik", e, m))
+case(["f64"], "einsum('ij,kj->ik', f, f)", lambda f: np.einsum("ij,kj->ik", f, f))
+
+# movement
+for text, function in {
+        "reshape(t, [4, -1])": lambda t: t.reshape(4, -1), "ravel(t)": lambda t: t.ravel(), "ravel(s)": lambda s: s.ravel(),
+        "broadcast_to(c, [3, 2, 4])": lambda c: np.broadcast_to(c, (3, 2, 4)), "expand_dims(x, 1)": lambda x: x[:, None],
+        "squeeze(one)": lambda one: one.squeeze(), "squeeze(one, 0)": lambda one: one.squeeze(0), "transpose(t)": lambda t: t.T,
+        "transpose(t, [1, 2, 0])": lambda t: t.transpose(1, 2, 0), "swapaxes(t, 0, -1)": lambda t: t.swapaxes(0, -1),
+        "moveaxis(t, 0, -1)": lambda t: np.moveaxis(t, 0, -1), "moveaxis(t, [2, 0], [0, 1])": lambda t: np.moveaxis(t, [2, 0], [0, 1]),
+        "slice(t, [0, 1], [2, 3], [1, 2])": lambda t: t[0:2, 1:3:2], "t[1, ::-2, None, -3:]": lambda t: t[1, ::-2, None, -3:],
+        "t[..., 1]": lambda t: t[..., 1], "flip(t)": lambda t: np.flip(t), "flip(t, [0, 2])": lambda t: np.flip(t, (0, 2)),
+        "pad(x, [1, 0], [2, 3])": lambda x: np.pad(x, ((1, 2), (0, 3))), "pad(e, [1, 0], [0, 1])": lambda e: np.pad(e, ((1, 0), (0, 1))),
+        "concatenate(x, y)": lambda x, y: np.concatenate([x, y]), "concatenate([x, c, y], axis=1)": lambda x, c, y: np.concatenate([x, c, y], 1),
+        "concatenate(x, e)": lambda x, e: np.concatenate([x, e]), "stack(x, y, axis=-1)": lambda x, y: np.stack([x, y], -1),
+        "split(t, 2, 1, axis=2)": lambda t: np.split(t, 2, 2)[1], "split(t, 3, 0, 1)": lambda t: np.split(t, 3, 1)[0],
+        "tile(x, [2])": lambda x: np.tile(x, 2), "tile(x, [3, 2, 1])": lambda x: np.tile(x, (3, 2, 1)), "tile(s, [2, 3])": lambda s: np.tile(s, (2, 3)),
+        "tile(x, [0, 2])": lambda x: np.tile(x, (0, 2)), "repeat(t, 2, axis=1)": lambda t: np.repeat(t, 2, 1),
+        "repeat(x, 3)": lambda x: np.repeat(x, 3), "repeat(x, 0, 0)": lambda x: np.repeat(x, 0, 0), "diagonal(m)": lambda m: np.diagonal(m),
+        "diagonal(r, 2)": lambda r: np.diagonal(r, 2), "diagonal(r, offset=-1)": lambda r: np.diagonal(r, -1),
+        "diagonal(r, 4)": lambda r: np.diagonal(r, 4), "diagonal(t, 1, 2, 1)": lambda t: np.diagonal(t, 1, 2, 1),
+        "take(r, i)": lambda r, i: r[i], "take(m, j, axis=1)": lambda m, j: np.take(m, j, 1),
+        "embedding(m, j)": lambda m, j: m[j], "take_along_axis(m, l, 0)": lambda m, l: np.take_along_axis(m, l, 0), "take_along_axis(x, l, axis=1)": lambda x, l: np.take_along_axis(x, l, 1),
+        "take_along_axis(r[:2].T, l.T, -2)": lambda r, l: np.take_along_axis(r[:2].T, l.T, -2)}.items():
+    case(ALL if "t[" not in text else ["f32"], text, function)
+case(NUMBERS, "trace(m)", lambda m: np.trace(m, dtype=m.dtype), loose=4)
+case(["f32"], "trace(t, 0, 0, 2)", lambda t: np.trace(t, 0, 0, 2), loose=4)
+case(NUMBERS, "scatter_add(r, rows, 3)", lambda r, rows: scattered(r, rows, 3))
+case(NUMBERS, "scatter_add(t, rows, rows=2, axis=1)", lambda t, rows: scattered(t, rows, 2, 1))
+case(NUMBERS, "add_along_axis(x, g, 4, 1)", lambda x, g: added_along(x, g, 4, 1))
+case(NUMBERS, "add_along_axis(x, g, 5, 0)", lambda x, g: added_along(x, g, 5, 0))
+case(["f32"], "one_hot(i, 4, DTYPE)", lambda i: np.eye(4)[i])
+case(["i8"], "one_hot(labels, 3, DTYPE)", lambda labels: np.eye(3)[labels], result="i8")
+
+# losses
+case(SINGLES, "softmax_cross_entropy(x, labels)", lambda x, labels: row_losses(x, labels).sum(), loose=5)
+case(FLOATS, "cross_entropy(x, labels)", lambda x, labels: row_losses(x, labels), loose=4)
+case(FLOATS, "cross_entropy(t, l, ignore=1)",
+     lambda t, l: np.where(l == 1, 0, row_losses(t, l)), loose=4)
+case(SINGLES, "cross_entropy(x, labels, -100)", lambda x, labels: row_losses(x, labels), loose=4)
+case(FLOATS, "negative_log_likelihood(x, labels)", lambda x, labels: -x[[0, 1], labels])
+case(FLOATS, "sigmoid_cross_entropy(x, part)", lambda x, part: -part * np.log(sigmoid(x)) - (1 - part) * np.log(1 - sigmoid(x)), loose=4)
+case(FLOATS, "mean_squared_error(x, v, axis=0)", lambda x, v: ((x - v) ** 2).mean(0), loose=4)
+case(FLOATS, "mean_squared_error(x, y)", lambda x, y: ((x - y) ** 2).mean(), loose=4)
+case(FLOATS, "huber(x, y, 0.5)", lambda x, y: np.where(np.abs(x - y) <= .5, (x - y) ** 2 / 2, .5 * (np.abs(x - y) - .25)), loose=4)
+case(FLOATS, "hinge(x, sides)", lambda x, sides: np.maximum(0, 1 - x * sides), loose=2)
+
+
+# ---- the file ----
+
+def number(v):
+    if isinstance(v, (bool, np.bool_)) or np.issubdtype(type(v), np.integer):
+        return str(int(v))
+    text = repr(float(v))
+    return text[:-2] if text.endswith(".0") else text
+
+
+def values(array):
+    return " ".join(number(v) for v in array.ravel())
+
+
+def shape(array):
+    return " ".join(str(n) for n in array.shape)
+
+
+print("/* Written by tests/graph/fixtures.py: operands, and the results of NumPy. ARRAY(name, dtype, shape, values);")
+print(" * CASE(dtype of the result, multiple of its error that is allowed, shape, text, values). */")
+for name, (kind, array) in arrays.items():
+    print(f'ARRAY("{name}", "{kind}", "{shape(array)}", "{values(array)}")')
+for kind, array, loose, text in cases:
+    print(f'CASE("{kind}", {loose}, "{shape(array)}", "{text}", "{values(array)}")')
