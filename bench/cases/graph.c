@@ -1,5 +1,6 @@
-/* Expressions: beside the functions that a program would write by hand, beside bare fused loops, and
- * beside the libraries that compile or run such expressions. All on one core, but for one row. */
+/* Expressions: beside the functions that a program would write by hand, beside bare fused loops,
+ * and beside the libraries that compile or run such expressions. All on one core, but for one
+ * row. */
 #include "chain.h"
 #include "mean_call.h"
 #include "process.h"

@@ -128,7 +128,8 @@ def operation_case(numpy, name, side, long):
 
 
 def chain_case(name, library, chain, count):
-    """A chain of elementwise operations: NumPy and PyTorch into memory that is there, one operation after the other; JAX compiles it whole."""
+    """A chain of elementwise operations: NumPy and PyTorch into memory that is there, one operation after the other; JAX compiles it whole,
+    and its result takes the memory of the one before."""
     import numpy
     x, y = (((step * numpy.arange(count, dtype=numpy.int64)) % 101 + 50).astype(numpy.float32) / 100 for step in (7919, 31))
     z = numpy.empty_like(x)
@@ -162,8 +163,13 @@ def chain_case(name, library, chain, count):
         half, (a, b, c) = library.tensor(0.5), (library.from_numpy(array) for array in (x, y, z))
         step = lambda: parts(library, a, b, c)
     else:
-        compiled, a, b = library.jit(lambda x, y: whole(library.numpy, x, y)), library.numpy.asarray(x), library.numpy.asarray(y)
-        step = lambda: compiled(a, b).block_until_ready()
+        compiled = library.jit(lambda x, y, z: whole(library.numpy, x, y), donate_argnums=2, keep_unused=True)
+        a, b, c = (library.numpy.asarray(array) for array in (x, y, z))
+
+        def step():
+            nonlocal c
+            c = compiled(a, b, c).block_until_ready()
+            return c
     return step, lambda result: not numpy.allclose(numpy.asarray(result)[:1000], right, 1e-5, 1e-6)
 
 
@@ -176,7 +182,6 @@ def block(step, wrong, warm, calls, pause_ns):
             end = now() + pause_ns
             while now() < end:
                 pass
-        result = None  # its memory may serve the next step
         begin = now()
         result = step()
         end = now()

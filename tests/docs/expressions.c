@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { N = 8, K = 3, H = 4 };
+enum { N = 8, K = 3, H = 4, MOST_DEVICES = 64 };
 
 static float x[N][K], targets[N];
 
@@ -47,7 +47,7 @@ static void first(muster_runtime *rt) {
 }
 
 static void train(muster_runtime *rt) {
-    float zeros[K] = {0}, weights[K], loss = 0, before = 0;
+    float zeros[K] = {0}, trained[K], loss = 0, before = 0;
     muster_graph_options options;
     muster_graph_options_init(&options);
     options.meaning = MUSTER_PER_WORKER;
@@ -73,16 +73,129 @@ static void train(muster_runtime *rt) {
     check(muster_graph_destroy(g));
     /* end of snippet */
     float speed = 0.1f;
+    double expected[K] = {0};
     for (int i = 0; i < 20; i++) {
         const muster_tensor in[] = {muster_f32(x, N, K), muster_f32(targets, N),
                                     muster_f32(&speed)};
         const muster_tensor out = muster_f32(&loss);
+        const int32_t devices = muster_runtime_size(rt);
+        /* snippet: together */
+        double weights[MOST_DEVICES];
         check(muster_function_call(step, in, 3, &out, 1, NULL));
-        check(muster_variables_all_reduce(&w, 1, MUSTER_AVG));
+        check(muster_function_weights(step, devices, weights));
+        check(muster_variables_all_reduce_weighted(&w, 1, weights, devices));
+        /* end of snippet */
         if (i == 0) before = loss;
+        double gradient[K] = {0};
+        for (int row = 0; row < N; row++) {
+            double difference = -(double)targets[row];
+            for (int k = 0; k < K; k++) difference += (double)x[row][k] * expected[k];
+            for (int k = 0; k < K; k++) gradient[k] += 2 * difference * (double)x[row][k] / N;
+        }
+        for (int k = 0; k < K; k++) expected[k] -= 0.1 * gradient[k];
     }
-    check(muster_variable_get(w, 0, muster_f32(weights, K)));
-    EXPECT(loss < before && weights[0] != 0);
+    EXPECT(loss < before);
+    for (int32_t r = 0; r < muster_runtime_size(rt); r++) { /* as one device with all rows */
+        check(muster_variable_get(w, r, muster_f32(trained, K)));
+        for (int k = 0; k < K; k++)
+            EXPECT((double)trained[k] > expected[k] - 1e-4 &&
+                   (double)trained[k] < expected[k] + 1e-4);
+    }
+}
+
+/* Second derivatives of sum(w ** 3): 6 w on the diagonal, else 0. */
+static void second(muster_runtime *rt) {
+    muster_graph *g;
+    muster_function *f;
+    float at[K] = {1, -2, 0.5f}, second[K][K];
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_create(rt, "second order", &g));
+    muster_expr *w = muster_graph_input(g, "w", MUSTER_F32, MUSTER_SHAPE(K), MUSTER_BROADCAST);
+    muster_expr *loss = muster_expr_parse(g, "sum(w * w * w)");
+    /* snippet: second */
+    muster_expr *gradient, *hessian[K];
+    (void)muster_gradient(loss, &w, 1, &gradient);
+    for (int k = 0; k < K; k++) { /* row k: the gradient of element k */
+        muster_expr *element =
+            muster_expr_slice(gradient, MUSTER_LIST(start, k), MUSTER_LIST(stop, k + 1));
+        (void)muster_gradient(muster_expr_sum(element), &w, 1, &hessian[k]);
+    }
+    (void)muster_graph_output(g, "hessian", muster_expr_stack(hessian, K), MUSTER_AUTO);
+    /* end of snippet */
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    const muster_tensor in = muster_f32(at, K), out = muster_f32(second, K, K);
+    check(muster_function_call(f, &in, 1, &out, 1, NULL));
+    for (int i = 0; i < K; i++)
+        for (int k = 0; k < K; k++) EXPECT(second[i][k] == (i == k ? 6 * at[k] : 0));
+}
+
+/* One loss for rows from the host, and for rows that live on the devices. */
+static void substitute(muster_runtime *rt) {
+    muster_graph *g;
+    muster_function *f;
+    muster_variable *data;
+    float from_host = 0, from_devices = 0;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_create(rt, "two losses", &g));
+    /* snippet: substitute */
+    muster_expr *given =
+        muster_graph_input(g, "x", MUSTER_F32, MUSTER_SHAPE(MUSTER_ROWS, K), MUSTER_SCATTER);
+    muster_expr *loss = muster_expr_parse(g, "mean(x * x)");
+    check(muster_variable_create(rt, "data", muster_f32(x, N, K), &data));
+    check(muster_variables_scatter(&data, (muster_tensor[]){muster_f32(x, N, K)}, 1, NULL));
+    muster_expr *kept = muster_graph_parameter_rows(g, data);
+    muster_expr *other = muster_expr_substitute(loss, &given, &kept, 1); /* mean(data * data) */
+    /* end of snippet */
+    (void)muster_graph_output(g, "from the host", loss, MUSTER_AUTO);
+    (void)muster_graph_output(g, "from the devices", other, MUSTER_AUTO);
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    /* snippet: wanted */
+    const muster_tensor in = muster_f32(x, N, K);
+    check(muster_function_call(
+        f, &in, 1, (muster_tensor[]){muster_f32(&from_host), muster_tensor_none()}, 2, NULL));
+    check(muster_function_call_named(f, (const char *[]){"x"}, &in, 1,
+                                     (const char *[]){"from the devices"},
+                                     (muster_tensor[]){muster_f32(&from_devices)}, 1, NULL));
+    /* end of snippet */
+    EXPECT(from_host > 0 && from_devices > from_host * 0.9999f &&
+           from_devices < from_host * 1.0001f);
+}
+
+/* A named size: every call has its own number of steps in time. */
+static void sizes(muster_runtime *rt) {
+    muster_graph *g;
+    muster_function *f;
+    muster_graph_options options;
+    muster_graph_options_init(&options);
+    options.meaning = MUSTER_PER_WORKER;
+    check(muster_graph_create(rt, "sizes", &g));
+    /* snippet: sizes */
+    const int64_t time = muster_graph_size(g, "time");
+    muster_expr *series = muster_graph_input(g, "series", MUSTER_F32,
+                                             MUSTER_SHAPE(MUSTER_ROWS, time), MUSTER_SCATTER);
+    muster_expr *total = muster_expr_parse(g, "sum(series, axis=1)");
+    /* end of snippet */
+    (void)series;
+    (void)muster_graph_output(g, "total", total, MUSTER_GATHER);
+    check(muster_graph_compile(g, &options, &f));
+    check(muster_graph_destroy(g));
+    for (int columns = 1; columns <= K; columns++) {
+        float result[N];
+        const muster_tensor in = muster_tensor_slice_axis(muster_f32(x, N, K), 1, 0, columns),
+                            out = muster_f32(result, N);
+        check(muster_function_call(f, &in, 1, &out, 1, NULL));
+        for (int i = 0; i < N; i++) {
+            float sum = 0;
+            for (int k = 0; k < columns; k++) sum += x[i][k];
+            EXPECT(result[i] == sum);
+        }
+    }
 }
 
 static void texts(muster_runtime *rt) {
@@ -168,6 +281,9 @@ int main(void) {
     check(muster_runtime_open(NULL, &rt));
     first(rt);
     train(rt);
+    second(rt);
+    substitute(rt);
+    sizes(rt);
     texts(rt);
     dropped(rt);
     wrong(rt);
