@@ -1,5 +1,5 @@
-/* Updates and outputs of graphs whose workers compute from their own rows: every mode, on 1, 2 and 4
- * devices, with 1 to 3 slices. Oracles are loops over the rows of each worker and slice. */
+/* Updates and outputs of graphs whose workers compute from their own rows: every mode, on 1, 2 and
+ * 4 devices, with 1 to 3 slices. Oracles are loops over the rows of each worker and slice. */
 #include "graph_fixture.h"
 
 #include <math.h>
